@@ -1,0 +1,50 @@
+// The job queue of one phase, in shared memory: the parent posts, workers take, results are written beside the job.
+//
+// A worker claims a job by a compare-and-swap of its owner and completes it with one store of its state. If the worker
+// dies in between, the job simply stays claimed by a dead rank, and the parent, which looks only when all survivors
+// stand at the barrier, opens it again. `next` is a hint where to look, never the truth.
+#ifndef SOUNDER_SHM_QUEUE_H
+#define SOUNDER_SHM_QUEUE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { JOB_OPEN, JOB_DONE, JOB_REFUSED };
+
+typedef struct Job {
+    _Alignas(64) _Atomic uint32_t owner; // 0: free; else rank + 1
+    _Atomic uint32_t state;              // JOB_*; stored last (release)
+    // Written by the parent before the phase:
+    uint32_t client;                     // training: which client
+    uint32_t first, count;               // evaluation: samples [first, first + count) of the test set; training: count
+    double share;                        // training: p_k, this client's weight in the mean
+    // Written by the owner before it stores the state:
+    uint32_t hits;                       // evaluation: correct predictions
+    double loss_sum;                     // sum of the losses of `samples` samples
+    uint64_t samples;                    // samples processed (training: all local epochs)
+    double seconds;
+} Job;
+
+typedef struct Queue {
+    _Alignas(64) _Atomic uint32_t next; // first job that may be free
+    uint32_t count, capacity;
+    _Alignas(64) Job jobs[];            // (capacity)
+} Queue;
+
+size_t queue_bytes(uint32_t capacity);
+void queue_init(Queue *queue, uint32_t capacity);
+
+// Parent, while nobody takes: empties the queue; appends an open job and returns it (NULL when full).
+void queue_clear(Queue *queue);
+Job *queue_post(Queue *queue);
+
+// Worker: claims the first free job in posted order, NULL when there is none.
+Job *queue_take(Queue *queue, uint32_t rank);
+void queue_finish(Job *job, uint32_t state);
+
+// Parent, while nobody takes: opens every job again that is claimed but neither done nor refused, and, with
+// `and_finished_by` >= 0, also the finished jobs of that rank (their sum was discarded). Returns how many are open.
+uint32_t queue_reopen(Queue *queue, int and_finished_by);
+
+#endif

@@ -1,0 +1,96 @@
+// The parent's view of its workers: starts them, notices every death and hang, and waits for them without ever hanging.
+//
+// Workers are this same binary, started by posix_spawn of /proc/self/exe with the arguments given (never a bare fork), in a
+// process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked, and with the
+// inherited descriptors at fixed numbers. A worker calls worker_attach first thing.
+//
+// The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (SIGINT, SIGTERM), the start-up
+// pipe and an eventfd that every worker writes to after it has stored its arrival at the barrier. It arrives last itself,
+// so its own arrival never blocks, and between supervisor_gather and supervisor_release all workers stand still.
+#ifndef SOUNDER_SHM_SUPERVISOR_H
+#define SOUNDER_SHM_SUPERVISOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "shm/barrier.h"
+
+// What a worker finds open: descriptors 3, 4, ... in the order of the parent's `fds`; these two precede them.
+enum { WORKER_STARTUP_FD = 3, WORKER_ARRIVAL_FD = 4, WORKER_FIRST_FD = 5, WORKER_MAX_FDS = 8 };
+
+typedef enum WorkerState { WORKER_ABSENT, WORKER_STARTING, WORKER_RUNNING, WORKER_DEAD } WorkerState;
+
+// One worker's line in the control segment; written by that worker alone, read by the parent.
+typedef struct WorkerPulse {
+    _Alignas(64) _Atomic uint64_t progress; // grows with every piece of work; a hang is a progress that stands still
+    _Atomic uint64_t arrived_nanoseconds;   // when it last reached the barrier
+} WorkerPulse;
+
+typedef struct WorkerRecord {
+    WorkerState state;
+    pid_t pid;
+    int pidfd;                    // -1 when there is none
+    int startup_fd;               // read end of its start-up pipe, -1 when done
+    uint64_t seen_progress;
+    double still_seconds;         // observed time without progress while it was expected to work
+    bool warned;
+    int exit_status;              // of waitpid, once dead
+    uint32_t restarts;
+} WorkerRecord;
+
+typedef struct SupervisorConfig {
+    uint32_t workers;
+    Barrier *barrier;             // ranks = workers + 1; the parent is rank `workers`
+    WorkerPulse *pulses;          // (workers)
+    char *const *arguments;       // argv of a worker, NULL-terminated; "@RANK" and "@PARENT" in it become the rank and the parent's pid
+    const int *fds;               // (fd_count) what workers inherit, in order, from WORKER_FIRST_FD on
+    uint32_t fd_count;
+    double hang_seconds;          // killed after so long without progress, warned after half of it; 0: never
+    void (*on_tick)(void *context);                  // about five times a second while waiting; may be NULL
+    void (*on_death)(void *context, uint32_t rank);  // after the rank has departed; may be NULL
+    void *context;
+} SupervisorConfig;
+
+typedef struct Supervisor {
+    SupervisorConfig config;
+    WorkerRecord *workers;        // owned (config.workers)
+    int arrival_fd, signal_fd;    // owned
+    int interrupts;               // SIGINT and SIGTERM received so far
+    int last_signal;              // the last of them
+    uint32_t deaths;              // since the last supervisor_gather began
+} Supervisor;
+
+// Blocks SIGINT and SIGTERM and starts listening for them. Starts no worker.
+Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, Error *err);
+
+// Starts (or, after a death, replaces) the worker of a rank. Between gather and release only.
+Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err);
+
+// Waits until every living worker stands at the barrier. Deaths on the way are reaped, logged (signal or exit code, with
+// the worker's own start-up message if it sent one), departed from the barrier and reported through on_death; a worker
+// without progress is killed with SIGKILL. CANCELLED after a second SIGINT or SIGTERM. UNAVAILABLE when nobody is left.
+Status supervisor_gather(Supervisor *supervisor, Error *err);
+
+// Lets the workers go: the parent's own arrival.
+void supervisor_release(Supervisor *supervisor);
+
+uint32_t supervisor_alive(const Supervisor *supervisor);
+
+// Kills and reaps whoever is left (SIGKILL; workers hold nothing that needs a goodbye) and closes everything.
+void supervisor_free(Supervisor *supervisor);
+
+// Worker side -----------------------------------------------------------------------------------------------------------
+
+// First call of a worker: dies with the parent from here on (PDEATHSIG, then a look whether getppid() still is `parent`,
+// the pid it was given on its command line).
+Status worker_attach(pid_t parent, Error *err);
+
+// Tells the parent through the start-up pipe that the worker is ready (message NULL) or why it cannot start.
+void worker_report(const char *message);
+
+// Stores the arrival time, arrives at the barrier, rings the parent's eventfd and waits.
+Status worker_wait(Barrier *barrier, WorkerPulse *pulse, uint32_t rank, pid_t parent);
+
+#endif

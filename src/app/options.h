@@ -1,0 +1,87 @@
+// The options of `sounder train`: one table (options.c) gives the command-line parser, the YAML keys (same names), the help
+// text, ranges, "did you mean", and the echo of the effective configuration.
+//
+//   Options options;
+//   options_defaults(&options);
+//   TRY(options_read_yaml(&options, "experiment.yaml", err));      // optional
+//   TRY(options_parse(&options, argc, argv, err));                 // what the command line says wins
+//   TRY(options_resolve(&options, err));                           // defaults that depend on others; contradictions
+//
+// Every failure is STATUS_USAGE (exit 64) with one sentence naming option, value and remedy.
+#ifndef SOUNDER_APP_OPTIONS_H
+#define SOUNDER_APP_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 64 };
+
+typedef enum Algorithm { ALGORITHM_FEDAVG, ALGORITHM_HOGWILD, ALGORITHM_SSGD } Algorithm;
+typedef enum HogwildUpdate { HOGWILD_PLAIN, HOGWILD_ATOMIC } HogwildUpdate;
+typedef enum HogwildData { HOGWILD_FULL, HOGWILD_SHARD } HogwildData;
+typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
+typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
+// Values of --partition equal PartitionKind of datasets/partition.h.
+
+typedef struct Options {
+    char data[OPTION_TEXT_BYTES];       // fashion-mnist
+    char model[OPTION_TEXT_BYTES];      // lenet
+    int algorithm;                      // Algorithm: fedavg
+    int workers;                        // 1 to 256; 0: as many as usable cores
+    int clients;                        // 1 to 1,000,000; 0: as many as workers
+    int clients_per_round;              // 1 to clients; 0: all
+    int partition;                      // contiguous
+    double alpha;                       // dirichlet, > 0; 0.5
+    int shards_per_client;              // 2
+    int rounds;                         // 3
+    int local_epochs;                   // 1
+    int batch_size;                     // 64
+    double lr;                          // 0.01
+    double momentum;                    // 0.5, in [0, 1)
+    double weight_decay;                // 0
+    uint64_t seed;                      // 1
+    int device;                         // DeviceKind: auto
+    int hogwild_update;                 // HogwildUpdate: plain
+    int hogwild_data;                   // HogwildData: full
+    char out[OPTION_TEXT_BYTES];        // "": runs/<time>-<model>
+    char resume[OPTION_TEXT_BYTES];     // "": a new run
+    int checkpoint_every;               // rounds; 1; 0: only at the end
+    int eval_every;                     // rounds; 1; 0: only after the last
+    int on_worker_death;                // DeathPolicy: continue
+    double hang_seconds;                // 60; 0: never
+    bool quiet;                         // false
+    int log_level;                      // LogLevel: warning ("error", "warning", "info", "debug")
+    bool given[OPTION_MAX_COUNT];       // by table index: set by YAML or command line
+} Options;
+
+void options_defaults(Options *options);
+
+// argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands) and --option value or
+// --option=value pairs (a bool takes no value, or =true/=false).
+Status options_parse(Options *options, int argc, char **argv, Error *err);
+
+// One flat mapping of option names to scalars, at most 64 KiB.
+Status options_read_yaml(Options *options, const char *path, Error *err);
+
+// Fills in workers, clients, clients_per_round; refuses contradictions (see options.c for the list, each with its sentence).
+Status options_resolve(Options *options, Error *err);
+
+// For --resume: `saved` is the config.yaml of the run, `given` what the user asked for now. Takes everything from saved except
+// the options that may change without changing the bits (workers, device, rounds, checkpoint_every, eval_every,
+// on_worker_death, hang_seconds, quiet, log_level) where the user gave them; USAGE when another one was given and differs.
+Status options_resume(Options *options, const Options *saved, Error *err);
+
+// Every option with its effective value as YAML that options_read_yaml reads back to the same values (resume is left out).
+Status options_write_yaml(const Options *options, FILE *file, Error *err);
+
+// The help text of `sounder help train`, generated from the table: each option with its meaning, range or choices, default.
+void options_print_help(FILE *file);
+// The completion words and the man page's OPTIONS section, generated from the same table.
+void options_print_words(FILE *file);
+void options_print_man(FILE *file);
+
+#endif

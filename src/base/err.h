@@ -1,0 +1,68 @@
+// Errors: a status code says what kind of failure it was, an Error carries the sentence for the user.
+//
+//   Status idx_open(Idx *idx, const char *path, Error *err) {
+//       if (rank > 4)
+//           return fail(err, STATUS_DATA, "%s: an IDX file of rank %d; at most 4 is read", path, rank);
+//       TRY(file_map(&idx->file, path, err));
+//       return STATUS_OK;
+//   }
+//
+// Library code never exits and never prints: it returns a Status and leaves one clear sentence (name, value, remedy)
+// in *err. Only main turns a Status into an exit code (sysexits.h). The first failure wins: callers add nothing to it.
+#ifndef SOUNDER_BASE_ERR_H
+#define SOUNDER_BASE_ERR_H
+
+#include <sysexits.h>
+
+// name, exit code, when
+#define STATUS_LIST(X)                                                                                                 \
+    X(OK, EX_OK, "no error")                                                                                           \
+    X(USAGE, EX_USAGE, "an option is unknown, out of range or contradicts another")                                    \
+    X(DATA, EX_DATAERR, "a file is corrupt or truncated")                                                              \
+    X(NOINPUT, EX_NOINPUT, "a file or data set is not there")                                                          \
+    X(UNAVAILABLE, EX_UNAVAILABLE, "a device or service is missing, or too many workers died")                         \
+    X(SOFTWARE, EX_SOFTWARE, "training itself failed: an internal fault, or a model that is no longer finite")         \
+    X(OS, EX_OSERR, "the operating system refused memory, descriptors or processes")                                   \
+    X(CANTCREATE, EX_CANTCREAT, "an output cannot be created")                                                         \
+    X(IO, EX_IOERR, "reading or writing failed, for example on a full disk")                                           \
+    X(TIMEOUT, EX_TEMPFAIL, "a wait passed its deadline")                                                              \
+    X(CANCELLED, EX_TEMPFAIL, "the wait was called off by the supervisor")                                             \
+    X(PEER_DIED, EX_TEMPFAIL, "a process this one was waiting for is dead")
+
+typedef enum Status {
+#define X(name, code, when) STATUS_##name,
+    STATUS_LIST(X)
+#undef X
+} Status;
+
+enum { ERROR_MESSAGE_BYTES = 1024 };
+
+// The sentence that goes with a failed Status. Owned by the caller, usually on its stack; empty until a failure.
+typedef struct Error {
+    char message[ERROR_MESSAGE_BYTES];
+} Error;
+
+// Writes the sentence (printf style, truncated to fit) and returns status, so that a failure is one return statement.
+// err may be NULL when nobody will read the sentence.
+Status fail(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// The same, followed by ": " and the text of errno as it is on entry.
+Status fail_errno(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+int status_exit_code(Status status);        // sysexits value
+const char *status_name(Status status);     // "DATA"
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        Status try_status_ = (call);                                                                                   \
+        if (try_status_ != STATUS_OK) return try_status_;                                                              \
+    } while (0)
+
+// For functions that release what they hold at a label; `status` must be a local of type Status.
+#define TRY_GOTO(label, call)                                                                                          \
+    do {                                                                                                               \
+        status = (call);                                                                                               \
+        if (status != STATUS_OK) goto label;                                                                           \
+    } while (0)
+
+#endif

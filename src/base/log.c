@@ -1,0 +1,42 @@
+#include "log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static LogLevel current_level = LOG_WARNING;
+static int current_rank = LOG_RANK_PARENT;
+
+void log_init(LogLevel level, int rank) {
+    current_level = level;
+    current_rank = rank;
+}
+
+LogLevel log_level(void) { return current_level; }
+
+static void log_line(LogLevel level, const char *format, va_list args) {
+    static const char *const prefixes[] = {"error: ", "warning: ", "", "debug: "};
+    if (level > current_level) return;
+    char line[2048];
+    int used = current_rank == LOG_RANK_PARENT ? snprintf(line, sizeof line, "sounder: %s", prefixes[level])
+                                               : snprintf(line, sizeof line, "sounder: rank %d: %s", current_rank,
+                                                          prefixes[level]);
+    vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
+    size_t length = strlen(line);
+    line[length++] = '\n';
+    if (write(STDERR_FILENO, line, length) < 0) return; // nobody is left to tell
+}
+
+#define DEFINE_LOG(function, level)                                                                                    \
+    void function(const char *format, ...) {                                                                           \
+        va_list args;                                                                                                  \
+        va_start(args, format);                                                                                        \
+        log_line(level, format, args);                                                                                 \
+        va_end(args);                                                                                                  \
+    }
+
+DEFINE_LOG(log_error, LOG_ERROR)
+DEFINE_LOG(log_warning, LOG_WARNING)
+DEFINE_LOG(log_info, LOG_INFO)
+DEFINE_LOG(log_debug, LOG_DEBUG)

@@ -1,0 +1,22 @@
+// Log lines on stderr, one write(2) each so that lines of several processes never mix:
+//
+//   sounder: rank 3: warning: no progress for 30 s
+//
+// The level and the rank are set once, at the start of main, and are constant from then on: the one piece of
+// process-wide state in the project.
+#ifndef SOUNDER_BASE_LOG_H
+#define SOUNDER_BASE_LOG_H
+
+typedef enum LogLevel { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG } LogLevel;
+
+enum { LOG_RANK_PARENT = -1 };
+
+void log_init(LogLevel level, int rank);
+LogLevel log_level(void);
+
+void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

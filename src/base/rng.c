@@ -1,0 +1,43 @@
+#include "rng.h"
+
+#include <math.h>
+
+void rng_shuffle(uint32_t *items, size_t count, RngKey key) {
+    RngBlock block = {{0}};
+    uint32_t drawn = 0;
+    for (size_t last = count; last-- > 1; drawn++) {
+        if (drawn % 4 == 0) block = rng_block(key, drawn / 4, 0, 0, 0);
+        uint32_t pick = rng_below(block.word[drawn % 4], (uint32_t)last + 1);
+        uint32_t held = items[last];
+        items[last] = items[pick];
+        items[pick] = held;
+    }
+}
+
+// A double in (0, 1) from two words: never 0, so that its logarithm is finite.
+static double open_unit(uint32_t high, uint32_t low) {
+    return ((double)(((uint64_t)high << 20) | (low >> 12)) + 0.5) * 0x1p-52;
+}
+
+static double normal_from(RngBlock block) {
+    double radius = sqrt(-2.0 * log(open_unit(block.word[0], block.word[1])));
+    return radius * cos(6.283185307179586 * open_unit(block.word[2], block.word[3]));
+}
+
+double rng_normal(RngKey key, uint32_t index) { return normal_from(rng_block(key, index, 1, 0, 0)); }
+
+double rng_gamma(RngKey key, uint32_t index, double shape) {
+    // For shape < 1: gamma(shape) = gamma(shape + 1) * u^(1/shape).
+    double boosted = shape < 1.0 ? shape + 1.0 : shape;
+    double d = boosted - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
+    for (uint32_t attempt = 0;; attempt++) {
+        double x = normal_from(rng_block(key, index, 2, attempt, 0));
+        double root = 1.0 + c * x;
+        if (root <= 0.0) continue;
+        double v = root * root * root;
+        RngBlock uniform = rng_block(key, index, 2, attempt, 1);
+        if (log(open_unit(uniform.word[0], uniform.word[1])) >= 0.5 * x * x + d - d * v + d * log(v)) continue;
+        double boost = shape < 1.0 ? pow(open_unit(uniform.word[2], uniform.word[3]), 1.0 / shape) : 1.0;
+        return d * v * boost;
+    }
+}

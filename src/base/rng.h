@@ -1,0 +1,84 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011).
+//
+//   RngKey key = rng_key(seed, RNG_SHUFFLE, round, client, epoch);
+//   RngBlock four = rng_block(key, 0, 0, 0, 0);        // four 32-bit words, a pure function of key and counter
+//
+// There is no state: a number depends only on what it is for (seed, purpose, round, client, step), never on which
+// worker asked or when. That is why any client can be recomputed anywhere, at any time, to the same bits.
+// The same inline code compiles for the CPU and, in .cu files, for the GPU.
+#ifndef SOUNDER_BASE_RNG_H
+#define SOUNDER_BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define RNG_FUNCTION static inline __host__ __device__
+#else
+#define RNG_FUNCTION static inline
+#endif
+
+typedef enum RngPurpose {
+    RNG_INIT = 1,      // initial weights
+    RNG_SHUFFLE = 2,   // order of a client's samples
+    RNG_DROPOUT = 3,   // dropout masks
+    RNG_SAMPLER = 4,   // which clients form a round's cohort
+    RNG_PARTITION = 5, // which samples belong to which client
+    RNG_SYNTHETIC = 6, // the synthetic data set
+} RngPurpose;
+
+typedef struct RngKey {
+    uint32_t word[2];
+} RngKey;
+
+typedef struct RngBlock {
+    uint32_t word[4];
+} RngBlock;
+
+RNG_FUNCTION void rng_round(uint32_t counter[4], const uint32_t key[2]) {
+    uint64_t product0 = (uint64_t)0xD2511F53u * counter[0];
+    uint64_t product1 = (uint64_t)0xCD9E8D57u * counter[2];
+    uint32_t next0 = (uint32_t)(product1 >> 32) ^ counter[1] ^ key[0];
+    uint32_t next2 = (uint32_t)(product0 >> 32) ^ counter[3] ^ key[1];
+    counter[1] = (uint32_t)product1;
+    counter[3] = (uint32_t)product0;
+    counter[0] = next0;
+    counter[2] = next2;
+}
+
+// Four random words for one 128-bit counter.
+RNG_FUNCTION RngBlock rng_block(RngKey key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+    RngBlock block = {{c0, c1, c2, c3}};
+    for (int i = 0; i < 10; i++) {
+        rng_round(block.word, key.word);
+        key.word[0] += 0x9E3779B9u;
+        key.word[1] += 0xBB67AE85u;
+    }
+    return block;
+}
+
+// The key of one purpose: `a`, `b` and `c` are what the purpose counts (for example round, client, epoch).
+RNG_FUNCTION RngKey rng_key(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b, uint32_t c) {
+    RngKey root = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
+    RngBlock block = rng_block(root, (uint32_t)purpose, a, b, c);
+    RngKey key = {{block.word[0], block.word[1]}};
+    return key;
+}
+
+// A float in [0, 1) with 24 random bits: every value is exact, 1 is never reached.
+RNG_FUNCTION float rng_float(uint32_t word) { return (float)(word >> 8) * (1.0f / 16777216.0f); }
+
+// A whole number in [0, bound), bound >= 1. Multiply-shift: the bias is below bound / 2^32.
+RNG_FUNCTION uint32_t rng_below(uint32_t word, uint32_t bound) {
+    return (uint32_t)(((uint64_t)word * bound) >> 32);
+}
+
+// Shuffles items in place (Fisher-Yates); the order depends on key and count alone. count < 2^32.
+void rng_shuffle(uint32_t *items, size_t count, RngKey key);
+
+// A standard normal number (Box-Muller) and a gamma(shape, 1) number (Marsaglia-Tsang 2000), as the numbers
+// `index` of the stream `key`. shape > 0.
+double rng_normal(RngKey key, uint32_t index);
+double rng_gamma(RngKey key, uint32_t index, double shape);
+
+#endif

@@ -1,0 +1,22 @@
+// Files that are either the old version or the new one, never half of each, whatever dies when:
+// temporary file in the same folder, write, fsync, rename, fsync of the folder.
+#ifndef SOUNDER_IO_DURABLE_H
+#define SOUNDER_IO_DURABLE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+typedef struct FilePart {
+    const void *bytes;
+    size_t count;
+} FilePart;
+
+// Writes the parts one after another to `path`. On failure (IO, with the path and the reason) the predecessor is
+// intact and the temporary file is gone.
+Status durable_write(const char *path, const FilePart *parts, size_t part_count, Error *err);
+
+// Lower-case hexadecimal SHA-256 of the parts, 64 characters and a terminator.
+void sha256_hex(char hex[65], const FilePart *parts, size_t part_count);
+
+#endif

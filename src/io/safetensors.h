@@ -1,0 +1,56 @@
+// The safetensors format: 8 bytes little-endian header length, a JSON header, then the payload of raw tensors.
+// Sounder's shared weights are such a file in shared memory, and so are models and checkpoints on disk.
+//
+// Reading trusts nothing: header at most 1 MiB, at most 10,000 tensors, JSON depth at most 64, no duplicate names,
+// contiguous sorted offsets that fill the payload exactly, checked products.
+#ifndef SOUNDER_IO_SAFETENSORS_H
+#define SOUNDER_IO_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { SAFETENSORS_NAME_BYTES = 128, SAFETENSORS_MAX_RANK = 8 };
+
+typedef enum TensorType { TENSOR_F32, TENSOR_F64, TENSOR_I32, TENSOR_I64, TENSOR_U8 } TensorType;
+
+typedef struct TensorEntry {
+    char name[SAFETENSORS_NAME_BYTES];
+    TensorType type;
+    int rank;
+    int64_t shape[SAFETENSORS_MAX_RANK];
+    size_t first_byte; // from the start of the payload
+    size_t bytes;
+} TensorEntry;
+
+// One "__metadata__" pair.
+typedef struct TensorNote {
+    const char *key, *value;
+} TensorNote;
+
+// Builds the 8 length bytes and the header for `count` tensors laid out in order (first_byte and bytes are filled in),
+// padded with spaces so that the payload starts at a multiple of 64. *header is malloc'ed, the caller frees it.
+Status safetensors_header(char **header, size_t *header_bytes, TensorEntry *entries, size_t count,
+                          const TensorNote *notes, size_t note_count, Error *err);
+
+// A parsed file, mapped read-only. entries are sorted by first_byte.
+typedef struct Safetensors {
+    TensorEntry *entries; // owned
+    size_t count;
+    const uint8_t *payload; // into the mapping
+    size_t payload_bytes;
+    void *notes;          // owned: the "__metadata__" object
+    void *mapping;        // owned
+    size_t mapping_bytes;
+} Safetensors;
+
+// DATA, naming file and offset, for anything the format forbids; NOINPUT when the file is not there.
+Status safetensors_open(Safetensors *file, const char *path, Error *err);
+void safetensors_close(Safetensors *file);
+
+// NULL when there is none.
+const TensorEntry *safetensors_find(const Safetensors *file, const char *name);
+const char *safetensors_note(const Safetensors *file, const char *key);
+
+#endif

@@ -1,0 +1,70 @@
+// A net at work: forward and backward passes over mini-batches on one CPU core.
+//
+//   Net net;
+//   TRY(net_init(&net, &spec, kernels_best(), err));
+//   net_gradient(&net, gradient, &result, parameters, &batch, &noise);   // training: gradient of the mean loss
+//   net_evaluate(&net, &result, parameters, &batch);                     // no dropout, no gradient
+//   net_free(&net);
+//
+// Activations live in one arena, batch innermost: (C,H,W,N) with N = net.chunk samples side by side, a multiple of 16.
+// A batch runs depth-first in chunks of N samples, each through the whole net and back, and the gradients add up; so
+// the arena fits the cache whatever the batch size. Lanes beyond the last sample hold zeros and add nothing.
+// Results depend only on the arguments (and the instruction set): same inputs, same bits.
+#ifndef SOUNDER_NN_NET_H
+#define SOUNDER_NN_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "nn/kernels.h"
+#include "nn/spec.h"
+
+// A mini-batch: `count` samples of a data set that lies elsewhere (usually read-only shared memory).
+typedef struct Batch {
+    const uint8_t *pixels;    // (samples, C,H,W), all of the data set
+    const uint8_t *labels;    // (samples)
+    const uint32_t *indices;  // (count) which samples, or NULL for first, first + 1, ...
+    uint32_t first;           // used when indices is NULL
+    uint32_t count;           // samples in this batch
+    const float *scale;       // (C) a pixel p of channel c enters the net as p * scale[c] + shift[c]
+    const float *shift;       // (C)
+} Batch;
+
+// What dropout masks depend on, besides layer, channel and sample. NULL where a function takes it: no dropout.
+typedef struct Noise {
+    uint64_t seed;
+    uint32_t round, client, step;
+} Noise;
+
+typedef struct BatchResult {
+    double loss_sum; // sum over the samples of the cross-entropy, in nats
+    uint32_t hits;   // samples whose largest logit is their label (evaluation; 0 after training)
+} BatchResult;
+
+typedef struct Net {
+    Spec spec;
+    const Kernels *kernels;
+    int chunk;                 // N: samples side by side, a multiple of 16
+    void *arena;               // owned: activations, their gradients, packed weights
+    size_t arena_bytes;
+    struct NetBuffers *buffers; // owned: where each layer's tensors lie in the arena
+} Net;
+
+// Allocates the arena. Leaves nothing to free on failure.
+Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err);
+void net_free(Net *net);
+
+// gradient (parameter_count) = d(mean loss over the batch) / d(parameters), overwritten. With noise NULL there is no
+// dropout. parameters (parameter_count) may lie in memory that others change (Hogwild).
+void net_gradient(Net *net, float *gradient, BatchResult *result, const float *parameters, const Batch *batch,
+                  const Noise *noise);
+
+// Loss and hits of the net in evaluation mode.
+void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch);
+
+// logits (count, classes), sample-major, in evaluation mode: for tests and tools.
+void net_logits(Net *net, float *logits, const float *parameters, const Batch *batch);
+
+#endif

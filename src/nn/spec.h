@@ -1,0 +1,76 @@
+// A net as text, and what the text means: layers, shapes, parameters.
+//
+//   Spec spec;
+//   TRY(spec_parse(&spec, "conv 10 5; pool 2; relu; linear 10", (Shape){1, 28, 28}, 10, err));
+//   // spec.parameter_count floats, in PyTorch's order and shapes; spec.tensors[i] names and places each of them
+//
+// Grammar: layers separated by ';', each a word and its numbers:
+//   conv CHANNELS KERNEL [pad P]     2-D convolution, stride 1, square kernel, bias
+//   pool SIZE                        max pooling, window and stride SIZE, rows and columns that do not fill one dropped
+//   relu
+//   dropout RATE                     each element zeroed with probability RATE, the rest divided by 1 - RATE
+//   dropout2d RATE                   the same for whole channels
+//   linear FEATURES                  fully connected, bias; flattens its input (C,H,W) in that order
+// The last layer's output is the logits (one per class); softmax and cross-entropy follow implicitly.
+// A Spec is plain data without pointers: it may lie in shared memory.
+#ifndef SOUNDER_NN_SPEC_H
+#define SOUNDER_NN_SPEC_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/shape.h"
+
+enum { SPEC_MAX_LAYERS = 64, SPEC_MAX_TENSORS = 2 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
+
+typedef enum LayerKind {
+    LAYER_CONV,
+    LAYER_POOL,
+    LAYER_RELU,
+    LAYER_DROPOUT,
+    LAYER_DROPOUT2D,
+    LAYER_LINEAR,
+} LayerKind;
+
+typedef struct Layer {
+    LayerKind kind;
+    Shape in, out;     // of one sample
+    int kernel;        // conv, pool: side of the window in pixels
+    int pad;           // conv: zeros on each side
+    float rate;        // dropout
+    size_t weight;     // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN)
+    size_t bias;       // first float of the bias: (OC) or (OUT)
+} Layer;
+
+// One named parameter tensor, as PyTorch's state_dict has it ("conv1.weight").
+typedef struct ParameterTensor {
+    char name[TENSOR_NAME_BYTES];
+    int rank;          // number of dimensions, 1 to 4
+    int64_t shape[4];
+    size_t first;      // first float in the parameter array
+    size_t count;      // floats
+    int64_t fan_in;    // inputs of one output: bounds the initial values
+} ParameterTensor;
+
+typedef struct Spec {
+    Shape input;
+    int classes;
+    int layer_count, tensor_count;
+    size_t parameter_count; // floats
+    Layer layers[SPEC_MAX_LAYERS];
+    ParameterTensor tensors[SPEC_MAX_TENSORS];
+} Spec;
+
+// Reads a net's text. USAGE with a sentence that names the layer when a word is unknown, a number is missing or out of
+// range, a shape becomes empty, or the last layer does not give `classes` outputs.
+Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error *err);
+
+// PyTorch's default initialisation: weights and biases uniform in +-1/sqrt(fan_in). Depends on seed alone.
+// parameters: (spec->parameter_count) floats of the caller's.
+void spec_initialise(float *parameters, const Spec *spec, uint64_t seed);
+
+// Multiply-adds count as two: floating-point operations of one training sample, forward and backward (the first
+// layer's input gradient is never needed).
+double spec_training_flop(const Spec *spec);
+
+#endif
