@@ -16,20 +16,20 @@ typedef struct Job {
     _Alignas(64) _Atomic uint32_t owner; // 0: free; else rank + 1
     _Atomic uint32_t state;              // JOB_*; stored last (release)
     // Written by the parent before the phase:
-    uint32_t client;                     // training: which client
-    uint32_t first, count;               // evaluation: samples [first, first + count) of the test set; training: count
-    double share;                        // training: p_k, this client's weight in the mean
+    uint32_t client;       // training: which client
+    uint32_t first, count; // evaluation: samples [first, first + count) of the test set; training: count
+    double share;          // training: p_k, this client's weight in the mean
     // Written by the owner before it stores the state:
-    uint32_t hits;                       // evaluation: correct predictions
-    double loss_sum;                     // sum of the losses of `samples` samples
-    uint64_t samples;                    // samples processed (training: all local epochs)
+    uint32_t hits;    // evaluation: correct predictions
+    double loss_sum;  // sum of the losses of `samples` samples
+    uint64_t samples; // samples processed (training: all local epochs)
     double seconds;
 } Job;
 
 typedef struct Queue {
     _Alignas(64) _Atomic uint32_t next; // first job that may be free
     uint32_t count, capacity;
-    _Alignas(64) Job jobs[];            // (capacity)
+    _Alignas(64) Job jobs[]; // (capacity)
 } Queue;
 
 size_t queue_bytes(uint32_t capacity);

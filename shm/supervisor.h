@@ -1,15 +1,27 @@
 // The parent's view of its workers: starts them, notices every death and hang, and waits for them without ever hanging.
 //
-// Workers are this same binary, started by posix_spawn of /proc/self/exe with the arguments given (never a bare fork), in a
-// process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked, and with the
-// inherited descriptors at fixed numbers. A worker calls worker_attach first thing.
+//   TRY(supervisor_init(&supervisor, &config, err));        // barrier_init(barrier, workers + 1, spins) comes before
+//   for each rank: TRY_GOTO(fail, supervisor_start(&supervisor, rank, err));
+//   for each phase:
+//       TRY_GOTO(fail, supervisor_gather(&supervisor, err));  // everybody stands still from here ...
+//       ... read what the workers wrote, post the next jobs, supervisor_start whoever died ...
+//       supervisor_release(&supervisor);                      // ... to here
+//   fail: supervisor_free(&supervisor);
+//
+// Workers are this same binary, started by posix_spawn of /proc/self/exe with the arguments given (never a bare fork),
+// in a process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked and at
+// their default actions, with OPENBLAS_NUM_THREADS and OMP_NUM_THREADS at 1, and with the inherited descriptors at
+// fixed numbers and no others. A worker calls worker_attach first thing.
 //
 // The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (SIGINT, SIGTERM), the start-up
-// pipe and an eventfd that every worker writes to after it has stored its arrival at the barrier. It arrives last itself,
-// so its own arrival never blocks, and between supervisor_gather and supervisor_release all workers stand still.
+// pipes and an eventfd that every worker writes to after it has stored its arrival at the barrier. It arrives last
+// itself, so its own arrival never blocks, and between supervisor_gather and supervisor_release all workers stand
+// still. The thread that starts the workers must live as long as they shall: the kernel ties PDEATHSIG to it.
 #ifndef SOUNDER_SHM_SUPERVISOR_H
 #define SOUNDER_SHM_SUPERVISOR_H
 
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,6 +34,8 @@ enum { WORKER_STARTUP_FD = 3, WORKER_ARRIVAL_FD = 4, WORKER_FIRST_FD = 5, WORKER
 
 typedef enum WorkerState { WORKER_ABSENT, WORKER_STARTING, WORKER_RUNNING, WORKER_DEAD } WorkerState;
 
+enum { WORKER_MESSAGE_BYTES = 512 }; // of worker_report, terminating zero included
+
 // One worker's line in the control segment; written by that worker alone, read by the parent.
 typedef struct WorkerPulse {
     _Alignas(64) _Atomic uint64_t progress; // grows with every piece of work; a hang is a progress that stands still
@@ -31,46 +45,59 @@ typedef struct WorkerPulse {
 typedef struct WorkerRecord {
     WorkerState state;
     pid_t pid;
-    int pidfd;                    // -1 when there is none
-    int startup_fd;               // read end of its start-up pipe, -1 when done
+    int pidfd;                          // -1 when there is none
+    int startup_fd;                     // read end of its start-up pipe, -1 when there is none
+    bool was_ready;                     // this process has reported that it is ready
+    char message[WORKER_MESSAGE_BYTES]; // what this process reported to be wrong; empty if nothing
     uint64_t seen_progress;
-    double still_seconds;         // observed time without progress while it was expected to work
+    double still_seconds; // observed time without progress while it was expected to work
     bool warned;
-    int exit_status;              // of waitpid, once dead
-    uint32_t restarts;
+    int exit_status;   // of waitpid, once dead
+    uint32_t restarts; // processes started for this rank after the first
 } WorkerRecord;
 
 typedef struct SupervisorConfig {
     uint32_t workers;
-    Barrier *barrier;             // ranks = workers + 1; the parent is rank `workers`
-    WorkerPulse *pulses;          // (workers)
-    char *const *arguments;       // argv of a worker, NULL-terminated; "@RANK" and "@PARENT" in it become the rank and the parent's pid
-    const int *fds;               // (fd_count) what workers inherit, in order, from WORKER_FIRST_FD on
+    Barrier *barrier;       // ranks = workers + 1; the parent is rank `workers`
+    WorkerPulse *pulses;    // (workers)
+    char *const *arguments; // argv of a worker, NULL-terminated; "@RANK" and "@PARENT" in it become the rank and the
+                            // parent's pid
+    const int *fds;         // (fd_count) what workers inherit, in order, from WORKER_FIRST_FD on
     uint32_t fd_count;
-    double hang_seconds;          // killed after so long without progress, warned after half of it; 0: never
-    void (*on_tick)(void *context);                  // about five times a second while waiting; may be NULL
-    void (*on_death)(void *context, uint32_t rank);  // after the rank has departed; may be NULL
+    double hang_seconds;            // killed after so long without progress, warned after half of it; 0: never
+    void (*on_tick)(void *context); // about five times a second while waiting; may be NULL
+    void (*on_death)(void *context, uint32_t rank); // after the rank has departed; may be NULL
     void *context;
 } SupervisorConfig;
 
 typedef struct Supervisor {
     SupervisorConfig config;
-    WorkerRecord *workers;        // owned (config.workers)
-    int arrival_fd, signal_fd;    // owned
-    int interrupts;               // SIGINT and SIGTERM received so far
-    int last_signal;              // the last of them
-    uint32_t deaths;              // since the last supervisor_gather began
+    WorkerRecord *workers;     // owned (config.workers)
+    struct pollfd *polls;      // owned (2 + 2 config.workers): workspace of supervisor_gather
+    int arrival_fd, signal_fd; // owned
+    int interrupts;            // SIGINT and SIGTERM received so far
+    int last_signal;           // the last of them
+    uint32_t deaths;           // since the last supervisor_gather began
+    uint32_t last_dead;        // the rank that died last
+    sigset_t saved_mask;       // the signal mask and the SIGCHLD action to be restored
+    struct sigaction saved_child_action;
 } Supervisor;
 
-// Blocks SIGINT and SIGTERM and starts listening for them. Starts no worker.
+// Blocks SIGINT and SIGTERM and starts listening for them, raises the limit of open descriptors to what the workers
+// will need (OS with limit and need if that is not allowed), and marks every worker's rank as gone. Starts no worker.
+// The config is copied, what it points to must outlive the supervisor.
 Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, Error *err);
 
-// Starts (or, after a death, replaces) the worker of a rank. Between gather and release only.
+// Starts (or, after a death, replaces) the worker of a rank. Before the first release or between gather and release
+// only (otherwise SOFTWARE). The newcomer is a member at once: its first worker_wait completes the barrier that the
+// others stand at, and supervisor_gather waits for it.
 Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err);
 
-// Waits until every living worker stands at the barrier. Deaths on the way are reaped, logged (signal or exit code, with
-// the worker's own start-up message if it sent one), departed from the barrier and reported through on_death; a worker
-// without progress is killed with SIGKILL. CANCELLED after a second SIGINT or SIGTERM. UNAVAILABLE when nobody is left.
+// Waits until every living worker stands at the barrier. Deaths on the way are reaped, logged (signal or exit code,
+// with the worker's own start-up message if it sent one), departed from the barrier and reported through on_death; a
+// worker without progress is killed with SIGKILL. CANCELLED after a second SIGINT or SIGTERM. UNAVAILABLE when nobody
+// is left (whoever wants to go on may then start workers anew). A worker that arrived and then died stays unnoticed
+// until the next gather; what it wrote before it arrived is complete.
 Status supervisor_gather(Supervisor *supervisor, Error *err);
 
 // Lets the workers go: the parent's own arrival.
@@ -78,19 +105,23 @@ void supervisor_release(Supervisor *supervisor);
 
 uint32_t supervisor_alive(const Supervisor *supervisor);
 
-// Kills and reaps whoever is left (SIGKILL; workers hold nothing that needs a goodbye) and closes everything.
+// Kills and reaps whoever is left (SIGKILL; workers hold nothing that needs a goodbye), closes everything and restores
+// the signal mask. Signals that came in meanwhile are counted in interrupts, which like last_signal stays readable.
 void supervisor_free(Supervisor *supervisor);
 
-// Worker side -----------------------------------------------------------------------------------------------------------
+// Worker side
+// -----------------------------------------------------------------------------------------------------------
 
-// First call of a worker: dies with the parent from here on (PDEATHSIG, then a look whether getppid() still is `parent`,
-// the pid it was given on its command line).
+// First call of a worker: dies with the parent from here on (PDEATHSIG, then a look whether getppid() still is
+// `parent`, the pid it was given on its command line).
 Status worker_attach(pid_t parent, Error *err);
 
-// Tells the parent through the start-up pipe that the worker is ready (message NULL) or why it cannot start.
+// Tells the parent through the start-up pipe that the worker is ready (message NULL) or what is wrong, before it exits:
+// the parent adds the message to its line about the death. Useful at any time of a worker's life.
 void worker_report(const char *message);
 
-// Stores the arrival time, arrives at the barrier, rings the parent's eventfd and waits.
+// Stores the arrival time, arrives at the barrier, rings the parent's eventfd and waits. CANCELLED and PEER_DIED as
+// barrier_wait.
 Status worker_wait(Barrier *barrier, WorkerPulse *pulse, uint32_t rank, pid_t parent);
 
 #endif

@@ -1,0 +1,148 @@
+#include "shm/barrier.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+// Memory orders. Every step that decides something is sequentially consistent: the stores of `arrived` and `gone`, the
+// loads of the scan, and each look at the generation that a decision is built on. They then have one total order,
+// which is the assumption of tests/barrier_model.c, and it makes two things certain:
+//   - Whichever store of `arrived` or `gone` comes last, its author's scan sees all the others (Dekker), so somebody
+//     opens the barrier, or dies on the way, and then the supervisor's barrier_depart opens it.
+//   - Whoever opens has loaded every `arrived` (acquire, pairs with the store in barrier_arrive), and whoever crosses
+//     has loaded the generation (acquire, pairs with the compare-and-swap in open_if_complete): hence all that any rank
+//     wrote before it arrived is visible to every rank that has crossed.
+enum { SLEEPERS = 1, GENERATION_STEP = 2 };
+
+static const uint64_t slice_nanoseconds = 500000000; // between two looks whether the parent is still there
+
+static uint32_t generation_of(uint32_t word) {
+    return word & ~(uint32_t)SLEEPERS;
+}
+
+static uint32_t present_generation(const Barrier *barrier) {
+    return generation_of(atomic_load(&barrier->generation));
+}
+
+static void wake_everyone(Barrier *barrier) {
+    syscall(SYS_futex, &barrier->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+// Tells the core that this is a polling loop, so that it saves power and leaves its twin hyperthread the units.
+static void pause_core(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+// Moves the generation on if every member has arrived for it. The scan runs from the last rank down, because a
+// supervisor that takes part is the last rank: once it is seen to have arrived, no rank can be revived before the
+// generation moves on, so the flags read after that can only change towards "gone". In the other direction a slow
+// scanner could pass a gone rank, miss its revival, then find the supervisor's arrival and open too early.
+static void open_if_complete(Barrier *barrier, uint32_t generation) {
+    for (uint32_t rank = barrier->ranks; rank-- > 0;) {
+        const BarrierSlot *slot = &barrier->slots[rank];
+        if (!atomic_load(&slot->gone) && atomic_load(&slot->arrived) != generation + GENERATION_STEP) return;
+    }
+    uint32_t word = atomic_load(&barrier->generation);
+    while (generation_of(word) == generation) {
+        if (atomic_compare_exchange_weak(&barrier->generation, &word, generation + GENERATION_STEP)) {
+            if (word & SLEEPERS) wake_everyone(barrier);
+            return;
+        }
+    }
+}
+
+void barrier_init(Barrier *barrier, uint32_t ranks, uint32_t spins) {
+    memset(barrier, 0, sizeof *barrier);
+    barrier->ranks = ranks;
+    barrier->spins = spins;
+}
+
+uint32_t barrier_arrive(Barrier *barrier, uint32_t rank) {
+    uint32_t generation = present_generation(barrier); // cannot move on before this rank, a member, has arrived
+    atomic_store(&barrier->slots[rank].arrived, generation + GENERATION_STEP);
+    open_if_complete(barrier, generation);
+    return generation;
+}
+
+// Sleeps until the word is no longer `expected`, a wake, or the deadline. False: time ran out.
+static bool sleep_on(Barrier *barrier, uint32_t expected, uint64_t nanoseconds) {
+    struct timespec timeout = {.tv_sec = (time_t)(nanoseconds / 1000000000u),
+                               .tv_nsec = (long)(nanoseconds % 1000000000u)}; // relative, on CLOCK_MONOTONIC
+    return syscall(SYS_futex, &barrier->generation, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 || errno != ETIMEDOUT;
+}
+
+Status barrier_sleep(Barrier *barrier, uint32_t generation, int parent, uint64_t deadline_nanoseconds) {
+    for (uint32_t polls = 0;;) {
+        // Acquire, pairs with the compare-and-swap in open_if_complete and the addition in barrier_cancel: who sees the
+        // word that a cancellation has moved on sees `cancelled` too, therefore `cancelled` itself may be relaxed.
+        uint32_t word = atomic_load_explicit(&barrier->generation, memory_order_acquire);
+        if (atomic_load_explicit(&barrier->cancelled, memory_order_relaxed)) return STATUS_CANCELLED;
+        if (generation_of(word) != generation) return STATUS_OK;
+        if (polls < barrier->spins) {
+            polls++;
+            pause_core();
+            continue;
+        }
+        uint64_t nanoseconds = slice_nanoseconds;
+        if (deadline_nanoseconds) {
+            uint64_t now = clock_nanoseconds();
+            if (now >= deadline_nanoseconds) return STATUS_TIMEOUT;
+            if (deadline_nanoseconds - now < nanoseconds) nanoseconds = deadline_nanoseconds - now;
+        }
+        // The opener replaces the word in one piece, so either it sees the bit and wakes us, or we see its generation.
+        if (!(word & SLEEPERS) && !atomic_compare_exchange_weak(&barrier->generation, &word, generation | SLEEPERS))
+            continue;
+        if (!sleep_on(barrier, generation | SLEEPERS, nanoseconds) && parent && getppid() != parent)
+            return STATUS_PEER_DIED;
+    }
+}
+
+Status barrier_wait(Barrier *barrier, uint32_t rank, int parent, uint64_t deadline_nanoseconds) {
+    return barrier_sleep(barrier, barrier_arrive(barrier, rank), parent, deadline_nanoseconds);
+}
+
+bool barrier_has_arrived(const Barrier *barrier, uint32_t rank) {
+    return atomic_load(&barrier->slots[rank].arrived) == present_generation(barrier) + GENERATION_STEP;
+}
+
+bool barrier_others_arrived(const Barrier *barrier, uint32_t rank) {
+    uint32_t awaited = present_generation(barrier) + GENERATION_STEP;
+    // If this rank stands there itself, the generation is about to move on and says nothing about the next one.
+    if (atomic_load(&barrier->slots[rank].arrived) == awaited) return false;
+    for (uint32_t other = 0; other < barrier->ranks; other++) {
+        const BarrierSlot *slot = &barrier->slots[other];
+        if (other != rank && !atomic_load(&slot->gone) && atomic_load(&slot->arrived) != awaited) return false;
+    }
+    return true;
+}
+
+void barrier_depart(Barrier *barrier, uint32_t rank) {
+    atomic_store(&barrier->slots[rank].gone,
+                 1); // before the scan: the rank may be the last that all the others wait for
+    open_if_complete(barrier, present_generation(barrier));
+    wake_everyone(barrier); // the rank may have died between moving the generation on and waking the sleepers
+}
+
+void barrier_revive(Barrier *barrier, uint32_t rank) {
+    // The dead process may have arrived for the present generation, its replacement has not.
+    atomic_store(&barrier->slots[rank].arrived, present_generation(barrier));
+    atomic_store(&barrier->slots[rank].gone, 0);
+}
+
+void barrier_cancel(Barrier *barrier) {
+    atomic_store(&barrier->cancelled, 1);
+    // Moving the word on makes the kernel refuse the sleep of a rank that looked at `cancelled` just too early.
+    atomic_fetch_add(&barrier->generation, GENERATION_STEP);
+    wake_everyone(barrier);
+}

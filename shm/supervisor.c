@@ -1,0 +1,286 @@
+#include "shm/supervisor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "shm/spawn.h"
+
+enum { POLL_SIGNALS, POLL_ARRIVALS, SUPERVISOR_POLLS }; // then a pidfd and a start-up pipe for every rank
+
+enum { TICK_MILLISECONDS = 200, GOODBYE_MILLISECONDS = 5000 };
+
+static const double longest_tick_seconds = 1;
+
+static uint32_t parent_rank(const Supervisor *supervisor) {
+    return supervisor->config.workers;
+}
+
+static bool is_alive(const WorkerRecord *worker) {
+    return worker->state == WORKER_STARTING || worker->state == WORKER_RUNNING;
+}
+
+uint32_t supervisor_alive(const Supervisor *supervisor) {
+    uint32_t alive = 0;
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
+        alive += is_alive(&supervisor->workers[rank]);
+    return alive;
+}
+
+// Start and end
+// ----------------------------------------------------------------------------------------------------------
+
+static Status listen_for_signals(Supervisor *supervisor, Error *err) {
+    sigset_t interrupts;
+    sigemptyset(&interrupts);
+    sigaddset(&interrupts, SIGINT);
+    sigaddset(&interrupts, SIGTERM);
+    supervisor->signal_fd = signalfd(-1, &interrupts, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (supervisor->signal_fd < 0) return fail_errno(err, STATUS_OS, "cannot listen for signals");
+    sigprocmask(SIG_BLOCK, &interrupts, &supervisor->saved_mask);
+    // Had we been started with SIGCHLD ignored, the kernel would reap the workers itself and keep their exit codes.
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &supervisor->saved_child_action);
+    return STATUS_OK;
+}
+
+Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, Error *err) {
+    *supervisor = (Supervisor){.config = *config, .arrival_fd = -1, .signal_fd = -1};
+    TRY(spawn_reserve_descriptors(config->workers, err));
+    supervisor->workers = calloc(config->workers, sizeof *supervisor->workers);
+    supervisor->polls = calloc(SUPERVISOR_POLLS + 2 * (size_t)config->workers, sizeof *supervisor->polls);
+    Status status = STATUS_OK;
+    if (!supervisor->workers || !supervisor->polls) {
+        status = fail(err, STATUS_OS, "out of memory for the records of %u workers", config->workers);
+        goto fail;
+    }
+    supervisor->arrival_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (supervisor->arrival_fd < 0) {
+        status = fail_errno(err, STATUS_OS, "cannot create the eventfd of the workers' arrivals");
+        goto fail;
+    }
+    TRY_GOTO(fail, listen_for_signals(supervisor, err));
+    for (uint32_t rank = 0; rank < config->workers; rank++) {
+        supervisor->workers[rank] = (WorkerRecord){.state = WORKER_ABSENT, .pidfd = -1, .startup_fd = -1};
+        barrier_depart(config->barrier, rank); // nobody shall wait for a worker that has not been started
+    }
+    return STATUS_OK;
+
+fail:
+    if (supervisor->arrival_fd >= 0) close(supervisor->arrival_fd);
+    free(supervisor->polls);
+    free(supervisor->workers);
+    return status;
+}
+
+Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err) {
+    Barrier *barrier = supervisor->config.barrier;
+    WorkerRecord *worker = &supervisor->workers[rank];
+    if (is_alive(worker)) return fail(err, STATUS_SOFTWARE, "worker %u is running already", rank);
+    if (barrier_has_arrived(barrier, parent_rank(supervisor)))
+        return fail(err, STATUS_SOFTWARE, "worker %u can only be started between gather and release", rank);
+
+    barrier_revive(barrier, rank); // before the process can arrive
+    WorkerProcess process;
+    Status status = spawn_worker(&process, &supervisor->config, rank, supervisor->arrival_fd, err);
+    if (status != STATUS_OK) {
+        barrier_depart(barrier, rank);
+        return status;
+    }
+    uint32_t restarts = worker->state == WORKER_DEAD ? worker->restarts + 1 : 0;
+    *worker = (WorkerRecord){.state = WORKER_STARTING,
+                             .pid = process.pid,
+                             .pidfd = process.pidfd,
+                             .startup_fd = process.startup_fd,
+                             .restarts = restarts};
+    worker->seen_progress = atomic_load_explicit(&supervisor->config.pulses[rank].progress, memory_order_relaxed);
+    return STATUS_OK;
+}
+
+void supervisor_release(Supervisor *supervisor) {
+    barrier_arrive(supervisor->config.barrier, parent_rank(supervisor));
+}
+
+static void close_worker(WorkerRecord *worker) {
+    close(worker->pidfd);
+    if (worker->startup_fd >= 0) close(worker->startup_fd);
+    worker->pidfd = worker->startup_fd = -1;
+    worker->state = WORKER_DEAD;
+}
+
+static void read_signals(Supervisor *supervisor) {
+    struct signalfd_siginfo info;
+    while (read(supervisor->signal_fd, &info, sizeof info) == sizeof info) {
+        supervisor->interrupts++;
+        supervisor->last_signal = (int)info.ssi_signo;
+    }
+}
+
+void supervisor_free(Supervisor *supervisor) {
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
+        if (is_alive(&supervisor->workers[rank])) pidfd_send_signal(supervisor->workers[rank].pidfd, SIGKILL, NULL, 0);
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
+        WorkerRecord *worker = &supervisor->workers[rank];
+        if (!is_alive(worker)) continue;
+        // A process deep in a driver may outlive its SIGKILL for long; then it is left to init rather than waited for.
+        struct pollfd death = {.fd = worker->pidfd, .events = POLLIN};
+        if (poll(&death, 1, GOODBYE_MILLISECONDS) == 1)
+            waitpid(worker->pid, &worker->exit_status, 0);
+        else
+            log_warning("rank %u (pid %d) does not die of SIGKILL and is left behind", rank, worker->pid);
+        close_worker(worker);
+    }
+    read_signals(supervisor); // else the restored mask would let them kill a parent that is about to end in good order
+    close(supervisor->signal_fd);
+    close(supervisor->arrival_fd);
+    sigaction(SIGCHLD, &supervisor->saved_child_action, NULL);
+    sigprocmask(SIG_SETMASK, &supervisor->saved_mask, NULL);
+    free(supervisor->polls);
+    free(supervisor->workers);
+    supervisor->workers = NULL;
+    supervisor->polls = NULL;
+    supervisor->config.workers = 0;
+}
+
+// Waiting
+// ----------------------------------------------------------------------------------------------------------------
+
+// Takes in what the worker has reported so far: zero bytes say that it is ready, text says what is wrong.
+static void read_report(WorkerRecord *worker) {
+    char bytes[WORKER_MESSAGE_BYTES];
+    ssize_t count = read(worker->startup_fd, bytes, sizeof bytes);
+    if (count == 0) { // the worker has closed it, which poll would report again and again
+        close(worker->startup_fd);
+        worker->startup_fd = -1;
+    }
+    size_t length = strlen(worker->message);
+    for (ssize_t i = 0; i < count; i++) {
+        if (bytes[i] == 0) {
+            worker->was_ready = true;
+            worker->state = WORKER_RUNNING;
+        } else if (length + 1 < sizeof worker->message) {
+            worker->message[length++] = bytes[i];
+        }
+    }
+    worker->message[length] = 0;
+}
+
+// "rank 3 was killed by SIGKILL", "rank 1 exited with code 66 while starting: data: no such folder"
+static void describe_death(char *text, size_t bytes, const Supervisor *supervisor, uint32_t rank) {
+    const WorkerRecord *worker = &supervisor->workers[rank];
+    int used;
+    if (WIFSIGNALED(worker->exit_status)) {
+        const char *name = sigabbrev_np(WTERMSIG(worker->exit_status));
+        used = snprintf(text, bytes, "rank %u was killed by signal %d (SIG%s)", rank, WTERMSIG(worker->exit_status),
+                        name ? name : "?");
+    } else {
+        used = snprintf(text, bytes, "rank %u exited with code %d", rank, WEXITSTATUS(worker->exit_status));
+    }
+    snprintf(text + used, bytes - (size_t)used, "%s%s%s", worker->was_ready ? "" : " while starting",
+             *worker->message ? ": " : "", worker->message);
+}
+
+static void reap(Supervisor *supervisor, uint32_t rank) {
+    WorkerRecord *worker = &supervisor->workers[rank];
+    if (waitpid(worker->pid, &worker->exit_status, WNOHANG) != worker->pid) return; // looked at again in the next poll
+    if (worker->startup_fd >= 0) read_report(worker); // its last words, which may have come after the last poll
+    close_worker(worker);
+    supervisor->deaths++;
+    supervisor->last_dead = rank;
+    barrier_depart(supervisor->config.barrier, rank);
+    char description[WORKER_MESSAGE_BYTES + 128];
+    describe_death(description, sizeof description, supervisor, rank);
+    log_warning("%s", description);
+    if (supervisor->config.on_death) supervisor->config.on_death(supervisor->config.context, rank);
+}
+
+// A worker that has not arrived is expected to make progress. Only time that was watched in ticks counts: if this
+// process or the whole machine was stopped, the workers cannot be blamed for more than one tick of it.
+static void watch_progress(Supervisor *supervisor, double tick_seconds) {
+    double hang_seconds = supervisor->config.hang_seconds;
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
+        WorkerRecord *worker = &supervisor->workers[rank];
+        if (!is_alive(worker)) continue;
+        uint64_t progress = atomic_load_explicit(&supervisor->config.pulses[rank].progress, memory_order_relaxed);
+        if (progress != worker->seen_progress || barrier_has_arrived(supervisor->config.barrier, rank)) {
+            worker->seen_progress = progress;
+            worker->still_seconds = 0;
+            worker->warned = false;
+            continue;
+        }
+        worker->still_seconds += tick_seconds;
+        if (worker->still_seconds >= hang_seconds) {
+            log_warning("rank %u has made no progress for %.3g s and is killed", rank, worker->still_seconds);
+            pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0); // its pidfd will tell when it is dead
+            worker->still_seconds = 0;
+        } else if (worker->still_seconds >= hang_seconds / 2 && !worker->warned) {
+            log_warning("rank %u has made no progress for %.3g s and will be killed after %.3g s", rank,
+                        worker->still_seconds, hang_seconds);
+            worker->warned = true;
+        }
+    }
+}
+
+// Waits for the next event, at most timeout_milliseconds, and takes everything in that has happened.
+static Status take_events(Supervisor *supervisor, int timeout_milliseconds, Error *err) {
+    uint32_t workers = supervisor->config.workers;
+    struct pollfd *polls = supervisor->polls;
+    struct pollfd *deaths = polls + SUPERVISOR_POLLS, *reports = deaths + workers;
+    polls[POLL_SIGNALS] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
+    polls[POLL_ARRIVALS] = (struct pollfd){.fd = supervisor->arrival_fd, .events = POLLIN};
+    for (uint32_t rank = 0; rank < workers; rank++) { // poll passes over descriptors of -1
+        deaths[rank] = (struct pollfd){.fd = supervisor->workers[rank].pidfd, .events = POLLIN};
+        reports[rank] = (struct pollfd){.fd = supervisor->workers[rank].startup_fd, .events = POLLIN};
+    }
+    if (poll(polls, SUPERVISOR_POLLS + 2 * (nfds_t)workers, timeout_milliseconds) < 0)
+        return errno == EINTR ? STATUS_OK : fail_errno(err, STATUS_OS, "cannot wait for the workers");
+
+    uint64_t arrivals;
+    if (polls[POLL_ARRIVALS].revents && read(supervisor->arrival_fd, &arrivals, sizeof arrivals) < 0 && errno != EAGAIN)
+        return fail_errno(err, STATUS_OS, "cannot read the eventfd of the workers' arrivals");
+    if (polls[POLL_SIGNALS].revents) read_signals(supervisor);
+    for (uint32_t rank = 0; rank < workers; rank++) {
+        if (reports[rank].revents) read_report(&supervisor->workers[rank]);
+        if (deaths[rank].revents) reap(supervisor, rank);
+    }
+    return STATUS_OK;
+}
+
+static Status nobody_left(const Supervisor *supervisor, Error *err) {
+    if (supervisor->workers[supervisor->last_dead].state != WORKER_DEAD)
+        return fail(err, STATUS_UNAVAILABLE, "no worker has been started");
+    char last[WORKER_MESSAGE_BYTES + 128];
+    describe_death(last, sizeof last, supervisor, supervisor->last_dead);
+    return fail(err, STATUS_UNAVAILABLE, "all %u workers have died (last: %s)", supervisor->config.workers, last);
+}
+
+Status supervisor_gather(Supervisor *supervisor, Error *err) {
+    supervisor->deaths = 0;
+    uint64_t tick_start = clock_nanoseconds();
+    int timeout_milliseconds = 0; // what has happened since the last gather comes first
+    for (;;) {
+        TRY(take_events(supervisor, timeout_milliseconds, err));
+        if (supervisor->interrupts >= 2)
+            return fail(err, STATUS_CANCELLED, "stopped at once by a second signal (SIG%s)",
+                        sigabbrev_np(supervisor->last_signal));
+        if (supervisor_alive(supervisor) == 0) return nobody_left(supervisor, err);
+        if (barrier_others_arrived(supervisor->config.barrier, parent_rank(supervisor))) return STATUS_OK;
+
+        double tick_seconds = clock_seconds_since(tick_start);
+        if (tick_seconds >= TICK_MILLISECONDS * 1e-3) {
+            tick_start = clock_nanoseconds();
+            if (tick_seconds > longest_tick_seconds) tick_seconds = longest_tick_seconds;
+            if (supervisor->config.hang_seconds > 0) watch_progress(supervisor, tick_seconds);
+            if (supervisor->config.on_tick) supervisor->config.on_tick(supervisor->config.context);
+            tick_seconds = 0;
+        }
+        timeout_milliseconds = TICK_MILLISECONDS - (int)(tick_seconds * 1e3);
+    }
+}

@@ -1,0 +1,36 @@
+// The worker's side of supervisor.h.
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "shm/supervisor.h"
+
+Status worker_attach(pid_t parent, Error *err) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        return fail_errno(err, STATUS_OS, "cannot ask to be killed together with the parent");
+    // If the parent died before that call, its death will not be signalled any more.
+    if (getppid() != parent) return fail(err, STATUS_PEER_DIED, "the parent (pid %d) is no longer there", parent);
+    return STATUS_OK;
+}
+
+void worker_report(const char *message) {
+    // A zero byte says "ready", text says what is wrong. Both are shorter than PIPE_BUF, hence written in one piece,
+    // and fit an empty pipe. That a report is lost (the pipe is full, the parent gone) must not stop a worker.
+    size_t bytes = message ? strnlen(message, WORKER_MESSAGE_BYTES - 1) : 1;
+    if (write(WORKER_STARTUP_FD, message ? message : "", bytes) < 0) return;
+}
+
+Status worker_wait(Barrier *barrier, WorkerPulse *pulse, uint32_t rank, pid_t parent) {
+    // Relaxed: the arrival that follows publishes it.
+    atomic_store_explicit(&pulse->arrived_nanoseconds, clock_nanoseconds(), memory_order_relaxed);
+    uint32_t generation = barrier_arrive(barrier, rank);
+    // The eventfd does not block: it refuses only when its counter is full, and then the parent is about to wake
+    // anyway. If we die before this write, the parent wakes by our pidfd.
+    const uint64_t one = 1;
+    while (write(WORKER_ARRIVAL_FD, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    return barrier_sleep(barrier, generation, parent, 0);
+}
