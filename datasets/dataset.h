@@ -27,8 +27,8 @@ typedef struct DatasetSplit {
 
 typedef struct Dataset {
     char name[DATASET_NAME_BYTES];
-    Shape shape;                       // of one sample
-    int classes;                       // largest training label + 1
+    Shape shape; // of one sample
+    int classes; // largest training label + 1
     DatasetSplit train, test;
     float scale[DATASET_MAX_CHANNELS]; // a pixel p of channel c enters a net as p * scale[c] + shift[c]:
     float shift[DATASET_MAX_CHANNELS]; // (p / 255 - mean[c]) / stddev[c]
@@ -39,10 +39,10 @@ typedef struct DatasetSource {
     char name[DATASET_NAME_BYTES];
     char folder[DATASET_PATH_BYTES]; // empty: synthetic
     Shape shape;
-    int classes;                     // of a folder: known only after dataset_read, 0 until then
+    int classes; // of a folder: known only after dataset_read, 0 until then
     uint32_t train_count, test_count;
-    uint64_t seed;                   // synthetic
-    size_t block_bytes;              // what dataset_read needs
+    uint64_t seed;      // synthetic
+    size_t block_bytes; // what dataset_read needs
 } DatasetSource;
 
 // Finds a data set by the value of --data: a name (mnist, fashion-mnist), looked for in $SOUNDER_DATA/NAME,
@@ -51,7 +51,8 @@ typedef struct DatasetSource {
 // (default 1x28x28:60000:10000). Checks headers and sizes. NOINPUT with what was looked for and how to get it.
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err);
 
-// Fills block (source->block_bytes, 64-byte aligned, of the caller's). DATA for anything corrupt, naming file and offset.
+// Fills block (source->block_bytes, 64-byte aligned, of the caller's). DATA for anything corrupt, naming file and
+// offset.
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
 // Checks the block's header against `bytes` and gives pointers into it.

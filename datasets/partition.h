@@ -13,12 +13,19 @@
 typedef enum PartitionKind {
     PARTITION_CONTIGUOUS, // equal runs of the file's order; the last client takes the remainder
     PARTITION_IID,        // a random permutation, then equal runs (sizes differ by at most one)
-    PARTITION_DIRICHLET,  // class proportions per client from Dirichlet(alpha); self-balancing; redrawn until every
-                          // client has min(10, samples / clients / 2, at least 1) samples; an error after 10 tries
-    PARTITION_SHARDS,     // sorted by label, cut into clients * shards_per_client equal shards, dealt at random
+    PARTITION_DIRICHLET,  // class proportions per client from Dirichlet(alpha), see below
+    PARTITION_SHARDS,     // sorted by label, cut into clients * shards_per_client shards, dealt at random (McMahan et
+                          // al. 2017); where samples do not divide evenly, shards differ by one sample, none is lost
     PARTITION_WHOLE,      // every client has all samples (Hogwild on the full data); one index list serves all
 } PartitionKind;
 
+// Dirichlet, as Flower's DirichletPartitioner: class after class, the samples of a class are split among the clients by
+// proportions from Dirichlet(alpha); a client that has more than samples / clients already gets no more
+// (self-balancing), and a client's samples are shuffled in the end. The whole is redrawn, up to 10 times, until every
+// client has the minimum of min(10, samples / clients / 2), but at least 1, samples. Flower gives up after the tenth
+// draw. With many clients and a small alpha no draw ever meets any minimum (1,000 clients, alpha 0.1: about 20 have
+// nothing at all), so here the tenth draw is kept, and each client that is short takes what it lacks from the largest
+// client, of the class that has most samples there. The others are as Flower draws them.
 typedef struct PartitionSpec {
     PartitionKind kind;
     uint32_t clients;
@@ -34,13 +41,16 @@ typedef struct Partition {
     uint32_t samples;        // length of indices
 } Partition;
 
+// Bytes that partition_build needs.
 size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples);
 
-// Fills block (partition_block_bytes, of the caller's). labels (samples). USAGE when the partition is impossible
-// (more clients than samples, for example), with the numbers.
+// Fills block (partition_block_bytes, 8-byte aligned, of the caller's). labels (samples), each below classes. Every
+// sample goes to exactly one client, except for whole. USAGE when the partition is impossible (more clients than
+// samples, for example), with the numbers.
 Status partition_build(void *block, const PartitionSpec *spec, const uint8_t *labels, uint32_t samples, int classes,
                        Error *err);
 
+// Checks the block against `bytes` and gives pointers into it.
 Status partition_view(Partition *partition, const void *block, size_t bytes, Error *err);
 
 // The samples of one client: returns a pointer to *count indices.

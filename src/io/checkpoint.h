@@ -2,6 +2,8 @@
 //
 // A checkpoint holds the model's parameters under PyTorch's names, further named float tensors that training needs to
 // go on to the same bits (an optimizer's state), and as notes the number of rounds done and the effective options.
+// One more note, "sha256", is the checksum of the whole file with 64 zeros in its own place, so that any flipped bit is
+// noticed when a run resumes. The notes "sha256" and "rounds_done" are set here; the caller's have other keys.
 #ifndef SOUNDER_IO_CHECKPOINT_H
 #define SOUNDER_IO_CHECKPOINT_H
 
@@ -22,7 +24,8 @@ typedef struct NamedTensor {
 Status tensors_write(const char *path, const NamedTensor *tensors, size_t count, const TensorNote *notes,
                      size_t note_count, Error *err);
 
-// Writes the checkpoint after `rounds_done` rounds into folder/ (which exists) and removes all but the last two.
+// Writes the checkpoint after `rounds_done` rounds into folder/ (which exists) and removes all others but the one
+// before. (Those of later rounds go, too: a run that writes an earlier one has found them damaged.)
 Status checkpoint_write(const char *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
                         const TensorNote *notes, size_t note_count, Error *err);
 

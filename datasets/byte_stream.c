@@ -1,0 +1,146 @@
+#include "datasets/byte_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { GZIP_SMALLEST_BYTES = 18, DEFLATE_GREATEST_RATIO = 1032, READ_AT_MOST_BYTES = 1 << 30 };
+
+static Status read_some(size_t *got, ByteStream *stream, void *bytes, size_t count, Error *err) {
+    ssize_t result;
+    do {
+        result = read(stream->fd, bytes, count < READ_AT_MOST_BYTES ? count : READ_AT_MOST_BYTES);
+    } while (result < 0 && errno == EINTR);
+    if (result < 0) return fail_errno(err, STATUS_IO, "%s: byte %" PRIu64, stream->path, stream->file_offset);
+    *got = (size_t)result;
+    stream->file_offset += (uint64_t)result;
+    return STATUS_OK;
+}
+
+Status byte_stream_open(ByteStream *stream, const char *path, Error *err) {
+    *stream = (ByteStream){.path = path};
+    // Without O_NONBLOCK, opening a FIFO would wait for its writer. Regular files ignore the flag.
+    stream->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (stream->fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
+    Status status;
+    struct stat about;
+    uint8_t magic[2] = {0};
+    if (fstat(stream->fd, &about) != 0) {
+        status = fail_errno(err, STATUS_IO, "%s", path);
+        goto fail;
+    }
+    if (!S_ISREG(about.st_mode)) {
+        status = fail(err, STATUS_DATA, "%s: not a regular file", path);
+        goto fail;
+    }
+    stream->file_bytes = (uint64_t)about.st_size;
+    stream->packed = pread(stream->fd, magic, sizeof magic, 0) == sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
+    if (stream->packed && inflateInit2(&stream->inflater, MAX_WBITS + 16) != Z_OK) { // + 16: a gzip wrapper
+        status = fail(err, STATUS_OS, "%s: no memory for unpacking", path);
+        goto fail;
+    }
+    return STATUS_OK;
+fail:
+    close(stream->fd);
+    return status;
+}
+
+void byte_stream_close(ByteStream *stream) {
+    if (stream->packed) inflateEnd(&stream->inflater);
+    close(stream->fd);
+}
+
+// Unpacks at least one byte, or sets stream->ended.
+static Status inflate_some(size_t *got, ByteStream *stream, void *bytes, size_t count, Error *err) {
+    z_stream *inflater = &stream->inflater;
+    uInt room = (uInt)(count < READ_AT_MOST_BYTES ? count : READ_AT_MOST_BYTES);
+    inflater->next_out = bytes;
+    inflater->avail_out = room;
+    while (inflater->avail_out == room && !stream->ended) {
+        if (inflater->avail_in == 0) {
+            size_t taken = 0;
+            TRY(read_some(&taken, stream, stream->buffer, sizeof stream->buffer, err));
+            if (taken == 0)
+                return fail(err, STATUS_DATA, "%s: truncated: the gzip data break off at byte %" PRIu64, stream->path,
+                            stream->file_offset);
+            inflater->next_in = stream->buffer;
+            inflater->avail_in = (uInt)taken;
+        }
+        int code = inflate(inflater, Z_NO_FLUSH);
+        if (code == Z_MEM_ERROR) return fail(err, STATUS_OS, "%s: no memory for unpacking", stream->path);
+        if (code != Z_OK && code != Z_STREAM_END)
+            return fail(err, STATUS_DATA, "%s: corrupt gzip data before byte %" PRIu64 " (%s)", stream->path,
+                        stream->file_offset - inflater->avail_in, inflater->msg ? inflater->msg : "bad stream");
+        stream->ended = code == Z_STREAM_END;
+    }
+    *got = room - inflater->avail_out;
+    return STATUS_OK;
+}
+
+Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *err) {
+    uint8_t *next = bytes;
+    while (count > 0) {
+        size_t got = 0;
+        if (!stream->packed)
+            TRY(read_some(&got, stream, next, count, err));
+        else if (!stream->ended)
+            TRY(inflate_some(&got, stream, next, count, err));
+        stream->offset += got;
+        next += got;
+        count -= got;
+        if (got == 0)
+            return fail(err, STATUS_DATA, "%s: truncated: the%s data end at byte %" PRIu64 ", %zu bytes too early",
+                        stream->path, stream->packed ? " unpacked" : "", stream->offset, count);
+    }
+    return STATUS_OK;
+}
+
+static Status expect_packed_size(const ByteStream *stream, uint64_t bytes, Error *err) {
+    uint8_t size[4] = {0};
+    uint64_t trailer = stream->file_bytes - sizeof size;
+    if (stream->file_bytes < GZIP_SMALLEST_BYTES ||
+        pread(stream->fd, size, sizeof size, (off_t)trailer) != (ssize_t)sizeof size)
+        return fail(err, STATUS_DATA, "%s: truncated: a gzip file of %" PRIu64 " bytes", stream->path,
+                    stream->file_bytes);
+    uint32_t announced = (uint32_t)size[0] | (uint32_t)size[1] << 8 | (uint32_t)size[2] << 16 | (uint32_t)size[3] << 24;
+    if (announced != (uint32_t)bytes)
+        return fail(err, STATUS_DATA,
+                    "%s: truncated or corrupt: the gzip trailer at byte %" PRIu64 " tells of %" PRIu32
+                    " unpacked bytes, the header inside of %" PRIu64,
+                    stream->path, trailer, announced, bytes);
+    if (bytes / DEFLATE_GREATEST_RATIO > stream->file_bytes)
+        return fail(err, STATUS_DATA,
+                    "%s: corrupt header: no gzip file of %" PRIu64 " bytes can hold the announced %" PRIu64 " bytes",
+                    stream->path, stream->file_bytes, bytes);
+    return STATUS_OK;
+}
+
+Status byte_stream_expect_size(const ByteStream *stream, uint64_t bytes, Error *err) {
+    if (stream->packed) return expect_packed_size(stream, bytes, err);
+    if (stream->file_bytes < bytes)
+        return fail(err, STATUS_DATA, "%s: truncated: ends at byte %" PRIu64 ", its header announces %" PRIu64 " bytes",
+                    stream->path, stream->file_bytes, bytes);
+    if (stream->file_bytes > bytes)
+        return fail(err, STATUS_DATA, "%s: has %" PRIu64 " bytes too many, from byte %" PRIu64 " on", stream->path,
+                    stream->file_bytes - bytes, bytes);
+    return STATUS_OK;
+}
+
+Status byte_stream_end(ByteStream *stream, Error *err) {
+    uint8_t surplus;
+    size_t got = 0;
+    if (!stream->packed)
+        TRY(read_some(&got, stream, &surplus, 1, err));
+    else if (!stream->ended)
+        TRY(inflate_some(&got, stream, &surplus, 1, err)); // reads and checks the trailer
+    if (got > 0)
+        return fail(err, STATUS_DATA, "%s: has too many%s bytes, from byte %" PRIu64 " on", stream->path,
+                    stream->packed ? " unpacked" : "", stream->offset);
+    uint64_t consumed = stream->file_offset - (stream->packed ? stream->inflater.avail_in : 0);
+    if (stream->packed && consumed != stream->file_bytes)
+        return fail(err, STATUS_DATA, "%s: bytes follow the end of the gzip data at byte %" PRIu64, stream->path,
+                    consumed);
+    return STATUS_OK;
+}

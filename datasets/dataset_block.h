@@ -1,0 +1,32 @@
+// What lies in a data set's block: this header, then four arrays, each at a multiple of 64 bytes. Only the dataset
+// modules see it; everyone else asks dataset_view.
+#ifndef SOUNDER_DATASETS_DATASET_BLOCK_H
+#define SOUNDER_DATASETS_DATASET_BLOCK_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "datasets/dataset.h"
+
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 1, DATASET_ALIGNMENT = 64 }; // "SNDS"
+
+// Bytes from the start of the block.
+typedef struct DatasetLayout {
+    uint64_t train_pixels, train_labels, test_pixels, test_labels;
+    uint64_t block_bytes;
+} DatasetLayout;
+
+typedef struct DatasetBlock {
+    uint32_t magic, version;
+    Shape shape;
+    int32_t classes;
+    uint32_t train_count, test_count;
+    DatasetLayout layout;
+    float scale[DATASET_MAX_CHANNELS], shift[DATASET_MAX_CHANNELS];
+    char name[DATASET_NAME_BYTES];
+} DatasetBlock;
+
+// Where everything lies follows from the shape and the counts. USAGE when that is more than fits in memory.
+Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count, Error *err);
+
+#endif

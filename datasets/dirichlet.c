@@ -1,0 +1,105 @@
+#include "datasets/dirichlet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+
+enum { TRIES = 10, STREAM_FALLBACK = 1, FLOWER_MINIMUM = 10 };
+
+uint32_t dirichlet_minimum(uint32_t samples, uint32_t clients) {
+    uint32_t half = samples / clients / 2;
+    return half > FLOWER_MINIMUM ? FLOWER_MINIMUM : half > 1 ? half : 1;
+}
+
+// Draws the clients' shares of one class, not yet divided by their sum, which is returned. Clients with more than the
+// average are full and get 0. When alpha is so small that every gamma number underflows, one open client takes all:
+// Dirichlet's limit for alpha -> 0.
+static double draw_shares(double *shares, const uint32_t *sizes, uint32_t clients, double average, double alpha,
+                          RngKey key) {
+    double sum = 0;
+    uint32_t open = 0;
+    for (uint32_t client = 0; client < clients; client++) {
+        int full = sizes[client] > average;
+        open += !full;
+        shares[client] = full ? 0 : rng_gamma(key, client, alpha);
+        sum += shares[client];
+    }
+    if (sum > 0) return sum;
+    uint32_t chosen = rng_below(rng_block(key, 0, 0, 0, STREAM_FALLBACK).word[0], open);
+    for (uint32_t client = 0; client < clients; client++)
+        if (sizes[client] <= average && chosen-- == 0) shares[client] = 1;
+    return 1;
+}
+
+// One try: fills table and sizes (clients).
+static void draw_all(uint32_t *table, uint32_t *sizes, double *shares, const uint32_t *class_sizes, uint32_t classes,
+                     uint32_t clients, double average, double alpha, uint64_t seed, uint32_t try) {
+    memset(sizes, 0, clients * sizeof *sizes);
+    for (uint32_t class = 0; class < classes; class ++) {
+        RngKey key = rng_key(seed, RNG_PARTITION, 0, try, class);
+        double sum = draw_shares(shares, sizes, clients, average, alpha, key), running = 0;
+        uint32_t given = 0;
+        for (uint32_t client = 0; client < clients; client++) {
+            running += shares[client] / sum;
+            uint32_t upto = client + 1 == clients ? class_sizes[class] : (uint32_t)(running * class_sizes[class]);
+            if (upto > class_sizes[class]) upto = class_sizes[class]; // the running sum may round to just above 1
+            table[(size_t) class * clients + client] = upto - given;
+            sizes[client] += upto - given;
+            given = upto;
+        }
+    }
+}
+
+static uint32_t count_short(const uint32_t *sizes, uint32_t clients, uint32_t minimum) {
+    uint32_t count = 0;
+    for (uint32_t client = 0; client < clients; client++)
+        count += sizes[client] < minimum;
+    return count;
+}
+
+static uint32_t largest_of(const uint32_t *values, uint32_t count, size_t stride) {
+    uint32_t largest = 0;
+    for (uint32_t i = 1; i < count; i++)
+        if (values[i * stride] > values[largest * stride]) largest = i;
+    return largest;
+}
+
+// Gives every short client what it lacks from the largest one. That one keeps enough: it has at least the average,
+// which is twice the minimum (or, when the minimum is 1 and somebody has nothing, at least 2).
+static void top_up(uint32_t *table, uint32_t *sizes, uint32_t classes, uint32_t clients, uint32_t minimum) {
+    for (uint32_t client = 0; client < clients; client++) {
+        if (sizes[client] >= minimum) continue;
+        uint32_t donor = largest_of(sizes, clients, 1);
+        for (; sizes[client] < minimum; sizes[client]++, sizes[donor]--) {
+            size_t row = (size_t)largest_of(table + donor, classes, clients) * clients;
+            table[row + donor]--;
+            table[row + client]++;
+        }
+    }
+}
+
+Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t classes, uint32_t clients, double alpha,
+                      uint64_t seed, Error *err) {
+    uint32_t samples = 0, lacking = clients;
+    for (uint32_t class = 0; class < classes; class ++)
+        samples += class_sizes[class];
+    double *shares = malloc(clients * (sizeof *shares + sizeof(uint32_t)));
+    if (!shares) return fail(err, STATUS_OS, "no memory for the proportions of %u clients", clients);
+    uint32_t *sizes = (uint32_t *)(shares + clients);
+    const double average = (double)samples / clients;
+    const uint32_t minimum = dirichlet_minimum(samples, clients);
+    for (uint32_t try = 0; try < TRIES && lacking > 0; try++) {
+        draw_all(table, sizes, shares, class_sizes, classes, clients, average, alpha, seed, try);
+        lacking = count_short(sizes, clients, minimum);
+    }
+    if (lacking > 0) {
+        log_info(
+            "partition: %u of %u clients had fewer than %u samples after %d draws and got the rest from the largest",
+            lacking, clients, minimum, TRIES);
+        top_up(table, sizes, classes, clients, minimum);
+    }
+    free(shares);
+    return STATUS_OK;
+}

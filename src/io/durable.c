@@ -1,0 +1,76 @@
+#include "io/durable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sha2.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int open_folder_of(const char *path) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (length >= sizeof folder) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    return open(length ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int write_all(int file, const FilePart *part) {
+    const uint8_t *next = part->bytes;
+    for (size_t left = part->count; left > 0;) {
+        ssize_t written = write(file, next, left);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return -1;
+        next += written;
+        left -= (size_t)written;
+    }
+    return 0;
+}
+
+// Writes and syncs the temporary file; 0, or -1 with errno.
+static int write_temporary(int folder, const char *name, const FilePart *parts, size_t part_count) {
+    int file = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file < 0) return -1;
+    int result = 0;
+    for (size_t i = 0; i < part_count && result == 0; i++)
+        result = write_all(file, &parts[i]);
+    if (result == 0) result = fsync(file);
+    int saved_errno = errno;
+    int closed = close(file);
+    if (result != 0) errno = saved_errno;
+    return result != 0 ? result : closed;
+}
+
+Status durable_write(const char *path, const FilePart *parts, size_t part_count, Error *err) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char temporary[NAME_MAX + 1];
+    if ((size_t)snprintf(temporary, sizeof temporary, ".%s.partial", name) >= sizeof temporary)
+        return fail(err, STATUS_IO, "%s: the file's name is too long", path);
+    int folder = open_folder_of(path);
+    if (folder < 0) return fail_errno(err, STATUS_IO, "%s cannot be written: its folder", path);
+    Status status = STATUS_OK;
+    if (write_temporary(folder, temporary, parts, part_count) != 0 || renameat(folder, temporary, folder, name) != 0) {
+        status = fail_errno(err, STATUS_IO, "%s cannot be written", path);
+        unlinkat(folder, temporary, 0);
+    } else if (fsync(folder) != 0) {
+        status = fail_errno(err, STATUS_IO, "%s is written, but its folder cannot be synced", path);
+    }
+    close(folder);
+    return status;
+}
+
+void sha256_hex(char hex[65], const FilePart *parts, size_t part_count) {
+    SHA2_CTX context;
+    SHA256Init(&context);
+    for (size_t i = 0; i < part_count; i++)
+        SHA256Update(&context, parts[i].bytes, parts[i].count);
+    SHA256End(&context, hex);
+}

@@ -1,0 +1,190 @@
+// The reading side of the safetensors format.
+#include "io/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/json.h"
+
+enum { LENGTH_BYTES = 8, NOT_NATURAL = -1 };
+
+static Status map_file(Safetensors *file, const char *path, Error *err) {
+    // Without O_NONBLOCK, opening a FIFO would wait for its writer. Regular files ignore the flag.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
+    struct stat about;
+    Status status = STATUS_OK;
+    if (fstat(fd, &about) != 0)
+        status = fail_errno(err, STATUS_IO, "%s", path);
+    else if (!S_ISREG(about.st_mode))
+        status = fail(err, STATUS_DATA, "%s: not a regular file", path);
+    else if (about.st_size < LENGTH_BYTES)
+        status = fail(err, STATUS_DATA, "%s: truncated: ends at byte %lld, within the header's length", path,
+                      (long long)about.st_size);
+    else {
+        file->mapping_bytes = (size_t)about.st_size;
+        file->mapping = mmap(NULL, file->mapping_bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (file->mapping == MAP_FAILED) status = fail_errno(err, STATUS_OS, "%s cannot be mapped", path);
+    }
+    close(fd);
+    return status;
+}
+
+static Status check_header_length(size_t *header_bytes, const Safetensors *file, const char *path, Error *err) {
+    const uint8_t *bytes = file->mapping;
+    uint64_t length = 0;
+    for (int i = 0; i < LENGTH_BYTES; i++)
+        length |= (uint64_t)bytes[i] << 8 * i;
+    if (length > SAFETENSORS_MAX_HEADER_BYTES)
+        return fail(err, STATUS_DATA, "%s: byte 0 announces a header of %" PRIu64 " bytes; at most %d are allowed",
+                    path, length, SAFETENSORS_MAX_HEADER_BYTES);
+    if (length > file->mapping_bytes - LENGTH_BYTES)
+        return fail(err, STATUS_DATA, "%s: truncated: ends at byte %zu, within its header of %" PRIu64 " bytes", path,
+                    file->mapping_bytes, length);
+    if (length == 0 || bytes[LENGTH_BYTES] != '{')
+        return fail(err, STATUS_DATA, "%s: the header at byte %d does not start with '{'", path, LENGTH_BYTES);
+    *header_bytes = (size_t)length;
+    return STATUS_OK;
+}
+
+static Status read_type(TensorType *type, const json_t *value, const char *name, const char *path, Error *err) {
+    const char *text = json_string_value(value);
+    for (*type = TENSOR_F32; text && *type <= TENSOR_U8; (*type)++)
+        if (strcmp(text, tensor_type_name(*type)) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%s: the header at byte %d gives tensor %s the dtype %s; F32, F64, I32, I64, U8 are read", path,
+                LENGTH_BYTES, name, text ? text : "(none)");
+}
+
+// A whole number from 0 on; NOT_NATURAL when the value is anything else.
+static int64_t natural(const json_t *value) {
+    return json_is_integer(value) && json_integer_value(value) >= 0 ? json_integer_value(value) : NOT_NATURAL;
+}
+
+static Status read_entry(TensorEntry *entry, const char *name, const json_t *value, const char *path, Error *err) {
+    const json_t *shape = json_object_get(value, "shape"), *offsets = json_object_get(value, "data_offsets");
+    size_t name_bytes = strlen(name), needed;
+    if (name_bytes == 0 || name_bytes >= sizeof entry->name)
+        return fail(err, STATUS_DATA,
+                    "%s: the header at byte %d has a tensor name of %zu bytes (%.32s); 1 to %d are read", path,
+                    LENGTH_BYTES, name_bytes, name, SAFETENSORS_NAME_BYTES - 1);
+    memcpy(entry->name, name, name_bytes + 1);
+    if (json_object_size(value) != 3 || !json_is_array(shape) || json_array_size(offsets) != 2)
+        return fail(err, STATUS_DATA,
+                    "%s: the header at byte %d gives tensor %s not just dtype, shape and data_offsets", path,
+                    LENGTH_BYTES, name);
+    TRY(read_type(&entry->type, json_object_get(value, "dtype"), name, path, err));
+    if (json_array_size(shape) > SAFETENSORS_MAX_RANK)
+        return fail(err, STATUS_DATA, "%s: the header at byte %d gives tensor %s the rank %zu; at most %d is read",
+                    path, LENGTH_BYTES, name, json_array_size(shape), SAFETENSORS_MAX_RANK);
+    entry->rank = (int)json_array_size(shape);
+    for (int d = 0; d < entry->rank; d++)
+        entry->shape[d] = natural(json_array_get(shape, (size_t)d));
+    int64_t first = natural(json_array_get(offsets, 0)), end = natural(json_array_get(offsets, 1));
+    if (!tensor_entry_size(&needed, entry) || first < 0 || end < first || (uint64_t)(end - first) != needed)
+        return fail(err, STATUS_DATA,
+                    "%s: the header at byte %d gives tensor %s a shape and data_offsets that disagree", path,
+                    LENGTH_BYTES, name);
+    entry->first_byte = (size_t)first;
+    entry->bytes = needed;
+    return STATUS_OK;
+}
+
+static Status read_notes(Safetensors *file, json_t *notes, const char *path, Error *err) {
+    const char *key;
+    json_t *value;
+    if (!json_is_object(notes))
+        return fail(err, STATUS_DATA, "%s: __metadata__ in the header at byte %d is not an object", path, LENGTH_BYTES);
+    json_object_foreach(notes, key, value) if (!json_is_string(value)) return fail(
+        err, STATUS_DATA, "%s: the note %.64s in the header at byte %d is not a string", path, key, LENGTH_BYTES);
+    file->notes = json_incref(notes);
+    return STATUS_OK;
+}
+
+static Status read_entries(Safetensors *file, json_t *header, const char *path, Error *err) {
+    const char *key;
+    json_t *value, *notes = json_object_get(header, "__metadata__");
+    size_t count = json_object_size(header) - (notes != NULL);
+    if (notes) TRY(read_notes(file, notes, path, err));
+    if (count > SAFETENSORS_MAX_TENSORS)
+        return fail(err, STATUS_DATA, "%s: the header at byte %d has %zu tensors; at most %d are read", path,
+                    LENGTH_BYTES, count, SAFETENSORS_MAX_TENSORS);
+    file->entries = calloc(count + 1, sizeof *file->entries); // + 1: an empty file has an array, too
+    if (!file->entries) return fail(err, STATUS_OS, "%s: no memory for %zu tensors", path, count);
+    json_object_foreach(header, key, value) {
+        if (value == notes) continue;
+        TRY(read_entry(&file->entries[file->count], key, value, path, err));
+        file->count++;
+    }
+    return STATUS_OK;
+}
+
+// Empty tensors stand before the one that starts at the same byte; among themselves by name.
+static int compare_entries(const void *left, const void *right) {
+    const TensorEntry *a = left, *b = right;
+    if (a->first_byte != b->first_byte) return a->first_byte < b->first_byte ? -1 : 1;
+    if ((a->bytes == 0) != (b->bytes == 0)) return a->bytes == 0 ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static Status check_offsets(Safetensors *file, size_t header_bytes, const char *path, Error *err) {
+    const size_t start = LENGTH_BYTES + header_bytes;
+    size_t end = 0;
+    qsort(file->entries, file->count, sizeof *file->entries, compare_entries);
+    for (size_t i = 0; i < file->count; i++) {
+        const TensorEntry *entry = &file->entries[i];
+        if (entry->first_byte != end)
+            return fail(err, STATUS_DATA, "%s: tensor %s starts at payload byte %zu, but the one before it ends at %zu",
+                        path, entry->name, entry->first_byte, end);
+        end = entry->first_byte + entry->bytes;
+    }
+    if (end != file->mapping_bytes - start)
+        return fail(err, STATUS_DATA, "%s: %s: the tensors end at byte %zu, the file at byte %zu", path,
+                    end > file->mapping_bytes - start ? "truncated" : "has too many bytes", start + end,
+                    file->mapping_bytes);
+    file->payload = (const uint8_t *)file->mapping + start;
+    file->payload_bytes = end;
+    return STATUS_OK;
+}
+
+Status safetensors_open(Safetensors *file, const char *path, Error *err) {
+    size_t header_bytes = 0;
+    json_t *header = NULL;
+    Status status;
+    *file = (Safetensors){0};
+    TRY(map_file(file, path, err));
+    TRY_GOTO(fail, check_header_length(&header_bytes, file, path, err));
+    TRY_GOTO(fail, json_read_object(&header, (const char *)file->mapping + LENGTH_BYTES, header_bytes, path,
+                                    LENGTH_BYTES, err));
+    TRY_GOTO(fail, read_entries(file, header, path, err));
+    TRY_GOTO(fail, check_offsets(file, header_bytes, path, err));
+    json_decref(header);
+    return STATUS_OK;
+fail:
+    json_decref(header);
+    safetensors_close(file);
+    return status;
+}
+
+void safetensors_close(Safetensors *file) {
+    free(file->entries);
+    json_decref(file->notes);
+    munmap(file->mapping, file->mapping_bytes);
+    *file = (Safetensors){0};
+}
+
+const TensorEntry *safetensors_find(const Safetensors *file, const char *name) {
+    for (size_t i = 0; i < file->count; i++)
+        if (strcmp(file->entries[i].name, name) == 0) return &file->entries[i];
+    return NULL;
+}
+
+const char *safetensors_note(const Safetensors *file, const char *key) {
+    return json_string_value(json_object_get(file->notes, key));
+}
