@@ -1,0 +1,21 @@
+// The commands of the `sounder` program, as main.c calls them. argv holds what follows the command's name.
+// Each returns a Status and leaves one sentence in err; only main prints it and exits.
+#ifndef SOUNDER_APP_COMMANDS_H
+#define SOUNDER_APP_COMMANDS_H
+
+#include "base/err.h"
+
+// The parent of a run: `sounder train [EXPERIMENT.yaml] [--option value ...]`. *exit_code is what to exit with when the
+// status is OK: 0, or 128 + n after signal n ended the run early (its round finished and its checkpoint written).
+Status command_train(int argc, char **argv, int *exit_code, Error *err);
+
+// A worker process, started by the parent and by nobody else; its arguments are the parent's business.
+Status command_worker(int argc, char **argv, Error *err);
+
+// Loss and accuracy of a saved model: `sounder eval MODEL.safetensors [--option value ...]`.
+Status command_eval(int argc, char **argv, Error *err);
+
+// `sounder help [TOPIC]`: help, the man page and the completion script, all on stdout. See help.c for the topics.
+Status command_help(int argc, char **argv, Error *err);
+
+#endif

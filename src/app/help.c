@@ -1,0 +1,154 @@
+// `sounder help`: everything that explains the program, with the options taken from the one table.
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "options.h"
+#include "suggest.h"
+
+static void print_overview(FILE *file) {
+    fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n"
+          "\n"
+          "Usage:\n"
+          "  sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]   train a model; without options: LeNet on\n"
+          "                                                         Fashion-MNIST, 3 rounds of federated averaging\n"
+          "  sounder eval MODEL.safetensors [--OPTION VALUE ...]    loss and accuracy of a saved model\n"
+          "  sounder help [TOPIC]                                   train, eval, man (the man page as troff),\n"
+          "                                                         completion bash (a script)\n"
+          "  sounder --version\n",
+          file);
+}
+
+static void print_train(FILE *file) {
+    fputs("Usage: sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]\n"
+          "\n"
+          "Trains one model with many processes and writes it, its checkpoints and its metrics into a folder.\n"
+          "EXPERIMENT.yaml holds options as `name: value` lines; the command line wins. Defaults in brackets.\n"
+          "\n",
+          file);
+    options_print_help(file);
+    fputs("\n"
+          "Examples:\n"
+          "  sounder train --clients 100 --clients-per-round 10 --partition dirichlet --alpha 0.1 --rounds 50\n"
+          "  sounder train --algorithm hogwild --workers 4\n"
+          "  sounder train runs/first/config.yaml --lr 0.1 --out runs/second\n"
+          "  sounder train --resume runs/first --rounds 10\n",
+          file);
+}
+
+static void print_eval(FILE *file) {
+    fputs("Usage: sounder eval MODEL.safetensors [--OPTION VALUE ...]\n"
+          "\n"
+          "Prints the loss and the accuracy of a saved model on a data set's test images. Defaults in brackets.\n"
+          "\n",
+          file);
+    options_print_eval_help(file);
+}
+
+static void print_exit_codes(FILE *file) {
+    static const struct {
+        int code;
+        const char *when;
+    } statuses[] = {
+#define X(name, code, when) {code, when},
+        STATUS_LIST(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        fprintf(file, ".TP\n\\fB%d\\fR\n%s\n", statuses[i].code, statuses[i].when);
+    fputs(".TP\n\\fB128+n\\fR\nsignal n asked the run to end; the round was finished and a checkpoint written\n", file);
+}
+
+static void print_man(FILE *file) {
+    fputs(".TH SOUNDER 1 \"\" \"sounder " SOUNDER_VERSION "\" \"User Commands\"\n"
+          ".SH NAME\n"
+          "sounder \\- train one model with many processes on one machine\n"
+          ".SH SYNOPSIS\n"
+          ".B sounder train\n[\\fIEXPERIMENT.yaml\\fR] [\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
+          ".B sounder eval\n\\fIMODEL.safetensors\\fR [\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIman\\fR | \\fIcompletion bash\\fR]\n"
+          ".SH DESCRIPTION\n"
+          "\\fBsounder train\\fR starts worker processes that share one model through shared memory: federated "
+          "averaging over\n"
+          "any number of clients, Hogwild, or synchronous SGD. The result is the same to the bit for any number of "
+          "workers,\n"
+          "and whatever workers die (Hogwild excepted). \\fBsounder eval\\fR prints the loss and the accuracy of a "
+          "saved model.\n"
+          ".PP\n"
+          "\\fIEXPERIMENT.yaml\\fR holds options as \\fBname: value\\fR lines with the names below; the command line "
+          "wins.\n"
+          ".SH OPTIONS\n",
+          file);
+    options_print_man(file);
+    fputs(".SH FILES\n"
+          ".TP\n\\fIOUT\\fR/config.yaml\nthe effective configuration, which \\fBsounder train\\fR reads again\n"
+          ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"
+          ".TP\n\\fIOUT\\fR/model.safetensors\nthe trained model, with PyTorch's names and shapes\n"
+          ".TP\n\\fIOUT\\fR/checkpoints/\nwhat \\fB\\-\\-resume\\fR continues from\n"
+          ".TP\n\\fIOUT\\fR/live/global.safetensors\nthe weights as they are now, while the run lives\n"
+          ".SH ENVIRONMENT\n"
+          ".TP\n\\fBSOUNDER_DATA\\fR\nwhere named data sets are looked for first\n"
+          ".SH EXIT STATUS\n",
+          file);
+    print_exit_codes(file);
+}
+
+// The table travels inside the script, so that completing starts no program.
+static void print_completion(FILE *file) {
+    fputs("# bash completion for sounder\n"
+          "_sounder_words='",
+          file);
+    options_print_words(file);
+    fputs("'\n"
+          "_sounder() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
+          "    if [ \"$word\" = '=' ]; then word=; else [ \"$previous\" != '=' ] || "
+          "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+          "    COMPREPLY=()\n"
+          "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval help --version --help' -- \"$word\")\n"
+          "        return\n"
+          "    fi\n"
+          "    if [ \"$command\" = help ]; then\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval man completion' -- \"$word\")\n"
+          "        return\n"
+          "    fi\n"
+          "    local commands name values names=--help\n"
+          "    while read -r commands name values; do\n"
+          "        case ,$commands, in *,\"$command\",*) names+=\" $name\" ;; *) continue ;; esac\n"
+          "        if [ \"$name\" = \"$previous\" ] && [ -n \"$values\" ]; then\n"
+          "            mapfile -t COMPREPLY < <(compgen -W \"$values\" -- \"$word\")\n"
+          "        fi\n"
+          "    done <<<\"$_sounder_words\"\n"
+          "    case $word in\n"
+          "        -*) mapfile -t COMPREPLY < <(compgen -W \"$names\" -- \"$word\") ;;\n"
+          "        *) [ ${#COMPREPLY[@]} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n"
+          "    esac\n"
+          "}\n"
+          "complete -o filenames -F _sounder sounder\n",
+          file);
+}
+
+Status command_help(int argc, char **argv, Error *err) {
+    static const struct {
+        const char *name;
+        void (*print)(FILE *file);
+    } topics[] = {{"train", print_train}, {"eval", print_eval}, {"man", print_man}, {"completion", print_completion}};
+    if (argc == 0) {
+        print_overview(stdout);
+        return STATUS_OK;
+    }
+    bool names_bash = argc == 2 && strcmp(argv[0], "completion") == 0 && strcmp(argv[1], "bash") == 0;
+    if (argc > 1 && !names_bash) return fail(err, STATUS_USAGE, "help %.60s: one topic at a time", argv[1]);
+    Suggestion suggestion = {.typed = argv[0]};
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
+        if (strcmp(argv[0], topics[i].name) == 0) {
+            topics[i].print(stdout);
+            return STATUS_OK;
+        }
+        suggestion_consider(&suggestion, topics[i].name);
+    }
+    return fail(err, STATUS_USAGE, "help %.60s: unknown topic; %s%s%s", argv[0],
+                suggestion.best ? "did you mean " : "`sounder help` lists them", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?" : "");
+}

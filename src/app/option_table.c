@@ -1,0 +1,136 @@
+#include "option_table.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "datasets/partition.h"
+
+const char *const option_group_titles[GROUP_COUNT] = {
+    [GROUP_MODEL] = "Data and model", [GROUP_CLIENTS] = "Workers and clients", [GROUP_TRAINING] = "Training",
+    [GROUP_FAULTS] = "Faults",        [GROUP_RUN] = "The run and its files",
+};
+
+static bool is_dirichlet(const Options *options) {
+    return options->partition == PARTITION_DIRICHLET;
+}
+static bool is_shards(const Options *options) {
+    return options->partition == PARTITION_SHARDS;
+}
+static bool is_hogwild(const Options *options) {
+    return options->algorithm == ALGORITHM_HOGWILD;
+}
+static bool is_partitioned(const Options *options) {
+    return !is_hogwild(options) || options->hogwild_data == HOGWILD_SHARD;
+}
+
+#define FIELD(member) .offset = offsetof(Options, member)
+
+// A row reads best on few lines.
+// clang-format off
+const Option option_table[] = {
+    {.name = "data", .type = OPTION_TEXT, FIELD(data), .group = GROUP_MODEL, .eval = true,
+     .placeholder = "NAME|FOLDER", .preset = "fashion-mnist",
+     .choices = {"fashion-mnist", "mnist", "synthetic"},
+     .help = "data set: fashion-mnist, mnist, synthetic, or a folder with four IDX files (plain or .gz)"},
+    {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true,
+     .placeholder = "NAME|LAYERS", .preset = "lenet",
+     .choices = {"lenet", "softmax", "2nn", "cnn", "cifar-cnn"},
+     .help = "net: lenet, softmax, 2nn, cnn, cifar-cnn, or layers such as \"conv 10 5; pool 2; relu; linear 10\""},
+    {.name = "seed", .type = OPTION_SEED, FIELD(seed), .group = GROUP_MODEL, .eval = true,
+     .placeholder = "N", .preset = "1",
+     .help = "what all random numbers derive from: same seed, same options, same bits"},
+
+    {.name = "workers", .type = OPTION_WHOLE, FIELD(workers), .group = GROUP_CLIENTS, .may_change = true,
+     .placeholder = "N", .derived = "usable cores", .minimum = 1, .maximum = 256,
+     .help = "processes that train"},
+    {.name = "clients", .type = OPTION_WHOLE, FIELD(clients), .group = GROUP_CLIENTS,
+     .placeholder = "N", .derived = "as many as workers", .minimum = 1, .maximum = 1000000,
+     .help = "data subsets with their own local training, run by any number of workers"},
+    {.name = "clients-per-round", .type = OPTION_WHOLE, FIELD(clients_per_round), .group = GROUP_CLIENTS,
+     .placeholder = "N", .derived = "all clients", .minimum = 1, .maximum = 1000000,
+     .help = "clients that are drawn for each round"},
+    {.name = "partition", .type = OPTION_CHOICE, FIELD(partition), .group = GROUP_CLIENTS,
+     .placeholder = "KIND", .preset = "contiguous",
+     .applies = is_partitioned, .condition = "--hogwild-data shard",
+     .choices = {[PARTITION_CONTIGUOUS] = "contiguous", [PARTITION_IID] = "iid",
+                 [PARTITION_DIRICHLET] = "dirichlet", [PARTITION_SHARDS] = "shards"},
+     .help = "how the samples are dealt to the clients"},
+    {.name = "alpha", .type = OPTION_REAL, FIELD(alpha), .group = GROUP_CLIENTS,
+     .placeholder = "X", .preset = "0.5", .minimum = 0, .above_minimum = true, .maximum = 1000000,
+     .applies = is_dirichlet, .condition = "--partition dirichlet",
+     .help = "Dirichlet concentration: the smaller, the fewer classes a client has"},
+    {.name = "shards-per-client", .type = OPTION_WHOLE, FIELD(shards_per_client), .group = GROUP_CLIENTS,
+     .placeholder = "N", .preset = "2", .minimum = 1, .maximum = 1000000,
+     .applies = is_shards, .condition = "--partition shards",
+     .help = "runs of label-sorted samples that each client gets"},
+
+    {.name = "algorithm", .type = OPTION_CHOICE, FIELD(algorithm), .group = GROUP_TRAINING,
+     .placeholder = "NAME", .preset = "fedavg",
+     .choices = {[ALGORITHM_FEDAVG] = "fedavg", [ALGORITHM_HOGWILD] = "hogwild", [ALGORITHM_SSGD] = "ssgd"},
+     .help = "average the clients each round, share one lock-free model, or average gradients at every step"},
+    {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .may_change = true,
+     .placeholder = "N", .preset = "3", .minimum = 1, .maximum = 1000000,
+     .help = "times that everyone trains and the model is published"},
+    {.name = "local-epochs", .type = OPTION_WHOLE, FIELD(local_epochs), .group = GROUP_TRAINING,
+     .placeholder = "N", .preset = "1", .minimum = 1, .maximum = 100000,
+     .help = "passes of a client over its own samples in a round"},
+    {.name = "batch-size", .type = OPTION_WHOLE, FIELD(batch_size), .group = GROUP_TRAINING,
+     .placeholder = "N", .preset = "64", .minimum = 1, .maximum = 65536,
+     .help = "samples in a step"},
+    {.name = "lr", .type = OPTION_REAL, FIELD(lr), .group = GROUP_TRAINING,
+     .placeholder = "X", .preset = "0.01", .minimum = 0, .above_minimum = true, .maximum = 1000,
+     .help = "learning rate of SGD"},
+    {.name = "momentum", .type = OPTION_REAL, FIELD(momentum), .group = GROUP_TRAINING,
+     .placeholder = "X", .preset = "0.5", .minimum = 0, .maximum = 1, .below_maximum = true,
+     .help = "momentum of SGD, fresh in each round"},
+    {.name = "weight-decay", .type = OPTION_REAL, FIELD(weight_decay), .group = GROUP_TRAINING,
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1,
+     .help = "L2 penalty that is added to the gradient"},
+    {.name = "hogwild-update", .type = OPTION_CHOICE, FIELD(hogwild_update), .group = GROUP_TRAINING,
+     .placeholder = "HOW", .preset = "plain",
+     .applies = is_hogwild, .condition = "--algorithm hogwild",
+     .choices = {[HOGWILD_PLAIN] = "plain", [HOGWILD_ATOMIC] = "atomic"},
+     .help = "how a worker writes the shared weights: plain stores may lose updates, atomic adds do not"},
+    {.name = "hogwild-data", .type = OPTION_CHOICE, FIELD(hogwild_data), .group = GROUP_TRAINING,
+     .placeholder = "WHICH", .preset = "full",
+     .applies = is_hogwild, .condition = "--algorithm hogwild",
+     .choices = {[HOGWILD_FULL] = "full", [HOGWILD_SHARD] = "shard"},
+     .help = "what each Hogwild worker trains on: all samples, or its part"},
+    {.name = "device", .type = OPTION_CHOICE, FIELD(device), .group = GROUP_TRAINING, .eval = true, .may_change = true,
+     .placeholder = "NAME", .preset = "auto",
+     .choices = {[DEVICE_AUTO] = "auto", [DEVICE_CPU] = "cpu", [DEVICE_CUDA] = "cuda"},
+     .help = "where the arithmetic is done"},
+
+    {.name = "on-worker-death", .type = OPTION_CHOICE, FIELD(on_worker_death), .group = GROUP_FAULTS, .may_change = true,
+     .placeholder = "WHAT", .preset = "continue",
+     .choices = {[DEATH_CONTINUE] = "continue", [DEATH_RESPAWN] = "respawn", [DEATH_ABORT] = "abort"},
+     .help = "after a worker died: go on with the others, start another, or end the run"},
+    {.name = "hang-seconds", .type = OPTION_REAL, FIELD(hang_seconds), .group = GROUP_FAULTS, .may_change = true,
+     .placeholder = "X", .preset = "60", .minimum = 0, .maximum = 86400,
+     .help = "a worker without progress for so long is killed and counts as dead; 0: never"},
+    {.name = "checkpoint-every", .type = OPTION_WHOLE, FIELD(checkpoint_every), .group = GROUP_FAULTS, .may_change = true,
+     .placeholder = "N", .preset = "1", .minimum = 0, .maximum = 1000000,
+     .help = "rounds between two checkpoints; 0: only at the end"},
+    {.name = "resume", .type = OPTION_TEXT, FIELD(resume), .group = GROUP_FAULTS,
+     .placeholder = "FOLDER", .derived = "a new run",
+     .help = "continue the run in this folder from its last checkpoint, to the same bits"},
+
+    {.name = "out", .type = OPTION_TEXT, FIELD(out), .group = GROUP_RUN,
+     .placeholder = "FOLDER", .derived = "runs/<time>-<model>",
+     .help = "folder that gets config.yaml, metrics.jsonl, model.safetensors and checkpoints/"},
+    {.name = "eval-every", .type = OPTION_WHOLE, FIELD(eval_every), .group = GROUP_RUN, .may_change = true,
+     .placeholder = "N", .preset = "1", .minimum = 0, .maximum = 1000000,
+     .help = "rounds between two tests of the global model; 0: only after the last"},
+    {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .group = GROUP_RUN, .may_change = true,
+     .preset = "false",
+     .help = "print nothing but the result, warnings and errors"},
+    {.name = "log-level", .type = OPTION_CHOICE, FIELD(log_level), .group = GROUP_RUN, .eval = true, .may_change = true,
+     .placeholder = "LEVEL", .preset = "warning",
+     .choices = {[LOG_ERROR] = "error", [LOG_WARNING] = "warning", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"},
+     .help = "what is worth a line on stderr"},
+};
+// clang-format on
+
+const int option_count = sizeof option_table / sizeof *option_table;
+
+static_assert(sizeof option_table / sizeof *option_table <= OPTION_MAX_COUNT, "Options.given has a place for each row");

@@ -1,0 +1,263 @@
+// One option's value: from text, to text, and what can go wrong in between.
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "option_table.h"
+#include "suggest.h"
+
+int option_index(const Option *option) {
+    return (int)(option - option_table);
+}
+
+const Option *option_find(const char *name) {
+    for (int i = 0; i < option_count; i++)
+        if (strcmp(option_table[i].name, name) == 0) return &option_table[i];
+    return NULL;
+}
+
+bool option_applies(const Options *options, const Option *option) {
+    return !option->applies || option->applies(options);
+}
+
+static size_t field_bytes(const Option *option) {
+    switch (option->type) {
+    case OPTION_WHOLE:
+    case OPTION_CHOICE:
+        return sizeof(int);
+    case OPTION_SEED:
+        return sizeof(uint64_t);
+    case OPTION_REAL:
+        return sizeof(double);
+    case OPTION_FLAG:
+        return sizeof(bool);
+    case OPTION_TEXT:
+        break;
+    }
+    return OPTION_TEXT_BYTES;
+}
+
+static const void *field_of(const Options *options, const Option *option) {
+    return (const char *)options + option->offset;
+}
+
+static void store(Options *options, const Option *option, const void *value) {
+    memcpy((char *)options + option->offset, value, field_bytes(option));
+}
+
+void option_copy(Options *to, const Options *from, const Option *option) {
+    store(to, option, field_of(from, option));
+}
+
+bool option_equal(const Options *a, const Options *b, const Option *option) {
+    const void *left = field_of(a, option), *right = field_of(b, option);
+    if (option->type == OPTION_TEXT) return strcmp(left, right) == 0;
+    return memcmp(left, right, field_bytes(option)) == 0;
+}
+
+static bool only(const char *text, const char *letters) {
+    return *text && text[strspn(text, letters)] == '\0';
+}
+
+// strtod and its kin skip blanks, read "nan", "inf" and hexadecimal, and stop at junk: here a number is all of the
+// text, and made of nothing but digits, sign, point and exponent.
+static bool read_whole(int *value, const Option *option, const char *text) {
+    if (!only(text, "-0123456789")) return false;
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || *end || (double)number < option->minimum || (double)number > option->maximum) return false;
+    *value = (int)number;
+    return true;
+}
+
+static bool read_seed(uint64_t *value, const char *text) {
+    if (!only(text, "0123456789")) return false;
+    errno = 0;
+    *value = strtoull(text, NULL, 10);
+    return errno == 0;
+}
+
+static bool read_real(double *value, const Option *option, const char *text) {
+    if (!only(text, "+-0123456789.eE")) return false;
+    char *end;
+    errno = 0;
+    *value = strtod(text, &end);
+    if (errno || end == text || *end) return false; // ERANGE: too large, or so small that digits are lost
+    bool above = option->above_minimum ? *value > option->minimum : *value >= option->minimum;
+    bool below = option->below_maximum ? *value < option->maximum : *value <= option->maximum;
+    return above && below;
+}
+
+static bool read_flag(bool *value, const char *text) {
+    *value = strcmp(text, "true") == 0;
+    return *value || strcmp(text, "false") == 0;
+}
+
+static bool read_choice(int *value, const Option *option, const char *text) {
+    for (*value = 0; *value < OPTION_MAX_CHOICES && option->choices[*value]; ++*value)
+        if (strcmp(option->choices[*value], text) == 0) return true;
+    return false;
+}
+
+// Texts end up in YAML and JSON files and on terminals, so they are UTF-8 without control characters.
+static bool read_text(char *value, const char *text) {
+    size_t length = strlen(text);
+    if (length == 0 || length >= OPTION_TEXT_BYTES) return false;
+    for (const char *c = text; *c; c++)
+        if (iscntrl((unsigned char)*c)) return false;
+    json_t *utf8 = json_string(text); // jansson checks
+    if (!utf8) return false;
+    json_decref(utf8);
+    memset(value, 0, OPTION_TEXT_BYTES);
+    memcpy(value, text, length);
+    return true;
+}
+
+// What was typed, as a message may repeat it: short, and without anything that a terminal might obey.
+static void printable(char shown[64], const char *value) {
+    enum { ROOM = 60 };
+    size_t length = strnlen(value, ROOM);
+    for (size_t i = 0; i < length; i++)
+        shown[i] = isprint((unsigned char)value[i]) ? value[i] : '?';
+    strcpy(shown + length, value[length] ? "..." : "");
+    if (length == 0) strcpy(shown, "\"\"");
+}
+
+Status option_set(Options *options, const Option *option, const char *value, const char *where, Error *err) {
+    union {
+        int whole;
+        uint64_t seed;
+        double real;
+        bool flag;
+        char text[OPTION_TEXT_BYTES];
+    } parsed;
+    bool good = false;
+    switch (option->type) {
+    case OPTION_WHOLE:
+        good = read_whole(&parsed.whole, option, value);
+        break;
+    case OPTION_SEED:
+        good = read_seed(&parsed.seed, value);
+        break;
+    case OPTION_REAL:
+        good = read_real(&parsed.real, option, value);
+        break;
+    case OPTION_FLAG:
+        good = read_flag(&parsed.flag, value);
+        break;
+    case OPTION_CHOICE:
+        good = read_choice(&parsed.whole, option, value);
+        break;
+    case OPTION_TEXT:
+        good = read_text(parsed.text, value);
+        break;
+    }
+    if (good) {
+        store(options, option, &parsed);
+        options->given[option_index(option)] = true;
+        return STATUS_OK;
+    }
+    static const char *const kinds[] = {
+        [OPTION_WHOLE] = "a whole number ",
+        [OPTION_SEED] = "a whole number ",
+        [OPTION_REAL] = "a number ",
+        [OPTION_FLAG] = "true or false",
+        [OPTION_CHOICE] = "",
+        [OPTION_TEXT] = "a UTF-8 text of 1 to 2047 bytes without control characters",
+    };
+    static_assert(OPTION_TEXT_BYTES == 2048, "the sentence above says so");
+    char shown[64], range[OPTION_RANGE_BYTES];
+    printable(shown, value);
+    option_range(range, option);
+    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s", where, option->name, shown, kinds[option->type], range);
+}
+
+Status option_unknown(const char *name, const char *where, Error *err) {
+    char shown[64];
+    printable(shown, name);
+    Suggestion suggestion = {.typed = name};
+    for (int i = 0; i < option_count; i++)
+        suggestion_consider(&suggestion, option_table[i].name);
+    if (!suggestion.best)
+        return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help train` lists them", where, shown);
+    const char *dashes = strcmp(where, "--") == 0 ? "--" : "";
+    return fail(err, STATUS_USAGE, "%s%s: unknown option; did you mean %s%s?", where, shown, dashes, suggestion.best);
+}
+
+// 15 digits name a decimal of at most 15 digits exactly, 17 name any double.
+static void format_real(char *text, size_t bytes, double value) {
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, bytes, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) return;
+    }
+}
+
+void option_format(char *text, const Options *options, const Option *option) {
+    const void *field = field_of(options, option);
+    switch (option->type) {
+    case OPTION_WHOLE:
+        snprintf(text, OPTION_VALUE_BYTES, "%d", *(const int *)field);
+        break;
+    case OPTION_SEED:
+        snprintf(text, OPTION_VALUE_BYTES, "%" PRIu64, *(const uint64_t *)field);
+        break;
+    case OPTION_REAL:
+        format_real(text, OPTION_VALUE_BYTES, *(const double *)field);
+        break;
+    case OPTION_FLAG:
+        strcpy(text, *(const bool *)field ? "true" : "false");
+        break;
+    case OPTION_CHOICE:
+        strcpy(text, option->choices[*(const int *)field]);
+        break;
+    case OPTION_TEXT:
+        strcpy(text, field);
+        break;
+    }
+}
+
+static void choices_in_words(char *text, const Option *option) {
+    size_t used = 0;
+    for (int i = 0; i < OPTION_MAX_CHOICES && option->choices[i]; i++) {
+        bool last = i + 1 == OPTION_MAX_CHOICES || !option->choices[i + 1];
+        const char *separator = i == 0 ? "" : last ? " or " : ", ";
+        int written = snprintf(text + used, OPTION_RANGE_BYTES - used, "%s%s", separator, option->choices[i]);
+        used += (size_t)written;
+        assert(used < OPTION_RANGE_BYTES);
+    }
+}
+
+void option_range(char *text, const Option *option) {
+    char low[32], high[32];
+    format_real(low, sizeof low, option->minimum);
+    format_real(high, sizeof high, option->maximum);
+    text[0] = '\0';
+    switch (option->type) {
+    case OPTION_WHOLE:
+        snprintf(text, OPTION_RANGE_BYTES, "from %s to %s", low, high);
+        break;
+    case OPTION_SEED:
+        snprintf(text, OPTION_RANGE_BYTES, "from 0 to %" PRIu64, UINT64_MAX);
+        break;
+    case OPTION_REAL:
+        snprintf(text, OPTION_RANGE_BYTES,
+                 option->above_minimum   ? "above %s, at most %s"
+                 : option->below_maximum ? "from %s to below %s"
+                                         : "from %s to %s",
+                 low, high);
+        break;
+    case OPTION_CHOICE:
+        choices_in_words(text, option);
+        break;
+    case OPTION_FLAG:
+    case OPTION_TEXT:
+        break;
+    }
+}

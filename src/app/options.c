@@ -1,0 +1,105 @@
+// Defaults and the command line. What an option is stands in option_table.c.
+#include "options.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "option_table.h"
+
+void options_defaults(Options *options) {
+    memset(options, 0, sizeof *options);
+    for (int i = 0; i < option_count; i++) {
+        if (!option_table[i].preset) continue;
+        Status status = option_set(options, &option_table[i], option_table[i].preset, "", NULL);
+        assert(status == STATUS_OK);
+        (void)status;
+    }
+    memset(options->given, 0, sizeof options->given);
+}
+
+bool options_given(const Options *options, const char *name) {
+    const Option *option = option_find(name);
+    assert(option);
+    return options->given[option_index(option)];
+}
+
+// One argument of the command line: an option and its value, or a file.
+typedef struct Argument {
+    const Option *option; // NULL: a file
+    const char *value;    // of the option, or the file's path; borrowed from argv
+} Argument;
+
+static Status take_option(Argument *argument, int *next, int argc, char **argv, Error *err) {
+    const char *text = argv[(*next)++] + 2;
+    const char *equals = strchr(text, '=');
+    size_t length = equals ? (size_t)(equals - text) : strlen(text);
+    char name[OPTION_TEXT_BYTES];
+    if (length >= sizeof name) length = sizeof name - 1;
+    memcpy(name, text, length);
+    name[length] = '\0';
+
+    argument->option = option_find(name);
+    if (!argument->option) return option_unknown(name, "--", err);
+    if (equals) {
+        argument->value = equals + 1;
+    } else if (argument->option->type == OPTION_FLAG) {
+        argument->value = "true";
+    } else if (*next < argc && strncmp(argv[*next], "--", 2) != 0) {
+        argument->value = argv[(*next)++];
+    } else {
+        return fail(err, STATUS_USAGE, "--%s: needs a value; write --%s %s", name, name, argument->option->placeholder);
+    }
+    return STATUS_OK;
+}
+
+// Reads the argument at *next and moves *next behind it and its value.
+static Status take_argument(Argument *argument, int *next, int argc, char **argv, Error *err) {
+    const char *text = argv[*next];
+    if (strncmp(text, "--", 2) == 0) return take_option(argument, next, argc, argv, err);
+    if (text[0] == '-') return fail(err, STATUS_USAGE, "%.60s: unknown option; options are written --name value", text);
+    *argument = (Argument){.value = text};
+    ++*next;
+    return STATUS_OK;
+}
+
+Status options_parse(Options *options, int argc, char **argv, Error *err) {
+    const char *experiment = NULL;
+    Argument argument;
+    // The file comes first, wherever it stands, so that the command line wins.
+    for (int next = 0; next < argc;) {
+        TRY(take_argument(&argument, &next, argc, argv, err));
+        if (argument.option) continue;
+        if (experiment)
+            return fail(err, STATUS_USAGE, "%.200s: a second experiment file, after %.200s; give one", argument.value,
+                        experiment);
+        experiment = argument.value;
+    }
+    if (experiment) TRY(options_read_yaml(options, experiment, err));
+    for (int next = 0; next < argc;) {
+        TRY(take_argument(&argument, &next, argc, argv, err));
+        if (argument.option) TRY(option_set(options, argument.option, argument.value, "--", err));
+    }
+    return STATUS_OK;
+}
+
+Status options_parse_eval(Options *options, const char **model_file, int argc, char **argv, Error *err) {
+    *model_file = NULL;
+    for (int next = 0; next < argc;) {
+        Argument argument;
+        TRY(take_argument(&argument, &next, argc, argv, err));
+        if (!argument.option) {
+            if (*model_file)
+                return fail(err, STATUS_USAGE, "%.200s: a second model, after %.200s; give one", argument.value,
+                            *model_file);
+            *model_file = argument.value;
+            continue;
+        }
+        if (!argument.option->eval)
+            return fail(err, STATUS_USAGE, "--%s: no option of `sounder eval`; `sounder help eval` lists them",
+                        argument.option->name);
+        TRY(option_set(options, argument.option, argument.value, "--", err));
+    }
+    if (!*model_file)
+        return fail(err, STATUS_USAGE, "sounder eval: needs a model; write sounder eval MODEL.safetensors --data NAME");
+    return options_check_device(options, err);
+}

@@ -1,0 +1,200 @@
+// Options as YAML: one flat mapping, read strictly (libyaml's events) and written so that it reads back the same.
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <yaml.h>
+
+#include "option_table.h"
+#include "options.h"
+
+enum { EXPERIMENT_MAX_BYTES = 64 * 1024 };
+
+typedef struct Reader {
+    yaml_parser_t parser;
+    yaml_event_t event; // the current one; all zero: none
+    const char *path;   // borrowed, as is text
+    const char *text;
+} Reader;
+
+// The whole file at once: it is small, and an error needs its lines. text: (EXPERIMENT_MAX_BYTES + 1).
+static Status read_file(char *text, size_t *length, const char *path, Error *err) {
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return fail(err, STATUS_NOINPUT, "%.500s: cannot be opened: %s; give an experiment file, or --option value",
+                    path, strerror(errno));
+    *length = fread(text, 1, EXPERIMENT_MAX_BYTES + 1, file);
+    bool failed = ferror(file);
+    int reason = errno;
+    fclose(file);
+    if (failed) return fail(err, STATUS_IO, "%.500s: cannot be read: %s", path, strerror(reason));
+    if (*length > EXPERIMENT_MAX_BYTES)
+        return fail(err, STATUS_USAGE, "%.500s: larger than the %d KiB that an experiment file may have", path,
+                    EXPERIMENT_MAX_BYTES / 1024);
+    return STATUS_OK;
+}
+
+static size_t line_of_offset(const char *text, size_t offset) {
+    size_t line = 1;
+    for (size_t i = 0; i < offset; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
+static size_t line_of(const Reader *reader) {
+    return reader->event.start_mark.line + 1;
+}
+
+static Status next_event(Reader *reader, Error *err) {
+    yaml_event_delete(&reader->event);
+    yaml_parser_t *parser = &reader->parser;
+    if (yaml_parser_parse(parser, &reader->event)) return STATUS_OK;
+    memset(&reader->event, 0, sizeof reader->event);
+    if (parser->error == YAML_MEMORY_ERROR) return fail(err, STATUS_OS, "%.500s: no memory to read it", reader->path);
+    // Bytes that are not UTF-8 are found by the part of libyaml that knows offsets and no lines.
+    size_t line = parser->error == YAML_READER_ERROR ? line_of_offset(reader->text, parser->problem_offset)
+                                                     : parser->problem_mark.line + 1;
+    return fail(err, STATUS_USAGE, "%.500s:%zu: not readable as YAML: %s", reader->path, line, parser->problem);
+}
+
+static Status refuse(const Reader *reader, const char *what, Error *err) {
+    return fail(err, STATUS_USAGE, "%.500s:%zu: %s; an experiment file has one `option: value` on each line",
+                reader->path, line_of(reader), what);
+}
+
+// Passes if the current event is a plain value: no list, mapping, anchor, alias or tag.
+static Status check_scalar(const Reader *reader, Error *err) {
+    const yaml_event_t *event = &reader->event;
+    switch (event->type) {
+    case YAML_SEQUENCE_START_EVENT:
+        return refuse(reader, "a list", err);
+    case YAML_MAPPING_START_EVENT:
+        return refuse(reader, "a mapping inside the mapping", err);
+    case YAML_ALIAS_EVENT:
+        return refuse(reader, "an alias", err);
+    default:
+        break;
+    }
+    if (event->data.scalar.anchor) return refuse(reader, "an anchor", err);
+    if (event->data.scalar.tag) return refuse(reader, "a tag", err);
+    if (strlen((const char *)event->data.scalar.value) != event->data.scalar.length)
+        return refuse(reader, "a NUL character", err);
+    return STATUS_OK;
+}
+
+// The current scalar; a null (`rounds:`, `rounds: ~`) is the empty text, which no option takes.
+static const char *scalar_value(const Reader *reader) {
+    const char *value = (const char *)reader->event.data.scalar.value;
+    bool plain = reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    return plain && (strcmp(value, "~") == 0 || strcasecmp(value, "null") == 0) ? "" : value;
+}
+
+// Current event: the key. Reads the value and sets the option.
+static Status read_entry(Options *options, size_t seen_on_line[OPTION_MAX_COUNT], Reader *reader, Error *err) {
+    char where[600];
+    size_t line = line_of(reader);
+    snprintf(where, sizeof where, "%.500s:%zu: ", reader->path, line);
+    TRY(check_scalar(reader, err));
+    const char *name = (const char *)reader->event.data.scalar.value;
+    const Option *option = option_find(name);
+    if (!option) return option_unknown(name, where, err);
+    size_t *seen = &seen_on_line[option_index(option)];
+    if (*seen)
+        return fail(err, STATUS_USAGE, "%s%s: stands on line %zu already; leave one of the two out", where,
+                    option->name, *seen);
+    *seen = line;
+    TRY(next_event(reader, err));
+    TRY(check_scalar(reader, err));
+    return option_set(options, option, scalar_value(reader), where, err);
+}
+
+static Status read_document(Options *options, Reader *reader, Error *err) {
+    TRY(next_event(reader, err)); // the start of the stream
+    TRY(next_event(reader, err));
+    if (reader->event.type == YAML_STREAM_END_EVENT) return STATUS_OK; // nothing but comments
+    TRY(next_event(reader, err));
+    if (reader->event.type != YAML_MAPPING_START_EVENT) return refuse(reader, "no mapping", err);
+    if (reader->event.data.mapping_start.anchor) return refuse(reader, "an anchor", err);
+    if (reader->event.data.mapping_start.tag) return refuse(reader, "a tag", err);
+    size_t seen_on_line[OPTION_MAX_COUNT] = {0};
+    for (;;) {
+        TRY(next_event(reader, err));
+        if (reader->event.type == YAML_MAPPING_END_EVENT) break;
+        TRY(read_entry(options, seen_on_line, reader, err));
+    }
+    TRY(next_event(reader, err)); // the end of the document
+    TRY(next_event(reader, err));
+    if (reader->event.type != YAML_STREAM_END_EVENT) return refuse(reader, "a second document", err);
+    return STATUS_OK;
+}
+
+Status options_read_yaml(Options *options, const char *path, Error *err) {
+    char text[EXPERIMENT_MAX_BYTES + 1];
+    size_t length = 0;
+    TRY(read_file(text, &length, path, err));
+    Reader reader = {.path = path, .text = text};
+    if (!yaml_parser_initialize(&reader.parser)) return fail(err, STATUS_OS, "%.500s: no memory to read it", path);
+    yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
+    Status status = read_document(options, &reader, err);
+    yaml_event_delete(&reader.event);
+    yaml_parser_delete(&reader.parser);
+    return status;
+}
+
+// Our reader takes any scalar as a text; other readers of YAML would make a number, a truth value or nothing of these.
+static yaml_scalar_style_t style_of(const Option *option, const char *value) {
+    static const char *const special[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"};
+    if (option->type != OPTION_TEXT) return YAML_PLAIN_SCALAR_STYLE;
+    bool letter_first = (value[0] >= 'a' && value[0] <= 'z') || (value[0] >= 'A' && value[0] <= 'Z') || value[0] == '/';
+    if (!letter_first) return YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+        if (strcasecmp(value, special[i]) == 0) return YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    return YAML_ANY_SCALAR_STYLE; // plain where that is unambiguous, else quoted
+}
+
+static bool emit_scalar(yaml_emitter_t *emitter, const char *value, yaml_scalar_style_t style) {
+    yaml_event_t event;
+    return yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)value, (int)strlen(value), 1, 1,
+                                        style) &&
+           yaml_emitter_emit(emitter, &event);
+}
+
+// An option without influence on the run has no effective value and is left out; so is one that is still empty.
+static bool is_written(const Options *options, const Option *option, const char *value) {
+    bool empty = !option->preset && strcmp(value, option->type == OPTION_TEXT ? "" : "0") == 0;
+    return !empty && strcmp(option->name, "resume") != 0 && option_applies(options, option);
+}
+
+static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
+    yaml_event_t event;
+    if (!(yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING) && yaml_emitter_emit(emitter, &event) &&
+          yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1) && yaml_emitter_emit(emitter, &event) &&
+          yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE) &&
+          yaml_emitter_emit(emitter, &event)))
+        return false;
+    for (int i = 0; i < option_count; i++) {
+        char value[OPTION_VALUE_BYTES];
+        option_format(value, options, &option_table[i]);
+        if (!is_written(options, &option_table[i], value)) continue;
+        if (!emit_scalar(emitter, option_table[i].name, YAML_PLAIN_SCALAR_STYLE)) return false;
+        if (!emit_scalar(emitter, value, style_of(&option_table[i], value))) return false;
+    }
+    return yaml_mapping_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event) &&
+           yaml_document_end_event_initialize(&event, 1) && yaml_emitter_emit(emitter, &event) &&
+           yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event);
+}
+
+Status options_write_yaml(const Options *options, FILE *file, Error *err) {
+    yaml_emitter_t emitter;
+    if (!yaml_emitter_initialize(&emitter)) return fail(err, STATUS_OS, "the configuration: no memory to write it");
+    yaml_emitter_set_output_file(&emitter, file);
+    yaml_emitter_set_unicode(&emitter, 1);
+    yaml_emitter_set_width(&emitter, -1); // no line breaks inside a value
+    fprintf(file, "# The effective configuration; do the same again: sounder train THIS_FILE --out ANOTHER_FOLDER\n");
+    bool written = emit_options(&emitter, options) && fflush(file) == 0 && !ferror(file);
+    int reason = errno;
+    yaml_emitter_delete(&emitter);
+    return written ? STATUS_OK : fail(err, STATUS_IO, "the configuration cannot be written: %s", strerror(reason));
+}

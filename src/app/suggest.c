@@ -1,0 +1,41 @@
+#include "suggest.h"
+
+#include <string.h>
+
+enum { MAX_LETTERS = 32, MAX_EDITS = 2, NOT_CLOSE = MAX_EDITS + 1 };
+
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
+// Optimal string alignment: distance[i][j] is the number of edits from the first i letters of a to the first j of b.
+static int edit_distance(const char *a, const char *b) {
+    int length_a = (int)strnlen(a, MAX_LETTERS + 1), length_b = (int)strnlen(b, MAX_LETTERS + 1);
+    if (length_a > MAX_LETTERS || length_b > MAX_LETTERS) return NOT_CLOSE;
+    int distance[MAX_LETTERS + 1][MAX_LETTERS + 1];
+    for (int i = 0; i <= length_a; i++)
+        distance[i][0] = i;
+    for (int j = 0; j <= length_b; j++)
+        distance[0][j] = j;
+    for (int i = 1; i <= length_a; i++)
+        for (int j = 1; j <= length_b; j++) {
+            int replaced = distance[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            int best = smaller(replaced, 1 + smaller(distance[i - 1][j], distance[i][j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                best = smaller(best, distance[i - 2][j - 2] + 1);
+            distance[i][j] = best;
+        }
+    return distance[length_a][length_b];
+}
+
+void suggestion_consider(Suggestion *suggestion, const char *word) {
+    size_t typed_length = strlen(suggestion->typed);
+    int distance = edit_distance(suggestion->typed, word);
+    // As many edits as letters would turn any short word into any other.
+    if (distance >= (int)typed_length) distance = NOT_CLOSE;
+    if (typed_length > 1 && strncmp(suggestion->typed, word, typed_length) == 0)
+        distance = smaller(distance, MAX_EDITS);
+    if (distance > MAX_EDITS || (suggestion->best && distance >= suggestion->distance)) return;
+    suggestion->best = word;
+    suggestion->distance = distance;
+}
