@@ -8,7 +8,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#undef fail // cmocka's macro; base/err.h has a function of this name, and tests use fail_msg
+#undef fail // cmocka's macro; base/err.h has a function of this name
+#undef fail_msg
+#define fail_msg(format, ...)                                                                                          \
+    do {                                                                                                               \
+        print_error("ERROR: " format "\n", ##__VA_ARGS__);                                                             \
+        _fail(__FILE__, __LINE__);                                                                                     \
+    } while (0)
 
 #include "base/err.h"
 
