@@ -16,15 +16,15 @@ stop() {
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 has_candidate() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
 
-# Sets as_root to the command that runs another as root, or stops with the line to type (EX_UNAVAILABLE).
+# Sets as_root to the command that runs another as root, or stops with the line to type and EX_UNAVAILABLE.
 find_root() {
     if [ "$(id -u)" = 0 ]; then
         as_root=(env)
     elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && [ -t 2 ]; }; }; then
         as_root=(sudo env)
     else
-        stop "packages are missing; have them installed, then run this again:
-    sudo apt-get update && sudo apt-get install --no-install-recommends $*" 69
+        stop "packages are missing; run this as root, then come back:
+    apt-get update && apt-get install --no-install-recommends $*" 69
     fi
 }
 
