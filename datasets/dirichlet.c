@@ -13,7 +13,7 @@ uint32_t dirichlet_minimum(uint32_t samples, uint32_t clients) {
     return half > FLOWER_MINIMUM ? FLOWER_MINIMUM : half > 1 ? half : 1;
 }
 
-// Draws the clients' shares of one class, not yet divided by their sum, which is returned. Clients with more than the
+// Draws the clients' shares of one label, not yet divided by their sum, which is returned. Clients with more than the
 // average are full and get 0. When alpha is so small that every gamma number underflows, one open client takes all:
 // Dirichlet's limit for alpha -> 0.
 static double draw_shares(double *shares, const uint32_t *sizes, uint32_t clients, double average, double alpha,
@@ -37,15 +37,15 @@ static double draw_shares(double *shares, const uint32_t *sizes, uint32_t client
 static void draw_all(uint32_t *table, uint32_t *sizes, double *shares, const uint32_t *class_sizes, uint32_t classes,
                      uint32_t clients, double average, double alpha, uint64_t seed, uint32_t try) {
     memset(sizes, 0, clients * sizeof *sizes);
-    for (uint32_t class = 0; class < classes; class ++) {
-        RngKey key = rng_key(seed, RNG_PARTITION, 0, try, class);
+    for (uint32_t label = 0; label < classes; label++) {
+        RngKey key = rng_key(seed, RNG_PARTITION, 0, try, label);
         double sum = draw_shares(shares, sizes, clients, average, alpha, key), running = 0;
         uint32_t given = 0;
         for (uint32_t client = 0; client < clients; client++) {
             running += shares[client] / sum;
-            uint32_t upto = client + 1 == clients ? class_sizes[class] : (uint32_t)(running * class_sizes[class]);
-            if (upto > class_sizes[class]) upto = class_sizes[class]; // the running sum may round to just above 1
-            table[(size_t) class * clients + client] = upto - given;
+            uint32_t upto = client + 1 == clients ? class_sizes[label] : (uint32_t)(running * class_sizes[label]);
+            if (upto > class_sizes[label]) upto = class_sizes[label]; // the running sum may round to just above 1
+            table[(size_t)label * clients + client] = upto - given;
             sizes[client] += upto - given;
             given = upto;
         }
@@ -83,8 +83,8 @@ static void top_up(uint32_t *table, uint32_t *sizes, uint32_t classes, uint32_t 
 Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t classes, uint32_t clients, double alpha,
                       uint64_t seed, Error *err) {
     uint32_t samples = 0, lacking = clients;
-    for (uint32_t class = 0; class < classes; class ++)
-        samples += class_sizes[class];
+    for (uint32_t label = 0; label < classes; label++)
+        samples += class_sizes[label];
     double *shares = malloc(clients * (sizeof *shares + sizeof(uint32_t)));
     if (!shares) return fail(err, STATUS_OS, "no memory for the proportions of %u clients", clients);
     uint32_t *sizes = (uint32_t *)(shares + clients);

@@ -36,9 +36,9 @@ static void sort_by_label(uint32_t *indices, uint32_t class_sizes[DATASET_MAX_CL
     memset(class_sizes, 0, DATASET_MAX_CLASSES * sizeof *class_sizes);
     for (uint32_t i = 0; i < samples; i++)
         class_sizes[labels[i]]++;
-    for (int class = 0; class < DATASET_MAX_CLASSES; class ++) {
-        next[class] = first;
-        first += class_sizes[class];
+    for (int label = 0; label < DATASET_MAX_CLASSES; label++) {
+        next[label] = first;
+        first += class_sizes[label];
     }
     for (uint32_t i = 0; i < samples; i++)
         indices[next[labels[i]]++] = i;
@@ -98,13 +98,13 @@ static void deal_by_table(uint32_t *offsets, uint32_t *indices, const uint32_t *
     offsets[0] = 0;
     for (uint32_t client = 0; client < clients; client++) {
         offsets[client + 1] = offsets[client];
-        for (uint32_t class = 0; class < classes; class ++)
-            offsets[client + 1] += table[(size_t) class * clients + client];
+        for (uint32_t label = 0; label < classes; label++)
+            offsets[client + 1] += table[(size_t)label * clients + client];
     }
     // offsets[client] walks to the client's end while it fills, then all are moved back by one client.
-    for (uint32_t class = 0; class < classes; class ++)
+    for (uint32_t label = 0; label < classes; label++)
         for (uint32_t client = 0; client < clients; client++) {
-            uint32_t count = table[(size_t) class * clients + client];
+            uint32_t count = table[(size_t)label * clients + client];
             memcpy(indices + offsets[client], sorted, count * sizeof *indices);
             offsets[client] += count;
             sorted += count;

@@ -62,9 +62,9 @@ static size_t padded_plane(Shape shape) {
     return (size_t)(shape.rows + 2 * MARGIN) * (size_t)(shape.columns + 2 * MARGIN);
 }
 
-static int16_t *prototype(const Synthetic *synthetic, uint32_t class, uint32_t variant) {
+static int16_t *prototype(const Synthetic *synthetic, uint32_t label, uint32_t variant) {
     return synthetic->prototypes +
-           (class * VARIANTS + variant) * (size_t)synthetic->shape.channels * padded_plane(synthetic->shape);
+           (label * VARIANTS + variant) * (size_t)synthetic->shape.channels * padded_plane(synthetic->shape);
 }
 
 // Where pixel `position` of `side` lies on the periodic grid: between knots *low and *high, *part / 256 of the way.
@@ -99,11 +99,11 @@ Status synthetic_init(Synthetic *synthetic, Shape shape, uint64_t seed, Error *e
     if (!synthetic->prototypes)
         return fail(err, STATUS_OS, "no memory for the synthetic data set's prototypes of %dx%dx%d", shape.channels,
                     shape.rows, shape.columns);
-    for (uint32_t class = 0; class < SYNTHETIC_CLASSES; class ++)
+    for (uint32_t label = 0; label < SYNTHETIC_CLASSES; label++)
         for (uint32_t variant = 0; variant < VARIANTS; variant++)
             for (uint32_t channel = 0; channel < (uint32_t)shape.channels; channel++)
-                draw_plane(prototype(synthetic, class, variant) + channel * plane, shape,
-                           rng_key(seed, RNG_SYNTHETIC, STREAM_PROTOTYPES, class, variant), channel);
+                draw_plane(prototype(synthetic, label, variant) + channel * plane, shape,
+                           rng_key(seed, RNG_SYNTHETIC, STREAM_PROTOTYPES, label, variant), channel);
     return STATUS_OK;
 }
 

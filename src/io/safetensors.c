@@ -101,8 +101,11 @@ static Status read_notes(Safetensors *file, json_t *notes, const char *path, Err
     json_t *value;
     if (!json_is_object(notes))
         return fail(err, STATUS_DATA, "%s: __metadata__ in the header at byte %d is not an object", path, LENGTH_BYTES);
-    json_object_foreach(notes, key, value) if (!json_is_string(value)) return fail(
-        err, STATUS_DATA, "%s: the note %.64s in the header at byte %d is not a string", path, key, LENGTH_BYTES);
+    json_object_foreach(notes, key, value) {
+        if (!json_is_string(value))
+            return fail(err, STATUS_DATA, "%s: the note %.64s in the header at byte %d is not a string", path, key,
+                        LENGTH_BYTES);
+    }
     file->notes = json_incref(notes);
     return STATUS_OK;
 }

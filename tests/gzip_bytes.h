@@ -1,0 +1,24 @@
+// Packs bytes as the gzip program does, for tests of what reads them.
+#ifndef SOUNDER_TESTS_GZIP_BYTES_H
+#define SOUNDER_TESTS_GZIP_BYTES_H
+
+#include <stdint.h>
+#include <zlib.h>
+
+#include "check.h"
+
+// Returns the number of packed bytes, at most `room`.
+static inline size_t gzip_bytes(uint8_t *packed, size_t room, const uint8_t *bytes, size_t count) {
+    z_stream stream = {0};
+    assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    stream.next_in = (uint8_t *)(uintptr_t)bytes;
+    stream.avail_in = (uInt)count;
+    stream.next_out = packed;
+    stream.avail_out = (uInt)room;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    size_t packed_count = room - stream.avail_out;
+    deflateEnd(&stream);
+    return packed_count;
+}
+
+#endif
