@@ -175,11 +175,13 @@ static inline void on_tick(void *context) {
     if (world->ticks == world->tell_at_tick) atomic_store(&world->control->may_go_on, 1);
 }
 
-static inline void on_death(void *context, uint32_t rank) {
+static inline Status on_death(void *context, uint32_t rank, Error *err) {
+    (void)err;
     World *world = context;
     world->reported_deaths++;
     world->reported_rank = rank;
     world->departed_before_report = atomic_load(&world->control->barrier.slots[rank].gone) == 1;
+    return STATUS_OK;
 }
 
 static inline Status world_init(World *world, uint32_t workers, double hang_seconds, Error *err) {
