@@ -81,22 +81,43 @@ static const char *tensor_name(const Spec *spec, size_t parameter) {
     return spec->tensors[tensor].name;
 }
 
-// Adds the client's update to this worker's slot, or refuses it by name.
-static uint32_t hand_in(const Trainer *trainer, const Job *job) {
-    const RunMemory *memory = trainer->memory;
-    size_t count = memory->control->config.parameters;
-    size_t unfit = aggregate_first_unfit(trainer->weights, memory->weights, count);
-    if (unfit < count) {
-        log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
-                    tensor_name(&trainer->net.spec, unfit), (double)trainer->weights[unfit],
-                    (double)memory->weights[unfit]);
-        return JOB_REFUSED;
-    }
-    aggregate_add(run_memory_sum(memory, trainer->rank), trainer->weights, memory->weights, job->share, count);
-    return JOB_DONE;
+// The slot may hold the sum of an earlier round, or what a dead predecessor finished in this one, which stays.
+static void begin_sum(const Trainer *trainer, uint32_t round) {
+    SumState *state = &trainer->memory->control->sums[trainer->rank];
+    // All orders on SumState are seq_cst: they are few, and they must keep their places among the writes of the sum.
+    if (atomic_load(&state->round) == round) return;
+    memset(run_memory_sum(trainer->memory, trainer->rank), 0,
+           trainer->memory->control->config.parameters * sizeof(int64_t));
+    atomic_store(&state->round, round);
 }
 
-uint32_t client_train(Trainer *trainer, Job *job, uint32_t round) {
+static bool is_refused(const Trainer *trainer, const Job *job) {
+    const float *before = trainer->memory->weights, *after = trainer->weights;
+    size_t count = trainer->memory->control->config.parameters;
+    size_t unfit = aggregate_first_unfit(after, before, count);
+    if (unfit == count) return false;
+    log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
+                tensor_name(&trainer->net.spec, unfit), (double)after[unfit], (double)before[unfit]);
+    return true;
+}
+
+// Adds the client's update to this worker's slot and finishes the job, or refuses it by name.
+static void hand_in(const Trainer *trainer, Job *job, uint32_t round) {
+    const RunMemory *memory = trainer->memory;
+    SumState *state = &memory->control->sums[trainer->rank];
+    if (is_refused(trainer, job)) {
+        queue_finish(job, JOB_REFUSED);
+        return;
+    }
+    begin_sum(trainer, round);
+    atomic_store(&state->adding, 1);
+    aggregate_add(run_memory_sum(memory, trainer->rank), trainer->weights, memory->weights, job->share,
+                  memory->control->config.parameters);
+    queue_finish(job, JOB_DONE);
+    atomic_store(&state->adding, 0);
+}
+
+void client_train(Trainer *trainer, Job *job, uint32_t round) {
     const RunMemory *memory = trainer->memory;
     const RunConfig *config = &memory->control->config;
     uint64_t start = clock_nanoseconds();
@@ -109,7 +130,6 @@ uint32_t client_train(Trainer *trainer, Job *job, uint32_t round) {
     for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++)
         job->loss_sum += train_epoch(trainer, indices, count, &noise, epoch);
     job->samples = (uint64_t)count * config->local_epochs;
-    uint32_t state = hand_in(trainer, job);
     job->seconds = clock_seconds_since(start);
-    return state;
+    hand_in(trainer, job, round);
 }

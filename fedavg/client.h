@@ -32,9 +32,9 @@ uint32_t trainer_batches(const Trainer *trainer, uint32_t count);
 // Tells the supervisor that `samples` more are done.
 void trainer_progress(const Trainer *trainer, uint32_t samples);
 
-// FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer and adds its exact
-// weighted update to this rank's slot. Fills in job's results and returns JOB_DONE, or JOB_REFUSED (said in the log,
-// the slot as before) when the update is not finite or out of range.
-uint32_t client_train(Trainer *trainer, Job *job, uint32_t round);
+// FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
+// weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
+// before) when the update is not finite or out of range.
+void client_train(Trainer *trainer, Job *job, uint32_t round);
 
 #endif

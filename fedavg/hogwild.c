@@ -55,7 +55,7 @@ static void hogwild_step(Trainer *trainer, float *velocity, const Batch *batch, 
     tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
 }
 
-uint32_t hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
+void hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
     const RunMemory *memory = trainer->memory;
     const RunConfig *config = &memory->control->config;
     uint64_t start = clock_nanoseconds();
@@ -76,5 +76,5 @@ uint32_t hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
     }
     job->samples = (uint64_t)count * config->local_epochs;
     job->seconds = clock_seconds_since(start);
-    return JOB_DONE;
+    queue_finish(job, JOB_DONE);
 }

@@ -11,8 +11,8 @@
 
 #include "fedavg/client.h"
 
-// Trains job->client's samples for the local epochs on the shared weights. Steps whose gradient is not finite are not
-// applied; they are counted in the tally. Returns JOB_DONE.
-uint32_t hogwild_train(Trainer *trainer, Job *job, uint32_t round);
+// Trains job->client's samples for the local epochs on the shared weights and finishes the job. Steps whose gradient is
+// not finite are not applied; they are counted in the tally.
+void hogwild_train(Trainer *trainer, Job *job, uint32_t round);
 
 #endif

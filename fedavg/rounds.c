@@ -10,9 +10,9 @@
 #include "fedavg/sampler.h"
 
 enum {
-    EVALUATION_CHUNK = 500, // test samples a job; fixed, so that losses are summed in the same order in every run
-    MAX_FRUITLESS_DEATHS_A_WORKER = 10, // in a row, of workers that had not finished one job, before a run is given up
-    MAX_LOCKSTEP_ATTEMPTS = 100         // at one round
+    EVALUATION_CHUNK = 500,     // test samples a job; fixed, so that losses are summed in the same order in every run
+    MAX_FRUITLESS_DEATHS = 300, // in a row without a finished job in between, before a run is given up
+    MAX_LOCKSTEP_ATTEMPTS = 100 // at one round
 };
 
 static const RunConfig *run_config(const Rounds *rounds) {
@@ -26,34 +26,40 @@ static bool in_lockstep(const Rounds *rounds) {
 // Membership and deaths
 // --------------------------------------------------------------------------------------------------
 
-// Workers that die again and again without finishing a job would be replaced for ever.
+// Where every replacement dies too, a run would go on for ever.
 static Status count_death(Rounds *rounds, uint32_t rank, Error *err) {
-    const Queue *queue = rounds->config.memory->queue;
-    uint32_t workers = run_config(rounds)->workers;
     rounds->lost++;
     if (rounds->config.on_worker_death == WORKER_DEATH_ABORT)
         return fail(err, STATUS_UNAVAILABLE, "worker %u died, and --on-worker-death is abort", rank);
-    bool fruitful = queue_finished_by(queue, rank) > 0;
+    bool fruitful = queue_unfinished(rounds->config.memory->queue) < rounds->unfinished;
     rounds->fruitless_deaths = fruitful ? 0 : rounds->fruitless_deaths + 1;
-    if (rounds->fruitless_deaths >= MAX_FRUITLESS_DEATHS_A_WORKER * workers)
+    if (rounds->fruitless_deaths >= MAX_FRUITLESS_DEATHS)
         return fail(err, STATUS_UNAVAILABLE,
-                    "%u workers in a row died before they had finished a job; the messages above say of what",
+                    "%u workers in a row died and no job was finished in between; the messages above say of what",
                     rounds->fruitless_deaths);
     return STATUS_OK;
 }
 
+// Opens again what the dead worker leaves undone. Its finished jobs stay: evaluation has its results beside the job,
+// Hogwild in the weights, fedavg in the worker's slot, unless it died just as it was adding to that.
+static void reopen_jobs(Rounds *rounds, uint32_t rank) {
+    RunMemory *memory = rounds->config.memory;
+    SumState *sum = &memory->control->sums[rank];
+    bool sum_is_lost = rounds->phase == PHASE_TRAIN && atomic_load(&sum->adding) != 0;
+    queue_reopen_rank(memory->queue, rank, sum_is_lost);
+    if (sum_is_lost) atomic_store(&sum->round, 0); // a replacement clears it
+    atomic_store(&sum->adding, 0);
+    rounds->unfinished = queue_unfinished(memory->queue);
+}
+
 static Status on_death(void *context, uint32_t rank, Error *err) {
     Rounds *rounds = context;
-    Queue *queue = rounds->config.memory->queue;
     TRY(count_death(rounds, rank, err));
     if (in_lockstep(rounds)) {
         barrier_cancel(&rounds->config.memory->control->step);
         return STATUS_OK; // the round starts over; a replacement must not join the present one
     }
-    // With every job done the dead worker's sum is complete and stays. Otherwise it may be half written: its jobs are
-    // done again. Finished evaluation jobs have their results beside the job, Hogwild's are in the weights already.
-    bool sum_is_lost = rounds->phase == PHASE_TRAIN && run_config(rounds)->algorithm == TRAIN_FEDAVG;
-    if (queue_unfinished(queue) > 0) queue_reopen_rank(queue, rank, sum_is_lost);
+    reopen_jobs(rounds, rank);
     if (rounds->config.on_worker_death == WORKER_DEATH_RESPAWN) return supervisor_start(&rounds->supervisor, rank, err);
     return STATUS_OK;
 }
@@ -112,9 +118,9 @@ static Status run_phase(Rounds *rounds, PhaseKind kind, uint32_t round, Error *e
 // Phases until every job is done, however many workers die.
 static Status run_jobs(Rounds *rounds, PhaseKind kind, uint32_t round, Error *err) {
     Queue *queue = rounds->config.memory->queue;
-    while (queue_reopen(queue) > 0)
-        TRY(run_phase(rounds, kind, round, err));
     rounds->fruitless_deaths = 0;
+    while ((rounds->unfinished = queue_reopen(queue)) > 0)
+        TRY(run_phase(rounds, kind, round, err));
     return STATUS_OK;
 }
 

@@ -10,9 +10,10 @@
 // A phase is: the parent writes jobs and an order, releases the barrier, gathers everybody at it again. Between gather
 // and release all workers stand still and the parent alone touches shared memory.
 //
-// Death. Jobs of a dead worker are opened again at once, for fedavg also those it had finished, as its sum is lost with
-// it; a replacement (--on-worker-death respawn) starts at once and joins the phase. What is still open after the gather
-// is posted in a further phase. In lockstep (ssgd) the step barrier is cancelled, the round's first weights are
+// Death. What a dead worker had finished stays; what it had begun is opened again at once, and a replacement
+// (--on-worker-death respawn) joins the phase. Only a worker that died in the microseconds in which it was adding an
+// update to its slot leaves a useless sum: then all its jobs of the round are done again. What is still open after the
+// gather is posted in a further phase. In lockstep (ssgd) the step barrier is cancelled, the round's first weights are
 // restored, and the round is done again. Either way the bits are those of an undisturbed run.
 #ifndef SOUNDER_FEDAVG_ROUNDS_H
 #define SOUNDER_FEDAVG_ROUNDS_H
@@ -56,7 +57,8 @@ typedef struct Rounds {
     float *restore_weights, *restore_velocity; // owned (parameters); ssgd: as they were when the round began
     const int64_t **sums;                      // owned (workers)
     PhaseKind phase;                           // running now
-    uint32_t fruitless_deaths;                 // in a row, of workers that had finished no job
+    uint32_t unfinished;                       // jobs, when the phase began or the last worker died
+    uint32_t fruitless_deaths;                 // in a row, with no job finished in between
     uint32_t lost;                             // deaths not yet reported
 } Rounds;
 

@@ -56,6 +56,15 @@ typedef struct PhaseOrder {
     uint32_t position[MAX_WORKERS]; // ssgd: a rank's place among them, 0 to members - 1
 } PhaseOrder;
 
+// The state of a worker's sum (fedavg), so that its finished work outlives it: written by that worker, and by the
+// parent when it is dead.
+typedef struct SumState {
+    _Alignas(
+        64) _Atomic uint32_t round; // the round whose updates the slot sums; anything else: clear it before the first
+    _Atomic uint32_t adding;        // 1 from before an update is added until its job is marked done: a worker
+                                    // that dies in between leaves a sum that nobody can use
+} SumState;
+
 // What a worker counted in this round; cleared by the parent between rounds, otherwise written by that worker alone.
 typedef struct WorkerTally {
     _Alignas(64) uint64_t first_sample_nanoseconds; // when it began its first job of the run (0: not yet)
@@ -71,6 +80,7 @@ typedef struct Control {
     PhaseOrder order;
     _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
     WorkerPulse pulses[MAX_WORKERS];
+    SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
 } Control;
 

@@ -17,7 +17,6 @@ typedef struct Worker {
     pid_t parent;
     RunMemory memory;
     Trainer trainer;
-    uint32_t sum_round; // fedavg: the round that this rank's slot holds sums of
 } Worker;
 
 static void note_first_sample(const Worker *self) {
@@ -25,23 +24,15 @@ static void note_first_sample(const Worker *self) {
     if (*first == 0) *first = clock_nanoseconds();
 }
 
-// The slot holds the sums of one round of one process: before its first job in a round it is cleared. Not earlier: a
-// replacement that finds no job left must leave alone what its predecessor finished.
-static void begin_sum(Worker *self, uint32_t round) {
-    if (self->sum_round == round) return;
-    size_t bytes = self->memory.control->config.parameters * sizeof(int64_t);
-    memset(run_memory_sum(&self->memory, self->rank), 0, bytes);
-    self->sum_round = round;
-}
-
 // Takes clients from the queue until it is empty.
 static void train_clients(Worker *self, uint32_t round) {
     bool hogwild = self->memory.control->config.algorithm == TRAIN_HOGWILD;
     for (Job *job; (job = queue_take(self->memory.queue, self->rank));) {
         note_first_sample(self);
-        if (!hogwild) begin_sum(self, round);
-        queue_finish(job,
-                     hogwild ? hogwild_train(&self->trainer, job, round) : client_train(&self->trainer, job, round));
+        if (hogwild)
+            hogwild_train(&self->trainer, job, round);
+        else
+            client_train(&self->trainer, job, round);
     }
 }
 
