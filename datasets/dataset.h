@@ -30,8 +30,11 @@ typedef struct Dataset {
     Shape shape; // of one sample
     int classes; // largest training label + 1
     DatasetSplit train, test;
-    float scale[DATASET_MAX_CHANNELS]; // a pixel p of channel c enters a net as p * scale[c] + shift[c]:
-    float shift[DATASET_MAX_CHANNELS]; // (p / 255 - mean[c]) / stddev[c]
+    // A pixel p of channel c enters a net as p * scale[c] + shift[c] = (p / 255 - mean[c]) / stddev[c]. With one
+    // channel, mean and stddev are MNIST's, 0.1307 and 0.3081, as in the published scripts; with more, those of each
+    // channel over the training split.
+    float scale[DATASET_MAX_CHANNELS];
+    float shift[DATASET_MAX_CHANNELS];
 } Dataset;
 
 // Where a data set comes from and how large it will be. Plain data.
