@@ -51,7 +51,8 @@ typedef struct DatasetSource {
 // Finds a data set by the value of --data: a name (mnist, fashion-mnist), looked for in $SOUNDER_DATA/NAME,
 // $XDG_CACHE_HOME/sounder/NAME (~/.cache/sounder/NAME) and /usr/share/datasets/NAME; a folder (a value with a '/' or
 // that is a directory) with the four IDX files, .gz or plain; or "synthetic[:CxHxW[:TRAIN[:TEST]]]"
-// (default 1x28x28:60000:10000). Checks headers and sizes. NOINPUT with what was looked for and how to get it.
+// (default 1x28x28:60000:10000). A place that lacks one of the files is passed over. Checks headers and sizes. NOINPUT
+// with what was looked for and how to get it.
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err);
 
 // Fills block (source->block_bytes, 64-byte aligned, of the caller's). DATA for anything corrupt, naming file and
