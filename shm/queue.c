@@ -1,6 +1,5 @@
 #include "shm/queue.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 size_t queue_bytes(uint32_t capacity) {
@@ -24,17 +23,17 @@ Job *queue_post(Queue *queue) {
     return job;
 }
 
-// All orders are relaxed: what the job says was written before the barrier that began the phase, and the
-// compare-and-swap has only to decide who of several takers gets the job.
+// The compare-and-swap decides who of several takers gets the job. What the job says was written before the barrier
+// that began the phase, or by job_open in the middle of it: the acquire pairs with its release.
 Job *queue_take(Queue *queue, uint32_t rank) {
     for (uint32_t i = atomic_load_explicit(&queue->next, memory_order_relaxed); i < queue->count; i++) {
         Job *job = &queue->jobs[i];
         uint32_t free = 0;
-        if (!atomic_compare_exchange_strong_explicit(&job->owner, &free, rank + 1, memory_order_relaxed,
+        if (!atomic_compare_exchange_strong_explicit(&job->owner, &free, rank + 1, memory_order_acquire,
                                                      memory_order_relaxed))
             continue;
-        // Every job up to this one is claimed, and in a phase no claim is given back, so the hint never passes a free
-        // job. A slower taker may set it back, which costs the next one a few looks.
+        // Every job up to this one was claimed. A slower taker may set the hint back, which costs the next one a few
+        // looks, or past a job that the parent has just opened again, which queue.h allows.
         atomic_store_explicit(&queue->next, i + 1, memory_order_relaxed);
         return job;
     }
@@ -53,20 +52,52 @@ static void job_open(Job *job) {
     job->samples = 0;
     job->seconds = 0;
     atomic_store_explicit(&job->state, JOB_OPEN, memory_order_relaxed);
-    atomic_store_explicit(&job->owner, 0, memory_order_relaxed); // the barrier shows both to the workers
+    // Release, pairs with the compare-and-swap of queue_take: a living worker that takes it finds it cleared.
+    atomic_store_explicit(&job->owner, 0, memory_order_release);
 }
 
-uint32_t queue_reopen(Queue *queue, int and_finished_by) {
-    uint32_t open = 0;
+static bool is_unfinished(const Job *job) {
+    return atomic_load_explicit(&job->state, memory_order_acquire) == JOB_OPEN; // pairs with queue_finish
+}
+
+uint32_t queue_unfinished(const Queue *queue) {
+    uint32_t unfinished = 0;
+    for (uint32_t i = 0; i < queue->count; i++)
+        unfinished += is_unfinished(&queue->jobs[i]);
+    return unfinished;
+}
+
+static bool is_owned_by(const Job *job, uint32_t rank) {
+    return atomic_load_explicit(&job->owner, memory_order_relaxed) == rank + 1;
+}
+
+uint32_t queue_finished_by(const Queue *queue, uint32_t rank) {
+    uint32_t finished = 0;
+    for (uint32_t i = 0; i < queue->count; i++)
+        finished += is_owned_by(&queue->jobs[i], rank) && !is_unfinished(&queue->jobs[i]);
+    return finished;
+}
+
+uint32_t queue_reopen(Queue *queue) {
+    uint32_t opened = 0;
     for (uint32_t i = 0; i < queue->count; i++) {
-        Job *job = &queue->jobs[i];
-        uint32_t owner = atomic_load_explicit(&job->owner, memory_order_relaxed);
-        uint32_t state = atomic_load_explicit(&job->state, memory_order_acquire); // pairs with queue_finish
-        bool discarded = and_finished_by >= 0 && owner == (uint32_t)and_finished_by + 1;
-        if (state != JOB_OPEN && !discarded) continue;
-        job_open(job);
-        open++;
+        if (!is_unfinished(&queue->jobs[i])) continue;
+        job_open(&queue->jobs[i]);
+        opened++;
     }
     atomic_store_explicit(&queue->next, 0, memory_order_relaxed);
-    return open;
+    return opened;
+}
+
+uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too) {
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        Job *job = &queue->jobs[i];
+        if (!is_owned_by(job, rank)) continue;
+        if (!finished_too && !is_unfinished(job)) continue;
+        job_open(job);
+        opened++;
+    }
+    atomic_store_explicit(&queue->next, 0, memory_order_relaxed);
+    return opened;
 }

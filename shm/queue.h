@@ -1,12 +1,13 @@
 // The job queue of one phase, in shared memory: the parent posts, workers take, results are written beside the job.
 //
 // A worker claims a job by a compare-and-swap of its owner and completes it with one store of its state. If the worker
-// dies in between, the job simply stays claimed by a dead rank, and the parent, which looks only when all survivors
-// stand at the barrier, opens it again. `next` is a hint where to look, never the truth.
+// dies in between, the job simply stays claimed by a dead rank, and the parent opens it again: nobody else touches it.
+// `next` is a hint where to look, never the truth.
 #ifndef SOUNDER_SHM_QUEUE_H
 #define SOUNDER_SHM_QUEUE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,8 +44,18 @@ Job *queue_post(Queue *queue);
 Job *queue_take(Queue *queue, uint32_t rank);
 void queue_finish(Job *job, uint32_t state);
 
-// Parent, while nobody takes: opens every job again that is claimed but neither done nor refused, and, with
-// `and_finished_by` >= 0, also the finished jobs of that rank (their sum was discarded). Returns how many are open.
-uint32_t queue_reopen(Queue *queue, int and_finished_by);
+// Parent, at any time: how many posted jobs are neither done nor refused.
+uint32_t queue_unfinished(const Queue *queue);
+
+// Parent, at any time: how many jobs the worker of `rank` has done or refused.
+uint32_t queue_finished_by(const Queue *queue, uint32_t rank);
+
+// Parent, while nobody takes: opens every unfinished job again. Returns how many there are.
+uint32_t queue_reopen(Queue *queue);
+
+// Parent, at any time, when the worker of `rank` is dead: opens its unfinished jobs again, and with `finished_too` also
+// those it had finished (their results are lost). Living workers can take them at once; the hint may make some of them
+// miss one, which then stays open to the end of the phase. Returns how many were opened.
+uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too);
 
 #endif

@@ -187,9 +187,10 @@ static void describe_death(char *text, size_t bytes, const Supervisor *superviso
              *worker->message ? ": " : "", worker->message);
 }
 
-static void reap(Supervisor *supervisor, uint32_t rank) {
+static Status reap(Supervisor *supervisor, uint32_t rank, Error *err) {
     WorkerRecord *worker = &supervisor->workers[rank];
-    if (waitpid(worker->pid, &worker->exit_status, WNOHANG) != worker->pid) return; // looked at again in the next poll
+    if (waitpid(worker->pid, &worker->exit_status, WNOHANG) != worker->pid)
+        return STATUS_OK;                             // looked at again in the next poll
     if (worker->startup_fd >= 0) read_report(worker); // its last words, which may have come after the last poll
     close_worker(worker);
     supervisor->deaths++;
@@ -198,7 +199,14 @@ static void reap(Supervisor *supervisor, uint32_t rank) {
     char description[WORKER_MESSAGE_BYTES + 128];
     describe_death(description, sizeof description, supervisor, rank);
     log_warning("%s", description);
-    if (supervisor->config.on_death) supervisor->config.on_death(supervisor->config.context, rank);
+    if (!supervisor->config.on_death) return STATUS_OK;
+    return supervisor->config.on_death(supervisor->config.context, rank, err);
+}
+
+static bool is_waiting(const Supervisor *supervisor, uint32_t rank) {
+    const SupervisorConfig *config = &supervisor->config;
+    if (barrier_has_arrived(config->barrier, rank)) return true;
+    return config->is_waiting && config->is_waiting(config->context, rank);
 }
 
 // A worker that has not arrived is expected to make progress. Only time that was watched in ticks counts: if this
@@ -209,7 +217,7 @@ static void watch_progress(Supervisor *supervisor, double tick_seconds) {
         WorkerRecord *worker = &supervisor->workers[rank];
         if (!is_alive(worker)) continue;
         uint64_t progress = atomic_load_explicit(&supervisor->config.pulses[rank].progress, memory_order_relaxed);
-        if (progress != worker->seen_progress || barrier_has_arrived(supervisor->config.barrier, rank)) {
+        if (progress != worker->seen_progress || is_waiting(supervisor, rank)) {
             worker->seen_progress = progress;
             worker->still_seconds = 0;
             worker->warned = false;
@@ -248,7 +256,7 @@ static Status take_events(Supervisor *supervisor, int timeout_milliseconds, Erro
     if (polls[POLL_SIGNALS].revents) read_signals(supervisor);
     for (uint32_t rank = 0; rank < workers; rank++) {
         if (reports[rank].revents) read_report(&supervisor->workers[rank]);
-        if (deaths[rank].revents) reap(supervisor, rank);
+        if (deaths[rank].revents) TRY(reap(supervisor, rank, err));
     }
     return STATUS_OK;
 }

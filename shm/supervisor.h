@@ -66,7 +66,10 @@ typedef struct SupervisorConfig {
     uint32_t fd_count;
     double hang_seconds;            // killed after so long without progress, warned after half of it; 0: never
     void (*on_tick)(void *context); // about five times a second while waiting; may be NULL
-    void (*on_death)(void *context, uint32_t rank); // after the rank has departed; may be NULL
+    Status (*on_death)(void *context, uint32_t rank,
+                       Error *err);                   // after the rank has departed: may start a replacement;
+                                                      // a failure ends supervisor_gather; may be NULL
+    bool (*is_waiting)(void *context, uint32_t rank); // true: no progress is no fault, it waits for others; may be NULL
     void *context;
 } SupervisorConfig;
 

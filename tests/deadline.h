@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static void deadline_passed(int signal_number) {
+static inline void deadline_passed(int signal_number) {
     (void)signal_number;
     static const char message[] = "the deadline of the test has passed: killing its process group\n";
     if (write(STDERR_FILENO, message, sizeof message - 1) >= 0) kill(0, SIGKILL);
@@ -15,14 +15,14 @@ static void deadline_passed(int signal_number) {
 }
 
 // First thing in main. Seconds for all that follows, until it is called again.
-static void deadline_set(unsigned seconds) {
+static inline void deadline_set(unsigned seconds) {
     if (getpgrp() != getpid()) setpgid(0, 0);
     signal(SIGALRM, deadline_passed);
     alarm(seconds);
 }
 
 // First thing in a forked child: it dies with the test.
-static void deadline_join(void) {
+static inline void deadline_join(void) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 

@@ -67,7 +67,8 @@ static void jobs_claimed_but_not_finished_are_opened_again(void **state) {
     queue_finish(refused, JOB_REFUSED);
     lost->samples = 99; // half-written results of the dead owner
 
-    assert_int_equal(queue_reopen(queue, -1), 3); // the lost one and the two that nobody took
+    assert_int_equal(queue_unfinished(queue), 3);
+    assert_int_equal(queue_reopen(queue), 3); // the lost one and the two that nobody took
     assert_int_equal(atomic_load(&done->state), JOB_DONE);
     assert_int_equal(atomic_load(&refused->state), JOB_REFUSED);
     assert_ptr_equal(queue_take(queue, 2), lost);
@@ -86,8 +87,8 @@ static void the_finished_jobs_of_a_discarded_rank_are_opened_again(void **state)
         job->samples = 10;
         queue_finish(job, i < 2 ? JOB_DONE : JOB_REFUSED);
     }
-    assert_int_equal(queue_reopen(queue, -1), 0);
-    assert_int_equal(queue_reopen(queue, 1), 2);
+    assert_int_equal(queue_reopen_rank(queue, 1, false), 0);
+    assert_int_equal(queue_reopen_rank(queue, 1, true), 2);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(atomic_load(&queue->jobs[i].owner), i % 2 ? 0 : 1);
         assert_int_equal(queue->jobs[i].samples, i % 2 ? 0 : 10);

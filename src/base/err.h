@@ -49,8 +49,8 @@ Status fail(Error *err, Status status, const char *format, ...) __attribute__((f
 // The same, followed by ": " and the text of errno as it is on entry.
 Status fail_errno(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-int status_exit_code(Status status);        // sysexits value
-const char *status_name(Status status);     // "DATA"
+int status_exit_code(Status status);    // sysexits value
+const char *status_name(Status status); // "DATA"
 
 #define TRY(call)                                                                                                      \
     do {                                                                                                               \

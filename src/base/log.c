@@ -13,15 +13,17 @@ void log_init(LogLevel level, int rank) {
     current_rank = rank;
 }
 
-LogLevel log_level(void) { return current_level; }
+LogLevel log_level(void) {
+    return current_level;
+}
 
 static void log_line(LogLevel level, const char *format, va_list args) {
     static const char *const prefixes[] = {"error: ", "warning: ", "", "debug: "};
     if (level > current_level) return;
     char line[2048];
-    int used = current_rank == LOG_RANK_PARENT ? snprintf(line, sizeof line, "sounder: %s", prefixes[level])
-                                               : snprintf(line, sizeof line, "sounder: rank %d: %s", current_rank,
-                                                          prefixes[level]);
+    int used = current_rank == LOG_RANK_PARENT
+                   ? snprintf(line, sizeof line, "sounder: %s", prefixes[level])
+                   : snprintf(line, sizeof line, "sounder: rank %d: %s", current_rank, prefixes[level]);
     vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
     size_t length = strlen(line);
     line[length++] = '\n';

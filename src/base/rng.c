@@ -24,7 +24,9 @@ static double normal_from(RngBlock block) {
     return radius * cos(6.283185307179586 * open_unit(block.word[2], block.word[3]));
 }
 
-double rng_normal(RngKey key, uint32_t index) { return normal_from(rng_block(key, index, 1, 0, 0)); }
+double rng_normal(RngKey key, uint32_t index) {
+    return normal_from(rng_block(key, index, 1, 0, 0));
+}
 
 double rng_gamma(RngKey key, uint32_t index, double shape) {
     // For shape < 1: gamma(shape) = gamma(shape + 1) * u^(1/shape).

@@ -66,7 +66,9 @@ RNG_FUNCTION RngKey rng_key(uint64_t seed, RngPurpose purpose, uint32_t a, uint3
 }
 
 // A float in [0, 1) with 24 random bits: every value is exact, 1 is never reached.
-RNG_FUNCTION float rng_float(uint32_t word) { return (float)(word >> 8) * (1.0f / 16777216.0f); }
+RNG_FUNCTION float rng_float(uint32_t word) {
+    return (float)(word >> 8) * (1.0f / 16777216.0f);
+}
 
 // A whole number in [0, bound), bound >= 1. Multiply-shift: the bias is below bound / 2^32.
 RNG_FUNCTION uint32_t rng_below(uint32_t word, uint32_t bound) {

@@ -81,7 +81,7 @@ json_t *metrics_real(double value) {
 }
 
 Status metrics_append(Metrics *metrics, json_t *object, Error *err) {
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
     json_decref(object);
     if (!text) return fail(err, STATUS_SOFTWARE, "%s: a line that is no JSON object", metrics->path);
     size_t length = strlen(text);

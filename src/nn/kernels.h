@@ -3,15 +3,59 @@
 // Each op's .c file is compiled three times with SOUNDER_LANES set to 16 (AVX-512), 8 (AVX2 and FMA) or 4 (baseline):
 // a vector of lanes then fills exactly one register. Kernels is the table of one build; everything outside src/nn
 // calls ops through it.
+//
+// Conventions of every op: outputs first, then const inputs, then sizes. Activations are (C,H,W,N), batch innermost:
+// N = `samples`, a multiple of `lanes`, of which the first `count` are real. Tensors of lanes and scratch are 64-byte
+// aligned; parameters and their gradients need no alignment. Nothing is read that was not written before, and nothing
+// but the outputs and scratch is written.
 #ifndef SOUNDER_NN_KERNELS_H
 #define SOUNDER_NN_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct Kernels Kernels;
+#include "base/rng.h"
+#include "base/shape.h"
+#include "nn/spec.h"
 
-struct Kernels {
+// Floats that a convolution keeps besides its tensors. All three are the caller's.
+typedef struct ConvSizes {
+    size_t packed;   // the weight as the inner loops want it: written once a batch, read by every chunk
+    size_t gradient; // the weight's gradient in that layout: added to by every chunk
+    size_t scratch;  // forgotten between calls; may be shared by all layers
+} ConvSizes;
+
+// One way to compute a convolution (conv.h: directly; winograd.h: through transformed tiles).
+typedef struct ConvKernels {
+    ConvSizes (*sizes)(const Layer *layer);
+
+    // weight: (OC,IC,K,K), bias: (OC).
+    void (*pack)(float *packed, const float *weight, const Layer *layer);
+
+    // out: (OC,OH,OW,N); in: (IC,H,W,N).
+    void (*forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
+                    const Layer *layer, int samples);
+
+    // Adds this chunk's weight gradient to packed_gradient and its bias gradient to bias_gradient; overwrites
+    // in_gradient (IC,H,W,N), unless that is NULL. out_gradient: (OC,OH,OW,N).
+    void (*backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch, const float *in,
+                     const float *out_gradient, const float *packed, const Layer *layer, int samples);
+
+    // weight_gradient: (OC,IC,K,K), overwritten.
+    void (*unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer);
+} ConvKernels;
+
+// The noise of one dropout layer in one step: keep[f,s] is true if rng_float(word f % 4 of
+// rng_block(key, f / 4, first_sample + s, step, 0)) >= rate.
+typedef struct DropoutNoise {
+    RngKey key;
+    uint32_t first_sample; // place of the chunk's first sample in the batch
+    uint32_t step;
+    float rate; // in [0, 1)
+} DropoutNoise;
+
+typedef struct Kernels {
     const char *name; // "avx512", "avx2" or "baseline"
     int lanes;        // floats in one vector
 
@@ -20,12 +64,51 @@ struct Kernels {
     void (*sgd_step)(float *weights, float *velocity, const float *gradient, float lr, float momentum,
                      float weight_decay, size_t count);
 
-    // The layer ops follow; see the header of each (conv.h, pool.h, ...).
-    const struct LayerOps *layers;
-};
+    // out (C,H,W,N): sample s < count is row indices[s] (or first + s if indices is NULL) of pixels (rows, C,H,W), each
+    // pixel p of channel c as p * scale[c] + shift[c]; the samples from count on are zero.
+    void (*gather)(float *out, const uint8_t *pixels, const uint32_t *indices, uint32_t first, const float *scale,
+                   const float *shift, Shape shape, int count, int samples);
 
-// The widest build this machine can run. `kernels_named` finds one by name (NULL: unknown or not runnable here).
+    ConvKernels conv, winograd;
+
+    // Max pooling. out: (C,OH,OW,N). The gradient goes to the first maximum of a window in row-major order, as in
+    // PyTorch. in_gradient (C,H,W,N) is overwritten; it may be `in` itself.
+    void (*pool_forward)(float *out, const float *in, const Layer *layer, int samples);
+    void (*pool_backward)(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                          int samples);
+
+    // In place on `values` and `gradient` (features,N); out is what forward left.
+    void (*relu_forward)(float *values, size_t features, int samples);
+    void (*relu_backward)(float *gradient, const float *out, size_t features, int samples);
+
+    // In place on values (features, plane, N): features are channels for dropout2d, with plane = rows * columns; or
+    // elements, with plane = 1. keep (features,N) gets a byte of all ones for what is kept, zeros for the rest, and
+    // dropout_apply multiplies by 0 or 1 / (1 - rate) accordingly: values on the way forward, gradients back.
+    void (*dropout_draw)(int8_t *keep, const DropoutNoise *noise, size_t features, int samples);
+    void (*dropout_apply)(float *values, const int8_t *keep, float rate, size_t features, size_t plane, int samples);
+
+    // out (OUT,N) = weight (OUT,IN) * in (IN,N) + bias (OUT). `count` columns are computed, the others get the bias.
+    void (*linear_forward)(float *out, const float *in, const float *weight, const float *bias, const Layer *layer,
+                           int count, int samples);
+    // weight_gradient (OUT,IN) and bias_gradient (OUT) are added to, or overwritten if `accumulate` is false.
+    // in_gradient (IN,N), zero from column count on, is overwritten unless it is NULL. scratch: linear_scratch floats.
+    void (*linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, float *scratch,
+                            const float *in, const float *out_gradient, const float *weight, const Layer *layer,
+                            bool accumulate, int count, int samples);
+    size_t (*linear_scratch)(const Layer *layer, int samples); // floats
+
+    // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats. Overwrites gradient
+    // (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is not NULL
+    // it gets the number of samples whose first largest logit is their label. logits: (classes,N); labels: (count).
+    double (*softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint8_t *labels,
+                                    float scale, int classes, int count, int samples);
+} Kernels;
+
+// The widest build this machine can run, or the one that the environment variable SOUNDER_ISA names. A name that is
+// unknown or cannot run here is answered with a warning and the widest.
 const Kernels *kernels_best(void);
+
+// The build of that name; NULL if it is unknown or cannot run here.
 const Kernels *kernels_named(const char *name);
 
 #endif

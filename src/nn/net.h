@@ -23,13 +23,13 @@
 
 // A mini-batch: `count` samples of a data set that lies elsewhere (usually read-only shared memory).
 typedef struct Batch {
-    const uint8_t *pixels;    // (samples, C,H,W), all of the data set
-    const uint8_t *labels;    // (samples)
-    const uint32_t *indices;  // (count) which samples, or NULL for first, first + 1, ...
-    uint32_t first;           // used when indices is NULL
-    uint32_t count;           // samples in this batch
-    const float *scale;       // (C) a pixel p of channel c enters the net as p * scale[c] + shift[c]
-    const float *shift;       // (C)
+    const uint8_t *pixels;   // (samples, C,H,W), all of the data set
+    const uint8_t *labels;   // (samples)
+    const uint32_t *indices; // (count) which samples, or NULL for first, first + 1, ...
+    uint32_t first;          // used when indices is NULL
+    uint32_t count;          // samples in this batch
+    const float *scale;      // (C) a pixel p of channel c enters the net as p * scale[c] + shift[c]
+    const float *shift;      // (C)
 } Batch;
 
 // What dropout masks depend on, besides layer, channel and sample. NULL where a function takes it: no dropout.
@@ -46,8 +46,8 @@ typedef struct BatchResult {
 typedef struct Net {
     Spec spec;
     const Kernels *kernels;
-    int chunk;                 // N: samples side by side, a multiple of 16
-    void *arena;               // owned: activations, their gradients, packed weights
+    int chunk;   // N: samples side by side, a multiple of 16
+    void *arena; // owned: activations, their gradients, packed weights
     size_t arena_bytes;
     struct NetBuffers *buffers; // owned: where each layer's tensors lie in the arena
 } Net;

@@ -34,22 +34,22 @@ typedef enum LayerKind {
 
 typedef struct Layer {
     LayerKind kind;
-    Shape in, out;     // of one sample
-    int kernel;        // conv, pool: side of the window in pixels
-    int pad;           // conv: zeros on each side
-    float rate;        // dropout
-    size_t weight;     // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN)
-    size_t bias;       // first float of the bias: (OC) or (OUT)
+    Shape in, out; // of one sample
+    int kernel;    // conv, pool: side of the window in pixels
+    int pad;       // conv: zeros on each side
+    float rate;    // dropout
+    size_t weight; // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN)
+    size_t bias;   // first float of the bias: (OC) or (OUT)
 } Layer;
 
 // One named parameter tensor, as PyTorch's state_dict has it ("conv1.weight").
 typedef struct ParameterTensor {
     char name[TENSOR_NAME_BYTES];
-    int rank;          // number of dimensions, 1 to 4
+    int rank; // number of dimensions, 1 to 4
     int64_t shape[4];
-    size_t first;      // first float in the parameter array
-    size_t count;      // floats
-    int64_t fan_in;    // inputs of one output: bounds the initial values
+    size_t first;   // first float in the parameter array
+    size_t count;   // floats
+    int64_t fan_in; // inputs of one output: bounds the initial values
 } ParameterTensor;
 
 typedef struct Spec {

@@ -1,0 +1,80 @@
+#include "hogwild.h"
+
+#include "base/clock.h"
+#include "datasets/batch.h"
+
+static bool all_finite(const float *values, size_t count) {
+    // x * 0 is 0 for every finite x and NaN otherwise; the sum stays 0 exactly when all are finite.
+    float sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i] * 0.0f;
+    return sum == 0.0f;
+}
+
+static void add_atomically(float *weight, float change) {
+    // The weights are an ordinary float array for everyone else; here one is seen as a 32-bit word. Relaxed: Hogwild
+    // asks for no lost update, not for any order between weights.
+    uint32_t *word = (uint32_t *)(void *)weight;
+    uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+    for (;;) {
+        union {
+            uint32_t word;
+            float value;
+        } next = {.word = seen};
+        next.value += change;
+        if (__atomic_compare_exchange_n(word, &seen, next.word, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    }
+}
+
+static void step_atomically(float *weights, float *velocity, const float *gradient, const RunConfig *config) {
+    for (size_t i = 0; i < config->parameters; i++) {
+        velocity[i] = config->momentum * velocity[i] + gradient[i] + config->weight_decay * weights[i];
+        add_atomically(&weights[i], -config->lr * velocity[i]);
+    }
+}
+
+// One step of one worker: read, compute, write, count.
+static void hogwild_step(Trainer *trainer, float *velocity, const Batch *batch, BatchResult *result,
+                         const Noise *noise) {
+    Control *control = trainer->memory->control;
+    const RunConfig *config = &control->config;
+    WorkerTally *tally = &control->tallies[trainer->rank];
+    float *weights = trainer->memory->weights;
+    uint64_t read_at = atomic_load_explicit(&control->updates, memory_order_relaxed);
+    net_gradient(&trainer->net, trainer->gradient, result, weights, batch, noise);
+    if (!all_finite(trainer->gradient, config->parameters)) {
+        tally->refused_steps++;
+        return;
+    }
+    if (config->atomic_updates)
+        step_atomically(weights, velocity, trainer->gradient, config);
+    else
+        trainer->net.kernels->sgd_step(weights, velocity, trainer->gradient, config->lr, config->momentum,
+                                       config->weight_decay, config->parameters);
+    uint64_t staleness = atomic_fetch_add_explicit(&control->updates, 1, memory_order_relaxed) - read_at;
+    tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
+}
+
+uint32_t hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
+    const RunMemory *memory = trainer->memory;
+    const RunConfig *config = &memory->control->config;
+    uint64_t start = clock_nanoseconds();
+    uint32_t count;
+    const uint32_t *indices = partition_client(&memory->partition, job->client, &count);
+    float *velocity = run_memory_floats(memory, job->client);
+    Noise noise = {.seed = config->seed, .round = round, .client = job->client};
+    job->loss_sum = 0;
+    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++) {
+        batch_order(trainer->order, indices, count, config->seed, round, job->client, epoch);
+        for (uint32_t number = 0; number < trainer_batches(trainer, count); number++, noise.step++) {
+            Batch batch = trainer_batch(trainer, trainer->order, number, count);
+            BatchResult result;
+            hogwild_step(trainer, velocity, &batch, &result, &noise);
+            job->loss_sum += result.loss_sum;
+            trainer_progress(trainer, batch.count);
+        }
+    }
+    job->samples = (uint64_t)count * config->local_epochs;
+    job->seconds = clock_seconds_since(start);
+    return JOB_DONE;
+}

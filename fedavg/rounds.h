@@ -1,0 +1,85 @@
+// The parent's rounds: post jobs, let the workers go, wait for all of them, put right what deaths undid, publish.
+//
+//   TRY(rounds_init(&rounds, &config, err));            // starts the workers
+//   for (round = 1; ...; round++) {
+//       TRY(rounds_train(&rounds, round, &report, err));     // the shared weights are the new model
+//       TRY(rounds_evaluate(&rounds, round, &report, err));  // loss and accuracy on the test set
+//   }
+//   rounds_free(&rounds);
+//
+// A phase is: the parent writes jobs and an order, releases the barrier, gathers everybody at it again. Between gather
+// and release all workers stand still and the parent alone touches shared memory.
+//
+// Death. Jobs of a dead worker are opened again at once, for fedavg also those it had finished, as its sum is lost with
+// it; a replacement (--on-worker-death respawn) starts at once and joins the phase. What is still open after the gather
+// is posted in a further phase. In lockstep (ssgd) the step barrier is cancelled, the round's first weights are
+// restored, and the round is done again. Either way the bits are those of an undisturbed run.
+#ifndef SOUNDER_FEDAVG_ROUNDS_H
+#define SOUNDER_FEDAVG_ROUNDS_H
+
+#include "base/err.h"
+#include "fedavg/run_memory.h"
+#include "shm/supervisor.h"
+
+typedef enum WorkerDeath { WORKER_DEATH_CONTINUE, WORKER_DEATH_RESPAWN, WORKER_DEATH_ABORT } WorkerDeath;
+
+typedef struct RoundsConfig {
+    RunMemory *memory;             // borrowed
+    char *const *worker_arguments; // argv of a worker, see supervisor.h; borrowed
+    uint32_t clients_per_round;
+    WorkerDeath on_worker_death;
+    double hang_seconds;
+    void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
+    void *context;
+} RoundsConfig;
+
+typedef struct RoundReport {
+    uint32_t round;
+    double train_loss; // mean over the samples trained
+    double test_loss;  // mean over the test set
+    uint32_t test_hits, test_count;
+    double seconds; // from the first job to the published model
+    double evaluate_seconds;
+    uint64_t samples;                          // training samples processed
+    uint32_t workers_lost;                     // deaths since the previous report
+    uint32_t refused;                          // clients whose update was refused
+    uint64_t refused_steps;                    // hogwild
+    double barrier_wait_seconds[MAX_WORKERS];  // how long each rank stood at the barrier until the last one came
+    double synchronising_seconds[MAX_WORKERS]; // ssgd
+} RoundReport;
+
+typedef struct Rounds {
+    RoundsConfig config;
+    Supervisor supervisor;
+    int fds[FD_COUNT];                         // what workers inherit; borrowed from the memory
+    uint32_t *cohort, *scratch;                // owned (clients)
+    float *restore_weights, *restore_velocity; // owned (parameters); ssgd: as they were when the round began
+    const int64_t **sums;                      // owned (workers)
+    PhaseKind phase;                           // running now
+    uint32_t fruitless_deaths;                 // in a row, of workers that had finished no job
+    uint32_t lost;                             // deaths not yet reported
+} Rounds;
+
+// Starts all workers and waits until they stand at the barrier. Nothing to free on failure.
+Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
+
+// Trains one round and publishes the result in the shared weights, which are finite on success. SOFTWARE when nothing
+// finite came out (the weights are then those before the round), UNAVAILABLE when workers died and may not or can not
+// be replaced, CANCELLED after a second SIGINT or SIGTERM.
+Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
+
+// Evaluates the shared weights on the test set, in chunks, by all workers.
+Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
+
+// Samples all workers have worked through since their start: for a progress line.
+uint64_t rounds_progress(const Rounds *rounds);
+
+// Training samples that a round will work through.
+uint64_t rounds_samples(Rounds *rounds, uint32_t round);
+
+// Jobs in the largest phase of such a run: what RunPlan.job_capacity needs.
+uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count);
+
+void rounds_free(Rounds *rounds);
+
+#endif

@@ -1,0 +1,144 @@
+#include "ssgd.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "datasets/batch.h"
+
+// One worker's view of a round.
+typedef struct Lockstep {
+    Trainer *trainer;
+    uint32_t round, position, members;
+    pid_t parent;
+    size_t slice_first, slice_end; // parameters this worker sums and steps
+    uint64_t synchronising_nanoseconds;
+} Lockstep;
+
+static uint32_t shard_count(const RunMemory *memory, uint32_t shard) {
+    uint32_t count;
+    partition_client(&memory->partition, shard, &count);
+    return count;
+}
+
+uint32_t ssgd_round_steps(const RunMemory *memory) {
+    const RunConfig *config = &memory->control->config;
+    uint32_t most = 0;
+    for (uint32_t shard = 0; shard < config->clients; shard++) {
+        uint32_t count = shard_count(memory, shard);
+        uint32_t steps = count / config->batch_size + (count % config->batch_size != 0);
+        if (steps > most) most = steps;
+    }
+    return most * config->local_epochs;
+}
+
+// Samples of a shard in batch `number` of an epoch: full batches, one remainder, then none.
+static uint32_t shard_batch_samples(const RunMemory *memory, uint32_t shard, uint32_t number) {
+    uint32_t count = shard_count(memory, shard), size = memory->control->config.batch_size;
+    uint64_t first = (uint64_t)number * size;
+    if (first >= count) return 0;
+    return count - (uint32_t)first < size ? count - (uint32_t)first : size;
+}
+
+// Where a shard's shuffled order lies in the worker's buffer: as its indices lie in the partition.
+static uint32_t *shard_order(const Trainer *trainer, const uint32_t *indices) {
+    return trainer->order + (indices - trainer->memory->partition.indices);
+}
+
+static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
+    const RunMemory *memory = self->trainer->memory;
+    const RunConfig *config = &memory->control->config;
+    for (uint32_t shard = self->position; shard < config->clients; shard += self->members) {
+        uint32_t count;
+        const uint32_t *indices = partition_client(&memory->partition, shard, &count);
+        batch_order(shard_order(self->trainer, indices), indices, count, config->seed, self->round, shard, epoch);
+    }
+}
+
+// Gradients of this worker's shards for one step into their slots.
+static void compute_gradients(const Lockstep *self, uint32_t number, uint32_t step) {
+    Trainer *trainer = self->trainer;
+    const RunMemory *memory = trainer->memory;
+    const RunConfig *config = &memory->control->config;
+    for (uint32_t shard = self->position; shard < config->clients; shard += self->members) {
+        if (shard_batch_samples(memory, shard, number) == 0) continue;
+        uint32_t count;
+        const uint32_t *indices = partition_client(&memory->partition, shard, &count);
+        Batch batch = trainer_batch(trainer, shard_order(trainer, indices), number, count);
+        Noise noise = {.seed = config->seed, .round = self->round, .client = shard, .step = step};
+        BatchResult result;
+        net_gradient(&trainer->net, run_memory_floats(memory, shard), &result, memory->weights, &batch, &noise);
+        Job *job = &memory->queue->jobs[shard];
+        job->loss_sum += result.loss_sum;
+        job->samples += batch.count;
+        trainer_progress(trainer, batch.count);
+    }
+}
+
+// Mean gradient of this worker's slice over all shards that had samples in this step, in shard order; then the SGD
+// step.
+static void step_slice(const Lockstep *self, uint32_t number) {
+    const Trainer *trainer = self->trainer;
+    const RunMemory *memory = trainer->memory;
+    const RunConfig *config = &memory->control->config;
+    size_t first = self->slice_first, count = self->slice_end - first;
+    float *mean = trainer->gradient + first;
+    uint32_t total = 0;
+    for (uint32_t shard = 0; shard < config->clients; shard++)
+        total += shard_batch_samples(memory, shard, number);
+    memset(mean, 0, count * sizeof *mean);
+    for (uint32_t shard = 0; shard < config->clients; shard++) {
+        float share = (float)shard_batch_samples(memory, shard, number) / (float)total;
+        const float *gradient = run_memory_floats(memory, shard) + first;
+        for (size_t i = 0; share > 0 && i < count; i++)
+            mean[i] += share * gradient[i];
+    }
+    trainer->net.kernels->sgd_step(memory->weights + first, run_memory_floats(memory, config->clients) + first, mean,
+                                   config->lr, config->momentum, config->weight_decay, count);
+}
+
+static Status lockstep(Lockstep *self, uint32_t number, uint32_t step) {
+    Barrier *barrier = &self->trainer->memory->control->step;
+    compute_gradients(self, number, step);
+    uint64_t start = clock_nanoseconds();
+    TRY(barrier_wait(barrier, self->position, self->parent, 0));
+    step_slice(self, number);
+    TRY(barrier_wait(barrier, self->position, self->parent, 0));
+    self->synchronising_nanoseconds += clock_nanoseconds() - start;
+    return STATUS_OK;
+}
+
+static void finish_shards(const Lockstep *self, uint64_t start_nanoseconds) {
+    Queue *queue = self->trainer->memory->queue;
+    for (uint32_t shard = self->position; shard < queue->count; shard += self->members) {
+        Job *job = &queue->jobs[shard];
+        job->seconds = clock_seconds_since(start_nanoseconds);
+        atomic_store_explicit(&job->owner, self->trainer->rank + 1, memory_order_relaxed);
+        queue_finish(job, JOB_DONE);
+    }
+}
+
+Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent) {
+    const RunMemory *memory = trainer->memory;
+    const PhaseOrder *order = &memory->control->order;
+    const RunConfig *config = &memory->control->config;
+    Lockstep self = {.trainer = trainer,
+                     .round = round,
+                     .position = order->position[trainer->rank],
+                     .members = order->members,
+                     .parent = parent};
+    // Slices begin on cache lines, so that no two workers write the same one.
+    size_t lines = (config->parameters + 15) / 16;
+    self.slice_first = lines * self.position / self.members * 16;
+    self.slice_end = lines * (self.position + 1) / self.members * 16;
+    if (self.slice_end > config->parameters) self.slice_end = config->parameters;
+    uint64_t start = clock_nanoseconds();
+    uint32_t steps_per_epoch = ssgd_round_steps(memory) / config->local_epochs, step = 0;
+    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++) {
+        shuffle_shards(&self, epoch);
+        for (uint32_t number = 0; number < steps_per_epoch; number++, step++)
+            TRY(lockstep(&self, number, step));
+    }
+    memory->control->tallies[trainer->rank].synchronising_nanoseconds += self.synchronising_nanoseconds;
+    finish_shards(&self, start);
+    return STATUS_OK;
+}

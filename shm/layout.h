@@ -1,0 +1,82 @@
+// The control segment: every struct that the parent and its workers share, offsets only, no pointers.
+//
+//   [Control | Queue of jobs]          control segment, read and written by all
+//   [data set block | partition block] data segment, read-only in workers
+//   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
+//   [slot 0 | slot 1 | ...]            slots segment, one slot a writer, so that no two ever write the same cache line
+//
+// What a slot holds depends on the algorithm:
+//   fedavg   one slot a worker: int64 sum (parameters) of its clients' weighted updates, see fedavg/aggregate.h
+//   hogwild  one slot a client (= worker): float velocity (parameters), kept from round to round
+//   ssgd     one slot a client (= shard): float gradient (parameters); one more, the last: the velocity, common to all
+#ifndef SOUNDER_SHM_LAYOUT_H
+#define SOUNDER_SHM_LAYOUT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shm/barrier.h"
+#include "shm/supervisor.h"
+
+enum { LAYOUT_VERSION = 1, MAX_WORKERS = BARRIER_MAX_RANKS - 1, MODEL_TEXT_BYTES = 2048, STALENESS_BUCKETS = 64 };
+
+// The descriptors a worker inherits, from WORKER_FIRST_FD on.
+enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 4 };
+
+typedef enum TrainAlgorithm { TRAIN_FEDAVG, TRAIN_HOGWILD, TRAIN_SSGD } TrainAlgorithm;
+
+// Constant from before the first worker starts to the end of the run.
+typedef struct RunConfig {
+    char model[MODEL_TEXT_BYTES]; // layer list
+    uint32_t algorithm;           // TrainAlgorithm
+    uint32_t workers, clients;
+    uint32_t local_epochs, batch_size;
+    float lr, momentum, weight_decay;
+    uint32_t atomic_updates; // hogwild: 1: compare-and-swap adds, 0: plain stores
+    uint32_t log_level;
+    uint64_t seed;
+    uint64_t parameters;                                       // floats in the model
+    uint64_t dataset_bytes, partition_offset, partition_bytes; // in the data segment
+    uint64_t weights_offset;                                   // of the first weight in the weights segment, bytes
+    uint64_t slot_bytes;                                       // stride of the slots segment, a multiple of 64
+    uint64_t queue_offset;                                     // of the Queue in the control segment
+} RunConfig;
+
+typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE } PhaseKind;
+
+// What the workers are to do. Written by the parent only while all of them stand at the barrier, and set back to
+// PHASE_NONE when they stand there again: so a replacement that starts in the middle of a phase finds the phase and
+// joins it, and one that starts between phases finds nothing to do and goes to the barrier.
+typedef struct PhaseOrder {
+    uint32_t kind;                  // PhaseKind
+    uint32_t round;                 // 1, 2, ...
+    uint32_t members;               // ssgd: workers that take part
+    uint32_t position[MAX_WORKERS]; // ssgd: a rank's place among them, 0 to members - 1
+} PhaseOrder;
+
+// What a worker counted in this round; cleared by the parent between rounds, otherwise written by that worker alone.
+typedef struct WorkerTally {
+    _Alignas(64) uint64_t first_sample_nanoseconds; // when it began its first job of the run (0: not yet)
+    uint64_t synchronising_nanoseconds;             // ssgd: at the step barrier and summing slices
+    uint64_t refused_steps;                         // hogwild: steps whose gradient was not finite
+    uint64_t staleness[STALENESS_BUCKETS]; // hogwild: updates by others between read and write; last: that many or more
+} WorkerTally;
+
+typedef struct Control {
+    RunConfig config;
+    Barrier phase; // ranks: the workers, then the parent
+    Barrier step;  // ssgd, members of this phase only
+    PhaseOrder order;
+    _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
+    WorkerPulse pulses[MAX_WORKERS];
+    WorkerTally tallies[MAX_WORKERS];
+} Control;
+
+static_assert(offsetof(Control, config) == 0, "config comes first: a reader of any version finds it");
+static_assert(offsetof(Control, phase) % 64 == 0 && offsetof(Control, step) % 64 == 0,
+              "barriers own their cache lines");
+static_assert(sizeof(WorkerPulse) == 64, "one cache line a worker");
+
+#endif

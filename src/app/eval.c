@@ -1,0 +1,96 @@
+// `sounder eval MODEL.safetensors [--data D] [--model M]`: loss and accuracy of a saved model, in this one process.
+#include "app/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/model_file.h"
+#include "app/options.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "datasets/dataset.h"
+#include "nn/net.h"
+#include "nn/zoo.h"
+
+enum { EVALUATION_CHUNK = 500 };
+
+// The file's own note says which net it is; --model is for files of other programs.
+static Status find_net(Spec *spec, const Safetensors *file, const char *path, const Options *options,
+                       const Dataset *data, Error *err) {
+    char text[SPEC_TEXT_BYTES];
+    const char *note = safetensors_note(file, "sounder.model");
+    bool given = options_given(options, "model");
+    if (!note && !given) return fail(err, STATUS_USAGE, "%s does not say which net it is; name it with --model", path);
+    zoo_expand(text, sizeof text, given ? options->model : note, data->classes);
+    const char *input = safetensors_note(file, "sounder.input");
+    char shape[48];
+    snprintf(shape, sizeof shape, "%dx%dx%d", data->shape.channels, data->shape.rows, data->shape.columns);
+    if (input && strcmp(input, shape) != 0)
+        return fail(err, STATUS_USAGE, "%s was trained on samples of %s, but those of --data %s are %s", path, input,
+                    options->data, shape);
+    return spec_parse(spec, text, data->shape, data->classes, err);
+}
+
+static Status evaluate(const float *parameters, const Spec *spec, const Dataset *data, Error *err) {
+    Net net;
+    TRY(net_init(&net, spec, kernels_best(), err));
+    double loss_sum = 0;
+    uint32_t hits = 0, count = data->test.count;
+    uint64_t start = clock_nanoseconds();
+    for (uint32_t first = 0; first < count; first += EVALUATION_CHUNK) {
+        Batch batch = {.pixels = data->test.pixels,
+                       .labels = data->test.labels,
+                       .first = first,
+                       .count = count - first < EVALUATION_CHUNK ? count - first : EVALUATION_CHUNK,
+                       .scale = data->scale,
+                       .shift = data->shift};
+        BatchResult result;
+        net_evaluate(&net, &result, parameters, &batch);
+        loss_sum += result.loss_sum;
+        hits += result.hits;
+    }
+    printf("test loss %.4f  accuracy %u/%u (%.2f%%)  %.2f s\n", loss_sum / count, hits, count, 100.0 * hits / count,
+           clock_seconds_since(start));
+    net_free(&net);
+    return STATUS_OK;
+}
+
+static Status evaluate_file(const Safetensors *file, const char *path, const Options *options, const Dataset *data,
+                            Error *err) {
+    Spec spec;
+    TRY(find_net(&spec, file, path, options, data, err));
+    float *parameters = aligned_alloc(64, (spec.parameter_count * sizeof(float) + 63) / 64 * 64);
+    if (!parameters) return fail(err, STATUS_OS, "no memory for %zu parameters", spec.parameter_count);
+    Status status = model_load(parameters, &spec, file, err);
+    if (status == STATUS_OK) status = evaluate(parameters, &spec, data, err);
+    free(parameters);
+    return status;
+}
+
+Status command_eval(int argc, char **argv, Error *err) {
+    Options options;
+    DatasetSource source;
+    Safetensors file;
+    const char *path;
+    options_defaults(&options);
+    TRY(options_parse_eval(&options, &path, argc, argv, err));
+    log_init((LogLevel)options.log_level, LOG_RANK_PARENT);
+    TRY(safetensors_open(&file, path, err));
+    Status status;
+    void *block = NULL;
+    TRY_GOTO(end, dataset_find(&source, options.data, options.seed, err));
+    block = aligned_alloc(64, (source.block_bytes + 63) / 64 * 64);
+    if (!block) {
+        status = fail(err, STATUS_OS, "no memory for a data set of %zu bytes", source.block_bytes);
+        goto end;
+    }
+    Dataset data;
+    TRY_GOTO(end, dataset_read(block, &source, err));
+    TRY_GOTO(end, dataset_view(&data, block, source.block_bytes, err));
+    status = evaluate_file(&file, path, &options, &data, err);
+end:
+    free(block);
+    safetensors_close(&file);
+    return status;
+}

@@ -1,0 +1,352 @@
+// The parent's run, from options to the final model: follow command_train.
+#include "app/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cores.h"
+#include "app/model_file.h"
+#include "app/options.h"
+#include "app/progress.h"
+#include "app/report.h"
+#include "app/run_folder.h"
+#include "app/worker.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "fedavg/rounds.h"
+#include "io/durable.h"
+#include "nn/kernels.h"
+#include "nn/zoo.h"
+
+enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
+
+typedef struct Run {
+    Options options;
+    uint64_t start_nanoseconds;
+    char model_text[SPEC_TEXT_BYTES]; // layer list
+    Spec spec;
+    RunFolder folder;
+    RunMemory memory;
+    Rounds rounds;
+    Metrics metrics;
+    Progress progress;
+    uint32_t rounds_done;
+    uint32_t workers_lost;
+    RoundReport report;    // of the last round
+    RoundReport evaluated; // of the last evaluated round
+    double cold_start_seconds;
+} Run;
+
+// Options
+// ----------------------------------------------------------------------------------------------------------------
+
+static Status read_options(Options *options, int argc, char **argv, Error *err) {
+    options_defaults(options);
+    TRY(options_parse(options, argc, argv, err));
+    if (options->resume[0]) {
+        Options saved;
+        char path[RUN_PATH_BYTES];
+        RunFolder folder;
+        TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
+        run_folder_path(path, &folder, "config.yaml");
+        run_folder_close(&folder);
+        options_defaults(&saved);
+        TRY(options_read_yaml(&saved, path, err));
+        TRY(options_resume(options, &saved, err));
+    }
+    log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
+    return options_resolve(options, err);
+}
+
+static Status write_config(const Run *run, Error *err) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (!memory) return fail_errno(err, STATUS_OS, "no memory for config.yaml");
+    Status status = options_write_yaml(&run->options, memory, err);
+    fclose(memory);
+    char path[RUN_PATH_BYTES];
+    if (status == STATUS_OK)
+        status = durable_write(run_folder_path(path, &run->folder, "config.yaml"), &(FilePart){text, length}, 1, err);
+    free(text);
+    return status;
+}
+
+// Set-up
+// -----------------------------------------------------------------------------------------------------------------
+
+static const char *run_label(const Options *options) {
+    for (size_t i = 0; i < zoo_entry_count; i++)
+        if (strcmp(options->model, zoo_entries[i].name) == 0) return options->model;
+    return "custom";
+}
+
+static Status open_folder(Run *run, Error *err) {
+    const Options *options = &run->options;
+    if (options->resume[0]) return run_folder_open(&run->folder, options->resume, err);
+    return run_folder_create(&run->folder, options->out, run_label(options), err);
+}
+
+static Status load_data(Run *run, Error *err) {
+    const Options *options = &run->options;
+    DatasetSource source;
+    TRY(dataset_find(&source, options->data, options->seed, err));
+    bool whole = options->algorithm == ALGORITHM_HOGWILD && options->hogwild_data == HOGWILD_FULL;
+    PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,
+                               .clients = (uint32_t)options->clients,
+                               .alpha = options->alpha,
+                               .shards_per_client = (uint32_t)options->shards_per_client,
+                               .seed = options->seed};
+    return run_memory_load(&run->memory, &source, &partition, err);
+}
+
+static RunConfig make_config(const Run *run) {
+    const Options *options = &run->options;
+    RunConfig config = {.algorithm = (uint32_t)options->algorithm,
+                        .workers = (uint32_t)options->workers,
+                        .clients = (uint32_t)options->clients,
+                        .local_epochs = (uint32_t)options->local_epochs,
+                        .batch_size = (uint32_t)options->batch_size,
+                        .lr = (float)options->lr,
+                        .momentum = (float)options->momentum,
+                        .weight_decay = (float)options->weight_decay,
+                        .atomic_updates = options->hogwild_update == HOGWILD_ATOMIC,
+                        .log_level = (uint32_t)options->log_level,
+                        .seed = options->seed,
+                        .parameters = run->spec.parameter_count};
+    snprintf(config.model, sizeof config.model, "%s", run->model_text);
+    return config;
+}
+
+// The net, and the memory that its size decides.
+static Status build_model(Run *run, Error *err) {
+    const Dataset *data = &run->memory.data;
+    zoo_expand(run->model_text, sizeof run->model_text, run->options.model, data->classes);
+    char *header = NULL;
+    RunPlan plan = {.job_capacity = rounds_job_capacity((uint32_t)run->options.clients_per_round, data->test.count),
+                    .spins = run->options.workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    Status status = spec_parse(&run->spec, run->model_text, data->shape, data->classes, err);
+    if (status == STATUS_OK)
+        status = model_header(&header, &plan.weights_header_bytes, &run->spec, run->model_text, err);
+    if (status != STATUS_OK) {
+        run_memory_free(&run->memory);
+        return status;
+    }
+    plan.config = make_config(run);
+    plan.weights_header = header;
+    status = run_memory_create(&run->memory, &plan, err);
+    free(header);
+    if (status == STATUS_OK) spec_initialise(run->memory.weights, &run->spec, run->options.seed);
+    return status;
+}
+
+static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t index) {
+    snprintf(name, SAFETENSORS_NAME_BYTES, "sounder.velocity.%u", index);
+    return name;
+}
+
+// The slots that outlive a round and hence belong in a checkpoint: hogwild one a client, ssgd the last, fedavg none.
+static void lasting_slots(const RunConfig *config, uint32_t *first, uint32_t *end) {
+    *end = config->algorithm == TRAIN_FEDAVG ? 0 : run_slot_count(config);
+    *first = config->algorithm == TRAIN_SSGD ? config->clients : 0;
+}
+
+static Status restore_checkpoint(Run *run, Error *err) {
+    char path[RUN_PATH_BYTES];
+    Safetensors file;
+    Status status =
+        checkpoint_open_last(&file, &run->rounds_done, run_folder_path(path, &run->folder, "checkpoints"), err);
+    if (status == STATUS_NOINPUT) { // killed before the first checkpoint: the first round comes out the same
+        log_info("%s has no checkpoint yet; starting from the first round", run->folder.path);
+        return STATUS_OK;
+    }
+    if (status != STATUS_OK) return status;
+    status = model_load(run->memory.weights, &run->spec, &file, err);
+    const RunConfig *config = &run->memory.control->config;
+    uint32_t first, end;
+    lasting_slots(config, &first, &end);
+    for (uint32_t slot = first; slot < end && status == STATUS_OK; slot++) {
+        char name[SAFETENSORS_NAME_BYTES];
+        status = checkpoint_load(run_memory_floats(&run->memory, slot), config->parameters, &file,
+                                 velocity_name(name, slot - first), err);
+    }
+    safetensors_close(&file);
+    return status;
+}
+
+// Rounds
+// -----------------------------------------------------------------------------------------------------------------
+
+static Status write_checkpoint(const Run *run, Error *err) {
+    const RunConfig *config = &run->memory.control->config;
+    uint32_t first, end;
+    lasting_slots(config, &first, &end);
+    size_t count = (size_t)run->spec.tensor_count + (end - first);
+    NamedTensor *tensors = calloc(count, sizeof *tensors);
+    if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
+    model_tensors(tensors, &run->spec, run->memory.weights);
+    for (uint32_t slot = first; slot < end; slot++) {
+        NamedTensor *tensor = &tensors[(size_t)run->spec.tensor_count + slot - first];
+        *tensor = (NamedTensor){
+            .rank = 1, .shape = {(int64_t)config->parameters}, .values = run_memory_floats(&run->memory, slot)};
+        velocity_name(tensor->name, slot - first);
+    }
+    ModelNotes notes;
+    char path[RUN_PATH_BYTES];
+    model_notes(&notes, &run->spec, run->model_text);
+    Status status = checkpoint_write(run_folder_path(path, &run->folder, "checkpoints"), run->rounds_done, tensors,
+                                     count, notes.notes, MODEL_NOTES, err);
+    free(tensors);
+    return status;
+}
+
+static bool is_due(int every, uint32_t round, uint32_t last) {
+    return round == last || (every > 0 && round % (uint32_t)every == 0);
+}
+
+static Status run_round(Run *run, Error *err) {
+    const Options *options = &run->options;
+    RoundReport *report = &run->report;
+    uint32_t round = run->rounds_done + 1, last = (uint32_t)options->rounds;
+    bool evaluate = is_due(options->eval_every, round, last);
+    progress_begin(&run->progress, round,
+                   rounds_samples(&run->rounds, round) + (evaluate ? run->memory.data.test.count : 0));
+    TRY(rounds_train(&run->rounds, round, report, err));
+    TRY(report_clients(&run->metrics, &run->memory, round, err));
+    if (evaluate) {
+        TRY(rounds_evaluate(&run->rounds, round, report, err));
+        run->evaluated = *report;
+    }
+    run->workers_lost += report->workers_lost;
+    progress_end(&run->progress, report, evaluate);
+    TRY(report_round(&run->metrics, &run->memory, report, evaluate, err));
+    run->rounds_done = round;
+    if (is_due(options->checkpoint_every, round, last) || run->rounds.supervisor.interrupts > 0)
+        TRY(write_checkpoint(run, err));
+    return STATUS_OK;
+}
+
+static void note_cold_start(Run *run) {
+    const Control *control = run->memory.control;
+    uint64_t first = UINT64_MAX;
+    for (uint32_t rank = 0; rank < control->config.workers; rank++) {
+        uint64_t began = control->tallies[rank].first_sample_nanoseconds;
+        if (began != 0 && began < first) first = began;
+    }
+    if (first != UINT64_MAX) run->cold_start_seconds = (double)(first - run->start_nanoseconds) * 1e-9;
+}
+
+static Status run_rounds(Run *run, int *exit_code, Error *err) {
+    while (run->rounds_done < (uint32_t)run->options.rounds) {
+        TRY(run_round(run, err));
+        if (run->cold_start_seconds == 0) note_cold_start(run);
+        if (run->rounds.supervisor.interrupts > 0 && run->rounds_done < (uint32_t)run->options.rounds) {
+            *exit_code = 128 + run->rounds.supervisor.last_signal;
+            log_warning("stopped by signal %d after round %u; continue with: sounder train --resume %s",
+                        run->rounds.supervisor.last_signal, run->rounds_done, run->folder.path);
+            break;
+        }
+    }
+    return STATUS_OK;
+}
+
+// Ends
+// -------------------------------------------------------------------------------------------------------------------
+
+static void print_heading(const Run *run) {
+    if (run->options.quiet) return;
+    static const char *const algorithms[] = {"fedavg", "hogwild", "ssgd"};
+    char parameters[28], train[28], test[28];
+    printf("Sounder: %s of %s (%s parameters) on %s (%s training, %s test samples), %d workers, %d clients, %s\n",
+           algorithms[run->options.algorithm], run_label(&run->options),
+           with_commas(parameters, run->spec.parameter_count), run->memory.data.name,
+           with_commas(train, run->memory.data.train.count), with_commas(test, run->memory.data.test.count),
+           run->options.workers, run->options.clients, kernels_best()->name);
+    printf("Run folder: %s\n", run->folder.path);
+    fflush(stdout);
+}
+
+static Status write_model(Run *run, Error *err) {
+    char path[RUN_PATH_BYTES], sha256[65];
+    FilePart file = {run->memory.weights_segment.memory, run->memory.weights_segment.bytes};
+    TRY(durable_write(run_folder_path(path, &run->folder, "model.safetensors"), &file, 1, err));
+    sha256_hex(sha256, &file, 1);
+    RunSummary summary = {.rounds = run->rounds_done,
+                          .seconds = clock_seconds_since(run->start_nanoseconds),
+                          .cold_start_seconds = run->cold_start_seconds,
+                          .workers_lost = run->workers_lost,
+                          .last = &run->evaluated,
+                          .model_sha256 = sha256};
+    TRY(report_summary(&run->metrics, &run->memory, &summary, err));
+    if (run->options.quiet) return STATUS_OK;
+    if (run->evaluated.test_count > 0)
+        printf("Test accuracy %.2f%% after %u rounds, %.2f s\n",
+               100.0 * run->evaluated.test_hits / run->evaluated.test_count, run->rounds_done, summary.seconds);
+    printf("Model: %s  sha256 %s\n", path, sha256);
+    fflush(stdout);
+    return STATUS_OK;
+}
+
+// Everything that happens while the workers live.
+static Status train(Run *run, int *exit_code, Error *err) {
+    RoundsConfig config = {.memory = &run->memory,
+                           .worker_arguments = worker_arguments,
+                           .clients_per_round = (uint32_t)run->options.clients_per_round,
+                           .on_worker_death = (WorkerDeath)run->options.on_worker_death,
+                           .hang_seconds = run->options.hang_seconds,
+                           .on_tick = progress_tick,
+                           .context = &run->progress};
+    TRY(rounds_init(&run->rounds, &config, err));
+    progress_init(&run->progress, &run->rounds, (uint32_t)run->options.rounds, run->options.quiet);
+    Status status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
+    if (status == STATUS_OK) status = run_rounds(run, exit_code, err);
+    if (status == STATUS_CANCELLED) { // a second signal: at once
+        *exit_code = 128 + run->rounds.supervisor.last_signal;
+        log_warning("stopped at once by signal %d; continue with: sounder train --resume %s",
+                    run->rounds.supervisor.last_signal, run->folder.path);
+        status = STATUS_OK;
+    }
+    run_folder_unlink_live(&run->folder);
+    rounds_free(&run->rounds);
+    return status;
+}
+
+static Status run_in_folder(Run *run, int *exit_code, Error *err) {
+    char path[RUN_PATH_BYTES];
+    if (run->options.resume[0]) TRY(restore_checkpoint(run, err));
+    TRY(write_config(run, err));
+    TRY(metrics_open(&run->metrics, run_folder_path(path, &run->folder, "metrics.jsonl"), run->rounds_done, err));
+    print_heading(run);
+    Status status = train(run, exit_code, err);
+    if (status == STATUS_OK && *exit_code == 0) status = write_model(run, err);
+    metrics_close(&run->metrics);
+    return status;
+}
+
+// Data and net first: what is wrong with them is said before anything is created on disk.
+static Status run_all(Run *run, int *exit_code, Error *err) {
+    TRY(load_data(run, err));
+    TRY(build_model(run, err)); // frees the memory on failure
+    Status status = open_folder(run, err);
+    if (status == STATUS_OK) {
+        status = run_in_folder(run, exit_code, err);
+        run_folder_close(&run->folder);
+    }
+    run_memory_free(&run->memory);
+    return status;
+}
+
+Status command_train(int argc, char **argv, int *exit_code, Error *err) {
+    uint64_t start_nanoseconds = clock_nanoseconds();
+    Run *run = calloc(1, sizeof *run);
+    if (!run) return fail(err, STATUS_OS, "no memory");
+    run->start_nanoseconds = start_nanoseconds;
+    Status status;
+    *exit_code = 0;
+    TRY_GOTO(end, read_options(&run->options, argc, argv, err));
+    status = run_all(run, exit_code, err);
+end:
+    free(run);
+    return status;
+}

@@ -1,0 +1,117 @@
+#include "worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/commands.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "fedavg/client.h"
+#include "fedavg/hogwild.h"
+#include "fedavg/ssgd.h"
+
+char *const worker_arguments[] = {"sounder", "worker", "@RANK", "@PARENT", NULL};
+
+typedef struct Worker {
+    uint32_t rank;
+    pid_t parent;
+    RunMemory memory;
+    Trainer trainer;
+    uint32_t sum_round; // fedavg: the round that this rank's slot holds sums of
+} Worker;
+
+static void note_first_sample(const Worker *self) {
+    uint64_t *first = &self->memory.control->tallies[self->rank].first_sample_nanoseconds;
+    if (*first == 0) *first = clock_nanoseconds();
+}
+
+// The slot holds the sums of one round of one process: before its first job in a round it is cleared. Not earlier: a
+// replacement that finds no job left must leave alone what its predecessor finished.
+static void begin_sum(Worker *self, uint32_t round) {
+    if (self->sum_round == round) return;
+    size_t bytes = self->memory.control->config.parameters * sizeof(int64_t);
+    memset(run_memory_sum(&self->memory, self->rank), 0, bytes);
+    self->sum_round = round;
+}
+
+// Takes clients from the queue until it is empty.
+static void train_clients(Worker *self, uint32_t round) {
+    bool hogwild = self->memory.control->config.algorithm == TRAIN_HOGWILD;
+    for (Job *job; (job = queue_take(self->memory.queue, self->rank));) {
+        note_first_sample(self);
+        if (!hogwild) begin_sum(self, round);
+        queue_finish(job,
+                     hogwild ? hogwild_train(&self->trainer, job, round) : client_train(&self->trainer, job, round));
+    }
+}
+
+static void evaluate_chunks(Worker *self) {
+    const Dataset *data = &self->memory.data;
+    for (Job *job; (job = queue_take(self->memory.queue, self->rank));) {
+        uint64_t start = clock_nanoseconds();
+        Batch batch = {.pixels = data->test.pixels,
+                       .labels = data->test.labels,
+                       .first = job->first,
+                       .count = job->count,
+                       .scale = data->scale,
+                       .shift = data->shift};
+        BatchResult result;
+        net_evaluate(&self->trainer.net, &result, self->memory.weights, &batch);
+        job->loss_sum = result.loss_sum;
+        job->hits = result.hits;
+        job->samples = job->count;
+        job->seconds = clock_seconds_since(start);
+        trainer_progress(&self->trainer, job->count);
+        queue_finish(job, JOB_DONE);
+    }
+}
+
+static Status follow_order(Worker *self, Error *err) {
+    PhaseOrder *order = &self->memory.control->order;
+    switch ((PhaseKind)order->kind) {
+    case PHASE_NONE:
+        return STATUS_OK;
+    case PHASE_EVALUATE:
+        evaluate_chunks(self);
+        return STATUS_OK;
+    case PHASE_TRAIN:
+        break;
+    }
+    if (self->memory.control->config.algorithm != TRAIN_SSGD) {
+        train_clients(self, order->round);
+        return STATUS_OK;
+    }
+    note_first_sample(self);
+    Status status = ssgd_train(&self->trainer, order->round, self->parent);
+    // Cancelled: somebody died, and the parent will order the round again.
+    if (status == STATUS_OK || status == STATUS_CANCELLED) return STATUS_OK;
+    return fail(err, status, "the step barrier failed (%s)", status_name(status));
+}
+
+// A worker that starts in the middle of a phase finds its order and joins in; one that starts between phases finds
+// none.
+static Status work(Worker *self, Error *err) {
+    Control *control = self->memory.control;
+    for (;;) {
+        TRY(follow_order(self, err));
+        Status status = worker_wait(&control->phase, &control->pulses[self->rank], self->rank, self->parent);
+        if (status != STATUS_OK) return fail(err, status, "the parent is gone");
+    }
+}
+
+static Status start(Worker *self, int argc, char **argv, Error *err) {
+    if (argc != 2) return fail(err, STATUS_USAGE, "worker: started by sounder train, not by hand");
+    self->rank = (uint32_t)strtoul(argv[0], NULL, 10);
+    self->parent = (pid_t)strtol(argv[1], NULL, 10);
+    TRY(worker_attach(self->parent, err));
+    TRY(run_memory_attach(&self->memory, err));
+    log_init((LogLevel)self->memory.control->config.log_level, (int)self->rank);
+    return trainer_init(&self->trainer, &self->memory, self->rank, err);
+}
+
+Status command_worker(int argc, char **argv, Error *err) {
+    Worker self = {0};
+    Status status = start(&self, argc, argv, err);
+    worker_report(status == STATUS_OK ? NULL : err->message);
+    return status == STATUS_OK ? work(&self, err) : status;
+}

@@ -1,0 +1,50 @@
+#include "gather.h"
+
+#include <assert.h>
+#include <string.h>
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of four pixels is a word's lowest byte");
+
+// One channel of one vector of samples: `plane` pixels of each source. Reading four pixels of every sample as one
+// vector of words makes the transpose cheap: each shift brings the next pixel of all samples to the low byte.
+static void gather_plane(Lanes *out, const uint8_t *const source[SOUNDER_LANES], size_t plane, Lanes scale, Lanes shift,
+                         size_t vectors) {
+    for (size_t p = 0; p < plane; p += 4) {
+        size_t bytes = plane - p < 4 ? plane - p : 4;
+        uint32_t words[SOUNDER_LANES] = {0};
+        for (int s = 0; s < SOUNDER_LANES; s++)
+            if (source[s]) {
+                if (bytes == 4)
+                    memcpy(&words[s], source[s] + p, 4);
+                else
+                    memcpy(&words[s], source[s] + p, bytes);
+            }
+        WordLanes four;
+        memcpy(&four, words, sizeof four);
+        for (size_t i = 0; i < bytes; i++, four >>= 8)
+            out[(p + i) * vectors] = __builtin_convertvector((IntLanes)(four & 255), Lanes) * scale + shift;
+    }
+}
+
+void ISA_NAME(gather)(float *out, const uint8_t *pixels, const uint32_t *indices, uint32_t first, const float *scale,
+                      const float *shift, Shape shape, int count, int samples) {
+    size_t plane = (size_t)shape.rows * (size_t)shape.columns, size = shape_size(shape);
+    size_t vectors = (size_t)samples / SOUNDER_LANES;
+    for (size_t v = 0; v < vectors; v++) {
+        const uint8_t *source[SOUNDER_LANES];
+        Lanes real = lanes_of(0); // 1 for samples, 0 beyond the last one
+        for (int i = 0; i < SOUNDER_LANES; i++) {
+            int s = (int)v * SOUNDER_LANES + i;
+            source[i] = NULL;
+            if (s >= count) continue;
+            source[i] = pixels + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size;
+            real[i] = 1;
+        }
+        for (size_t c = 0; c < (size_t)shape.channels; c++) {
+            gather_plane((Lanes *)out + c * plane * vectors + v, source, plane, lanes_of(scale[c]) * real,
+                         lanes_of(shift[c]) * real, vectors);
+            for (int i = 0; i < SOUNDER_LANES; i++)
+                if (source[i]) source[i] += plane;
+        }
+    }
+}

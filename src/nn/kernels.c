@@ -1,0 +1,44 @@
+#include "kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "nn/table.h"
+
+enum { BUILDS = 3 };
+
+// Puts the builds that this machine can run into `runnable`, the widest first; returns how many.
+static size_t runnable_builds(const Kernels *runnable[BUILDS]) {
+    size_t count = 0;
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx512 && avx2) runnable[count++] = &kernels_avx512;
+    if (avx2) runnable[count++] = &kernels_avx2;
+#endif
+    runnable[count++] = &kernels_baseline;
+    return count;
+}
+
+const Kernels *kernels_named(const char *name) {
+    const Kernels *runnable[BUILDS];
+    size_t count = runnable_builds(runnable);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(runnable[i]->name, name) == 0) return runnable[i];
+    return NULL;
+}
+
+const Kernels *kernels_best(void) {
+    const Kernels *runnable[BUILDS];
+    runnable_builds(runnable);
+    const char *wish = getenv("SOUNDER_ISA");
+    if (!wish || !*wish) return runnable[0];
+    const Kernels *wished = kernels_named(wish);
+    if (wished) return wished;
+    log_warning("SOUNDER_ISA=%s is unknown or cannot run on this machine; using %s (known: avx512, avx2, baseline)",
+                wish, runnable[0]->name);
+    return runnable[0];
+}

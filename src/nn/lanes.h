@@ -1,0 +1,74 @@
+// Lanes: one vector register full of samples. Code for a layer reads like code for one sample whose scalar is Lanes.
+//
+//   Lanes sum = lanes_of(0);
+//   for (size_t i = 0; i < count; i++) sum += lanes_of(weight[i]) * in[i];      // in: (count,N) seen as Lanes
+//
+// A file that includes this header is compiled once per instruction set, with SOUNDER_LANES floats in a vector and
+// SOUNDER_ISA the set's name, which ISA_NAME appends to every public symbol so that the builds can be linked together.
+// No build uses -ffast-math: a NaN stays a NaN, and a result does not depend on how a loop was vectorised.
+#ifndef SOUNDER_NN_LANES_H
+#define SOUNDER_NN_LANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if !defined SOUNDER_LANES || !defined SOUNDER_ISA
+#error "compile this file through the per-instruction-set targets of src/nn/CMakeLists.txt"
+#endif
+
+#define ISA_JOIN(name, isa)   name##_##isa
+#define ISA_EXPAND(name, isa) ISA_JOIN(name, isa)
+#define ISA_NAME(name)        ISA_EXPAND(name, SOUNDER_ISA)
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+// may_alias: tensors are float arrays, looked at through these types.
+typedef float Lanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
+typedef int32_t IntLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
+typedef uint32_t WordLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
+
+ALWAYS_INLINE Lanes lanes_of(float value) {
+    return (Lanes){0} + value;
+}
+
+// Lane by lane: mask is all ones (true) or all zeros, as comparisons of Lanes give it.
+ALWAYS_INLINE Lanes lanes_select(IntLanes mask, Lanes yes, Lanes no) {
+    return (Lanes)(((IntLanes)yes & mask) | ((IntLanes)no & ~mask));
+}
+
+#if SOUNDER_LANES == 16
+#define LANES_EVEN ((IntLanes){0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30})
+#define LANES_ODD  ((IntLanes){1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31})
+#elif SOUNDER_LANES == 8
+#define LANES_EVEN ((IntLanes){0, 2, 4, 6, 8, 10, 12, 14})
+#define LANES_ODD  ((IntLanes){1, 3, 5, 7, 9, 11, 13, 15})
+#elif SOUNDER_LANES == 4
+#define LANES_EVEN ((IntLanes){0, 2, 4, 6})
+#define LANES_ODD  ((IntLanes){1, 3, 5, 7})
+#else
+#error "SOUNDER_LANES must be 16, 8 or 4"
+#endif
+
+// Sums across the lanes of SOUNDER_LANES vectors at once: lane j of the result is the sum of values[j]'s lanes.
+// Each stage adds neighbours of pairs of vectors, so all sums together cost about three instructions each.
+ALWAYS_INLINE Lanes lanes_sums(Lanes values[SOUNDER_LANES]) {
+#pragma GCC unroll 4
+    for (int left = SOUNDER_LANES / 2; left > 0; left /= 2)
+#pragma GCC unroll 8
+        for (int i = 0; i < left; i++)
+            values[i] = __builtin_shuffle(values[2 * i], values[2 * i + 1], LANES_EVEN) +
+                        __builtin_shuffle(values[2 * i], values[2 * i + 1], LANES_ODD);
+    return values[0];
+}
+
+// The sum across the lanes of one vector, by halves.
+ALWAYS_INLINE float lanes_sum(Lanes value) {
+    float sums[SOUNDER_LANES];
+    __builtin_memcpy(sums, &value, sizeof sums);
+    for (int left = SOUNDER_LANES / 2; left > 0; left /= 2)
+        for (int i = 0; i < left; i++)
+            sums[i] += sums[i + left];
+    return sums[0];
+}
+
+#endif

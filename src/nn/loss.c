@@ -1,0 +1,79 @@
+#include "loss.h"
+
+#include <math.h>
+
+// e^x for x <= 0 (Cephes' expf: within 2 units in the last place). Below -87 the result would be denormal, and e^-87
+// stands for it. A NaN stays a NaN.
+ALWAYS_INLINE Lanes exponential(Lanes x) {
+    const Lanes lowest = lanes_of(-87.0f);
+    x = lanes_select(x < lowest, lowest, x);
+    Lanes finite = lanes_select(x == x, x, lowest); // converting a NaN to an integer is undefined
+    IntLanes whole = __builtin_convertvector(finite * 1.44269504f - 0.5f, IntLanes);
+    Lanes n = __builtin_convertvector(whole, Lanes);
+    Lanes r = (x - n * 0.693359375f) + n * 2.12194440e-4f; // x - n ln 2, ln 2 in two parts
+    Lanes p = lanes_of(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    Lanes power_of_two = (Lanes)((whole + 127) << 23);
+    return (p * r * r + r + 1.0f) * power_of_two;
+}
+
+// One vector of samples at column s: what their softmax needs.
+typedef struct Scores {
+    Lanes largest; // logit
+    Lanes sum;     // of e^(logit - largest)
+    Lanes correct; // the label's logit
+    IntLanes best; // class of the first largest logit
+} Scores;
+
+ALWAYS_INLINE Scores scores_of(const Lanes *logits, IntLanes label, int classes, size_t vectors) {
+    Scores scores = {.largest = logits[0], .sum = lanes_of(0), .correct = lanes_of(0), .best = (IntLanes){0}};
+    for (int k = 0; k < classes; k++) {
+        Lanes logit = logits[(size_t)k * vectors];
+        IntLanes larger = logit > scores.largest;
+        scores.largest = lanes_select(larger, logit, scores.largest);
+        scores.best = (scores.best & ~larger) | (k & larger);
+        scores.correct = lanes_select(label == k, logit, scores.correct);
+    }
+    for (int k = 0; k < classes; k++)
+        scores.sum += exponential(logits[(size_t)k * vectors] - scores.largest);
+    return scores;
+}
+
+ALWAYS_INLINE void gradient_of(Lanes *gradient, const Lanes *logits, const Scores *scores, IntLanes label, Lanes scale,
+                               int classes, size_t vectors) {
+    Lanes share = scale / scores->sum;
+    for (int k = 0; k < classes; k++) {
+        Lanes probability = exponential(logits[(size_t)k * vectors] - scores->largest) * share;
+        Lanes slope = probability - lanes_select(label == k, scale, lanes_of(0));
+        gradient[(size_t)k * vectors] = lanes_select(scale == lanes_of(0), lanes_of(0), slope);
+    }
+}
+
+double ISA_NAME(softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint8_t *labels,
+                                       float scale, int classes, int count, int samples) {
+    size_t vectors = (size_t)samples / SOUNDER_LANES;
+    double loss = 0;
+    uint32_t correct = 0;
+    for (size_t v = 0; v < vectors; v++) {
+        int first = (int)v * SOUNDER_LANES, real = count - first < SOUNDER_LANES ? count - first : SOUNDER_LANES;
+        IntLanes label = {0};
+        Lanes scales = lanes_of(0); // zero marks the lanes beyond the last sample
+        for (int i = 0; i < real; i++) {
+            label[i] = labels[first + i];
+            scales[i] = scale;
+        }
+        Scores scores = scores_of((const Lanes *)logits + v, label, classes, vectors);
+        if (gradient)
+            gradient_of((Lanes *)gradient + v, (const Lanes *)logits + v, &scores, label, scales, classes, vectors);
+        for (int i = 0; i < real; i++) {
+            loss += log((double)scores.sum[i]) + (double)scores.largest[i] - (double)scores.correct[i];
+            correct += scores.best[i] == label[i];
+        }
+    }
+    if (hits) *hits = correct;
+    return loss;
+}

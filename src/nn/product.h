@@ -1,0 +1,147 @@
+// Matrix products in which one factor's elements are Lanes: the core of winograd.c and, for small batches, linear.c.
+//
+// A row of the lanes factors is `columns` vectors, one after the other. Scalars are broadcast. The tiles keep their
+// accumulators in registers: 32 of them with AVX-512, 16 otherwise.
+#ifndef SOUNDER_NN_PRODUCT_H
+#define SOUNDER_NN_PRODUCT_H
+
+#include "nn/lanes.h"
+
+#if SOUNDER_LANES == 16
+enum { PRODUCT_ROWS = 5, PRODUCT_COLUMNS = 4, OUTER_ROWS = 4, OUTER_COLUMNS = 4 };
+#elif SOUNDER_LANES == 8
+enum { PRODUCT_ROWS = 5, PRODUCT_COLUMNS = 2, OUTER_ROWS = 4, OUTER_COLUMNS = 2 };
+#else
+enum { PRODUCT_ROWS = 5, PRODUCT_COLUMNS = 2, OUTER_ROWS = 4, OUTER_COLUMNS = 2 };
+#endif
+enum { OUTER_TILE = OUTER_ROWS * OUTER_COLUMNS }; // a multiple of SOUNDER_LANES
+
+// A matrix of scalars: element (r,c) is at[r * row_stride + c * column_stride], so that a transpose costs nothing.
+typedef struct ScalarMatrix {
+    const float *at;
+    size_t row_stride, column_stride;
+} ScalarMatrix;
+
+// out[r][c] = sum over k of scalars(r,k) * lanes[k][c], for one register tile. rows and columns are constants where
+// this is inlined.
+ALWAYS_INLINE void product_tile(Lanes *restrict out, ScalarMatrix scalars, const Lanes *restrict lanes, size_t inner,
+                                size_t row_lanes, int rows, int columns) {
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            sums[r][c] = lanes_of(0);
+    for (size_t k = 0; k < inner; k++) {
+        const float *scalar = scalars.at + k * scalars.column_stride;
+        const Lanes *source = lanes + k * row_lanes;
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            Lanes factor = lanes_of(scalar[(size_t)r * scalars.row_stride]);
+#pragma GCC unroll 8
+            for (int c = 0; c < columns; c++)
+                sums[r][c] += factor * source[c];
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            out[(size_t)r * row_lanes + (size_t)c] = sums[r][c];
+}
+
+// All rows of one strip of columns.
+ALWAYS_INLINE void product_strip(Lanes *restrict out, ScalarMatrix scalars, const Lanes *restrict lanes, int rows,
+                                 size_t inner, size_t row_lanes, int columns) {
+    int r = 0;
+    for (; r + PRODUCT_ROWS <= rows; r += PRODUCT_ROWS) {
+        product_tile(out, scalars, lanes, inner, row_lanes, PRODUCT_ROWS, columns);
+        out += PRODUCT_ROWS * row_lanes;
+        scalars.at += PRODUCT_ROWS * scalars.row_stride;
+    }
+    switch (rows - r) {
+    case 4:
+        product_tile(out, scalars, lanes, inner, row_lanes, 4, columns);
+        break;
+    case 3:
+        product_tile(out, scalars, lanes, inner, row_lanes, 3, columns);
+        break;
+    case 2:
+        product_tile(out, scalars, lanes, inner, row_lanes, 2, columns);
+        break;
+    case 1:
+        product_tile(out, scalars, lanes, inner, row_lanes, 1, columns);
+        break;
+    default:
+        break;
+    }
+}
+
+// out (rows, columns) = scalars (rows, inner) * lanes (inner, columns); a row of out and lanes is row_lanes long.
+ALWAYS_INLINE void product(Lanes *restrict out, ScalarMatrix scalars, const Lanes *restrict lanes, int rows,
+                           size_t inner, int columns, size_t row_lanes) {
+    int c = 0;
+    for (; c + PRODUCT_COLUMNS <= columns; c += PRODUCT_COLUMNS)
+        product_strip(out + c, scalars, lanes + c, rows, inner, row_lanes, PRODUCT_COLUMNS);
+    switch (columns - c) {
+#if SOUNDER_LANES == 16
+    case 3:
+        product_strip(out + c, scalars, lanes + c, rows, inner, row_lanes, 3);
+        break;
+    case 2:
+        product_strip(out + c, scalars, lanes + c, rows, inner, row_lanes, 2);
+        break;
+#endif
+    case 1:
+        product_strip(out + c, scalars, lanes + c, rows, inner, row_lanes, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+static inline size_t outer_tiles(int rows, int columns) {
+    return (size_t)((rows + OUTER_ROWS - 1) / OUTER_ROWS) * (size_t)((columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS);
+}
+
+// Where element (r,c) lies in what outer_product adds to: tiles row by row, each row-major.
+static inline size_t outer_place(int r, int c, int columns) {
+    size_t tile = (size_t)(r / OUTER_ROWS) * (size_t)((columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS) +
+                  (size_t)(c / OUTER_COLUMNS);
+    return tile * OUTER_TILE + (size_t)(r % OUTER_ROWS * OUTER_COLUMNS + c % OUTER_COLUMNS);
+}
+
+// sums(r,c) += the sum over k < inner and over lanes of left[r][k] * right[c][k]: one tile, starting at row r0 and
+// column c0. Rows and columns beyond the edge repeat the last one; their sums fall in places that nobody reads.
+ALWAYS_INLINE void outer_tile(float *sums, const Lanes *left, const Lanes *right, int r0, int c0, int rows, int columns,
+                              int inner, size_t row_lanes) {
+    const Lanes *l[OUTER_ROWS], *r[OUTER_COLUMNS];
+    for (int i = 0; i < OUTER_ROWS; i++)
+        l[i] = left + (size_t)(r0 + i < rows ? r0 + i : rows - 1) * row_lanes;
+    for (int j = 0; j < OUTER_COLUMNS; j++)
+        r[j] = right + (size_t)(c0 + j < columns ? c0 + j : columns - 1) * row_lanes;
+    Lanes products[OUTER_TILE];
+#pragma GCC unroll 16
+    for (int t = 0; t < OUTER_TILE; t++)
+        products[t] = lanes_of(0);
+    for (int k = 0; k < inner; k++)
+#pragma GCC unroll 8
+        for (int i = 0; i < OUTER_ROWS; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < OUTER_COLUMNS; j++)
+                products[i * OUTER_COLUMNS + j] += l[i][k] * r[j][k];
+#pragma GCC unroll 4
+    for (int t = 0; t < OUTER_TILE; t += SOUNDER_LANES)
+        *(Lanes *)(sums + t) += lanes_sums(products + t);
+}
+
+// sums (outer_tiles * OUTER_TILE floats, laid out as outer_place says) += left (rows, inner) * right (columns, inner)
+// transposed, summed over the lanes.
+ALWAYS_INLINE void outer_product(float *sums, const Lanes *left, const Lanes *right, int rows, int columns, int inner,
+                                 size_t row_lanes) {
+    for (int r0 = 0; r0 < rows; r0 += OUTER_ROWS)
+        for (int c0 = 0; c0 < columns; c0 += OUTER_COLUMNS, sums += OUTER_TILE)
+            outer_tile(sums, left, right, r0, c0, rows, columns, inner, row_lanes);
+}
+
+#endif

@@ -1,0 +1,66 @@
+#!/bin/sh
+# The rules of the house that a compiler does not check. Usage: test_architecture.sh SOURCE_FOLDER
+#   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way
+#   guards      a header's guard is its path: src/app/options.h has SOUNDER_APP_OPTIONS_H
+#   lengths     a function has at most 60 lines
+# Each rule is first tried on a bad sample, which it must refuse.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+rules=$here/architecture.awk
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# check FOLDER: prints each violation in the tree under FOLDER; fails if there is one.
+check() (
+    cd "$1"
+    find src shm fedavg datasets tests -type f \( -name '*.[ch]' -o -name '*.cu' \) | sort | xargs awk -f "$rules"
+)
+
+# refuses WHAT FILE: with the file on stdin, the rules must complain about FILE and WHAT.
+refuses() {
+    mkdir -p "$work/src/base" "$work/src/nn" "$work/src/app" "$work/shm" "$work/fedavg" "$work/datasets" "$work/tests"
+    mkdir -p "$(dirname "$work/$2")"
+    cat >"$work/$2"
+    if complaints=$(check "$work"); then
+        echo "FAILED: accepted: $1 in $2"
+        exit 1
+    fi
+    case $complaints in
+        *"$2:"*"$1"*) ;;
+        *) echo "FAILED: $2 should break the rule '$1', but: $complaints" && exit 1 ;;
+    esac
+    rm "$work/$2"
+}
+
+long_function() {
+    echo "static int $1("
+    echo '    int a) {'
+    lines=3
+    while [ $lines -lt "$2" ]; do
+        echo '    a++;'
+        lines=$((lines + 1))
+    done
+    echo '}'
+}
+
+echo '#include "nn/net.h"' | refuses 'base may not include nn' src/base/a.c
+echo '#include "shm/queue.h"' | refuses 'nn may not include shm' src/nn/a.c
+echo '  #  include "../nn/net.h"' | refuses 'by their box' datasets/a.c
+echo '#include "src/nn/net.h"' | refuses 'by their box' fedavg/a.c
+echo '#include "io/metrics.h"' | refuses 'shm may not include io' shm/deep/a.cu
+echo '#include "app/options.h"' | refuses 'fedavg may not include app' fedavg/a.c
+echo '#include "fedavg/rounds.h"' | refuses 'datasets may not include fedavg' datasets/a.h
+printf '#ifndef A_H\n#define A_H\n#endif\n' | refuses 'SOUNDER_APP_A_B_H' src/app/a_b.h
+echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h
+printf '#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_B_H\n#endif\n' | refuses 'SOUNDER_SHM_A_H' shm/a.h
+long_function too_long 61 | refuses 'too_long has 61 lines' src/app/a.c
+
+# What is just within the rules passes.
+long_function long_enough 60 >"$work/src/app/a.c"
+printf 'static const int table[] = {\n    1,\n};\n#include "fedavg/rounds.h"\n#include "b.h"\n' >>"$work/src/app/a.c"
+printf '// #include "app/main.h"\n#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_A_H\n#include "base/err.h"\n#endif\n' \
+    >"$work/shm/a.h"
+check "$work"
+
+check "$1"
+echo "all rules kept"

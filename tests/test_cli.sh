@@ -1,0 +1,79 @@
+#!/bin/sh
+# The program from outside: what it prints, where, and how it exits. Usage: test_cli.sh SOUNDER
+# shellcheck disable=SC2016 # backquotes are part of the sentences
+set -u
+sounder=$1
+failures=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# check CODE STDOUT STDERR ARGUMENT...: exit code, and shell patterns for all of stdout and all of stderr.
+check() {
+    code=$1 out_pattern=$2 err_pattern=$3
+    shift 3
+    "$sounder" "$@" >"$work/out" 2>"$work/err"
+    actual=$?
+    # shellcheck disable=SC2254 # the patterns are meant as patterns
+    case $(cat "$work/out") in $out_pattern) ;; *) complain "stdout" "$@" ;; esac
+    # shellcheck disable=SC2254
+    case $(cat "$work/err") in $err_pattern) ;; *) complain "stderr" "$@" ;; esac
+    [ "$actual" = "$code" ] || complain "exit code $actual instead of $code" "$@"
+}
+
+complain() {
+    echo "FAILED: $1: sounder $2 ${3-} ${4-}"
+    cat "$work/out" "$work/err"
+    failures=$((failures + 1))
+}
+
+check 0 'sounder [0-9]*.[0-9]*.[0-9]*' '' --version
+check 0 'sounder *sounder train *sounder eval *' '' --help
+check 0 'sounder *sounder train *sounder eval *' '' help
+check 0 'Usage: sounder train *--rounds N * \[3\]*--resume runs/first*' '' help train
+check 0 'Usage: sounder train *' '' train --rounds 5 --help
+check 0 'Usage: sounder eval MODEL.safetensors *--data *' '' help eval
+check 0 'Usage: sounder eval *' '' eval -h
+check 0 '.TH SOUNDER 1 *\\-\\-checkpoint\\-every*' '' help man
+check 0 '# bash completion *' '' help completion bash
+
+check 64 '' 'sounder: error: needs a command; *'
+check 64 '' 'sounder: error: trian: unknown command; did you mean train[?]' trian
+check 64 '' 'sounder: error: frobnicate: unknown command; `sounder help` lists them' frobnicate
+check 64 '' 'sounder: error: help trian: unknown topic; did you mean train[?]' help trian
+check 64 '' 'sounder: error: help xyzzy: unknown topic; `sounder help` lists them' help xyzzy
+check 64 '' 'sounder: error: help eval: one topic at a time' help train eval
+check 64 '' 'sounder: error: --rounds 0: needs a whole number from 1 to 1000000' train --rounds 0
+check 64 '' 'sounder: error: --round: unknown option; did you mean --rounds[?]' train --round 3
+check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; *' train --alpha 0.3
+check 66 '' 'sounder: error: *nothing.yaml: cannot be opened: *' train "$work/nothing.yaml"
+check 69 '' 'sounder: error: --device cuda: this sounder was built without CUDA; *' train --device cuda
+check 64 '' 'sounder: error: sounder eval: needs a model; *' eval
+
+if "$sounder" help train >/dev/full 2>"$work/err"; then complain "a full disk passes" help train; fi
+grep -q 'standard output cannot be written: No space left' "$work/err" || complain "a full disk" help train
+
+if command -v groff >/dev/null; then
+    warnings=$("$sounder" help man | groff -man -Tutf8 -ww 2>&1 >/dev/null)
+    [ -z "$warnings" ] || complain "groff: $warnings" help man
+fi
+
+# Completes the last of the words given and prints the candidates on one line.
+"$sounder" help completion bash >"$work/completion"
+candidates() {
+    bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sounder; echo "${COMPREPLY[*]}"' \
+        bash "$work/completion" sounder "$@"
+}
+expect_candidates() {
+    expected=$1
+    shift
+    [ "$(candidates "$@")" = "$expected" ] || complain "completion gives '$(candidates "$@")'" "$@"
+}
+expect_candidates 'train' t
+expect_candidates 'fedavg hogwild ssgd' train --algorithm ''
+expect_candidates 'hogwild' train --algorithm = h
+expect_candidates '--checkpoint-every' train --lr 0.1 --che
+expect_candidates '' eval x --che
+expect_candidates 'man' help m
+
+[ "$failures" = 0 ] || exit 1
+echo "all checks passed"

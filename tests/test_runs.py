@@ -1,0 +1,395 @@
+"""Whole runs of the program, as a user starts them, on small synthetic data.
+
+Usage: test_runs.py PATH_OF_SOUNDER [unittest arguments]
+Every run is a child with a deadline, in a process group that is killed when the test ends.
+"""
+import hashlib, json, os, random, re, signal, struct, subprocess, sys, tempfile, time, unittest
+
+SOUNDER = os.path.abspath(sys.argv[1])
+DATA = "synthetic:1x28x28:4000:1000"
+SLOWED = float(os.environ.get("SOUNDER_TEST_SLOWDOWN", "1"))  # sanitizers take longer
+DEADLINE = 120 * SLOWED
+SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32"]
+
+DIVERGING = ["--lr", "1000", "--weight-decay", "1"]  # every step multiplies the weights by about -999
+
+
+def sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def parse_safetensors(blob):
+    """The format in a few lines: the header's length, the JSON header, raw tensors."""
+    (length,) = struct.unpack("<Q", blob[:8])
+    header = json.loads(blob[8 : 8 + length])
+    notes = header.pop("__metadata__", {})
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        data = blob[8 + length + begin : 8 + length + end]
+        tensors[name] = (entry["shape"], struct.unpack(f"<{len(data) // 4}f", data))
+    return notes, tensors
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds=30.0):
+    end = time.monotonic() + seconds * SLOWED
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="sounder-runs-")
+        self.started = []
+        self.shm_before = set(os.listdir("/dev/shm"))
+
+    def tearDown(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set(), "left in /dev/shm")
+        self.folder.cleanup()
+
+    def path(self, *parts):
+        return os.path.join(self.folder.name, *parts)
+
+    def start(self, *arguments, **more):
+        process = subprocess.Popen([SOUNDER, "train", *arguments], cwd=self.folder.name, text=True, start_new_session=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        self.started.append(process)
+        return process
+
+    def finish(self, process, code=0):
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, code, f"stdout: {out}\nstderr: {err}")
+        return out, err
+
+    def train(self, *arguments, code=0, **more):
+        return self.finish(self.start(*arguments, **more), code)
+
+    def metrics(self, run):
+        with open(self.path(run, "metrics.jsonl")) as file:
+            return [json.loads(line) for line in file]
+
+    def rounds(self, run):
+        return [entry for entry in self.metrics(run) if entry["type"] == "round"]
+
+    def model(self, run):
+        return sha256(self.path(run, "model.safetensors"))
+
+    def wait_for_round(self, run, number):
+        def done():
+            try:
+                return any(entry["round"] >= number for entry in self.rounds(run))
+            except (OSError, ValueError):
+                return False
+        self.assertTrue(wait_until(done, 60), f"round {number} never came")
+
+    # What a run gives ------------------------------------------------------------------------------------------------
+
+    def test_a_run_learns_and_leaves_what_the_readme_says(self):
+        out, _ = self.train(*SMALL, "--workers", "2", "--rounds", "6", "--lr", "0.1", "--local-epochs", "2", "--out", "run")
+        self.assertEqual(len(re.findall(r"^Round \d/6  train loss", out, re.M)), 6, out)
+        self.assertRegex(out, r"Round 6/6 .* accuracy \d+/1000 \(")
+        self.assertEqual(sorted(os.listdir(self.path("run"))),
+                         ["checkpoints", "config.yaml", "metrics.jsonl", "model.safetensors"])
+        self.assertEqual(sorted(os.listdir(self.path("run", "checkpoints"))),
+                         ["round-000005.safetensors", "round-000006.safetensors"])
+        rounds, summary = self.rounds("run"), self.metrics("run")[-1]
+        self.assertGreater(rounds[-1]["test_accuracy"], 0.5)
+        self.assertLess(rounds[-1]["train_loss"], rounds[0]["train_loss"])
+        for entry in rounds:
+            self.assertEqual(entry["samples"], 8000)
+            self.assertAlmostEqual(entry["samples_per_second"], entry["samples"] / entry["seconds"], delta=1)
+            self.assertEqual(len(entry["barrier_wait_seconds"]), 2)
+            self.assertEqual(entry["workers_lost"], 0)
+        clients = [entry for entry in self.metrics("run") if entry["type"] == "client" and entry["round"] == 1]
+        self.assertEqual(sorted(entry["client"] for entry in clients), list(range(8)))
+        self.assertEqual(sum(entry["samples"] for entry in clients), 8000)
+        self.assertEqual(summary["type"], "summary")
+        self.assertEqual(summary["model_sha256"], self.model("run"))
+        self.assertEqual(summary["test_accuracy"], rounds[-1]["test_accuracy"])
+        self.assertGreater(summary["cold_start_seconds"], 0)
+
+    def test_eval_of_the_model_and_of_a_checkpoint_prints_the_accuracy_of_the_run(self):
+        out, _ = self.train(*SMALL, "--workers", "2", "--out", "run")
+        expected = re.findall(r"accuracy (\d+/1000)", out)[-1]
+        for name in ("model.safetensors", "checkpoints/round-000003.safetensors"):
+            result = subprocess.run([SOUNDER, "eval", self.path("run", name), "--data", DATA], text=True,
+                                    stdout=subprocess.PIPE, timeout=DEADLINE)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn(f"accuracy {expected} ", result.stdout)
+
+    def test_quiet_prints_nothing(self):
+        out, err = self.train(*SMALL, "--workers", "1", "--rounds", "1", "--quiet", "--out", "run")
+        self.assertEqual((out, err), ("", ""))
+
+    def test_evaluation_and_checkpoints_come_when_asked_for_and_after_the_last_round(self):
+        self.train(*SMALL, "--workers", "2", "--rounds", "5", "--eval-every", "2", "--checkpoint-every", "3", "--out", "run")
+        self.assertEqual([entry["test_accuracy"] is not None for entry in self.rounds("run")],
+                         [False, True, False, True, True])
+        self.assertEqual(sorted(os.listdir(self.path("run", "checkpoints"))),
+                         ["round-000003.safetensors", "round-000005.safetensors"])
+
+    def test_a_run_without_out_makes_a_dated_folder(self):
+        self.train(*SMALL, "--workers", "1", "--rounds", "1", "--model", "softmax")
+        self.assertRegex(os.listdir(self.path("runs"))[0], r"^\d{8}-\d{6}-softmax$")
+
+    def test_an_experiment_file_and_the_command_line_that_wins_over_it(self):
+        with open(self.path("experiment.yaml"), "w") as file:
+            file.write(f"data: {DATA}\nmodel: 'linear 30; relu; linear 10'\nrounds: 5\nworkers: 2\n")
+        self.train("experiment.yaml", "--rounds", "2", "--out", "run")
+        self.assertEqual(len(self.rounds("run")), 2)
+        self.train("run/config.yaml", "--out", "again")
+        self.assertEqual(self.model("run"), self.model("again"))
+
+    def test_live_weights_are_a_safetensors_file_while_the_run_lives(self):
+        process = self.start(*SMALL, "--workers", "2", "--rounds", "60", "--out", "run")
+        self.wait_for_round("run", 1)
+        live = self.path("run", "live", "global.safetensors")
+        with open(live, "rb") as file:
+            notes, tensors = parse_safetensors(file.read())
+        self.assertEqual(notes["format"], "pt")
+        self.assertEqual(tensors["conv2.weight"][0], [20, 10, 5, 5])
+        self.assertEqual(len(tensors["conv2.weight"][1]), 5000)
+        self.assertTrue(any(value != 0 for value in tensors["fc2.bias"][1]))
+        for worker in children_of(process.pid):  # data set and weights: workers of fedavg cannot write them
+            for fd in (6, 7):
+                with open(f"/proc/{worker}/fdinfo/{fd}") as file:
+                    flags = int(re.search(r"flags:\s*(\d+)", file.read()).group(1), 8)
+                self.assertEqual(flags & os.O_ACCMODE, os.O_RDONLY)
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM)
+        self.assertFalse(os.path.lexists(live))
+
+    # The same bits ---------------------------------------------------------------------------------------------------
+
+    def test_the_same_bits_for_1_2_3_and_4_workers(self):
+        for workers in "1234":
+            self.train(*SMALL, "--workers", workers, "--out", workers)
+        self.assertEqual(len({self.model(workers) for workers in "1234"}), 1)
+        self.train(*SMALL, "--workers", "2", "--seed", "2", "--out", "other")
+        self.assertNotEqual(self.model("1"), self.model("other"))
+
+    def test_ssgd_gives_the_same_bits_for_any_number_of_workers(self):
+        arguments = [*SMALL, "--algorithm", "ssgd", "--clients", "4", "--rounds", "2"]
+        for workers in "1234":
+            self.train(*arguments, "--workers", workers, "--out", workers)
+        self.assertEqual(len({self.model(workers) for workers in "1234"}), 1)
+
+    def kill_workers_during(self, process, every_seconds, chooser):
+        kills = 0
+        while process.poll() is None:
+            time.sleep(every_seconds)
+            workers = children_of(process.pid)
+            if workers:
+                try:
+                    os.kill(chooser.choice(workers), signal.SIGKILL)
+                    kills += 1
+                except ProcessLookupError:
+                    pass
+        return kills
+
+    def test_the_same_bits_while_random_workers_are_killed(self):
+        arguments = [*SMALL, "--local-epochs", "2"]
+        self.train(*arguments, "--workers", "2", "--out", "calm")
+        process = self.start(*arguments, "--workers", "4", "--on-worker-death", "respawn", "--out", "storm")
+        kills = self.kill_workers_during(process, 0.05 * SLOWED, random.Random(1))
+        self.finish(process)
+        self.assertGreater(kills, 0)
+        self.assertGreater(sum(entry["workers_lost"] for entry in self.rounds("storm")), 0)
+        self.assertEqual(self.model("calm"), self.model("storm"))
+
+    def test_ssgd_gives_the_same_bits_while_workers_are_killed(self):
+        arguments = [*SMALL, "--algorithm", "ssgd", "--clients", "4", "--rounds", "4"]
+        self.train(*arguments, "--workers", "2", "--out", "calm")
+        process = self.start(*arguments, "--workers", "4", "--on-worker-death", "respawn", "--out", "storm")
+        kills = self.kill_workers_during(process, 0.4 * SLOWED, random.Random(2))
+        self.finish(process)
+        self.assertEqual(self.model("calm"), self.model("storm"))
+
+    def test_the_survivors_do_a_dead_workers_jobs_and_the_bits_stay(self):
+        self.train(*SMALL, "--workers", "2", "--rounds", "12", "--out", "calm")
+        process = self.start(*SMALL, "--workers", "3", "--rounds", "12", "--out", "run")
+        self.wait_for_round("run", 1)
+        for worker in children_of(process.pid)[:2]:
+            os.kill(worker, signal.SIGKILL)
+        _, err = self.finish(process)
+        self.assertRegex(err, r"rank \d was killed by signal 9")
+        self.assertEqual(sum(entry["workers_lost"] for entry in self.rounds("run")), 2)
+        self.assertEqual(self.model("calm"), self.model("run"))
+
+    def test_the_same_bits_after_the_parent_was_killed_and_the_run_resumed(self):
+        for algorithm in ("fedavg", "ssgd"):
+            with self.subTest(algorithm):
+                arguments = [*SMALL, "--algorithm", algorithm, "--rounds", "8"]
+                calm, torn = "calm-" + algorithm, "torn-" + algorithm
+                self.train(*arguments, "--workers", "2", "--out", calm)
+                process = self.start(*arguments, "--workers", "2", "--out", torn)
+                self.wait_for_round(torn, 2)
+                process.kill()
+                process.communicate()
+                self.train("--resume", torn)
+                self.assertEqual(self.model(calm), self.model(torn))
+                self.assertEqual([entry["round"] for entry in self.rounds(torn)], list(range(1, 9)))
+
+    def test_hogwild_of_one_worker_resumes_to_the_same_bits(self):
+        arguments = ["--data", DATA, "--algorithm", "hogwild", "--workers", "1", "--rounds", "6"]
+        self.train(*arguments, "--out", "calm")
+        process = self.start(*arguments, "--out", "torn")
+        self.wait_for_round("torn", 2)
+        process.kill()
+        process.communicate()
+        self.train("--resume", "torn")
+        self.assertEqual(self.model("calm"), self.model("torn"))
+
+    # Other algorithms ------------------------------------------------------------------------------------------------
+
+    def test_hogwild_learns_and_counts_every_update(self):
+        for update in ("plain", "atomic"):
+            for data, passes in (("full", 2), ("shard", 1)):
+                with self.subTest(update=update, data=data):
+                    run = f"{update}-{data}"
+                    self.train("--data", DATA, "--algorithm", "hogwild", "--workers", "2", "--rounds", "4", "--lr", "0.02",
+                               "--hogwild-update", update, "--hogwild-data", data, "--out", run)
+                    for entry in self.rounds(run):
+                        self.assertEqual(entry["samples"], 4000 * passes)
+                        steps = 2 * 63 if data == "full" else 2 * 32  # ceil(4000/64), ceil(2000/64)
+                        self.assertEqual(entry["updates"], steps)
+                        self.assertEqual(sum(entry["staleness"]), steps)
+                    self.assertGreater(self.rounds(run)[-1]["test_accuracy"], 0.4)
+
+    def test_ssgd_of_one_shard_is_plain_sgd_and_reports_its_synchronisation(self):
+        self.train("--data", DATA, "--algorithm", "ssgd", "--workers", "2", "--rounds", "4", "--lr", "0.05", "--out", "run")
+        for entry in self.rounds("run"):
+            self.assertEqual(len(entry["synchronising_seconds"]), 2)
+            self.assertGreater(min(entry["synchronising_seconds"]), 0)
+        self.assertGreater(self.rounds("run")[-1]["test_accuracy"], 0.4)
+
+    # Faults ----------------------------------------------------------------------------------------------------------
+
+    def test_a_stopped_worker_is_killed_and_the_run_goes_on(self):
+        process = self.start(*SMALL, "--workers", "2", "--rounds", "12", "--hang-seconds", "1", "--out", "run")
+        self.wait_for_round("run", 1)
+        os.kill(children_of(process.pid)[0], signal.SIGSTOP)
+        _, err = self.finish(process)
+        self.assertIn("progress", err)
+        self.assertEqual(sum(entry["workers_lost"] for entry in self.rounds("run")), 1)
+
+    def test_abort_ends_the_run_when_a_worker_dies(self):
+        process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--on-worker-death", "abort", "--out", "run")
+        self.wait_for_round("run", 1)
+        os.kill(children_of(process.pid)[0], signal.SIGKILL)
+        _, err = self.finish(process, 69)
+        self.assertIn("--on-worker-death is abort", err)
+
+    def test_when_all_workers_are_dead_the_run_ends_with_a_sentence(self):
+        process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--out", "run")
+        self.wait_for_round("run", 1)
+        for worker in children_of(process.pid):
+            os.kill(worker, signal.SIGKILL)
+        _, err = self.finish(process, 69)
+        self.assertRegex(err, "sounder: error: .*all 2 workers")
+
+    def test_killing_the_parent_leaves_no_worker_and_no_segment(self):
+        for attempt in range(int(os.environ.get("SOUNDER_PARENT_KILLS", "10"))):
+            process = self.start(*SMALL, "--workers", "4", "--out", f"run-{attempt}")
+            time.sleep(random.Random(attempt).random() * 0.3 * SLOWED)
+            workers = children_of(process.pid)
+            process.kill()
+            process.communicate()
+            self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers), 1.0), "a worker lives on")
+            self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
+
+    def test_the_first_signal_finishes_the_round_and_the_run_resumes_to_the_same_bits(self):
+        self.train(*SMALL, "--workers", "2", "--rounds", "8", "--out", "calm")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number.name):
+                run = number.name
+                process = self.start(*SMALL, "--workers", "2", "--rounds", "8", "--out", run)
+                self.wait_for_round(run, 1)
+                process.send_signal(number)
+                _, err = self.finish(process, 128 + number)
+                self.assertIn(f"--resume {run}", err)
+                done = len(self.rounds(run))
+                self.assertLess(done, 8)
+                self.assertTrue(os.path.exists(self.path(run, "checkpoints", f"round-{done:06d}.safetensors")))
+                self.train("--resume", run)
+                self.assertEqual(self.model("calm"), self.model(run))
+
+    def test_the_second_signal_ends_the_run_at_once(self):
+        process = self.start(*SMALL, "--workers", "2", "--local-epochs", "1000", "--out", "run")
+        self.assertTrue(wait_until(lambda: len(children_of(process.pid)) == 2))
+        time.sleep(0.5 * SLOWED)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5 * SLOWED)
+        self.assertIsNone(process.poll(), "the first signal only asks")
+        process.send_signal(signal.SIGINT)
+        self.finish(process, 128 + signal.SIGINT)
+
+    def test_a_folder_in_use_and_a_folder_with_a_run_are_refused(self):
+        process = self.start(*SMALL, "--workers", "1", "--rounds", "500", "--out", "run")
+        self.wait_for_round("run", 1)
+        _, err = self.train(*SMALL, "--out", "run", code=64)
+        self.assertIn("in use by another run", err)
+        _, err = self.train("--resume", "run", code=64)
+        self.assertIn("in use by another run", err)
+        process.kill()
+        process.communicate()
+        _, err = self.train(*SMALL, "--out", "run", code=64)
+        self.assertIn("--resume run", err)
+
+    def test_an_update_that_is_not_finite_is_refused_and_the_model_stays_finite(self):
+        _, err = self.train(*SMALL, "--workers", "2", *DIVERGING, "--out", "run", code=70)
+        self.assertRegex(err, r"client \d+: update refused: a weight of \w+\.\w+ became")
+        self.assertRegex(err, r"error: round 1: the updates of all clients were refused.*lower --lr")
+
+    def test_hogwild_and_ssgd_that_diverge_say_so(self):
+        for algorithm in ("hogwild", "ssgd"):
+            with self.subTest(algorithm):
+                _, err = self.train("--data", DATA, "--algorithm", algorithm, "--workers", "2", *DIVERGING, "--out",
+                                    algorithm, code=70)
+                self.assertIn("lower --lr", err)
+
+    def test_a_full_disk_ends_the_run_with_a_sentence_and_valid_predecessors(self):
+        disk = self.path("disk")
+        os.mkdir(disk)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=224k", "tmpfs", disk], stderr=subprocess.DEVNULL)
+        if mounted.returncode != 0:
+            self.skipTest("mounting a small tmpfs is not permitted here")
+        try:
+            _, err = self.train(*SMALL, "--workers", "1", "--rounds", "20", "--out", "disk/run", code=74)
+            self.assertRegex(err, "sounder: error: .*checkpoints.*No space left on device")
+            names = sorted(os.listdir(self.path("disk/run/checkpoints")))
+            self.assertGreaterEqual(len(names), 1)
+            for name in names:
+                self.assertRegex(name, r"^round-\d{6}\.safetensors$")
+                with open(self.path("disk/run/checkpoints", name), "rb") as file:
+                    parse_safetensors(file.read())
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -1,0 +1,56 @@
+# What the build and the tests need from Debian, and how it gets onto the machine. Sourced by the scripts in this folder.
+# shellcheck shell=bash disable=SC2034 # the lists are for who sources this
+
+build_packages=(build-essential cmake ninja-build pkg-config zlib1g-dev libjansson-dev libyaml-dev libmd-dev
+    libopenblas-serial-dev)
+data_packages=(dataset-fashion-mnist)
+test_packages=(libcmocka-dev python3)
+parity_packages=(python3-torch python3-numpy) # large; only the comparison with PyTorch needs them
+
+say() { printf '==> %s\n' "$*"; }
+stop() {
+    printf '%s: %s\n' "${0##*/}" "$1" >&2
+    exit "${2:-1}"
+}
+
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+has_candidate() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
+
+# Sets as_root to the command that runs another as root, or stops with the line to type and EX_UNAVAILABLE.
+find_root() {
+    if [ "$(id -u)" = 0 ]; then
+        as_root=(env)
+    elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && [ -t 2 ]; }; }; then
+        as_root=(sudo env)
+    else
+        stop "packages are missing; run this as root, then come back:
+    apt-get update && apt-get install --no-install-recommends $*" 69
+    fi
+}
+
+# apt_get ARGUMENT...: quiet, asks nothing, waits for another apt. What it says goes to $apt_log.
+apt_get() {
+    "${as_root[@]}" DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 \
+        "$@" </dev/null >>"$apt_log" 2>&1
+}
+
+# install_packages PACKAGE...: installs those that are missing; touches neither apt nor the network when none is.
+install_packages() {
+    local package missing=() as_root=() apt_log updated=yes
+    command -v dpkg-query >/dev/null || stop "needs Debian or a relative of it; elsewhere install the likes of: $*" 69
+    for package in "$@"; do
+        is_installed "$package" || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    find_root "${missing[@]}"
+    say "installing ${missing[*]}"
+    apt_log=$(mktemp)
+    apt_get update || updated=no # perhaps one source of many is down: the installation shows whether it mattered
+    if ! apt_get install --no-install-recommends "${missing[@]}"; then
+        cat "$apt_log" >&2
+        rm -f "$apt_log"
+        [ $updated = yes ] || printf 'The package lists could not be brought up to date.\n' >&2
+        stop "apt-get could not install: ${missing[*]}" 69
+    fi
+    rm -f "$apt_log"
+}
