@@ -6,13 +6,25 @@
 #include "datasets/dataset_block.h"
 #include "datasets/idx_folder.h"
 #include "datasets/synthetic.h"
+#include "datasets/unpacked_cache.h"
 
 static uint8_t *at(DatasetBlock *block, uint64_t first_byte) {
     return (uint8_t *)block + first_byte;
 }
 
-// An empty block with its final header, but for what only the samples tell: classes and normalisation. Zeroes the gaps
-// between the arrays, so that equal sets are equal blocks.
+// Zeroes the gaps between the arrays, so that equal sets are equal blocks.
+static void clear_gaps(DatasetBlock *block) {
+    const DatasetLayout *layout = &block->layout;
+    const size_t size = shape_size(block->shape);
+    const uint64_t ends[4] = {layout->train_pixels + block->train_count * size,
+                              layout->train_labels + block->train_count, layout->test_pixels + block->test_count * size,
+                              layout->test_labels + block->test_count};
+    const uint64_t next[4] = {layout->train_labels, layout->test_pixels, layout->test_labels, layout->block_bytes};
+    for (int i = 0; i < 4; i++)
+        memset(at(block, ends[i]), 0, next[i] - ends[i]);
+}
+
+// An empty block with its final header, but for what only the samples tell: classes and normalisation.
 static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *err) {
     DatasetLayout layout;
     TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, err));
@@ -24,17 +36,11 @@ static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *e
                             .test_count = source->test_count,
                             .layout = layout};
     memcpy(block->name, source->name, sizeof block->name);
-    const size_t size = shape_size(source->shape);
-    const uint64_t ends[4] = {layout.train_pixels + source->train_count * size,
-                              layout.train_labels + source->train_count, layout.test_pixels + source->test_count * size,
-                              layout.test_labels + source->test_count};
-    const uint64_t next[4] = {layout.train_labels, layout.test_pixels, layout.test_labels, layout.block_bytes};
-    for (int i = 0; i < 4; i++)
-        memset(at(block, ends[i]), 0, next[i] - ends[i]);
+    clear_gaps(block);
     return STATUS_OK;
 }
 
-static Status read_folder(DatasetBlock *block, const IdxFolder *files, Error *err) {
+static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err) {
     const uint64_t places[IDX_ROLES] = {
         [IDX_TRAIN_IMAGES] = block->layout.train_pixels,
         [IDX_TRAIN_LABELS] = block->layout.train_labels,
@@ -102,22 +108,29 @@ static void normalise(DatasetBlock *block) {
     }
 }
 
+// Reads the files' arrays, or a copy that was made of them.
+static Status read_folder(DatasetBlock *block, const DatasetSource *source, Error *err) {
+    IdxFolder files;
+    UnpackedCache cache;
+    TRY(idx_folder_open(&files, source->folder, err));
+    if (memcmp(&files.shape, &source->shape, sizeof files.shape) != 0 ||
+        files.header[IDX_TRAIN_LABELS].extent[0] != source->train_count ||
+        files.header[IDX_TEST_LABELS].extent[0] != source->test_count)
+        return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
+                    source->folder);
+    unpacked_cache_init(&cache, block, &files);
+    if (!unpacked_cache_load(block, &cache)) {
+        clear_gaps(block); // a bad copy may have filled them
+        TRY(read_files(block, &files, err));
+        unpacked_cache_store(&cache, block);
+    }
+    return count_classes(block, &files, err);
+}
+
 Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     DatasetBlock *block = memory;
-    IdxFolder files;
     TRY(lay_out(block, source, err));
-    if (source->folder[0]) {
-        TRY(idx_folder_open(&files, source->folder, err));
-        if (memcmp(&files.shape, &source->shape, sizeof files.shape) != 0 ||
-            files.header[IDX_TRAIN_LABELS].extent[0] != source->train_count ||
-            files.header[IDX_TEST_LABELS].extent[0] != source->test_count)
-            return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
-                        source->folder);
-        TRY(read_folder(block, &files, err));
-        TRY(count_classes(block, &files, err));
-    } else {
-        TRY(read_synthetic(block, source, err));
-    }
+    TRY(source->folder[0] ? read_folder(block, source, err) : read_synthetic(block, source, err));
     normalise(block);
     return STATUS_OK;
 }

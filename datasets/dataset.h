@@ -30,8 +30,11 @@ typedef struct Dataset {
     Shape shape; // of one sample
     int classes; // largest training label + 1
     DatasetSplit train, test;
-    float scale[DATASET_MAX_CHANNELS]; // a pixel p of channel c enters a net as p * scale[c] + shift[c]:
-    float shift[DATASET_MAX_CHANNELS]; // (p / 255 - mean[c]) / stddev[c]
+    // A pixel p of channel c enters a net as p * scale[c] + shift[c] = (p / 255 - mean[c]) / stddev[c]. With one
+    // channel, mean and stddev are MNIST's, 0.1307 and 0.3081, as in the published scripts; with more, those of each
+    // channel over the training split.
+    float scale[DATASET_MAX_CHANNELS];
+    float shift[DATASET_MAX_CHANNELS];
 } Dataset;
 
 // Where a data set comes from and how large it will be. Plain data.
@@ -48,7 +51,8 @@ typedef struct DatasetSource {
 // Finds a data set by the value of --data: a name (mnist, fashion-mnist), looked for in $SOUNDER_DATA/NAME,
 // $XDG_CACHE_HOME/sounder/NAME (~/.cache/sounder/NAME) and /usr/share/datasets/NAME; a folder (a value with a '/' or
 // that is a directory) with the four IDX files, .gz or plain; or "synthetic[:CxHxW[:TRAIN[:TEST]]]"
-// (default 1x28x28:60000:10000). Checks headers and sizes. NOINPUT with what was looked for and how to get it.
+// (default 1x28x28:60000:10000). A place that lacks one of the files is passed over. Checks headers and sizes. NOINPUT
+// with what was looked for and how to get it.
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err);
 
 // Fills block (source->block_bytes, 64-byte aligned, of the caller's). DATA for anything corrupt, naming file and

@@ -22,10 +22,11 @@ typedef enum PartitionKind {
 // Dirichlet, as Flower's DirichletPartitioner: class after class, the samples of a class are split among the clients by
 // proportions from Dirichlet(alpha); a client that has more than samples / clients already gets no more
 // (self-balancing), and a client's samples are shuffled in the end. The whole is redrawn, up to 10 times, until every
-// client has the minimum of min(10, samples / clients / 2), but at least 1, samples. Flower gives up after the tenth
-// draw. With many clients and a small alpha no draw ever meets any minimum (1,000 clients, alpha 0.1: about 20 have
-// nothing at all), so here the tenth draw is kept, and each client that is short takes what it lacks from the largest
-// client, of the class that has most samples there. The others are as Flower draws them.
+// client has the minimum of min(10, samples / clients / 2), but at least 1, samples.
+// Flower gives up after the tenth draw. With many clients and a small alpha, however, no draw ever meets any minimum:
+// of 1,000 clients on 60,000 samples at alpha 0.1, each draw leaves 4 to 14 with nothing and over 100 below 10. So here
+// the tenth draw is kept, and each client that is short takes what it lacks from the largest client, of the class that
+// has most samples there. Everything else is as it was drawn.
 typedef struct PartitionSpec {
     PartitionKind kind;
     uint32_t clients;

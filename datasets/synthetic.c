@@ -26,12 +26,11 @@ bool synthetic_is_named(const char *data) {
     return strncmp(data, NAME, length) == 0 && (data[length] == '\0' || data[length] == ':');
 }
 
-// Reads `before` (unless it is '\0') and a number in [1, greatest] at *text and moves past them.
+// Reads `before` and a number in [1, greatest] at *text and moves past them.
 static bool read_number(uint32_t *number, const char **text, char before, uint32_t greatest) {
     char *end;
-    if (before && *(*text)++ != before) return false;
-    if (!isdigit((unsigned char)**text)) return false;
-    unsigned long long value = strtoull(*text, &end, 10);
+    if (**text != before || !isdigit((unsigned char)(*text)[1])) return false; // strtoull would take spaces and signs
+    unsigned long long value = strtoull(*text + 1, &end, 10);
     if (value < 1 || value > greatest) return false;
     *number = (uint32_t)value;
     *text = end;

@@ -38,6 +38,7 @@ static inline const char *scratch_path(char path[SCRATCH_PATH_BYTES], const char
 }
 
 static inline void scratch_write(const char *path, const void *bytes, size_t count) {
+    unlink(path); // ext4 writes a truncated file to the disk when it is closed, a new one later
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, count, file), count);

@@ -1,6 +1,7 @@
 // Data sets: how they are found, read into one block and viewed, and that damage is never more than a sentence.
 #include "datasets/dataset.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -297,6 +298,106 @@ static void a_block_works_at_any_address_and_a_damaged_header_is_refused(void **
     free(loaded.block);
 }
 
+// The one file in the cache's folder for unpacked copies.
+static const char *cached_copy(char path[SCRATCH_PATH_BYTES], const char *cache_home) {
+    char folder[SCRATCH_PATH_BYTES];
+    DIR *listing = opendir(scratch_path(folder, cache_home, "sounder/unpacked"));
+    path[0] = '\0';
+    for (struct dirent *file; listing && (file = readdir(listing));)
+        if (file->d_name[0] != '.') scratch_path(path, folder, file->d_name);
+    if (listing) closedir(listing);
+    return path;
+}
+
+static void expect_loads_gray_set(const char *folder) {
+    Loaded loaded;
+    Error err;
+    check_ok(load(&loaded, folder, 1, &err));
+    expect_gray_set(&loaded);
+    free(loaded.block);
+}
+
+static void packed_files_are_unpacked_once_and_every_damage_to_the_copy_is_noticed(void **state) {
+    char home[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES], copy[SCRATCH_PATH_BYTES];
+    struct stat first, again;
+    Loaded fresh, cached;
+    size_t whole;
+    Error err;
+    setenv("SOUNDER_CACHE", "on", 1);
+    setenv("XDG_CACHE_HOME", scratch_path(home, *state, "cache-of-copies"), 1); // does not exist yet
+    idx_files_write(new_folder(folder, *state, "cached"), GRAY_SET, true);
+    check_ok(load(&fresh, folder, 1, &err));
+    assert_int_equal(stat(cached_copy(copy, home), &first), 0);
+    check_ok(load(&cached, folder, 1, &err));
+    assert_memory_equal(fresh.block, cached.block, fresh.bytes);
+    assert_int_equal(stat(copy, &again), 0);
+    assert_int_equal(first.st_ino, again.st_ino); // used, not written anew
+    free(fresh.block);
+    free(cached.block);
+
+    char *bytes = scratch_read(copy, &whole);
+    for (size_t byte = 0; byte < whole; byte += byte < whole - 300 ? 397 : 7) { // the key's padding is long
+        bytes[byte] = (char)(bytes[byte] ^ 4);
+        scratch_write(copy, bytes, whole);
+        expect_loads_gray_set(folder);
+        assert_int_equal(stat(cached_copy(copy, home), &again), 0);
+        bytes[byte] = (char)(bytes[byte] ^ 4);
+        size_t healed_bytes;
+        char *healed = scratch_read(copy, &healed_bytes);
+        assert_memory_equal(healed, bytes, whole);
+        free(healed);
+    }
+    for (size_t count = 0; count < whole; count += count < whole - 300 ? 997 : 7) {
+        scratch_write(copy, bytes, count);
+        expect_loads_gray_set(folder);
+    }
+    free(bytes);
+    setenv("SOUNDER_CACHE", "off", 1);
+    unsetenv("XDG_CACHE_HOME");
+}
+
+static void a_copy_of_other_files_or_one_that_others_may_write_is_not_used(void **state) {
+    char home[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES], copy[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    struct stat first, again;
+    Loaded loaded;
+    uint8_t bytes[IDX_FILE_ROOM];
+    Error err;
+    setenv("SOUNDER_CACHE", "on", 1);
+    setenv("XDG_CACHE_HOME", scratch_path(home, *state, "cache-of-others"), 1);
+    idx_files_write(new_folder(folder, *state, "changed"), GRAY_SET, true);
+    expect_loads_gray_set(folder);
+    assert_int_equal(stat(cached_copy(copy, home), &first), 0);
+
+    assert_int_equal(chmod(copy, 0622), 0);
+    expect_loads_gray_set(folder);
+    assert_int_equal(stat(copy, &again), 0);
+    assert_int_equal(again.st_mode & 0777, 0600); // replaced
+
+    IdxFile changed = GRAY_SET[1];
+    changed.bytes[8] = 2; // the first training label
+    scratch_write(idx_file_path(path, folder, &changed, true), bytes, idx_file_bytes(bytes, &changed, true));
+    check_ok(load(&loaded, folder, 1, &err));
+    assert_int_equal(loaded.data.train.labels[0], 2);
+    free(loaded.block);
+    setenv("SOUNDER_CACHE", "off", 1);
+    unsetenv("XDG_CACHE_HOME");
+}
+
+static void no_copy_is_kept_of_plain_files_or_when_it_is_turned_off_or_cannot_be_written(void **state) {
+    char home[SCRATCH_PATH_BYTES], plain[SCRATCH_PATH_BYTES], packed[SCRATCH_PATH_BYTES], copy[SCRATCH_PATH_BYTES];
+    idx_files_write(new_folder(plain, *state, "no-copy-plain"), GRAY_SET, false);
+    idx_files_write(new_folder(packed, *state, "no-copy-packed"), GRAY_SET, true);
+    setenv("XDG_CACHE_HOME", scratch_path(home, *state, "no-cache"), 1);
+    expect_loads_gray_set(packed); // SOUNDER_CACHE is off
+    setenv("SOUNDER_CACHE", "on", 1);
+    expect_loads_gray_set(plain);
+    assert_int_equal(strlen(cached_copy(copy, home)), 0);
+    scratch_write(home, "a file in the way", 17);
+    expect_loads_gray_set(packed);
+    setenv("SOUNDER_CACHE", "off", 1);
+    unsetenv("XDG_CACHE_HOME");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_packed_folders_give_equal_blocks),
@@ -311,6 +412,9 @@ int main(void) {
         cmocka_unit_test(every_truncation_and_flipped_bit_of_plain_files_is_survived),
         cmocka_unit_test(every_truncation_and_flipped_bit_of_packed_files_is_survived),
         cmocka_unit_test(files_that_change_between_finding_and_reading_are_refused),
+        cmocka_unit_test(packed_files_are_unpacked_once_and_every_damage_to_the_copy_is_noticed),
+        cmocka_unit_test(a_copy_of_other_files_or_one_that_others_may_write_is_not_used),
+        cmocka_unit_test(no_copy_is_kept_of_plain_files_or_when_it_is_turned_off_or_cannot_be_written),
         cmocka_unit_test(a_block_works_at_any_address_and_a_damaged_header_is_refused),
     };
     setenv("SOUNDER_CACHE", "off", 1);

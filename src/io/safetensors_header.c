@@ -42,7 +42,8 @@ static Status place(TensorEntry *entries, size_t count, Error *err) {
                         "tensor %zu (\"%.*s\", rank %d) has no name or rank that safetensors takes", i,
                         SAFETENSORS_NAME_BYTES - 1, entry->name, entry->rank);
         entry->first_byte = end;
-        if (!tensor_entry_size(&entry->bytes, entry) || __builtin_add_overflow(end, entry->bytes, &end))
+        if (!tensor_entry_size(&entry->bytes, entry) || __builtin_add_overflow(end, entry->bytes, &end) ||
+            end > PTRDIFF_MAX)
             return fail(err, STATUS_SOFTWARE, "tensor %s: its shape does not fit in memory", entry->name);
     }
     return STATUS_OK;

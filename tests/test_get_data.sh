@@ -1,0 +1,130 @@
+#!/bin/bash
+# tools/get-data against a local server: right files arrive whole, wrong ones never get a name, and it says which.
+# usage: test_get_data.sh PATH-OF-GET-DATA
+# shellcheck disable=SC2317
+set -u
+get_data=$1
+here=$(dirname "$(readlink -f "$0")")
+scratch=$(mktemp -d)
+files='train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz'
+failures=0
+
+coproc SERVER { exec python3 "$here/http_folder.py" "$scratch"/served; }
+server_id=$SERVER_PID
+trap 'kill $server_id; rm -rf "$scratch"' EXIT
+read -r -t 30 port <&"${SERVER[0]}" || exit 1
+url=http://127.0.0.1:$port
+
+check() { # NAME CONDITION...
+    if "${@:2}"; then
+        echo "ok: $1"
+    else
+        echo "FAILED: $1"
+        failures=$((failures + 1))
+    fi
+}
+serve_all() {
+    rm -rf "$scratch"/served
+    mkdir "$scratch"/served
+    for file in $files; do
+        echo "contents of $file" | gzip -n >"$scratch/served/$file"
+    done
+    (cd "$scratch"/served && md5sum -- *.gz) >"$scratch"/checksums
+}
+run() { # FOLDER [OPTION...]: the status is in $status, what was said in $said
+    said=$("$get_data" mnist --to "$1" --mirror "$url" --checksums "$scratch"/checksums "${@:2}" 2>&1)
+    status=$?
+}
+status_is() { [ "$status" -eq "$1" ] || { echo "status $status: $said"; false; }; }
+says() { [[ $said == *"$1"* ]] || { echo "says: $said"; false; }; }
+holds_exactly() { # FOLDER FILE...
+    diff <(ls -A "$1") <(printf '%s\n' "${@:2}" | sort)
+}
+is_complete() { # FOLDER
+    # shellcheck disable=SC2086
+    holds_exactly "$1" $files && (cd "$1" && md5sum --quiet -c "$scratch"/checksums)
+}
+
+serve_all
+for tool in curl wget python3; do
+    command -v $tool >/dev/null || continue
+    mkdir "$scratch/only-$tool"
+    ln -s "$(command -v $tool)" "$scratch/only-$tool/$tool"
+    for needed in sh cat sed mkdir mktemp mv rm rmdir md5sum sha256sum; do
+        ln -s "$(command -v "$needed")" "$scratch/only-$tool/$needed"
+    done
+    # A python3 that is a wrapper script would need more than these: link what it runs.
+    [ $tool = python3 ] && ln -sf "$(python3 -c 'import sys; print(sys.executable)')" "$scratch/only-python3/python3"
+    PATH=$scratch/only-$tool run "$scratch/by-$tool"
+    check "$tool fetches the four files" is_complete "$scratch/by-$tool"
+done
+
+(cd "$scratch"/served && sha256sum -- *.gz) >"$scratch"/checksums
+run "$scratch"/by-sha256
+check 'sha256 sums are understood' status_is 0
+serve_all
+
+run "$scratch"/again
+rm "$scratch"/served/*.gz
+run "$scratch"/again
+check 'complete sets are not fetched again' status_is 0
+check 'complete sets stay as they are' is_complete "$scratch"/again
+
+serve_all
+echo damaged >"$scratch"/again/t10k-labels-idx1-ubyte.gz
+run "$scratch"/again
+check 'damaged files on disk are fetched anew' is_complete "$scratch"/again
+
+echo damaged >"$scratch"/served/t10k-images-idx3-ubyte.gz
+run "$scratch"/corrupt
+check 'a corrupt download is a data error' status_is 65
+check 'a corrupt download is named' says "$url/t10k-images-idx3-ubyte.gz is corrupt"
+check 'a corrupt download gets no name' holds_exactly "$scratch"/corrupt train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz
+serve_all
+run "$scratch"/corrupt
+check 'a later call fetches the rest' is_complete "$scratch"/corrupt
+
+rm "$scratch"/served/train-images-idx3-ubyte.gz
+run "$scratch"/missing
+check 'a missing file makes the mirror unavailable' status_is 69
+check 'a missing file is named' says "$url/train-images-idx3-ubyte.gz cannot be fetched"
+check 'a failed first file leaves no folder' [ ! -e "$scratch"/missing ]
+serve_all
+
+run "$scratch"/short --mirror "$url"/short
+check 'a connection that breaks off leaves nothing' [ "$status" -ne 0 -a ! -e "$scratch"/short ]
+
+setsid "$get_data" mnist --to "$scratch"/stopped --mirror "$url"/slow --checksums "$scratch"/checksums >/dev/null 2>&1 &
+stopped=$!
+for _ in $(seq 300); do
+    [ -e "$scratch"/served/half-sent ] && break
+    sleep 0.1
+done
+kill -TERM -- -$stopped
+wait $stopped
+status=$? said=''
+check 'a stopped download says which signal it was' status_is 143
+check 'a stopped download leaves nothing' [ ! -e "$scratch"/stopped ]
+
+rm -f "$scratch"/served/half-sent
+said=$(XDG_CACHE_HOME=$scratch/cache "$get_data" fashion-mnist --mirror "$url" --checksums "$scratch"/checksums 2>&1)
+check 'the default folder is the cache' is_complete "$scratch"/cache/sounder/fashion-mnist
+said=$(XDG_CACHE_HOME='' HOME=$scratch/home "$get_data" mnist --mirror "$url" --checksums "$scratch"/checksums 2>&1)
+check 'the default cache is in the home' is_complete "$scratch"/home/.cache/sounder/mnist
+
+said=$("$get_data" mnist --to "$scratch"/wrong --mirror "$url" 2>&1) status=$?
+check 'the published checksums are the default' status_is 65
+
+touch "$scratch"/file
+run "$scratch"/file/folder
+check 'a folder that cannot be made is said so' status_is 73
+for wrong in '' 'cifar' 'mnist extra' 'mnist --speed' 'mnist --to'; do
+    # shellcheck disable=SC2086
+    said=$("$get_data" $wrong 2>&1) status=$?
+    check "wrong usage is refused: get-data $wrong" status_is 64
+done
+said=$("$get_data" mnist --to "$scratch"/x --checksums "$scratch"/none 2>&1) status=$?
+check 'missing checksums are no input' status_is 66
+
+[ $failures -eq 0 ] && echo 'all passed'
+exit $((failures > 0))
