@@ -268,6 +268,21 @@ static void a_worker_is_only_started_when_it_is_due(void **state) {
     world_down(&world);
 }
 
+static void a_worker_whose_parent_died_before_it_attached_does_not_start(void **state) {
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        Error err = {0};
+        if (worker_attach(getppid(), &err) != STATUS_OK) _exit(1);
+        if (worker_attach(getppid() + 1, &err) != STATUS_PEER_DIED) _exit(2); // a stranger's, as if ours were dead
+        _exit(0);
+    }
+    int exit_status;
+    assert_int_equal(waitpid(child, &exit_status, 0), child);
+    assert_true(WIFEXITED(exit_status));
+    assert_int_equal(WEXITSTATUS(exit_status), 0);
+}
+
 static void a_barrier_of_another_size_is_refused(void **state) {
     (void)state;
     Error err = {0};
@@ -334,6 +349,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(when_nobody_is_left_the_wait_ends_and_new_workers_may_begin),
         cmocka_unit_test(the_first_interrupt_is_counted_and_the_second_ends_the_wait),
         cmocka_unit_test(a_worker_is_only_started_when_it_is_due),
+        cmocka_unit_test(a_worker_whose_parent_died_before_it_attached_does_not_start),
         cmocka_unit_test(a_barrier_of_another_size_is_refused),
         cmocka_unit_test(a_limit_of_open_files_too_low_is_raised_or_named),
     };
