@@ -20,6 +20,7 @@
 enum { SLEEPERS = 1, GENERATION_STEP = 2 };
 
 static const uint64_t slice_nanoseconds = 500000000; // between two looks whether the parent is still there
+static const uint64_t for_ever = UINT64_MAX;
 
 static uint32_t generation_of(uint32_t word) {
     return word & ~(uint32_t)SLEEPERS;
@@ -75,11 +76,13 @@ uint32_t barrier_arrive(Barrier *barrier, uint32_t rank) {
     return generation;
 }
 
-// Sleeps until the word is no longer `expected`, a wake, or the deadline. False: time ran out.
+// Sleeps until a wake, or not at all if the word is no longer `expected`. False: so many nanoseconds have passed.
 static bool sleep_on(Barrier *barrier, uint32_t expected, uint64_t nanoseconds) {
     struct timespec timeout = {.tv_sec = (time_t)(nanoseconds / 1000000000u),
                                .tv_nsec = (long)(nanoseconds % 1000000000u)}; // relative, on CLOCK_MONOTONIC
-    return syscall(SYS_futex, &barrier->generation, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 || errno != ETIMEDOUT;
+    return syscall(SYS_futex, &barrier->generation, FUTEX_WAIT, expected, nanoseconds == for_ever ? NULL : &timeout,
+                   NULL, 0) == 0 ||
+           errno != ETIMEDOUT;
 }
 
 Status barrier_sleep(Barrier *barrier, uint32_t generation, int parent, uint64_t deadline_nanoseconds) {
@@ -94,7 +97,7 @@ Status barrier_sleep(Barrier *barrier, uint32_t generation, int parent, uint64_t
             pause_core();
             continue;
         }
-        uint64_t nanoseconds = slice_nanoseconds;
+        uint64_t nanoseconds = parent ? slice_nanoseconds : for_ever;
         if (deadline_nanoseconds) {
             uint64_t now = clock_nanoseconds();
             if (now >= deadline_nanoseconds) return STATUS_TIMEOUT;

@@ -1,6 +1,6 @@
 // A barrier for processes, any of which may be killed at any instruction without hanging the others.
 //
-//   every rank:   Status s = barrier_wait(&b, rank, deadline, ...);
+//   every rank:   Status s = barrier_wait(&b, rank, parent, deadline);
 //   supervisor:   barrier_depart(&b, rank);   // only after the rank is proven dead (its pidfd is readable)
 //
 // How it works. Each rank owns a slot and stores there the generation it has arrived for: an idempotent store, never a

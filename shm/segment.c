@@ -30,7 +30,7 @@ _Static_assert(offsetof(SegmentHeader, ready) == 12, "layout of version 1");
 _Static_assert(offsetof(SegmentHeader, bytes) == 16, "layout of version 1");
 _Static_assert(sizeof(SegmentHeader) <= PAYLOAD_OFFSET, "the header must fit before the payload");
 
-// Bytes of memory that can be handed out without swapping; SIZE_MAX where the kernel does not tell.
+// Bytes of memory that can be handed out without swapping; practically unlimited where the kernel does not tell.
 static uint64_t available_memory(void) {
     uint64_t kibibytes = UINT64_MAX / 1024;
     FILE *file = fopen("/proc/meminfo", "re");
@@ -75,8 +75,9 @@ static Status nameless_memory(int *fd, const char *name, size_t bytes, Error *er
     *fd = allocate_or_close(memfd_create(name, MFD_CLOEXEC), bytes);
     if (*fd < 0)
         return fail_errno(err, STATUS_OS,
-                          "segment %s needs %zu bytes of shared memory; %s has %lu free (%s), and outside of it", name,
-                          bytes, shared_memory_folder, room, strerror(error));
+                          "segment %s needs %zu bytes of shared memory, but %s with %lu bytes free refuses them (%s), "
+                          "and so does memfd_create",
+                          name, bytes, shared_memory_folder, room, strerror(error));
     log_warning("segment %s: %s has %lu of %zu bytes free (%s), using memfd_create instead", name, shared_memory_folder,
                 room, bytes, strerror(error));
     return STATUS_OK;

@@ -35,8 +35,7 @@ uint32_t supervisor_alive(const Supervisor *supervisor) {
     return alive;
 }
 
-// Start and end
-// ----------------------------------------------------------------------------------------------------------
+// Start and end ------------------------------------------------------------------------------------------------------
 
 static Status listen_for_signals(Supervisor *supervisor, Error *err) {
     sigset_t interrupts;
@@ -53,6 +52,9 @@ static Status listen_for_signals(Supervisor *supervisor, Error *err) {
 
 Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, Error *err) {
     *supervisor = (Supervisor){.config = *config, .arrival_fd = -1, .signal_fd = -1};
+    if (config->workers < 1 || config->workers >= BARRIER_MAX_RANKS || config->barrier->ranks != config->workers + 1)
+        return fail(err, STATUS_SOFTWARE, "%u workers and their parent do not fit a barrier of %u ranks (at most %d)",
+                    config->workers, config->barrier->ranks, BARRIER_MAX_RANKS);
     TRY(spawn_reserve_descriptors(config->workers, err));
     supervisor->workers = calloc(config->workers, sizeof *supervisor->workers);
     supervisor->polls = calloc(SUPERVISOR_POLLS + 2 * (size_t)config->workers, sizeof *supervisor->polls);
@@ -149,8 +151,7 @@ void supervisor_free(Supervisor *supervisor) {
     supervisor->config.workers = 0;
 }
 
-// Waiting
-// ----------------------------------------------------------------------------------------------------------------
+// Waiting ------------------------------------------------------------------------------------------------------------
 
 // Takes in what the worker has reported so far: zero bytes say that it is ready, text says what is wrong.
 static void read_report(WorkerRecord *worker) {
@@ -172,7 +173,7 @@ static void read_report(WorkerRecord *worker) {
     worker->message[length] = 0;
 }
 
-// "rank 3 was killed by SIGKILL", "rank 1 exited with code 66 while starting: data: no such folder"
+// "rank 3 was killed by signal 9 (SIGKILL)", "rank 1 exited with code 66 while starting: data: no such folder"
 static void describe_death(char *text, size_t bytes, const Supervisor *supervisor, uint32_t rank) {
     const WorkerRecord *worker = &supervisor->workers[rank];
     int used;

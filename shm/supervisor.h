@@ -10,8 +10,8 @@
 //
 // Workers are this same binary, started by posix_spawn of /proc/self/exe with the arguments given (never a bare fork),
 // in a process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked and at
-// their default actions, with OPENBLAS_NUM_THREADS and OMP_NUM_THREADS at 1, and with the inherited descriptors at
-// fixed numbers and no others. A worker calls worker_attach first thing.
+// their default actions, with OPENBLAS_NUM_THREADS and OMP_NUM_THREADS at 1, with stdin from /dev/null, and with
+// the inherited descriptors at fixed numbers and no others. A worker calls worker_attach first thing.
 //
 // The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (SIGINT, SIGTERM), the start-up
 // pipes and an eventfd that every worker writes to after it has stored its arrival at the barrier. It arrives last
@@ -87,8 +87,8 @@ typedef struct Supervisor {
 } Supervisor;
 
 // Blocks SIGINT and SIGTERM and starts listening for them, raises the limit of open descriptors to what the workers
-// will need (OS with limit and need if that is not allowed), and marks every worker's rank as gone. Starts no worker.
-// The config is copied, what it points to must outlive the supervisor.
+// will need (OS with limit and need if that is not allowed, SOFTWARE for a barrier of another size), and marks every
+// worker's rank as gone. Starts no worker. The config is copied, what it points to must outlive the supervisor.
 Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, Error *err);
 
 // Starts (or, after a death, replaces) the worker of a rank. Before the first release or between gather and release
@@ -112,8 +112,7 @@ uint32_t supervisor_alive(const Supervisor *supervisor);
 // the signal mask. Signals that came in meanwhile are counted in interrupts, which like last_signal stays readable.
 void supervisor_free(Supervisor *supervisor);
 
-// Worker side
-// -----------------------------------------------------------------------------------------------------------
+// Worker side --------------------------------------------------------------------------------------------------------
 
 // First call of a worker: dies with the parent from here on (PDEATHSIG, then a look whether getppid() still is
 // `parent`, the pid it was given on its command line).

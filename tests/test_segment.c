@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,6 +167,26 @@ static void an_impossible_size_is_refused_with_name_need_and_limit(void **state)
     segment_free(&segment); // a failed creation leaves nothing, and freeing that is harmless
 }
 
+static void a_size_that_neither_kind_of_memory_grants_is_refused_with_both_reasons(void **state) {
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) { // which may not have files of more than 1 MiB, in memory or elsewhere
+        Error err = {0};
+        Segment segment;
+        deadline_join();
+        signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 1 << 20, .rlim_max = 1 << 20}) != 0) _exit(1);
+        if (segment_create_raw(&segment, "dataset", 1 << 20, &err) != STATUS_OK) _exit(2);
+        if (segment_create_raw(&segment, "dataset", 4 << 20, &err) != STATUS_OS) _exit(3);
+        if (!strstr(err.message, "segment dataset needs 4194304 bytes") || !strstr(err.message, "memfd")) _exit(4);
+        _exit(0);
+    }
+    int exit_status;
+    assert_int_equal(waitpid(child, &exit_status, 0), child);
+    assert_true(WIFEXITED(exit_status));
+    assert_int_equal(WEXITSTATUS(exit_status), 0);
+}
+
 static uint32_t count_open_descriptors(void) {
     DIR *folder = opendir("/proc/self/fd");
     assert_non_null(folder);
@@ -244,6 +265,7 @@ int main(void) {
         cmocka_unit_test(a_damaged_header_is_refused_wherever_it_is_damaged),
         cmocka_unit_test(a_descriptor_that_is_no_file_is_refused_and_closed),
         cmocka_unit_test(an_impossible_size_is_refused_with_name_need_and_limit),
+        cmocka_unit_test(a_size_that_neither_kind_of_memory_grants_is_refused_with_both_reasons),
         cmocka_unit_test(failures_leave_no_descriptor_open),
         cmocka_unit_test(a_shared_memory_folder_too_small_is_replaced_with_one_line_in_the_log),
     };

@@ -258,6 +258,42 @@ static void a_worker_is_only_started_when_it_is_due(void **state) {
     assert_int_equal(supervisor_start(&world.supervisor, 0, &err), STATUS_SOFTWARE);
     assert_non_null(strstr(err.message, "running already"));
     world_down(&world);
+
+    check_ok(world_init(&world, 2, 60, &err));
+    world.control->orders[0] = HANG_WHEN_STARTED;
+    check_ok(supervisor_start(&world.supervisor, 0, &err));
+    supervisor_release(&world.supervisor); // the barrier stays closed, since rank 0 has not arrived
+    assert_int_equal(supervisor_start(&world.supervisor, 1, &err), STATUS_SOFTWARE);
+    assert_non_null(strstr(err.message, "between gather and release"));
+    world_down(&world);
+}
+
+static void a_worker_whose_parent_died_before_it_attached_does_not_start(void **state) {
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        Error err = {0};
+        if (worker_attach(getppid(), &err) != STATUS_OK) _exit(1);
+        if (worker_attach(getppid() + 1, &err) != STATUS_PEER_DIED) _exit(2); // a stranger's, as if ours were dead
+        _exit(0);
+    }
+    int exit_status;
+    assert_int_equal(waitpid(child, &exit_status, 0), child);
+    assert_true(WIFEXITED(exit_status));
+    assert_int_equal(WEXITSTATUS(exit_status), 0);
+}
+
+static void a_barrier_of_another_size_is_refused(void **state) {
+    (void)state;
+    Error err = {0};
+    Supervisor supervisor;
+    Barrier *barrier = aligned_alloc(64, sizeof *barrier);
+    assert_non_null(barrier);
+    barrier_init(barrier, 4, 0);
+    SupervisorConfig config = {.workers = 4, .barrier = barrier};
+    assert_int_equal(supervisor_init(&supervisor, &config, &err), STATUS_SOFTWARE);
+    assert_non_null(strstr(err.message, "do not fit a barrier of 4 ranks"));
+    free(barrier);
 }
 
 // The rest happens in a child whose limits may be lowered for good. Its exit code is the line that failed.
@@ -313,6 +349,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(when_nobody_is_left_the_wait_ends_and_new_workers_may_begin),
         cmocka_unit_test(the_first_interrupt_is_counted_and_the_second_ends_the_wait),
         cmocka_unit_test(a_worker_is_only_started_when_it_is_due),
+        cmocka_unit_test(a_worker_whose_parent_died_before_it_attached_does_not_start),
+        cmocka_unit_test(a_barrier_of_another_size_is_refused),
         cmocka_unit_test(a_limit_of_open_files_too_low_is_raised_or_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,8 +51,7 @@ typedef struct Control {
     uint32_t open_descriptors, own_group, open_signals, default_sigpipe, one_thread;
 } Control;
 
-// Worker
-// ------------------------------------------------------------------------------------------------------------------
+// Worker -------------------------------------------------------------------------------------------------------------
 
 static inline void sleep_milliseconds(long milliseconds) {
     nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
@@ -141,8 +140,7 @@ static inline int worker_main(char **argv) {
     }
 }
 
-// Parent
-// ------------------------------------------------------------------------------------------------------------------
+// Parent -------------------------------------------------------------------------------------------------------------
 
 // A supervisor with its control segment, what its callbacks shall do and what they have seen. Its address is the
 // callbacks' context, so it must stay where it is.
