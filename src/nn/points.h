@@ -89,15 +89,19 @@ ALWAYS_INLINE float point_weight(int point) {
 
 typedef void Transform(Lanes *out, size_t out_step, const Lanes *in, size_t in_step, int n);
 
+// A square of Lanes in memory: element (row, column) is at[row * row_step + column * column_step].
+typedef struct Square {
+    Lanes *at;
+    size_t row_step, column_step;
+} Square;
+
 // out (outs,outs) = the transform of the columns and then of the rows of in (ins,ins).
-ALWAYS_INLINE void transform_2d(Transform *transform, Lanes *out, const Lanes *in, int outs, int ins, int n) {
-    Lanes half[POINTS_2D];
-#pragma GCC unroll 6
+ALWAYS_INLINE void transform_2d(Transform *transform, Square out, int outs, Square in, int ins, int n) {
+    Lanes half[POINTS_2D]; // (outs, ins)
     for (int column = 0; column < ins; column++)
-        transform(half + column, (size_t)ins, in + column, (size_t)ins, n);
-#pragma GCC unroll 6
+        transform(half + column, (size_t)ins, in.at + (size_t)column * in.column_step, in.row_step, n);
     for (int row = 0; row < outs; row++)
-        transform(out + row * outs, 1, half + row * ins, 1, n);
+        transform(out.at + (size_t)row * out.row_step, out.column_step, half + row * ins, 1, n);
 }
 
 #endif
