@@ -59,12 +59,14 @@ void ISA_NAME(dropout_draw)(int8_t *keep, const DropoutNoise *noise, size_t feat
 
 void ISA_NAME(dropout_apply)(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
                              int samples) {
-    Lanes *value = (Lanes *)values;
     const Lanes factor = lanes_of(1.0f / (1.0f - rate));
-    for (size_t f = 0; f < features; f++, keep += samples)
-        for (size_t p = 0; p < plane; p++)
-            for (size_t s = 0; s < (size_t)samples; s += SOUNDER_LANES, value++) {
-                IntLanes kept = __builtin_convertvector(*(const ByteLanes *)(keep + s), IntLanes);
-                *value *= lanes_select(kept, factor, lanes_of(0));
-            }
+    size_t vectors = (size_t)samples / SOUNDER_LANES;
+    for (size_t f = 0; f < features; f++)
+        for (size_t v = 0; v < vectors; v++) {
+            ByteLanes kept = ((const ByteLanes *)keep)[f * vectors + v];
+            Lanes multiplier = lanes_select(__builtin_convertvector(kept, IntLanes), factor, lanes_of(0));
+            Lanes *value = (Lanes *)values + f * plane * vectors + v;
+            for (size_t p = 0; p < plane; p++)
+                value[p * vectors] *= multiplier;
+        }
 }

@@ -10,19 +10,6 @@
 // (36 vectors a tile and channel) to stay in the cache.
 enum { BLOCK_TILES = 8 };
 
-// How a layer is cut: tile (ty,tx) gives the outputs from (ty * side, tx * side) on.
-typedef struct Tiling {
-    int side; // outputs of a tile: 7 - K squared
-    int rows, columns, count;
-    int inputs, outputs; // channels
-} Tiling;
-
-static Tiling tiling_of(const Layer *layer) {
-    int side = POINTS + 1 - layer->kernel;
-    int rows = (layer->out.rows + side - 1) / side, columns = (layer->out.columns + side - 1) / side;
-    return (Tiling){side, rows, columns, rows * columns, layer->in.channels, layer->out.channels};
-}
-
 ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
     size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels;
     return (ConvSizes){.packed = POINTS_2D * outs * ins,
@@ -41,7 +28,7 @@ ALWAYS_INLINE void pack(float *packed, const float *weight, size_t kernels, int 
         for (int t = 0; t < taps; t++)
             for (size_t i = 0; i < lanes; i++)
                 kernel[t][i] = weight[(first + i) * (size_t)taps + (size_t)t];
-        transform_2d(evaluate, values, kernel, POINTS, k, k);
+        transform_2d(evaluate, (Square){values, POINTS, 1}, POINTS, (Square){kernel, (size_t)k, 1}, k, k);
         for (int q = 0; q < POINTS_2D; q++) {
             values[q] *= point_weight(q / POINTS) * point_weight(q % POINTS);
             memcpy(packed + (size_t)q * kernels + first, &values[q], lanes * sizeof(float));
@@ -70,7 +57,7 @@ ALWAYS_INLINE void unpack(float *weight_gradient, const float *packed_gradient, 
         }
         for (int q = 0; q < POINTS_2D; q++)
             values[q] *= point_weight(q / POINTS) * point_weight(q % POINTS);
-        transform_2d(evaluate_transposed, kernel, values, k, POINTS, k);
+        transform_2d(evaluate_transposed, (Square){kernel, (size_t)k, 1}, k, (Square){values, POINTS, 1}, POINTS, k);
         for (size_t i = 0; i < lanes; i++)
             for (int t = 0; t < taps; t++)
                 weight_gradient[(first + i) * (size_t)taps + (size_t)t] = kernel[t][i];
@@ -86,132 +73,175 @@ void ISA_NAME(winograd_unpack)(float *weight_gradient, const float *packed_gradi
 
 // ---- Tiles. One vector of samples of a tensor (C,H,W,N); vectors is N / SOUNDER_LANES.
 
-// tile (side,side) = the plane (rows, columns) from (y,x) on, zero outside.
-ALWAYS_INLINE void load_tile(Lanes *tile, const Lanes *plane, int y, int x, int rows, int columns, size_t vectors,
-                             int side) {
-    bool inside = y >= 0 && x >= 0 && y + side <= rows && x + side <= columns;
-    const Lanes *from = plane + ((ptrdiff_t)y * columns + x) * (ptrdiff_t)vectors;
-#pragma GCC unroll 6
-    for (int i = 0; i < side; i++)
-#pragma GCC unroll 6
-        for (int j = 0; j < side; j++) {
-            bool real = inside || (y + i >= 0 && y + i < rows && x + j >= 0 && x + j < columns);
-            tile[i * side + j] = real ? from[(ptrdiff_t)(i * columns + j) * (ptrdiff_t)vectors] : lanes_of(0);
+// One channel's plane of a tensor, for one vector of samples: (rows, columns), vectors apart.
+typedef struct Plane {
+    Lanes *at;
+    int rows, columns;
+    size_t vectors;
+} Plane;
+
+static Plane plane_of(Lanes *tensor, Shape shape, int channel, size_t vectors) {
+    size_t size = (size_t)shape.rows * (size_t)shape.columns * vectors;
+    return (Plane){tensor + (size_t)channel * size, shape.rows, shape.columns, vectors};
+}
+
+static Lanes *plane_at(const Plane *plane, int y, int x) {
+    return plane->at + ((size_t)y * (size_t)plane->columns + (size_t)x) * plane->vectors;
+}
+
+// The part of a tile of `side` places from y on that lies within 0 .. size.
+typedef struct Range {
+    int from, to;
+} Range;
+
+static Range inside(int y, int side, int size) {
+    return (Range){y < 0 ? -y : 0, size - y < side ? size - y : side};
+}
+
+// The tile (side,side) from (y,x) on: in place if it lies inside the plane, else as a copy with zeros around.
+static Square load_tile(Lanes copy[POINTS_2D], const Plane *plane, int y, int x, int side) {
+    Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
+    if (rows.to - rows.from == side && columns.to - columns.from == side)
+        return (Square){plane_at(plane, y, x), (size_t)plane->columns * plane->vectors, plane->vectors};
+    memset(copy, 0, (size_t)(side * side) * sizeof *copy);
+    for (int i = rows.from; i < rows.to; i++)
+        for (int j = columns.from; j < columns.to; j++)
+            copy[i * side + j] = *plane_at(plane, y + i, x + j);
+    return (Square){copy, (size_t)side, 1};
+}
+
+// Writes (with the bias) or adds the part of the tile (side,side) that lies inside the plane.
+ALWAYS_INLINE void store_tile(const Plane *plane, const Lanes *tile, const float *bias, int y, int x, int side) {
+    Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
+    for (int i = rows.from; i < rows.to; i++)
+        for (int j = columns.from; j < columns.to; j++) {
+            Lanes *place = plane_at(plane, y + i, x + j);
+            *place = tile[i * side + j] + (bias ? lanes_of(*bias) : *place);
         }
 }
 
-// points (36, channels, BLOCK_TILES): the transforms of tiles first .. first + count of all channels. step and offset:
-// tile (ty,tx) starts at (ty * step - offset, tx * step - offset) of the planes.
-ALWAYS_INLINE void to_points(Transform *transform, Lanes *points, const Lanes *tensor, Shape shape, size_t vectors,
-                             Tiling tiling, int first, int count, int offset, int side) {
-    size_t point_lanes = (size_t)shape.channels * BLOCK_TILES;
-    for (int c = 0; c < shape.channels; c++) {
-        const Lanes *plane = tensor + (size_t)(c * shape.rows * shape.columns) * vectors;
-        for (int t = 0; t < count; t++) {
-            int y = (first + t) / tiling.columns * tiling.side - offset;
-            int x = (first + t) % tiling.columns * tiling.side - offset;
-            Lanes tile[POINTS_2D], values[POINTS_2D];
-            load_tile(tile, plane, y, x, shape.rows, shape.columns, vectors, side);
-            transform_2d(transform, values, tile, POINTS, side, side);
-#pragma GCC unroll 36
-            for (int q = 0; q < POINTS_2D; q++)
-                points[(size_t)q * point_lanes + (size_t)(c * BLOCK_TILES + t)] = values[q];
-        }
-    }
-}
-
-// The tensor's tiles get, or are increased by, what transform gives for points (36, channels, BLOCK_TILES).
-ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, const Lanes *points, const float *bias, Shape shape,
-                               size_t vectors, Tiling tiling, int first, int count, int offset, int side, bool add) {
-    size_t point_lanes = (size_t)shape.channels * BLOCK_TILES;
-    for (int c = 0; c < shape.channels; c++) {
-        Lanes *plane = tensor + (size_t)(c * shape.rows * shape.columns) * vectors;
-        for (int t = 0; t < count; t++) {
-            int y = (first + t) / tiling.columns * tiling.side - offset;
-            int x = (first + t) % tiling.columns * tiling.side - offset;
-            Lanes tile[POINTS_2D], values[POINTS_2D];
-#pragma GCC unroll 36
-            for (int q = 0; q < POINTS_2D; q++)
-                values[q] = points[(size_t)q * point_lanes + (size_t)(c * BLOCK_TILES + t)];
-            transform_2d(transform, tile, values, side, POINTS, side);
-            bool inside = y >= 0 && x >= 0 && y + side <= shape.rows && x + side <= shape.columns;
-            Lanes *to = plane + ((ptrdiff_t)y * shape.columns + x) * (ptrdiff_t)vectors;
-#pragma GCC unroll 6
-            for (int i = 0; i < side; i++)
-#pragma GCC unroll 6
-                for (int j = 0; j < side; j++) {
-                    if (!inside && (y + i < 0 || y + i >= shape.rows || x + j < 0 || x + j >= shape.columns)) continue;
-                    Lanes *place = to + (ptrdiff_t)(i * shape.columns + j) * (ptrdiff_t)vectors;
-                    *place = add ? *place + tile[i * side + j] : tile[i * side + j] + bias[c];
-                }
-        }
-    }
-}
-
-// ---- The layer.
-
-// The points of a block of tiles: ins (36, IC, BLOCK_TILES) and outs (36, OC, BLOCK_TILES), both in scratch.
+// Tiles first .. first + count of a layer. Tile (ty,tx) starts at (ty * step - offset, tx * step - offset) of a plane.
 typedef struct Block {
-    Lanes *ins, *outs;
-    size_t in_lanes, out_lanes; // of one point
+    int first, count, columns, step;
 } Block;
 
-static Block block_in(float *scratch, Tiling tiling) {
-    size_t in_lanes = (size_t)tiling.inputs * BLOCK_TILES, out_lanes = (size_t)tiling.outputs * BLOCK_TILES;
-    Lanes *ins = (Lanes *)scratch;
-    return (Block){ins, ins + POINTS_2D * in_lanes, in_lanes, out_lanes};
+static int tile_y(const Block *block, int t, int offset) {
+    return (block->first + t) / block->columns * block->step - offset;
 }
 
-ALWAYS_INLINE void forward(Lanes *out, float *scratch, const Lanes *in, const float *packed, const float *bias,
-                           const Layer *layer, size_t vectors, int side) {
-    Tiling tiling = tiling_of(layer);
-    Block block = block_in(scratch, tiling);
-    size_t kernels = (size_t)tiling.outputs * (size_t)tiling.inputs;
-    for (int first = 0; first < tiling.count; first += BLOCK_TILES) {
-        int count = tiling.count - first < BLOCK_TILES ? tiling.count - first : BLOCK_TILES;
-        to_points(interpolate_transposed, block.ins, in, layer->in, vectors, tiling, first, count, layer->pad, POINTS);
-        for (size_t q = 0; q < POINTS_2D; q++) {
-            ScalarMatrix weight = {packed + q * kernels, (size_t)tiling.inputs, 1};
-            product(block.outs + q * block.out_lanes, weight, block.ins + q * block.in_lanes, tiling.outputs,
-                    (size_t)tiling.inputs, count, BLOCK_TILES);
+static int tile_x(const Block *block, int t, int offset) {
+    return (block->first + t) % block->columns * block->step - offset;
+}
+
+// points (36, channels, BLOCK_TILES) = the transforms of the block's tiles, `side` wide, in all channels.
+ALWAYS_INLINE void to_points(Transform *transform, Lanes *points, Lanes *tensor, Shape shape, size_t vectors,
+                             const Block *block, int offset, int side) {
+    size_t point_lanes = (size_t)shape.channels * BLOCK_TILES;
+    for (int c = 0; c < shape.channels; c++) {
+        Plane plane = plane_of(tensor, shape, c, vectors);
+        for (int t = 0; t < block->count; t++) {
+            Lanes copy[POINTS_2D];
+            Square tile = load_tile(copy, &plane, tile_y(block, t, offset), tile_x(block, t, offset), side);
+            Square values = {points + (c * BLOCK_TILES + t), POINTS * point_lanes, point_lanes};
+            transform_2d(transform, values, POINTS, tile, side, side);
         }
-        from_points(evaluate_transposed, out, block.outs, bias, layer->out, vectors, tiling, first, count, 0, side,
-                    false);
     }
 }
 
+// The block's tiles get, or without a bias are increased by, what transform gives for points.
+ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, Lanes *points, const float *bias, Shape shape,
+                               size_t vectors, const Block *block, int offset, int side) {
+    size_t point_lanes = (size_t)shape.channels * BLOCK_TILES;
+    for (int c = 0; c < shape.channels; c++) {
+        Plane plane = plane_of(tensor, shape, c, vectors);
+        for (int t = 0; t < block->count; t++) {
+            Lanes tile[POINTS_2D];
+            Square values = {points + (c * BLOCK_TILES + t), POINTS * point_lanes, point_lanes};
+            transform_2d(transform, (Square){tile, (size_t)side, 1}, side, values, POINTS, side);
+            store_tile(&plane, tile, bias ? &bias[c] : NULL, tile_y(block, t, offset), tile_x(block, t, offset), side);
+        }
+    }
+}
+
+// ---- The layer. Products at each point, between the transforms.
+
+// How a layer is cut and where a block's points lie: ins (36, IC, BLOCK_TILES), outs (36, OC, BLOCK_TILES).
+typedef struct Workplace {
+    int inputs, outputs; // channels
+    int tile_columns, tile_count;
+    Lanes *ins, *outs;
+    size_t in_lanes, out_lanes; // of one point
+} Workplace;
+
+// side: outputs of a tile, squared.
+static Workplace workplace_of(const Layer *layer, float *scratch, int side) {
+    int rows = (layer->out.rows + side - 1) / side, columns = (layer->out.columns + side - 1) / side;
+    int inputs = layer->in.channels, outputs = layer->out.channels;
+    size_t in_lanes = (size_t)inputs * BLOCK_TILES, out_lanes = (size_t)outputs * BLOCK_TILES;
+    Lanes *ins = (Lanes *)scratch;
+    return (Workplace){inputs, outputs, columns, rows * columns, ins, ins + POINTS_2D * in_lanes, in_lanes, out_lanes};
+}
+
+static Block block_at(const Workplace *work, int first, int side) {
+    int left = work->tile_count - first;
+    return (Block){first, left < BLOCK_TILES ? left : BLOCK_TILES, work->tile_columns, side};
+}
+
+static void forward_products(const Workplace *work, const float *packed, int tiles) {
+    size_t kernels = (size_t)work->outputs * (size_t)work->inputs;
+    for (size_t q = 0; q < POINTS_2D; q++) {
+        ScalarMatrix weight = {packed + q * kernels, (size_t)work->inputs, 1};
+        product(work->outs + q * work->out_lanes, weight, work->ins + q * work->in_lanes, work->outputs,
+                (size_t)work->inputs, tiles, BLOCK_TILES);
+    }
+}
+
+// Adds to the weight's gradient; unless last, the inputs' points give way to their gradient's.
+static void backward_products(float *packed_gradient, const Workplace *work, const float *packed, int tiles,
+                              bool last) {
+    size_t kernels = (size_t)work->outputs * (size_t)work->inputs;
+    size_t point_floats = OUTER_TILE * outer_tiles(work->outputs, work->inputs);
+    for (size_t q = 0; q < POINTS_2D; q++) {
+        Lanes *ins = work->ins + q * work->in_lanes, *outs = work->outs + q * work->out_lanes;
+        outer_product(packed_gradient + q * point_floats, outs, ins, work->outputs, work->inputs, tiles, BLOCK_TILES);
+        if (last) continue;
+        ScalarMatrix transposed = {packed + q * kernels, 1, (size_t)work->inputs};
+        product(ins, transposed, outs, work->inputs, (size_t)work->outputs, tiles, BLOCK_TILES);
+    }
+}
+
+ALWAYS_INLINE void forward(Lanes *out, float *scratch, Lanes *in, const float *packed, const float *bias,
+                           const Layer *layer, size_t vectors, int side) {
+    Workplace work = workplace_of(layer, scratch, side);
+    for (int first = 0; first < work.tile_count; first += BLOCK_TILES) {
+        Block block = block_at(&work, first, side);
+        to_points(interpolate_transposed, work.ins, in, layer->in, vectors, &block, layer->pad, POINTS);
+        forward_products(&work, packed, block.count);
+        from_points(evaluate_transposed, out, work.outs, bias, layer->out, vectors, &block, 0, side);
+    }
+}
+
+// The tensors are only read, but the tiles' type serves for writing, too.
 void ISA_NAME(winograd_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
                                 const Layer *layer, int samples) {
     size_t vectors = (size_t)samples / SOUNDER_LANES;
     for (size_t v = 0; v < vectors; v++)
         if (layer->kernel == 5)
-            forward((Lanes *)out + v, scratch, (const Lanes *)in + v, packed, bias, layer, vectors, 2);
+            forward((Lanes *)out + v, scratch, (Lanes *)in + v, packed, bias, layer, vectors, 2);
         else
-            forward((Lanes *)out + v, scratch, (const Lanes *)in + v, packed, bias, layer, vectors, 4);
+            forward((Lanes *)out + v, scratch, (Lanes *)in + v, packed, bias, layer, vectors, 4);
 }
 
-ALWAYS_INLINE void backward(float *packed_gradient, Lanes *in_gradient, float *scratch, const Lanes *in,
-                            const Lanes *out_gradient, const float *packed, const Layer *layer, size_t vectors,
-                            int side) {
-    Tiling tiling = tiling_of(layer);
-    Block block = block_in(scratch, tiling);
-    size_t kernels = (size_t)tiling.outputs * (size_t)tiling.inputs;
-    size_t point_floats = OUTER_TILE * outer_tiles(tiling.outputs, tiling.inputs);
-    for (int first = 0; first < tiling.count; first += BLOCK_TILES) {
-        int count = tiling.count - first < BLOCK_TILES ? tiling.count - first : BLOCK_TILES;
-        to_points(evaluate, block.outs, out_gradient, layer->out, vectors, tiling, first, count, 0, side);
-        to_points(interpolate_transposed, block.ins, in, layer->in, vectors, tiling, first, count, layer->pad, POINTS);
-        for (size_t q = 0; q < POINTS_2D; q++) {
-            Lanes *ins = block.ins + q * block.in_lanes, *outs = block.outs + q * block.out_lanes;
-            outer_product(packed_gradient + q * point_floats, outs, ins, tiling.outputs, tiling.inputs, count,
-                          BLOCK_TILES);
-            if (!in_gradient) continue; // else this point's inputs give way to their gradient
-            ScalarMatrix transposed = {packed + q * kernels, 1, (size_t)tiling.inputs};
-            product(ins, transposed, outs, tiling.inputs, (size_t)tiling.outputs, count, BLOCK_TILES);
-        }
+ALWAYS_INLINE void backward(float *packed_gradient, Lanes *in_gradient, float *scratch, Lanes *in, Lanes *out_gradient,
+                            const float *packed, const Layer *layer, size_t vectors, int side) {
+    Workplace work = workplace_of(layer, scratch, side);
+    for (int first = 0; first < work.tile_count; first += BLOCK_TILES) {
+        Block block = block_at(&work, first, side);
+        to_points(evaluate, work.outs, out_gradient, layer->out, vectors, &block, 0, side);
+        to_points(interpolate_transposed, work.ins, in, layer->in, vectors, &block, layer->pad, POINTS);
+        backward_products(packed_gradient, &work, packed, block.count, !in_gradient);
         if (in_gradient)
-            from_points(interpolate, in_gradient, block.ins, NULL, layer->in, vectors, tiling, first, count, layer->pad,
-                        POINTS, true);
+            from_points(interpolate, in_gradient, work.ins, NULL, layer->in, vectors, &block, layer->pad, POINTS);
     }
 }
 
@@ -223,7 +253,7 @@ void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, f
     if (in_gradient) memset(in_gradient, 0, shape_size(layer->in) * (size_t)samples * sizeof *in_gradient);
     for (size_t v = 0; v < vectors; v++) {
         Lanes *to = in_gradient ? (Lanes *)in_gradient + v : NULL;
-        const Lanes *from = (const Lanes *)in + v, *gradient = (const Lanes *)out_gradient + v;
+        Lanes *from = (Lanes *)in + v, *gradient = (Lanes *)out_gradient + v;
         if (layer->kernel == 5)
             backward(packed_gradient, to, scratch, from, gradient, packed, layer, vectors, 2);
         else

@@ -1,0 +1,128 @@
+"""Compares sounder's nets with PyTorch: same weights, same batches, no dropout; logits, then 20 SGD steps.
+
+usage: torch_parity.py NET_STEPS_EXECUTABLE. Exits 77 (skipped) where PyTorch cannot be imported.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    print("skipped:", error)
+    sys.exit(77)
+
+STEPS, LR, MOMENTUM, TOLERANCE = 20, 0.01, 0.5, 1e-4
+GREY, COLOUR = (1, 28, 28), (3, 32, 32)
+# name, text, input, batch, weight decay
+NETS = [
+    ("lenet", "conv 10 5; pool 2; relu; conv 20 5; pool 2; relu; linear 50; relu; linear 10", GREY, 64, 0),
+    ("lenet, weight decay", "conv 10 5; pool 2; relu; conv 20 5; pool 2; relu; linear 50; relu; linear 10", GREY, 10, 0.1),
+    ("2nn", "linear 200; relu; linear 200; relu; linear 10", GREY, 10, 0),
+    ("cnn", "conv 32 5 pad 2; relu; pool 2; conv 64 5 pad 2; relu; pool 2; linear 512; relu; linear 10", GREY, 10, 0),
+    ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
+]
+
+
+def module(text, shape):
+    """The nn.Module that the text describes, with the names that sounder gives to its tensors."""
+    layers, channels, rows, columns, convs, linears = nn.Sequential(), *shape, 0, 0
+    for layer in text.split(";"):
+        word, *numbers = layer.split()
+        if word == "conv":
+            convs += 1
+            outs, kernel, pad = int(numbers[0]), int(numbers[1]), int(numbers[3]) if "pad" in numbers else 0
+            layers.add_module(f"conv{convs}", nn.Conv2d(channels, outs, kernel, padding=pad))
+            channels, rows, columns = outs, rows + 2 * pad - kernel + 1, columns + 2 * pad - kernel + 1
+        elif word == "pool":
+            layers.append(nn.MaxPool2d(int(numbers[0])))
+            rows, columns = rows // int(numbers[0]), columns // int(numbers[0])
+        elif word == "relu":
+            layers.append(nn.ReLU())
+        elif word == "linear":
+            linears += 1
+            if linears == 1:
+                layers.append(nn.Flatten())
+            layers.add_module(f"fc{linears}", nn.Linear(channels * rows * columns, int(numbers[0])))
+            channels, rows, columns = int(numbers[0]), 1, 1
+    return layers
+
+
+def flat(net):
+    return torch.cat([tensor.detach().reshape(-1) for tensor in net.parameters()])
+
+
+def write(folder, name, tensor):
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(bytes(tensor.contiguous().numpy().data))
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), "rb") as file:
+        return torch.frombuffer(bytearray(file.read()), dtype=torch.float32)
+
+
+def images(count, shape):
+    """Smooth random pictures with labels that can be learnt: not noise, so that the gradients have a direction."""
+    labels = torch.randint(0, 10, (count,), dtype=torch.uint8)
+    prototypes = torch.rand(10, shape[0], 7, 7)
+    coarse = 0.7 * prototypes[labels.long()] + 0.3 * torch.rand(count, shape[0], 7, 7)
+    fine = nn.functional.interpolate(coarse, size=shape[1:], mode="bilinear", align_corners=False)
+    return (fine * 255).to(torch.uint8), labels
+
+
+def distance(actual, expected):
+    """Relative, in the Euclidean norm: where two inputs of a max pool agree to the last bits, different roundings may
+    pick different ones, which moves a few single weights by more than rounding does."""
+    return ((actual - expected).norm() / expected.norm()).item()
+
+
+def train(net, pixels, labels, batch, decay):
+    """Logits of the first batch before training."""
+    inputs = pixels.float() / 128 - 1
+    logits = net(inputs[:batch]).detach()
+    optimizer = torch.optim.SGD(net.parameters(), lr=LR, momentum=MOMENTUM, weight_decay=decay)
+    for first in range(0, len(labels), batch):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(inputs[first:first + batch]), labels[first:first + batch].long()).backward()
+        optimizer.step()
+    return logits
+
+
+def compare(executable, name, text, shape, batch, decay, isas):
+    torch.manual_seed(1)
+    net = module(text, shape)
+    start = flat(net)
+    pixels, labels = images(batch * STEPS, shape)
+    logits = train(net, pixels, labels, batch, decay)
+    trained, worst = flat(net), 0.0
+    for isa in isas:
+        with tempfile.TemporaryDirectory() as folder:
+            for file, tensor in (("parameters", start), ("pixels", pixels), ("labels", labels)):
+                write(folder, file, tensor)
+            numbers = [10, *shape, batch, STEPS, LR, MOMENTUM, decay]
+            subprocess.run([executable, text, *map(str, numbers), folder], check=True, stdout=subprocess.DEVNULL,
+                           env={**os.environ, "SOUNDER_ISA": isa})
+            errors = [distance(read(folder, "logits"), logits.reshape(-1))]
+            change = distance(read(folder, "trained") - start, trained - start)
+            first = 0
+            for parameter in net.parameters():  # tensor by tensor: a small one must not hide behind a large one
+                last = first + parameter.numel()
+                errors.append(distance(read(folder, "trained")[first:last], trained[first:last]))
+                first = last
+        print(f"{name:20} {isa:9} logits {errors[0]:.1e}  parameters {max(errors[1:]):.1e}  their change {change:.1e}")
+        worst = max(worst, *errors)
+    return worst
+
+
+def main():
+    torch.set_num_threads(1)
+    worst = max(compare(sys.argv[1], *net, ["avx512", "avx2", "baseline"]) for net in NETS)
+    print(f"largest relative difference {worst:.1e}, allowed {TOLERANCE:.0e}")
+    return 0 if worst <= TOLERANCE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
