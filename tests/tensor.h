@@ -48,6 +48,15 @@ static inline void tensor_free(Tensor tensor) {
     free(tensor.at - GUARD_FLOATS);
 }
 
+// A copy in double precision, for a reference. The caller frees it.
+static inline double *doubles(const float *values, size_t count) {
+    double *copy = malloc(count * sizeof *copy);
+    assert_non_null(copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = (double)values[i];
+    return copy;
+}
+
 // Error bound: tolerance times the larger of 1 and the reference's largest magnitude.
 static inline void check_close(const char *what, const float *actual, const double *expected, size_t count,
                                double tolerance) {

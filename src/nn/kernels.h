@@ -87,15 +87,16 @@ typedef struct Kernels {
     void (*dropout_draw)(int8_t *keep, const DropoutNoise *noise, size_t features, int samples);
     void (*dropout_apply)(float *values, const int8_t *keep, float rate, size_t features, size_t plane, int samples);
 
-    // out (OUT,N) = weight (OUT,IN) * in (IN,N) + bias (OUT). `count` columns are computed, the others get the bias.
+    // out (OUT,N) = weight (OUT,IN) * in (IN,N) + bias (OUT), in the first `count` columns; what the others get is
+    // finite if in, weight and bias are, and means nothing.
     void (*linear_forward)(float *out, const float *in, const float *weight, const float *bias, const Layer *layer,
                            int count, int samples);
     // weight_gradient (OUT,IN) and bias_gradient (OUT) are added to, or overwritten if `accumulate` is false.
-    // in_gradient (IN,N), zero from column count on, is overwritten unless it is NULL. scratch: linear_scratch floats.
-    void (*linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, float *scratch,
-                            const float *in, const float *out_gradient, const float *weight, const Layer *layer,
-                            bool accumulate, int count, int samples);
-    size_t (*linear_scratch)(const Layer *layer, int samples); // floats
+    // in_gradient (IN,N) is overwritten unless it is NULL. From column count on, out_gradient must be zero and
+    // in_gradient becomes zero.
+    void (*linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *in,
+                            const float *out_gradient, const float *weight, const Layer *layer, bool accumulate,
+                            int count, int samples);
 
     // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats. Overwrites gradient
     // (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is not NULL

@@ -6,11 +6,6 @@ static int inputs_of(const Layer *layer) {
     return (int)shape_size(layer->in);
 }
 
-size_t ISA_NAME(linear_scratch)(const Layer *layer, int samples) {
-    (void)layer, (void)samples;
-    return 0;
-}
-
 void ISA_NAME(linear_forward)(float *out, const float *in, const float *weight, const float *bias, const Layer *layer,
                               int count, int samples) {
     int outs = layer->out.channels, ins = inputs_of(layer);
@@ -22,10 +17,9 @@ void ISA_NAME(linear_forward)(float *out, const float *in, const float *weight, 
                 samples);
 }
 
-void ISA_NAME(linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, float *scratch,
-                               const float *in, const float *out_gradient, const float *weight, const Layer *layer,
-                               bool accumulate, int count, int samples) {
-    (void)scratch;
+void ISA_NAME(linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *in,
+                               const float *out_gradient, const float *weight, const Layer *layer, bool accumulate,
+                               int count, int samples) {
     int outs = layer->out.channels, ins = inputs_of(layer);
     const float before = accumulate ? 1.0f : 0.0f;
     const Lanes *gradient = (const Lanes *)out_gradient;

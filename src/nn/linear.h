@@ -7,9 +7,8 @@
 
 void ISA_NAME(linear_forward)(float *out, const float *in, const float *weight, const float *bias, const Layer *layer,
                               int count, int samples);
-void ISA_NAME(linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, float *scratch,
-                               const float *in, const float *out_gradient, const float *weight, const Layer *layer,
-                               bool accumulate, int count, int samples);
-size_t ISA_NAME(linear_scratch)(const Layer *layer, int samples);
+void ISA_NAME(linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *in,
+                               const float *out_gradient, const float *weight, const Layer *layer, bool accumulate,
+                               int count, int samples);
 
 #endif

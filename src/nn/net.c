@@ -79,7 +79,6 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
             at->packed_gradient = carve_floats(carver, sizes.gradient);
             scratch = larger(scratch, sizes.scratch);
         }
-        if (layer->kind == LAYER_LINEAR) scratch = larger(scratch, kernels->linear_scratch(layer, samples));
         if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
             at->keep = carve(carver, dropout_features(layer) * n);
         bool parameters = layer->kind == LAYER_CONV || layer->kind == LAYER_LINEAR;
@@ -253,9 +252,8 @@ static void backward(Net *net, float *gradient, const float *parameters, const N
             break;
         }
         case LAYER_LINEAR:
-            kernels->linear_backward(weight_gradient, bias_gradient, at->in_gradient, net->buffers->scratch, at->in,
-                                     at->out_gradient, parameters + layer->weight, layer, chunk.first > 0, chunk.count,
-                                     chunk.samples);
+            kernels->linear_backward(weight_gradient, bias_gradient, at->in_gradient, at->in, at->out_gradient,
+                                     parameters + layer->weight, layer, chunk.first > 0, chunk.count, chunk.samples);
             break;
         }
     }

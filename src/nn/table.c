@@ -37,6 +37,5 @@ const Kernels ISA_NAME(kernels) = {
     .dropout_apply = ISA_NAME(dropout_apply),
     .linear_forward = ISA_NAME(linear_forward),
     .linear_backward = ISA_NAME(linear_backward),
-    .linear_scratch = ISA_NAME(linear_scratch),
     .softmax_cross_entropy = ISA_NAME(softmax_cross_entropy),
 };

@@ -8,13 +8,19 @@
 
 // Tiles worked on together: many enough to feed the products' register tiles, few enough for their transforms
 // (36 vectors a tile and channel) to stay in the cache.
-enum { BLOCK_TILES = 8 };
+enum { BLOCK_TILES = 16 };
+
+// Vectors of one point: (channels, BLOCK_TILES), and one more, so that the 36 values that a transform reads or writes
+// together, one in each point, do not compete for the same set of a cache.
+static size_t point_vectors(int channels) {
+    return (size_t)channels * BLOCK_TILES + 1;
+}
 
 ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
     size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels;
     return (ConvSizes){.packed = POINTS_2D * outs * ins,
                        .gradient = POINTS_2D * OUTER_TILE * outer_tiles((int)outs, (int)ins),
-                       .scratch = POINTS_2D * BLOCK_TILES * (outs + ins) * SOUNDER_LANES};
+                       .scratch = POINTS_2D * SOUNDER_LANES * (point_vectors((int)outs) + point_vectors((int)ins))};
 }
 
 // ---- Kernels. Lanes are consecutive kernels here, not samples.
@@ -136,7 +142,7 @@ static int tile_x(const Block *block, int t, int offset) {
 // points (36, channels, BLOCK_TILES) = the transforms of the block's tiles, `side` wide, in all channels.
 ALWAYS_INLINE void to_points(Transform *transform, Lanes *points, Lanes *tensor, Shape shape, size_t vectors,
                              const Block *block, int offset, int side) {
-    size_t point_lanes = (size_t)shape.channels * BLOCK_TILES;
+    size_t point_lanes = point_vectors(shape.channels);
     for (int c = 0; c < shape.channels; c++) {
         Plane plane = plane_of(tensor, shape, c, vectors);
         for (int t = 0; t < block->count; t++) {
@@ -151,7 +157,7 @@ ALWAYS_INLINE void to_points(Transform *transform, Lanes *points, Lanes *tensor,
 // The block's tiles get, or without a bias are increased by, what transform gives for points.
 ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, Lanes *points, const float *bias, Shape shape,
                                size_t vectors, const Block *block, int offset, int side) {
-    size_t point_lanes = (size_t)shape.channels * BLOCK_TILES;
+    size_t point_lanes = point_vectors(shape.channels);
     for (int c = 0; c < shape.channels; c++) {
         Plane plane = plane_of(tensor, shape, c, vectors);
         for (int t = 0; t < block->count; t++) {
@@ -177,7 +183,7 @@ typedef struct Workplace {
 static Workplace workplace_of(const Layer *layer, float *scratch, int side) {
     int rows = (layer->out.rows + side - 1) / side, columns = (layer->out.columns + side - 1) / side;
     int inputs = layer->in.channels, outputs = layer->out.channels;
-    size_t in_lanes = (size_t)inputs * BLOCK_TILES, out_lanes = (size_t)outputs * BLOCK_TILES;
+    size_t in_lanes = point_vectors(inputs), out_lanes = point_vectors(outputs);
     Lanes *ins = (Lanes *)scratch;
     return (Workplace){inputs, outputs, columns, rows * columns, ins, ins + POINTS_2D * in_lanes, in_lanes, out_lanes};
 }
