@@ -11,117 +11,11 @@
 
 enum {
     EVALUATION_CHUNK = 500,     // test samples a job; fixed, so that losses are summed in the same order in every run
-    MAX_FRUITLESS_DEATHS = 300, // in a row without a finished job in between, before a run is given up
     MAX_LOCKSTEP_ATTEMPTS = 100 // at one round
 };
 
 static const RunConfig *run_config(const Rounds *rounds) {
-    return &rounds->config.memory->control->config;
-}
-
-static bool in_lockstep(const Rounds *rounds) {
-    return run_config(rounds)->algorithm == TRAIN_SSGD && rounds->phase == PHASE_TRAIN;
-}
-
-// Membership and deaths
-// --------------------------------------------------------------------------------------------------
-
-// Where every replacement dies too, a run would go on for ever.
-static Status count_death(Rounds *rounds, uint32_t rank, Error *err) {
-    rounds->lost++;
-    if (rounds->config.on_worker_death == WORKER_DEATH_ABORT)
-        return fail(err, STATUS_UNAVAILABLE, "worker %u died, and --on-worker-death is abort", rank);
-    bool fruitful = queue_unfinished(rounds->config.memory->queue) < rounds->unfinished;
-    rounds->fruitless_deaths = fruitful ? 0 : rounds->fruitless_deaths + 1;
-    if (rounds->fruitless_deaths >= MAX_FRUITLESS_DEATHS)
-        return fail(err, STATUS_UNAVAILABLE,
-                    "%u workers in a row died and no job was finished in between; the messages above say of what",
-                    rounds->fruitless_deaths);
-    return STATUS_OK;
-}
-
-// Opens again what the dead worker leaves undone. Its finished jobs stay: evaluation has its results beside the job,
-// Hogwild in the weights, fedavg in the worker's slot, unless it died just as it was adding to that.
-static void reopen_jobs(Rounds *rounds, uint32_t rank) {
-    RunMemory *memory = rounds->config.memory;
-    SumState *sum = &memory->control->sums[rank];
-    bool sum_is_lost = rounds->phase == PHASE_TRAIN && atomic_load(&sum->adding) != 0;
-    queue_reopen_rank(memory->queue, rank, sum_is_lost);
-    if (sum_is_lost) atomic_store(&sum->round, 0); // a replacement clears it
-    atomic_store(&sum->adding, 0);
-    rounds->unfinished = queue_unfinished(memory->queue);
-}
-
-static Status on_death(void *context, uint32_t rank, Error *err) {
-    Rounds *rounds = context;
-    TRY(count_death(rounds, rank, err));
-    if (in_lockstep(rounds)) {
-        barrier_cancel(&rounds->config.memory->control->step);
-        return STATUS_OK; // the round starts over; a replacement must not join the present one
-    }
-    reopen_jobs(rounds, rank);
-    if (rounds->config.on_worker_death == WORKER_DEATH_RESPAWN) return supervisor_start(&rounds->supervisor, rank, err);
-    return STATUS_OK;
-}
-
-// In lockstep one hung worker keeps all others at the step barrier, which is no fault of theirs.
-static bool is_waiting(void *context, uint32_t rank) {
-    const Rounds *rounds = context;
-    const Control *control = rounds->config.memory->control;
-    return in_lockstep(rounds) && barrier_has_arrived(&control->step, control->order.position[rank]);
-}
-
-static void on_tick(void *context) {
-    Rounds *rounds = context;
-    if (rounds->config.on_tick) rounds->config.on_tick(rounds->config.context);
-}
-
-// Gathers; on return nothing is ordered, and with respawn every rank is alive and at the barrier.
-static Status gather(Rounds *rounds, Error *err) {
-    Supervisor *supervisor = &rounds->supervisor;
-    for (;;) {
-        Status status = supervisor_gather(supervisor, err);
-        bool replace = rounds->config.on_worker_death == WORKER_DEATH_RESPAWN;
-        if (status != STATUS_OK && !(status == STATUS_UNAVAILABLE && replace)) return status;
-        rounds->config.memory->control->order.kind = PHASE_NONE;
-        uint32_t started = 0;
-        for (uint32_t rank = 0; replace && rank < run_config(rounds)->workers; rank++) {
-            if (supervisor->workers[rank].state != WORKER_DEAD) continue;
-            TRY(supervisor_start(supervisor, rank, err));
-            started++;
-        }
-        if (started == 0) return STATUS_OK;
-    }
-}
-
-static void give_order(Rounds *rounds, PhaseKind kind, uint32_t round) {
-    Control *control = rounds->config.memory->control;
-    PhaseOrder *order = &control->order;
-    order->kind = kind;
-    order->round = round;
-    order->members = 0;
-    for (uint32_t rank = 0; rank < control->config.workers; rank++)
-        if (rounds->supervisor.workers[rank].state == WORKER_RUNNING) order->position[rank] = order->members++;
-    barrier_init(&control->step, order->members, control->phase.spins);
-    rounds->phase = kind;
-}
-
-// One order from release to gather.
-static Status run_phase(Rounds *rounds, PhaseKind kind, uint32_t round, Error *err) {
-    give_order(rounds, kind, round);
-    supervisor_release(&rounds->supervisor);
-    Status status = gather(rounds, err);
-    rounds->phase = PHASE_NONE;
-    return status;
-}
-
-// Phases until every job is done, however many workers die.
-static Status run_jobs(Rounds *rounds, PhaseKind kind, uint32_t round, Error *err) {
-    Queue *queue = rounds->config.memory->queue;
-    rounds->fruitless_deaths = 0;
-    while ((rounds->unfinished = queue_reopen(queue)) > 0)
-        TRY(run_phase(rounds, kind, round, err));
-    return STATUS_OK;
+    return &rounds->memory->control->config;
 }
 
 // Training
@@ -129,16 +23,15 @@ static Status run_jobs(Rounds *rounds, PhaseKind kind, uint32_t round, Error *er
 
 static uint32_t client_samples(const Rounds *rounds, uint32_t client) {
     uint32_t count;
-    partition_client(&rounds->config.memory->partition, client, &count);
+    partition_client(&rounds->memory->partition, client, &count);
     return count;
 }
 
 uint64_t rounds_samples(Rounds *rounds, uint32_t round) {
     const RunConfig *config = run_config(rounds);
     uint64_t samples = 0;
-    sampler_draw(rounds->cohort, rounds->scratch, config->clients, rounds->config.clients_per_round, config->seed,
-                 round);
-    for (uint32_t i = 0; i < rounds->config.clients_per_round; i++)
+    sampler_draw(rounds->cohort, rounds->scratch, config->clients, rounds->clients_per_round, config->seed, round);
+    for (uint32_t i = 0; i < rounds->clients_per_round; i++)
         samples += client_samples(rounds, rounds->cohort[i]);
     return samples * config->local_epochs;
 }
@@ -153,8 +46,8 @@ static int largest_first(const void *a, const void *b, void *context) {
 // in order, as job s is shard s.
 static void post_clients(Rounds *rounds, uint32_t round) {
     const RunConfig *config = run_config(rounds);
-    RunMemory *memory = rounds->config.memory;
-    uint32_t size = rounds->config.clients_per_round;
+    RunMemory *memory = rounds->memory;
+    uint32_t size = rounds->clients_per_round;
     sampler_draw(rounds->cohort, rounds->scratch, config->clients, size, config->seed, round);
     bool lockstep = config->algorithm == TRAIN_SSGD;
     if (!lockstep) qsort_r(rounds->cohort, size, sizeof *rounds->cohort, largest_first, rounds);
@@ -173,7 +66,7 @@ static void post_clients(Rounds *rounds, uint32_t round) {
 }
 
 static void collect_training(const Rounds *rounds, RoundReport *report) {
-    const RunMemory *memory = rounds->config.memory;
+    const RunMemory *memory = rounds->memory;
     double loss_sum = 0;
     report->samples = 0;
     report->refused = 0;
@@ -190,7 +83,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
         if (arrived > last) last = arrived;
     }
     for (uint32_t rank = 0; rank < run_config(rounds)->workers; rank++) {
-        bool alive = rounds->supervisor.workers[rank].state == WORKER_RUNNING;
+        bool alive = rounds->phases.supervisor.workers[rank].state != WORKER_DEAD;
         uint64_t arrived = memory->control->pulses[rank].arrived_nanoseconds;
         const WorkerTally *tally = &memory->control->tallies[rank];
         report->barrier_wait_seconds[rank] = alive ? (double)(last - arrived) * 1e-9 : 0;
@@ -199,17 +92,24 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     }
 }
 
+// Deaths since the last report.
+static uint32_t take_deaths(Rounds *rounds) {
+    uint32_t deaths = rounds->phases.lost;
+    rounds->phases.lost = 0;
+    return deaths;
+}
+
 static void clear_tallies(const Rounds *rounds) {
-    atomic_store_explicit(&rounds->config.memory->control->updates, 0, memory_order_relaxed);
+    atomic_store_explicit(&rounds->memory->control->updates, 0, memory_order_relaxed);
     for (uint32_t rank = 0; rank < run_config(rounds)->workers; rank++) {
-        WorkerTally *tally = &rounds->config.memory->control->tallies[rank];
+        WorkerTally *tally = &rounds->memory->control->tallies[rank];
         *tally = (WorkerTally){.first_sample_nanoseconds = tally->first_sample_nanoseconds};
     }
 }
 
 // The exact mean over the slots of the workers that finished jobs.
 static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
-    RunMemory *memory = rounds->config.memory;
+    RunMemory *memory = rounds->memory;
     const RunConfig *config = run_config(rounds);
     bool used[MAX_WORKERS] = {false};
     double arrived = 0, refused = 0;
@@ -233,7 +133,7 @@ static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
 }
 
 static bool weights_are_finite(const Rounds *rounds) {
-    const float *weights = rounds->config.memory->weights;
+    const float *weights = rounds->memory->weights;
     size_t infinite = 0;
     for (size_t i = 0; i < run_config(rounds)->parameters; i++)
         infinite += !isfinite(weights[i]) ? 1u : 0u;
@@ -243,23 +143,23 @@ static bool weights_are_finite(const Rounds *rounds) {
 static void keep(Rounds *rounds) {
     const RunConfig *config = run_config(rounds);
     size_t bytes = config->parameters * sizeof(float);
-    memcpy(rounds->restore_weights, rounds->config.memory->weights, bytes);
+    memcpy(rounds->restore_weights, rounds->memory->weights, bytes);
     if (config->algorithm == TRAIN_SSGD)
-        memcpy(rounds->restore_velocity, run_memory_floats(rounds->config.memory, config->clients), bytes);
+        memcpy(rounds->restore_velocity, run_memory_floats(rounds->memory, config->clients), bytes);
 }
 
 static void restore(const Rounds *rounds) {
     const RunConfig *config = run_config(rounds);
     size_t bytes = config->parameters * sizeof(float);
-    memcpy(rounds->config.memory->weights, rounds->restore_weights, bytes);
+    memcpy(rounds->memory->weights, rounds->restore_weights, bytes);
     if (config->algorithm == TRAIN_SSGD)
-        memcpy(run_memory_floats(rounds->config.memory, config->clients), rounds->restore_velocity, bytes);
+        memcpy(run_memory_floats(rounds->memory, config->clients), rounds->restore_velocity, bytes);
 }
 
 // The algorithms that train the shared weights in place have published them already: what is not finite is taken back.
 static Status check_weights(const Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = run_config(rounds);
-    const Control *control = rounds->config.memory->control;
+    const Control *control = rounds->memory->control;
     bool all_refused =
         config->algorithm == TRAIN_HOGWILD && atomic_load_explicit(&control->updates, memory_order_relaxed) == 0;
     if (weights_are_finite(rounds) && !all_refused) return STATUS_OK;
@@ -273,8 +173,9 @@ static Status run_lockstep(Rounds *rounds, uint32_t round, Error *err) {
     for (int attempt = 0; attempt < MAX_LOCKSTEP_ATTEMPTS; attempt++) {
         post_clients(rounds, round);
         clear_tallies(rounds);
-        TRY(run_phase(rounds, PHASE_TRAIN, round, err));
-        if (queue_unfinished(rounds->config.memory->queue) == 0) return STATUS_OK;
+        TRY(phases_run(&rounds->phases, PHASE_TRAIN, round, err));
+        if (queue_unfinished(rounds->memory->queue) == 0) return STATUS_OK;
+        rounds->phases.fruitless_deaths = 0; // the number of attempts is the limit here
         log_info("round %u: a worker died in lockstep; the round starts over", round);
         restore(rounds);
     }
@@ -294,7 +195,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     } else {
         post_clients(rounds, round);
         clear_tallies(rounds);
-        TRY(run_jobs(rounds, PHASE_TRAIN, round, err));
+        TRY(phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err));
     }
     TRY(config->algorithm == TRAIN_FEDAVG ? publish_mean(rounds, round, err) : check_weights(rounds, round, err));
     report->seconds = clock_seconds_since(start);
@@ -302,8 +203,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     if (report->refused_steps > 0)
         log_warning("round %u: %llu steps refused, their gradients were not finite", round,
                     (unsigned long long)report->refused_steps);
-    report->workers_lost = rounds->lost;
-    rounds->lost = 0;
+    report->workers_lost = take_deaths(rounds);
     return STATUS_OK;
 }
 
@@ -311,7 +211,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
 // -------------------------------------------------------------------------------------------------------------
 
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    RunMemory *memory = rounds->config.memory;
+    RunMemory *memory = rounds->memory;
     uint64_t start = clock_nanoseconds();
     queue_clear(memory->queue);
     for (uint32_t first = 0; first < memory->data.test.count; first += EVALUATION_CHUNK) {
@@ -320,7 +220,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
         job->first = first;
         job->count = left < EVALUATION_CHUNK ? left : EVALUATION_CHUNK;
     }
-    TRY(run_jobs(rounds, PHASE_EVALUATE, round, err));
+    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     double loss_sum = 0;
     report->test_hits = 0;
     for (uint32_t i = 0; i < memory->queue->count; i++) {
@@ -330,8 +230,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     report->test_count = memory->data.test.count;
     report->test_loss = loss_sum / (double)report->test_count;
     report->evaluate_seconds = clock_seconds_since(start);
-    report->workers_lost += rounds->lost;
-    rounds->lost = 0;
+    report->workers_lost += take_deaths(rounds);
     return STATUS_OK;
 }
 
@@ -346,8 +245,16 @@ uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count) {
 uint64_t rounds_progress(const Rounds *rounds) {
     uint64_t samples = 0;
     for (uint32_t rank = 0; rank < run_config(rounds)->workers; rank++)
-        samples += atomic_load_explicit(&rounds->config.memory->control->pulses[rank].progress, memory_order_relaxed);
+        samples += atomic_load_explicit(&rounds->memory->control->pulses[rank].progress, memory_order_relaxed);
     return samples;
+}
+
+static void free_memory(Rounds *rounds) {
+    free(rounds->restore_velocity);
+    free(rounds->restore_weights);
+    free(rounds->sums);
+    free(rounds->scratch);
+    free(rounds->cohort);
 }
 
 static Status allocate(Rounds *rounds, Error *err) {
@@ -364,37 +271,14 @@ static Status allocate(Rounds *rounds, Error *err) {
 }
 
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
-    *rounds = (Rounds){.config = *config};
-    Control *control = config->memory->control;
-    run_memory_worker_fds(rounds->fds, config->memory);
-    SupervisorConfig supervision = {.workers = control->config.workers,
-                                    .barrier = &control->phase,
-                                    .pulses = control->pulses,
-                                    .arguments = config->worker_arguments,
-                                    .fds = rounds->fds,
-                                    .fd_count = FD_COUNT,
-                                    .hang_seconds = config->hang_seconds,
-                                    .on_tick = on_tick,
-                                    .on_death = on_death,
-                                    .is_waiting = is_waiting,
-                                    .context = rounds};
-    TRY(supervisor_init(&rounds->supervisor, &supervision, err));
-    Status status;
-    TRY_GOTO(fail, allocate(rounds, err));
-    for (uint32_t rank = 0; rank < control->config.workers; rank++)
-        TRY_GOTO(fail, supervisor_start(&rounds->supervisor, rank, err));
-    TRY_GOTO(fail, gather(rounds, err));
-    return STATUS_OK;
-fail:
-    rounds_free(rounds);
+    *rounds = (Rounds){.memory = config->phases.memory, .clients_per_round = config->clients_per_round};
+    Status status = allocate(rounds, err);
+    if (status == STATUS_OK) status = phases_init(&rounds->phases, &config->phases, err);
+    if (status != STATUS_OK) free_memory(rounds);
     return status;
 }
 
 void rounds_free(Rounds *rounds) {
-    supervisor_free(&rounds->supervisor);
-    free(rounds->restore_velocity);
-    free(rounds->restore_weights);
-    free(rounds->sums);
-    free(rounds->scratch);
-    free(rounds->cohort);
+    phases_free(&rounds->phases);
+    free_memory(rounds);
 }

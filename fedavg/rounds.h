@@ -7,31 +7,17 @@
 //   }
 //   rounds_free(&rounds);
 //
-// A phase is: the parent writes jobs and an order, releases the barrier, gathers everybody at it again. Between gather
-// and release all workers stand still and the parent alone touches shared memory.
-//
-// Death. What a dead worker had finished stays; what it had begun is opened again at once, and a replacement
-// (--on-worker-death respawn) joins the phase. Only a worker that died in the microseconds in which it was adding an
-// update to its slot leaves a useless sum: then all its jobs of the round are done again. What is still open after the
-// gather is posted in a further phase. In lockstep (ssgd) the step barrier is cancelled, the round's first weights are
-// restored, and the round is done again. Either way the bits are those of an undisturbed run.
+// phases.h says what happens in between, deaths included.
 #ifndef SOUNDER_FEDAVG_ROUNDS_H
 #define SOUNDER_FEDAVG_ROUNDS_H
 
 #include "base/err.h"
+#include "fedavg/phases.h"
 #include "fedavg/run_memory.h"
-#include "shm/supervisor.h"
-
-typedef enum WorkerDeath { WORKER_DEATH_CONTINUE, WORKER_DEATH_RESPAWN, WORKER_DEATH_ABORT } WorkerDeath;
 
 typedef struct RoundsConfig {
-    RunMemory *memory;             // borrowed
-    char *const *worker_arguments; // argv of a worker, see supervisor.h; borrowed
+    PhasesConfig phases;
     uint32_t clients_per_round;
-    WorkerDeath on_worker_death;
-    double hang_seconds;
-    void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
-    void *context;
 } RoundsConfig;
 
 typedef struct RoundReport {
@@ -50,16 +36,12 @@ typedef struct RoundReport {
 } RoundReport;
 
 typedef struct Rounds {
-    RoundsConfig config;
-    Supervisor supervisor;
-    int fds[FD_COUNT];                         // what workers inherit; borrowed from the memory
+    Phases phases;     // and with them the workers
+    RunMemory *memory; // borrowed
+    uint32_t clients_per_round;
     uint32_t *cohort, *scratch;                // owned (clients)
     float *restore_weights, *restore_velocity; // owned (parameters); ssgd: as they were when the round began
     const int64_t **sums;                      // owned (workers)
-    PhaseKind phase;                           // running now
-    uint32_t unfinished;                       // jobs, when the phase began or the last worker died
-    uint32_t fruitless_deaths;                 // in a row, with no job finished in between
-    uint32_t lost;                             // deaths not yet reported
 } Rounds;
 
 // Starts all workers and waits until they stand at the barrier. Nothing to free on failure.

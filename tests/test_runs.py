@@ -294,13 +294,29 @@ class Runs(unittest.TestCase):
 
     # Faults ----------------------------------------------------------------------------------------------------------
 
-    def test_a_stopped_worker_is_killed_and_the_run_goes_on(self):
-        process = self.start(*SMALL, "--workers", "2", "--rounds", "12", "--hang-seconds", "1", "--out", "run")
-        self.wait_for_round("run", 1)
-        os.kill(children_of(process.pid)[0], signal.SIGSTOP)
-        _, err = self.finish(process)
-        self.assertIn("progress", err)
-        self.assertEqual(sum(entry["workers_lost"] for entry in self.rounds("run")), 1)
+    def test_a_stopped_worker_is_killed_and_the_others_go_on(self):
+        for algorithm in ("fedavg", "hogwild", "ssgd"):
+            with self.subTest(algorithm):
+                process = self.start("--data", DATA, "--algorithm", algorithm, "--workers", "3", "--rounds", "12",
+                                     "--hang-seconds", "1", "--out", algorithm)
+                self.wait_for_round(algorithm, 1)
+                os.kill(children_of(process.pid)[0], signal.SIGSTOP)
+                _, err = self.finish(process)
+                self.assertRegex(err, r"rank \d has made no progress for .* and is killed")
+                self.assertEqual(sum(entry["workers_lost"] for entry in self.rounds(algorithm)), 1)
+
+    def test_a_job_that_kills_every_worker_ends_the_run_instead_of_going_on_for_ever(self):
+        process = self.start(*SMALL, "--workers", "2", "--local-epochs", "1000", "--on-worker-death", "respawn", "--log-level",
+                             "error", "--out", "run")
+        while process.poll() is None:
+            for worker in children_of(process.pid):
+                try:
+                    os.kill(worker, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.001)
+        _, err = self.finish(process, 69)
+        self.assertRegex(err, r"\d+ workers in a row died and no job was finished")
 
     def test_abort_ends_the_run_when_a_worker_dies(self):
         process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--on-worker-death", "abort", "--out", "run")

@@ -32,11 +32,11 @@ void progress_begin(Progress *progress, uint32_t round, uint64_t samples) {
 }
 
 static char rank_letter(const Rounds *rounds, uint32_t rank) {
-    switch (rounds->supervisor.workers[rank].state) {
+    switch (rounds->phases.supervisor.workers[rank].state) {
     case WORKER_STARTING:
         return 'S';
     case WORKER_RUNNING:
-        return barrier_has_arrived(&rounds->config.memory->control->phase, rank) ? 'B' : 'T';
+        return barrier_has_arrived(&rounds->memory->control->phase, rank) ? 'B' : 'T';
     default:
         return 'D';
     }
@@ -52,7 +52,7 @@ void progress_tick(void *context) {
     char bar[BAR_WIDTH + 1] = "", speed[28], ranks[MAX_RANKS_SHOWN + 4] = "";
     for (int i = 0; i < BAR_WIDTH; i++)
         bar[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
-    uint32_t workers = progress->rounds->config.memory->control->config.workers;
+    uint32_t workers = progress->rounds->memory->control->config.workers;
     for (uint32_t rank = 0; rank < workers && rank < MAX_RANKS_SHOWN; rank++)
         ranks[rank] = rank_letter(progress->rounds, rank);
     with_commas(speed, (uint64_t)((double)done / seconds));

@@ -222,7 +222,7 @@ static Status run_round(Run *run, Error *err) {
     progress_end(&run->progress, report, evaluate);
     TRY(report_round(&run->metrics, &run->memory, report, evaluate, err));
     run->rounds_done = round;
-    if (is_due(options->checkpoint_every, round, last) || run->rounds.supervisor.interrupts > 0)
+    if (is_due(options->checkpoint_every, round, last) || run->rounds.phases.supervisor.interrupts > 0)
         TRY(write_checkpoint(run, err));
     return STATUS_OK;
 }
@@ -241,10 +241,10 @@ static Status run_rounds(Run *run, int *exit_code, Error *err) {
     while (run->rounds_done < (uint32_t)run->options.rounds) {
         TRY(run_round(run, err));
         if (run->cold_start_seconds == 0) note_cold_start(run);
-        if (run->rounds.supervisor.interrupts > 0 && run->rounds_done < (uint32_t)run->options.rounds) {
-            *exit_code = 128 + run->rounds.supervisor.last_signal;
+        if (run->rounds.phases.supervisor.interrupts > 0 && run->rounds_done < (uint32_t)run->options.rounds) {
+            *exit_code = 128 + run->rounds.phases.supervisor.last_signal;
             log_warning("stopped by signal %d after round %u; continue with: sounder train --resume %s",
-                        run->rounds.supervisor.last_signal, run->rounds_done, run->folder.path);
+                        run->rounds.phases.supervisor.last_signal, run->rounds_done, run->folder.path);
             break;
         }
     }
@@ -290,21 +290,21 @@ static Status write_model(Run *run, Error *err) {
 
 // Everything that happens while the workers live.
 static Status train(Run *run, int *exit_code, Error *err) {
-    RoundsConfig config = {.memory = &run->memory,
-                           .worker_arguments = worker_arguments,
-                           .clients_per_round = (uint32_t)run->options.clients_per_round,
-                           .on_worker_death = (WorkerDeath)run->options.on_worker_death,
-                           .hang_seconds = run->options.hang_seconds,
-                           .on_tick = progress_tick,
-                           .context = &run->progress};
+    RoundsConfig config = {.phases = {.memory = &run->memory,
+                                      .worker_arguments = worker_arguments,
+                                      .on_worker_death = (WorkerDeath)run->options.on_worker_death,
+                                      .hang_seconds = run->options.hang_seconds,
+                                      .on_tick = progress_tick,
+                                      .context = &run->progress},
+                           .clients_per_round = (uint32_t)run->options.clients_per_round};
     TRY(rounds_init(&run->rounds, &config, err));
     progress_init(&run->progress, &run->rounds, (uint32_t)run->options.rounds, run->options.quiet);
     Status status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
     if (status == STATUS_OK) status = run_rounds(run, exit_code, err);
     if (status == STATUS_CANCELLED) { // a second signal: at once
-        *exit_code = 128 + run->rounds.supervisor.last_signal;
+        *exit_code = 128 + run->rounds.phases.supervisor.last_signal;
         log_warning("stopped at once by signal %d; continue with: sounder train --resume %s",
-                    run->rounds.supervisor.last_signal, run->folder.path);
+                    run->rounds.phases.supervisor.last_signal, run->folder.path);
         status = STATUS_OK;
     }
     run_folder_unlink_live(&run->folder);

@@ -1,0 +1,145 @@
+#include "phases.h"
+
+enum { MAX_FRUITLESS_DEATHS = 300 }; // in a row without a finished job in between, before a run is given up
+
+static const RunConfig *run_config(const Phases *phases) {
+    return &phases->config.memory->control->config;
+}
+
+static bool in_lockstep(const Phases *phases) {
+    return run_config(phases)->algorithm == TRAIN_SSGD && phases->kind == PHASE_TRAIN;
+}
+
+// Where every replacement dies too, a run would go on for ever.
+static Status count_death(Phases *phases, uint32_t rank, Error *err) {
+    phases->lost++;
+    if (phases->config.on_worker_death == WORKER_DEATH_ABORT)
+        return fail(err, STATUS_UNAVAILABLE, "worker %u died, and --on-worker-death is abort", rank);
+    bool fruitful = queue_unfinished(phases->config.memory->queue) < phases->unfinished;
+    phases->fruitless_deaths = fruitful ? 0 : phases->fruitless_deaths + 1;
+    if (phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "%u workers in a row died and no job was finished in between; the messages above say of what",
+                    phases->fruitless_deaths);
+    return STATUS_OK;
+}
+
+// Opens again what the dead worker leaves undone. Its finished jobs stay: evaluation has its results beside the job,
+// Hogwild in the weights, fedavg in the worker's slot, unless it died just as it was adding to that.
+static void reopen_jobs(Phases *phases, uint32_t rank) {
+    RunMemory *memory = phases->config.memory;
+    SumState *sum = &memory->control->sums[rank];
+    bool sum_is_lost = phases->kind == PHASE_TRAIN && atomic_load(&sum->adding) != 0;
+    queue_reopen_rank(memory->queue, rank, sum_is_lost);
+    if (sum_is_lost) atomic_store(&sum->round, 0); // a replacement clears it
+    atomic_store(&sum->adding, 0);
+    phases->unfinished = queue_unfinished(memory->queue);
+}
+
+static Status on_death(void *context, uint32_t rank, Error *err) {
+    Phases *phases = context;
+    TRY(count_death(phases, rank, err));
+    if (in_lockstep(phases)) {
+        barrier_cancel(&phases->config.memory->control->step);
+        return STATUS_OK; // the round starts over; a replacement must not join the present one
+    }
+    reopen_jobs(phases, rank);
+    if (phases->config.on_worker_death == WORKER_DEATH_RESPAWN) return supervisor_start(&phases->supervisor, rank, err);
+    return STATUS_OK;
+}
+
+// In lockstep one hung worker keeps all others at the step barrier, which is no fault of theirs.
+static bool is_waiting(void *context, uint32_t rank) {
+    const Phases *phases = context;
+    const Control *control = phases->config.memory->control;
+    return in_lockstep(phases) && barrier_has_arrived(&control->step, control->order.position[rank]);
+}
+
+static void on_tick(void *context) {
+    Phases *phases = context;
+    if (phases->config.on_tick) phases->config.on_tick(phases->config.context);
+}
+
+// Gathers; on return nothing is ordered, and with respawn every rank is alive and at the barrier.
+static Status gather(Phases *phases, Error *err) {
+    Supervisor *supervisor = &phases->supervisor;
+    for (;;) {
+        Status status = supervisor_gather(supervisor, err);
+        bool replace = phases->config.on_worker_death == WORKER_DEATH_RESPAWN;
+        bool all_dead = status == STATUS_UNAVAILABLE && supervisor_alive(supervisor) == 0;
+        if (status != STATUS_OK && !(all_dead && replace)) return status;
+        if (phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS) return status;
+        phases->config.memory->control->order.kind = PHASE_NONE;
+        uint32_t started = 0;
+        for (uint32_t rank = 0; replace && rank < run_config(phases)->workers; rank++) {
+            if (supervisor->workers[rank].state != WORKER_DEAD) continue;
+            TRY(supervisor_start(supervisor, rank, err));
+            started++;
+        }
+        if (started == 0) return STATUS_OK;
+    }
+}
+
+// Whoever lives after a gather stands at the barrier, also one whose report of readiness has not been read yet.
+static bool is_member(const Phases *phases, uint32_t rank) {
+    WorkerState state = phases->supervisor.workers[rank].state;
+    return state == WORKER_STARTING || state == WORKER_RUNNING;
+}
+
+static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {
+    Control *control = phases->config.memory->control;
+    PhaseOrder *order = &control->order;
+    order->kind = kind;
+    order->round = round;
+    order->members = 0;
+    for (uint32_t rank = 0; rank < control->config.workers; rank++)
+        if (is_member(phases, rank)) order->position[rank] = order->members++;
+    barrier_init(&control->step, order->members, control->phase.spins);
+    phases->kind = kind;
+}
+
+Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
+    give_order(phases, kind, round);
+    supervisor_release(&phases->supervisor);
+    Status status = gather(phases, err);
+    phases->kind = PHASE_NONE;
+    return status;
+}
+
+Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
+    Queue *queue = phases->config.memory->queue;
+    phases->fruitless_deaths = 0;
+    while ((phases->unfinished = queue_reopen(queue)) > 0)
+        TRY(phases_run(phases, kind, round, err));
+    return STATUS_OK;
+}
+
+Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
+    *phases = (Phases){.config = *config};
+    Control *control = config->memory->control;
+    run_memory_worker_fds(phases->fds, config->memory);
+    SupervisorConfig supervision = {.workers = control->config.workers,
+                                    .barrier = &control->phase,
+                                    .pulses = control->pulses,
+                                    .arguments = config->worker_arguments,
+                                    .fds = phases->fds,
+                                    .fd_count = FD_COUNT,
+                                    .hang_seconds = config->hang_seconds,
+                                    .on_tick = on_tick,
+                                    .on_death = on_death,
+                                    .is_waiting = is_waiting,
+                                    .context = phases};
+    TRY(supervisor_init(&phases->supervisor, &supervision, err));
+    Status status;
+    for (uint32_t rank = 0; rank < control->config.workers; rank++)
+        TRY_GOTO(fail, supervisor_start(&phases->supervisor, rank, err));
+    TRY_GOTO(fail, gather(phases, err));
+    return STATUS_OK;
+fail:
+    phases_free(phases);
+    return status;
+}
+
+void phases_free(Phases *phases) {
+    supervisor_free(&phases->supervisor);
+}
