@@ -1,0 +1,39 @@
+// The micro-benchmarks of sounder_bench: each measures one part of Sounder in this process (or its children) and prints
+// one JSON object a line on stdout. No figure is judged here; tools/bench/run interleaves, compares and reports.
+#ifndef SOUNDER_TOOLS_BENCH_H
+#define SOUNDER_TOOLS_BENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+// What the command line may set. Each benchmark reads the fields it needs.
+typedef struct BenchOptions {
+    const char *data;    // as sounder train --data
+    const char *model;   // as sounder train --model
+    uint32_t batch;      // samples in a step
+    uint32_t samples;    // to train or to evaluate
+    uint32_t slots;      // N of averaging
+    uint32_t parameters; // P of averaging, floats
+    uint32_t ranks;      // of the barrier
+    uint32_t waits;      // of the barrier, each rank
+    double seconds;      // for how long averaging repeats its kernels
+} BenchOptions;
+
+// One epoch of `samples` shuffled training samples on one core: gradient and SGD step, batch after batch.
+Status bench_train(const BenchOptions *options, Error *err);
+
+// `samples` test images through the net in evaluation mode on one core.
+Status bench_evaluate(const BenchOptions *options, Error *err);
+
+// aggregate_apply of `slots` sums of `parameters` floats, beside plain kernels that read and copy the same memory.
+Status bench_averaging(const BenchOptions *options, Error *err);
+
+// Mean time of one wait of `ranks` processes, at our barrier and at a process-shared pthread_barrier_t.
+Status bench_barrier(const BenchOptions *options, Error *err);
+
+// Median of values (count >= 1), which are sorted in place.
+double bench_median(double *values, size_t count);
+
+#endif

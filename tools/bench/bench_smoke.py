@@ -1,0 +1,75 @@
+"""Every micro-benchmark on tiny sizes: does it run, and do its figures parse and make sense? No timing is judged.
+
+Usage: bench_smoke.py PATH_OF_SOUNDER_BENCH [unittest arguments]
+"""
+import json, os, subprocess, sys, unittest
+
+SOUNDER_BENCH = os.path.abspath(sys.argv[1])
+DATA = ["--data", "synthetic:1x28x28:200:100"]
+
+
+def run(*words):
+    return subprocess.run([SOUNDER_BENCH, *words], capture_output=True, text=True, timeout=100)
+
+
+class Benchmarks(unittest.TestCase):
+    def figures(self, *words):
+        result = run(*words)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertEqual(len(lines), 1)
+        figures = json.loads(lines[0])
+        self.assertEqual(figures["bench"], words[0])
+        return figures
+
+    def test_training_reports_a_rate_and_a_finite_loss_for_every_net(self):
+        for model in "lenet", "softmax", "2nn", "cnn":
+            figures = self.figures("train", *DATA, "--model", model, "--batch", "10", "--samples", "25")
+            self.assertEqual((figures["model"], figures["batch"], figures["samples"]), (model, 10, 25))
+            self.assertGreater(figures["samples_per_second"], 0)
+            self.assertTrue(0 < figures["loss"] < 20)
+
+    def test_training_learns(self):
+        few = self.figures("train", *DATA, "--model", "2nn", "--batch", "200", "--samples", "200")
+        many = self.figures("train", *DATA, "--model", "2nn", "--batch", "10", "--samples", "200")
+        self.assertLess(many["loss"], few["loss"])
+
+    def test_a_sample_count_beyond_the_data_set_is_cut_to_it(self):
+        self.assertEqual(self.figures("train", *DATA, "--model", "softmax", "--samples", "1000")["samples"], 200)
+
+    def test_evaluation_counts_hits_among_its_samples(self):
+        figures = self.figures("evaluate", *DATA, "--samples", "90")
+        self.assertEqual(figures["samples"], 90)
+        self.assertTrue(0 <= figures["hits"] <= 90)
+
+    def test_averaging_reports_the_bytes_of_its_formula(self):
+        for slots, parameters in (4, 2000), (3, 1001), (16, 5000):
+            sizes = ["--slots", str(slots), "--parameters", str(parameters), "--seconds", "0.01"]
+            figures = self.figures("averaging", *sizes)
+            self.assertEqual(figures["bytes"], (8 * slots + 4 + 4) * parameters)
+            self.assertAlmostEqual(figures["share"], figures["bound_seconds"] / figures["seconds"], places=2)
+
+    def test_both_barriers_are_measured_for_few_and_for_many_ranks(self):
+        for ranks in "2", "8":
+            figures = self.figures("barrier", "--ranks", ranks, "--waits", "20")
+            self.assertEqual(figures["ranks"], int(ranks))
+            self.assertGreater(figures["nanoseconds"], 0)
+            self.assertGreater(figures["pthread_nanoseconds"], 0)
+
+    def test_what_it_cannot_do_is_refused_in_one_sentence(self):
+        for words, named in [
+            (["nonsense"], "nonsense: unknown benchmark"),
+            (["train", "--batch", "0"], "--batch 0"),
+            (["train", "--speed", "1"], "--speed: unknown option"),
+            (["train", "--batch"], "--batch: needs a value"),
+            (["averaging", "--slots", "1000"], "--slots 1000"),
+            (["averaging", "--seconds", "nan"], "--seconds nan"),
+            (["barrier", "--ranks", "1"], "--ranks 1"),
+        ]:
+            result = run(*words)
+            self.assertEqual(result.returncode, 64, words)
+            self.assertIn(named, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

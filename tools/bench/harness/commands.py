@@ -1,0 +1,176 @@
+"""Commands that yield figures: whole runs of sounder, sounder_bench, and the PyTorch peers. Each is a child with a
+deadline, in a process group of its own that is killed with everything it started when it fails or we are interrupted.
+"""
+import contextlib, json, os, signal, subprocess, tempfile, threading, time
+
+from .machine import BUILD
+
+PEERS = os.path.join(os.path.dirname(__file__), "..", "peers")
+DEADLINE_SECONDS = 900
+
+
+class Failed(Exception):
+    """One sentence: which command failed, and its last words."""
+
+
+def finish(process, name):
+    """Waits for a command; its standard output. Whatever happens, nothing of it is left running."""
+    try:
+        output, errors = process.communicate(timeout=DEADLINE_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{name}: not done after {DEADLINE_SECONDS} s") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode != 0:
+        last = (errors.strip().splitlines() or ["no message"])[-1]
+        raise Failed(f"{name}: exit {process.returncode}: {last}")
+    return output
+
+
+def start(command, environment):
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                            env={**os.environ, **environment})
+
+
+def run(command, environment={}, watch=None):
+    """JSON lines that a command prints. watch: called with its pid while it runs, about 50 times a second."""
+    process = start(command, environment)
+    if watch is None:
+        output = finish(process, os.path.basename(command[0]))
+    else:
+        done = threading.Event()
+        watcher = threading.Thread(target=watch_until, args=(watch, process.pid, done))
+        watcher.start()
+        try:
+            output = finish(process, os.path.basename(command[0]))
+        finally:
+            done.set()
+            watcher.join()
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def watch_until(watch, pid, done):
+    while not done.wait(0.02):
+        watch(pid)
+
+
+def option_words(options):
+    """{"batch_size": 10} as ["--batch-size", "10"]."""
+    return [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+class Programs:
+    """How the programs are called: which data, and where runs may write."""
+
+    def __init__(self, data, folder):
+        self.data = data
+        self.folder = folder  # temporary; runs go there
+        self.environment = {}  # of every run of sounder
+        self.peer_data = data
+        if os.path.isdir(data) is False and not data.startswith("synthetic"):
+            self.peer_data = find_named(data)
+
+    def _train_command(self, out, options):
+        words = ["--data", self.data, "--quiet", "--checkpoint-every", "0", "--eval-every", "0", "--out", out]
+        return [os.path.join(BUILD, "sounder"), "train", *words, *option_words(options)]
+
+    @contextlib.contextmanager
+    def _run_folder(self):
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            yield os.path.join(folder, "run")
+
+    def train(self, environment={}, watch=None, **options):
+        """Objects of metrics.jsonl of one `sounder train`."""
+        with self._run_folder() as out:
+            run(self._train_command(out, options), environment, watch)
+            return read_metrics(out)
+
+    def train_at_once(self, count, **options):
+        """The same for `count` independent runs side by side: a list of their objects."""
+        with contextlib.ExitStack() as stack:
+            outs = [stack.enter_context(self._run_folder()) for _ in range(count)]
+            runs = [start(self._train_command(out, options), {}) for out in outs]
+            for process in runs:
+                stack.callback(kill_group, process)
+            for process in runs:
+                finish(process, "sounder")
+            return [read_metrics(out) for out in outs]
+
+    def micro(self, name, **options):
+        """The figures of one micro-benchmark."""
+        if name in ("train", "evaluate"):
+            options["data"] = self.data
+        return run([os.path.join(BUILD, "sounder_bench"), name, *option_words(options)])[0]
+
+    def peer(self, torch, name, watch=None, **options):
+        """JSON objects that a PyTorch peer prints."""
+        options = {"data": self.peer_data, "started": time.monotonic(), **options}
+        return run([torch.python, os.path.join(PEERS, f"{name}.py"), *option_words(options)], watch=watch)
+
+
+def kill_group(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def read_metrics(out):
+    with open(os.path.join(out, "metrics.jsonl")) as file:
+        return [json.loads(line) for line in file]
+
+
+def find_named(name):
+    """The folder of a named data set, looked for where sounder looks."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    parents = [os.environ.get("SOUNDER_DATA"), os.path.join(cache, "sounder"), "/usr/share/datasets"]
+    for parent in filter(None, parents):
+        folder = os.path.join(parent, name)
+        if os.path.isdir(folder):
+            return folder
+    raise SystemExit(f"bench: no data set {name}; install dataset-fashion-mnist, or give --data FOLDER|synthetic")
+
+
+def rate_of_rounds(objects):
+    """Training samples a second over all rounds of a run."""
+    rounds = [line for line in objects if "samples_per_second" in line]
+    return sum(line["samples"] for line in rounds) / sum(line["seconds"] for line in rounds)
+
+
+def summary_of(objects):
+    return next(line for line in objects if line.get("type") == "summary")
+
+
+class PeakPrivateMemory:
+    """Largest private memory, in bytes, that any child of a process ever had; called again and again while it runs."""
+
+    def __init__(self):
+        self.bytes = 0
+
+    def __call__(self, pid):
+        with contextlib.suppress(OSError):  # a process may end while we look
+            children = read_text(f"/proc/{pid}/task/{pid}/children").split()
+            own = read_text(f"/proc/{pid}/cmdline")
+            for child in children:
+                with contextlib.suppress(OSError):
+                    # Until a child has become another program its memory is its parent's.
+                    if read_text(f"/proc/{child}/cmdline") != own:
+                        self.bytes = max(self.bytes, private_bytes(child))
+
+
+def read_text(path):
+    with open(path) as file:
+        return file.read()
+
+
+def private_bytes(pid):
+    """Pages that no other process maps, in mappings that nobody could share: the part of a shared data set that this
+    process alone has touched so far is not its own."""
+    kilobytes, shared = 0, False
+    for line in read_text(f"/proc/{pid}/smaps").splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):  # a mapping's first line: addresses, permissions, ...
+            shared = words[1].endswith("s")
+        elif not shared and words[0] in ("Private_Clean:", "Private_Dirty:"):
+            kilobytes += int(words[1])
+    return 1024 * kilobytes

@@ -1,0 +1,181 @@
+"""The table's rows: what is run, on which sides, and what the project promises. README.md says what each one means."""
+import os, tempfile
+from dataclasses import dataclass
+
+from .commands import PeakPrivateMemory, rate_of_rounds, summary_of
+from .measure import Row, Target
+
+MODELS_SLOTS = (4, 16)
+MODEL_SIZES = {"20k": 20_000, "200k": 200_000, "1.7M": 1_700_000, "11M": 11_000_000}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much work one measurement is."""
+
+    rounds: int  # of whole runs
+    samples: dict  # model -> training samples, for Sounder and for the peer
+    peer_samples: int  # of the peers that take a DataLoader's time
+    fedavg_rounds: int
+    averaging_seconds: float
+    waits: int  # at the barrier
+    slow_pairs: int  # pairs of rows whose peer takes longest
+    left_out: tuple  # rows that are measured only when they are asked for by name
+
+
+FULL = Sizes(3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "cnn": (3000, 2000), "softmax": (60000, 60000)},
+             12000, 20, 0.5, 5000, 5, ())
+QUICK = Sizes(1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600), "softmax": (60000, 30000)},
+              3000, 5, 0.1, 1000, 1, ("hogwild-1", "hogwild-4", "ssgd-1", "cold-start-first", "averaging-*0k",
+              "averaging-*11M"))
+
+
+class Catalogue:
+    """Builds rows for given programs, PyTorch interpreters (newest first) and sizes."""
+
+    def __init__(self, programs, torches, sizes):
+        self.programs, self.torches, self.sizes = programs, torches, sizes
+
+    def against_torch(self, name, title, unit, ours, peer, **row):
+        """ours: a figure; peer(torch): a figure, or None for a row without a PyTorch side."""
+        runs = [lambda: {"Sounder": ours()}]
+        runs += [lambda torch=torch: {torch.label: peer(torch)} for torch in self.torches]
+        return Row(name, title, unit, runs, **row)
+
+    def all(self):
+        rows = [self.seed_job(), *self.training(), *self.hogwild(), *self.ssgd(), self.fedavg(), self.evaluation()]
+        return rows + [*self.cold_start(), *self.averaging(), *self.barrier(), self.memory(), *self.scaling()]
+
+    def seed_job(self):
+        programs, rounds = self.programs, self.sizes.rounds
+        return self.against_torch(
+            "seed-job", "seed job, 4 workers, whole rounds", "samples/s",
+            lambda: rate_of_rounds(programs.train(workers=4, rounds=rounds)),
+            lambda torch: rate_of_rounds(programs.peer(torch, "seed", workers=4, rounds=rounds)),
+            target=Target(ratio=10), pairs=self.sizes.slow_pairs)
+
+    def training(self):
+        promised = {"lenet": (64, 4), "2nn": (10, 4), "cnn": (10, 1.4), "softmax": (64, None)}
+        for model, (batch, ratio) in promised.items():
+            ours, theirs = self.sizes.samples[model]
+            yield self.against_torch(
+                f"train-{model}", f"{model} training, batch {batch}, one core", "samples/s",
+                lambda m=model, b=batch, n=ours:
+                    self.programs.micro("train", model=m, batch=b, samples=n)["samples_per_second"],
+                lambda torch, m=model, b=batch, n=theirs:
+                    rate_of_rounds(self.programs.peer(torch, "tuned", model=m, batch_size=b, samples=n)),
+                target=Target(ratio=ratio) if ratio else None)
+
+    def hogwild(self):
+        for workers in (1, 2, 4):
+            yield self.against_torch(
+                f"hogwild-{workers}", f"hogwild, lenet, {workers} worker{'s' * (workers > 1)}", "samples/s",
+                lambda w=workers: rate_of_rounds(self.programs.train(algorithm="hogwild", workers=w, rounds=1)),
+                lambda torch, w=workers: rate_of_rounds(
+                    self.programs.peer(torch, "hogwild", workers=w, samples=self.sizes.peer_samples)),
+                target=Target(ratio=10) if workers == 2 else None, pairs=self.sizes.slow_pairs)
+
+    def ssgd(self):
+        for workers in (1, 2):
+            yield self.against_torch(
+                f"ssgd-{workers}", f"ssgd, lenet, {workers} worker{'s' * (workers > 1)}", "samples/s",
+                lambda w=workers: rate_of_rounds(self.programs.train(algorithm="ssgd", workers=w, rounds=1)),
+                lambda torch, w=workers: rate_of_rounds(
+                    self.programs.peer(torch, "ssgd", workers=w, samples=self.sizes.peer_samples)),
+                pairs=self.sizes.slow_pairs)
+
+    def fedavg(self):
+        shared = {"model": "2nn", "clients": 100, "clients_per_round": 10, "batch_size": 10}
+        rounds = self.sizes.fedavg_rounds
+        return self.against_torch(
+            "fedavg-2nn", "fedavg, 2nn, 100 clients, C=0.1 E=1 B=10, one core", "samples/s",
+            lambda: rate_of_rounds(self.programs.train(workers=1, partition="iid", rounds=rounds, **shared)),
+            lambda torch: rate_of_rounds(self.programs.peer(torch, "fedavg", rounds=max(1, rounds // 5), **shared)),
+            target=Target(ratio=4))
+
+    def evaluation(self):
+        return self.against_torch(
+            "evaluate", "evaluation of 10,000 images, lenet, one core", "samples/s",
+            lambda: self.programs.micro("evaluate", model="lenet", samples=10000)["samples_per_second"],
+            lambda torch: self.programs.peer(torch, "tuned", samples=640)[0]["evaluated_per_second"])
+
+    def cold_start(self):
+        """Whether an earlier run has left anything in the user's cache is decided by the cache folder it is given."""
+        for name, title, milliseconds in (("cold-start", "cold start of 4 workers, data used by an earlier run", 50),
+                                          ("cold-start-first", "cold start of 4 workers, first run on the data", 400)):
+            yield self.against_torch(
+                name, title, "ms", lambda first=name.endswith("first"): self.our_cold_start(first),
+                lambda torch: 1e3 * self.programs.peer(torch, "seed", workers=4, rounds=0)[0]["cold_start_seconds"],
+                less_is_better=True, target=Target(limit=milliseconds), pairs=self.sizes.slow_pairs)
+
+    def our_cold_start(self, first):
+        if first:
+            with tempfile.TemporaryDirectory(dir=self.programs.folder) as cache:
+                return self.cold_start_with(cache)
+        cache = os.path.join(self.programs.folder, "used-cache")
+        if not os.path.isdir(cache):
+            os.mkdir(cache)
+            self.cold_start_with(cache)
+        return self.cold_start_with(cache)
+
+    def cold_start_with(self, cache):
+        """Milliseconds. SOUNDER_DATA keeps a data set findable that lies in the usual cache folder."""
+        environment = {"XDG_CACHE_HOME": cache, "SOUNDER_DATA": os.path.dirname(self.programs.peer_data)}
+        return 1e3 * summary_of(self.programs.train(environment, workers=4, rounds=1))["cold_start_seconds"]
+
+    def averaging(self):
+        for size, parameters in MODEL_SIZES.items():
+            for slots in MODELS_SLOTS:
+                shared = {"slots": slots, "parameters": parameters}
+                row = self.against_torch(
+                    f"averaging-{slots}x{size}", f"averaging of {slots} models of {size}", "ms", None,
+                    lambda torch, s=shared: 1e3 * self.programs.peer(torch, "averaging", **s)[0]["seconds"],
+                    less_is_better=True, pairs=self.sizes.slow_pairs,
+                    target=Target(ratio=0.77, against="memory bound") if parameters >= 1_000_000 else None)
+                row.runs[0] = lambda s=shared: self.averaging_beside_bound(s)
+                yield row
+
+    def averaging_beside_bound(self, shared):
+        figures = self.programs.micro("averaging", seconds=self.sizes.averaging_seconds, **shared)
+        return {"Sounder": 1e3 * figures["seconds"], "memory bound": 1e3 * figures["bound_seconds"]}
+
+    def barrier(self):
+        for ranks in (2, 4, 8):
+            enough = ranks <= len(os.sched_getaffinity(0))
+            yield Row(f"barrier-{ranks}", f"barrier, {ranks} processes", "ns",
+                      [lambda r=ranks: self.both_barriers(r)], less_is_better=True,
+                      target=Target(limit=500) if enough else None)
+
+    def both_barriers(self, ranks):
+        figures = self.programs.micro("barrier", ranks=ranks, waits=self.sizes.waits)
+        return {"Sounder": figures["nanoseconds"], "pthread_barrier_t": figures["pthread_nanoseconds"]}
+
+    def memory(self):
+        def ours():
+            peak = PeakPrivateMemory()
+            self.programs.train(watch=peak, workers=4, rounds=1)
+            return peak.bytes / 1e6
+
+        def theirs(torch):
+            peak = PeakPrivateMemory()
+            self.programs.peer(torch, "seed", watch=peak, workers=4, rounds=1, samples=self.sizes.peer_samples)
+            return peak.bytes / 1e6
+
+        return self.against_torch("memory", "private memory of a lenet worker, peak", "MB", ours, theirs,
+                                  less_is_better=True, target=Target(limit=40), pairs=self.sizes.slow_pairs)
+
+    def scaling(self):
+        programs, job = self.programs, {"clients": 8, "rounds": self.sizes.rounds}
+
+        def rate(workers):
+            return rate_of_rounds(programs.train(workers=workers, **job))
+
+        def two_runs():
+            return sum(rate_of_rounds(objects) for objects in programs.train_at_once(2, workers=1, **job))
+
+        yield Row("scaling", "lenet, 2 workers (yardstick: two runs at once)", "samples/s",
+                  [lambda: {"2 workers": rate(2)}, lambda: {"1 worker": rate(1)}, lambda: {"two runs": two_runs()}],
+                  target=Target(ratio=1.9, against="1 worker"))
+        yield Row("oversubscription", "lenet, 8 workers on 2 cores", "samples/s",
+                  [lambda: {"8 workers": rate(8)}, lambda: {"2 workers": rate(2)}],
+                  target=Target(ratio=0.95, against="2 workers"))

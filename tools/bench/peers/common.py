@@ -1,0 +1,119 @@
+"""What the PyTorch peers share: data, nets, averaging, evaluation, and how they report (one JSON object a line)."""
+import argparse, gzip, json, os, struct, time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+MEAN, STDDEV = 0.1307, 0.3081  # of pixel / 255, as the published MNIST scripts have it
+
+
+def arguments(description, **defaults):
+    """The options of all peers; `defaults` replaces those that a job sees differently."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="folder of IDX files, or synthetic")
+    parser.add_argument("--model", default="lenet", choices=sorted(NETS))
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--samples", type=int, default=60000, help="training samples (of each worker, for hogwild)")
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--clients-per-round", type=int, default=10)
+    parser.add_argument("--slots", type=int, default=4, help="models to average")
+    parser.add_argument("--parameters", type=int, default=1700000, help="floats in each of them")
+    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--momentum", type=float, default=0.5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--started", type=float, default=time.monotonic(),
+                        help="CLOCK_MONOTONIC when the user pressed return, for the cold start")
+    parser.set_defaults(**defaults)
+    return parser.parse_args()
+
+
+def say(**figures):
+    print(json.dumps({"torch": torch.__version__, **figures}), flush=True)
+
+
+def read_idx(folder, name):
+    """An IDX file of bytes, plain or .gz, as a uint8 tensor of its shape."""
+    path = os.path.join(folder, name)
+    with open(path, "rb") if os.path.exists(path) else gzip.open(path + ".gz", "rb") as file:
+        blob = bytearray(file.read())
+    rank = blob[3]
+    shape = struct.unpack(f">{rank}I", blob[4 : 4 + 4 * rank])
+    return torch.frombuffer(blob, dtype=torch.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+def load(data, split):
+    """Images (N,28,28) and labels (N), both as the file has them."""
+    if data.startswith("synthetic"):
+        count = 60000 if split == "train" else 10000
+        generator = torch.Generator().manual_seed(count)
+        images = torch.randint(256, (count, 28, 28), dtype=torch.uint8, generator=generator)
+        return images, torch.randint(10, (count,), dtype=torch.uint8, generator=generator)
+    return read_idx(data, f"{split}-images-idx3-ubyte"), read_idx(data, f"{split}-labels-idx1-ubyte")
+
+
+def load_normalised(data, split):
+    """The whole split in memory as the net wants it: floats (N,1,28,28) and int64 labels (N)."""
+    images, labels = load(data, split)
+    return images.float().div_(255).sub_(MEAN).div_(STDDEV).unsqueeze_(1), labels.long()
+
+
+def lenet():
+    features = [nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU()]
+    features += [nn.Conv2d(10, 20, 5), nn.Dropout2d(0.5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()]
+    classifier = [nn.Linear(320, 50), nn.ReLU(), nn.Dropout(0.5), nn.Linear(50, 10)]
+    return nn.Sequential(*features, *classifier, nn.LogSoftmax(1))
+
+
+def mcmahan_cnn():
+    features = [nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)]
+    features += [nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    return nn.Sequential(*features, nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10), nn.LogSoftmax(1))
+
+
+def two_hidden_layers():
+    layers = [nn.Flatten(), nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10)]
+    return nn.Sequential(*layers, nn.LogSoftmax(1))
+
+
+def softmax():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.LogSoftmax(1))
+
+
+NETS = {"lenet": lenet, "cnn": mcmahan_cnn, "2nn": two_hidden_layers, "softmax": softmax}
+
+
+def sgd(options, model):
+    return torch.optim.SGD(model.parameters(), lr=options.lr, momentum=options.momentum)
+
+
+def train_steps(model, optimizer, images, labels, order, batch_size):
+    """One pass over `order` (sample numbers) with everything in memory; returns the last loss."""
+    for batch in order.split(batch_size):
+        optimizer.zero_grad(set_to_none=True)
+        loss = functional.nll_loss(model(images[batch]), labels[batch])
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+@torch.no_grad()
+def evaluate(model, images, labels):
+    """Mean loss and accuracy."""
+    model.eval()
+    loss_sum = hits = 0
+    for x, y in zip(images.split(1000), labels.split(1000)):
+        output = model(x)
+        loss_sum += functional.nll_loss(output, y, reduction="sum").item()
+        hits += (output.argmax(1) == y).sum().item()
+    model.train()
+    return loss_sum / len(labels), hits / len(labels)
+
+
+@torch.no_grad()
+def average_into(target, models):
+    """target = plain mean of the models, parameter by parameter."""
+    for mean, *parameters in zip(target.parameters(), *(model.parameters() for model in models)):
+        mean.copy_(torch.stack([p.detach() for p in parameters]).mean(0))
