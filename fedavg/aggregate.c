@@ -4,7 +4,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { BLOCK = 1024 }; // weights of 8 bytes: half a first-level cache holds the totals and the slot being read
+enum { BLOCK = 4096 }; // weights: their totals (32 KiB) stay in the cache, and each slot is read in long runs
+
+// Compiled for wide vectors too and chosen at start-up; without fused operations (CMakeLists.txt) all give the same
+// bits.
+#ifdef __x86_64__
+#define VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VECTORS
+#endif
 
 static const double UNIT = 0x1p40;  // one, in fixed point
 static const float LIMIT = 0x1p20f; // updates from here on are refused
@@ -14,7 +22,7 @@ static bool fits(float trained, float global) {
     return fabsf(trained - global) < LIMIT;
 }
 
-size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
+VECTORS size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
     size_t unfit = 0;
     for (size_t i = 0; i < count; i++) // without an early exit: this loop becomes vectors
         unfit += !fits(trained[i], global[i]);
@@ -24,27 +32,39 @@ size_t aggregate_first_unfit(const float *trained, const float *global, size_t c
     return first;
 }
 
-void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
+VECTORS void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
     double scale = share * UNIT;
     for (size_t i = 0; i < count; i++)
         sum[i] += llrint(((double)trained[i] - (double)global[i]) * scale);
 }
 
-// One block that fits the first-level cache: slot after slot, so that memory is read in long runs and adding is
-// vectors.
-static void apply_block(float *weights, const int64_t *const *sums, size_t sum_count, size_t first, size_t count,
-                        double scale) {
-    int64_t total[BLOCK];
-    memcpy(total, sums[0] + first, count * sizeof *total);
-    for (size_t k = 1; k < sum_count; k++)
+// total (count) += the sums of up to four slots, read side by side: that many streams keep the memory busy.
+VECTORS static void add_slots(int64_t *restrict total, const int64_t *const *sums, size_t slots, size_t first,
+                              size_t count) {
+    const int64_t *a = sums[0] + first;
+    if (slots >= 4) {
+        const int64_t *b = sums[1] + first, *c = sums[2] + first, *d = sums[3] + first;
         for (size_t i = 0; i < count; i++)
-            total[i] += sums[k][first + i];
+            total[i] += (a[i] + b[i]) + (c[i] + d[i]);
+    } else {
+        for (size_t i = 0; i < count; i++)
+            total[i] += a[i];
+    }
+}
+
+VECTORS static void step_weights(float *weights, const int64_t *total, double scale, size_t count) {
     for (size_t i = 0; i < count; i++)
-        weights[first + i] = (float)((double)weights[first + i] + (double)total[i] * scale);
+        weights[i] = (float)((double)weights[i] + (double)total[i] * scale);
 }
 
 void aggregate_apply(float *weights, const int64_t *const *sums, size_t sum_count, double arrived, size_t count) {
     double scale = 1.0 / (UNIT * arrived);
-    for (size_t first = 0; first < count; first += BLOCK)
-        apply_block(weights, sums, sum_count, first, count - first < BLOCK ? count - first : BLOCK, scale);
+    int64_t total[BLOCK];
+    for (size_t first = 0; first < count; first += BLOCK) {
+        size_t block = count - first < BLOCK ? count - first : BLOCK;
+        memset(total, 0, block * sizeof *total);
+        for (size_t k = 0; k < sum_count; k += sum_count - k >= 4 ? 4 : 1)
+            add_slots(total, sums + k, sum_count - k, first, block);
+        step_weights(weights + first, total, scale, block);
+    }
 }
