@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
+#include <xxhash.h>
 
 #include "base/log.h"
 #include "datasets/user_cache.h"
@@ -43,9 +43,9 @@ static bool make_path(UnpackedCache *cache, const IdxFolder *files) {
     char parent[DATASET_PATH_BYTES];
     if (!user_cache_folder(parent, sizeof parent)) return false;
     const char *first = files->path[IDX_TRAIN_IMAGES];
-    unsigned long name = crc32(0, (const Bytef *)first, (uInt)strlen(first));
+    unsigned long long name = XXH3_64bits(first, strlen(first));
     return snprintf(cache->folder, DATASET_PATH_BYTES, "%s/unpacked", parent) < DATASET_PATH_BYTES &&
-           snprintf(cache->path, DATASET_PATH_BYTES, "%s/%08lx", cache->folder, name) < DATASET_PATH_BYTES;
+           snprintf(cache->path, DATASET_PATH_BYTES, "%s/%016llx", cache->folder, name) < DATASET_PATH_BYTES;
 }
 
 void unpacked_cache_init(UnpackedCache *cache, const DatasetBlock *block, const IdxFolder *files) {
@@ -101,7 +101,7 @@ bool unpacked_cache_load(DatasetBlock *block, const UnpackedCache *cache) {
     bool good = is_ours(fd, sizeof key + sizeof checksum + arrays_bytes(block)) && read_all(fd, key, sizeof key) &&
                 memcmp(key, cache->key, sizeof key) == 0 && read_all(fd, &checksum, sizeof checksum) &&
                 read_all(fd, arrays(block), arrays_bytes(block)) &&
-                checksum == crc32_z(0, arrays(block), arrays_bytes(block));
+                checksum == XXH3_64bits(arrays(block), arrays_bytes(block));
     close(fd);
     log_debug("data set: %s %s", good ? "unpacked copy from" : "no use for", cache->path);
     return good;
@@ -120,7 +120,7 @@ static void make_folders(const char *folder) {
 void unpacked_cache_store(const UnpackedCache *cache, const DatasetBlock *block) {
     char unnamed[64];
     if (!cache->usable) return;
-    const uint64_t checksum = crc32_z(0, arrays(block), arrays_bytes(block));
+    const uint64_t checksum = XXH3_64bits(arrays(block), arrays_bytes(block));
     make_folders(cache->folder);
     // The file has no name until it is whole, so that nothing is left of a process that dies here. There is no need to
     // sync it: the checksum tells a copy that a power failure has torn.

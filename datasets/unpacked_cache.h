@@ -2,7 +2,7 @@
 // that to copy. A convenience only: whatever is wrong with it, the files themselves are read.
 //
 // A copy is used when it was made from files of the same paths, sizes and times of change, belongs to the user, is
-// writable by nobody else, has exactly the right size, and its CRC-32 is right. SOUNDER_CACHE=off turns it off.
+// writable by nobody else, has exactly the right size, and its checksum (XXH3) is right. SOUNDER_CACHE=off turns it off.
 #ifndef SOUNDER_DATASETS_UNPACKED_CACHE_H
 #define SOUNDER_DATASETS_UNPACKED_CACHE_H
 
