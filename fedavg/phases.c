@@ -60,7 +60,7 @@ static void on_tick(void *context) {
     if (phases->config.on_tick) phases->config.on_tick(phases->config.context);
 }
 
-// Gathers; on return nothing is ordered, and with respawn every rank is alive and at the barrier.
+// Gathers; on return nothing is ordered, and with respawn every rank was alive and at the barrier.
 static Status gather(Phases *phases, Error *err) {
     Supervisor *supervisor = &phases->supervisor;
     for (;;) {
@@ -96,6 +96,7 @@ static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {
         if (is_member(phases, rank)) order->position[rank] = order->members++;
     barrier_init(&control->step, order->members, control->phase.spins);
     phases->kind = kind;
+    phases->supervisor.round = round;
 }
 
 Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {

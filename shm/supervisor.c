@@ -199,7 +199,10 @@ static Status reap(Supervisor *supervisor, uint32_t rank, Error *err) {
     barrier_depart(supervisor->config.barrier, rank);
     char description[WORKER_MESSAGE_BYTES + 128];
     describe_death(description, sizeof description, supervisor, rank);
-    log_warning("%s", description);
+    if (supervisor->round > 0)
+        log_warning("round %u: %s", supervisor->round, description);
+    else
+        log_warning("%s", description);
     if (!supervisor->config.on_death) return STATUS_OK;
     return supervisor->config.on_death(supervisor->config.context, rank, err);
 }

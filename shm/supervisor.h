@@ -78,6 +78,7 @@ typedef struct Supervisor {
     WorkerRecord *workers;     // owned (config.workers)
     struct pollfd *polls;      // owned (2 + 2 config.workers): workspace of supervisor_gather
     int arrival_fd, signal_fd; // owned
+    uint32_t round;            // what the caller is busy with, for messages; 0: nothing yet
     int interrupts;            // SIGINT and SIGTERM received so far
     int last_signal;           // the last of them
     uint32_t deaths;           // since the last supervisor_gather began

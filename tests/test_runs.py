@@ -393,6 +393,59 @@ class Runs(unittest.TestCase):
                                     algorithm, code=70)
                 self.assertIn("lower --lr", err)
 
+    def test_closed_standard_descriptors_do_no_harm(self):
+        self.train(*SMALL, "--workers", "2", "--rounds", "1", "--out", "calm")
+        subprocess.run(f"exec '{SOUNDER}' train {' '.join(SMALL)} --workers 2 --rounds 1 --out closed <&- >&- 2>&-", shell=True,
+                       cwd=self.folder.name, timeout=DEADLINE, check=True)
+        self.assertEqual(self.model("calm"), self.model("closed"))
+
+    def test_a_finished_run_is_resumed_only_for_more_rounds(self):
+        self.train(*SMALL, "--workers", "2", "--rounds", "2", "--out", "run")
+        before = self.metrics("run")
+        out, _ = self.train("--resume", "run")
+        self.assertIn("has done its 2 rounds", out)
+        self.assertEqual(self.metrics("run"), before)
+        self.train("--resume", "run", "--rounds", "1", code=64)
+        self.train("--resume", "run", "--rounds", "3")
+        self.train(*SMALL, "--workers", "1", "--rounds", "3", "--out", "calm")
+        self.assertEqual(self.model("calm"), self.model("run"))
+
+    def test_damaged_checkpoints_are_passed_over_and_named(self):
+        self.train(*SMALL, "--workers", "2", "--rounds", "4", "--out", "run")
+        expected = self.model("run")
+
+        def damage(round_number):
+            with open(self.path("run", "checkpoints", f"round-{round_number:06d}.safetensors"), "r+b") as file:
+                file.seek(3000)
+                byte = file.read(1)[0]
+                file.seek(3000)
+                file.write(bytes([byte ^ 1]))
+        damage(4)
+        _, err = self.train("--resume", "run")
+        self.assertIn("round-000004.safetensors: damaged", err)
+        self.assertEqual(self.model("run"), expected)
+        damage(3)
+        damage(4)
+        _, err = self.train("--resume", "run", "--rounds", "5", code=65)
+        self.assertRegex(err, "error: run/checkpoints: none of its 2 checkpoints can be used")
+
+    def test_a_run_that_cannot_start_leaves_the_folder_free_for_another_try(self):
+        import resource
+        _, err = self.train(*SMALL, "--workers", "200", "--out", "run", code=71,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        self.assertRegex(err, "200 workers need [0-9]+ open files, but the limit is 100")
+        self.train(*SMALL, "--workers", "1", "--rounds", "1", "--out", "run")
+
+    def test_a_parent_that_is_slow_at_the_start_of_ssgd_counts_every_worker(self):
+        # The parent must not take a worker for absent whose report it has not read, though it stands at the barrier.
+        if subprocess.run(["which", "strace"], stdout=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("there is no strace here to slow the parent down")
+        arguments = ["train", "--data", DATA, "--algorithm", "ssgd", "--clients", "4", "--rounds", "1", "--workers"]
+        self.train(*arguments[1:], "1", "--out", "calm")
+        subprocess.run(["strace", "-o", "/dev/null", "-e", "trace=poll", "-e", "inject=poll:delay_exit=50000", SOUNDER, *arguments,
+                        "4", "--out", "slow"], cwd=self.folder.name, timeout=DEADLINE, check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.model("calm"), self.model("slow"))
+
     def test_a_full_disk_ends_the_run_with_a_sentence_and_valid_predecessors(self):
         disk = self.path("disk")
         os.mkdir(disk)

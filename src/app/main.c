@@ -1,6 +1,8 @@
 // The program: finds the command, prints the one sentence of a failure, exits with its code (sysexits.h).
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "suggest.h"
@@ -43,7 +45,18 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     return command_eval(rest, arguments, err);
 }
 
+// A closed standard descriptor would be given to the next file opened, into which the next message would then be
+// written.
+static void open_standard_descriptors(void) {
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv) {
+    open_standard_descriptors();
     Error err = {.message = ""};
     int exit_code = 0;
     Status status = run_command(argc, argv, &exit_code, &err);

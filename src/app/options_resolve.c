@@ -69,6 +69,15 @@ static Status resolve_whole_cohort(Options *options, Error *err) {
                 options->clients_per_round, algorithm, options->clients);
 }
 
+// Workers that do not wait for each other act like momentum of about 1 - 1/workers on top (Mitliagkas et al. 2016).
+static void warn_of_momentum(const Options *options) {
+    if (options->workers > 1 && options->momentum >= 0.9)
+        log_warning(
+            "--momentum %g with %d Hogwild workers, who already act like momentum of about %.2f: lower it if the loss "
+            "grows",
+            options->momentum, options->workers, 1 - 1.0 / options->workers);
+}
+
 // A client of hogwild is a worker, so either count stands for both.
 static Status resolve_hogwild(Options *options, Error *err) {
     const Option *workers = option_find("workers");
@@ -83,6 +92,7 @@ static Status resolve_hogwild(Options *options, Error *err) {
                     "--clients %d: with --algorithm hogwild every client is a worker, and --workers is "
                     "%d; make them equal or leave one out",
                     options->clients, options->workers);
+    warn_of_momentum(options);
     return resolve_whole_cohort(options, err);
 }
 
@@ -99,8 +109,15 @@ static Status resolve_ssgd(Options *options, Error *err) {
     return resolve_whole_cohort(options, err);
 }
 
+// Training is in single precision, in which a tiny number is none.
+static Status check_rate(const Options *options, Error *err) {
+    if ((float)options->lr > 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--lr %g: is zero in single precision; give at least 1e-44", options->lr);
+}
+
 Status options_resolve(Options *options, Error *err) {
     TRY(options_check_device(options, err));
+    TRY(check_rate(options, err));
     TRY(check_resume_and_out(options, err));
     TRY(check_all_apply(options, err));
     switch ((Algorithm)options->algorithm) {

@@ -62,6 +62,13 @@ static Status create_dated(RunFolder *folder, const char *label, Error *err) {
     return fail_errno(err, STATUS_CANTCREATE, "cannot create the run folder %s", folder->path);
 }
 
+static Status make_checkpoints(RunFolder *folder, Error *err) {
+    char name[RUN_PATH_BYTES];
+    if (mkdir(run_folder_path(name, folder, "checkpoints"), 0777) == 0 || errno == EEXIST) return STATUS_OK;
+    run_folder_close(folder);
+    return fail_errno(err, STATUS_CANTCREATE, "cannot create %s", name);
+}
+
 Status run_folder_create(RunFolder *folder, const char *path, const char *label, Error *err) {
     folder->lock_fd = -1;
     if (path[0]) {
@@ -78,11 +85,7 @@ Status run_folder_create(RunFolder *folder, const char *path, const char *label,
         return fail(err, STATUS_USAGE, "%s already holds a run; continue it with --resume %s, or give another --out",
                     folder->path, folder->path);
     }
-    if (mkdir(run_folder_path(name, folder, "checkpoints"), 0777) < 0 && errno != EEXIST) {
-        run_folder_close(folder);
-        return fail_errno(err, STATUS_CANTCREATE, "cannot create %s", name);
-    }
-    return STATUS_OK;
+    return make_checkpoints(folder, err);
 }
 
 Status run_folder_open(RunFolder *folder, const char *path, Error *err) {
@@ -92,7 +95,8 @@ Status run_folder_open(RunFolder *folder, const char *path, Error *err) {
     if (access(run_folder_path(name, folder, "config.yaml"), R_OK) < 0)
         return fail(err, STATUS_NOINPUT, "--resume %s: there is no run in that folder (config.yaml cannot be read: %s)",
                     path, strerror(errno));
-    return lock(folder, err);
+    TRY(lock(folder, err));
+    return make_checkpoints(folder, err);
 }
 
 const char *run_folder_path(char path[RUN_PATH_BYTES], const RunFolder *folder, const char *name) {

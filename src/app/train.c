@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/cores.h"
 #include "app/model_file.h"
@@ -11,6 +12,7 @@
 #include "app/progress.h"
 #include "app/report.h"
 #include "app/run_folder.h"
+#include "app/suggest.h"
 #include "app/worker.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -119,6 +121,22 @@ static RunConfig make_config(const Run *run) {
     return config;
 }
 
+// A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
+static Status check_model_name(const char *model, Error *err) {
+    if (strpbrk(model, " ;") || strcmp(model, "relu") == 0) return STATUS_OK;
+    Suggestion suggestion = {.typed = model};
+    char names[256] = "";
+    for (size_t i = 0; i < zoo_entry_count; i++) {
+        if (strcmp(model, zoo_entries[i].name) == 0) return STATUS_OK;
+        suggestion_consider(&suggestion, zoo_entries[i].name);
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", zoo_entries[i].name);
+    }
+    return fail(err, STATUS_USAGE, "--model %.60s: no such model%s%s%s; there are %s, or give a layer list", model,
+                suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?)" : "", names);
+}
+
 // The net, and the memory that its size decides.
 static Status build_model(Run *run, Error *err) {
     const Dataset *data = &run->memory.data;
@@ -126,7 +144,8 @@ static Status build_model(Run *run, Error *err) {
     char *header = NULL;
     RunPlan plan = {.job_capacity = rounds_job_capacity((uint32_t)run->options.clients_per_round, data->test.count),
                     .spins = run->options.workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
-    Status status = spec_parse(&run->spec, run->model_text, data->shape, data->classes, err);
+    Status status = check_model_name(run->options.model, err);
+    if (status == STATUS_OK) status = spec_parse(&run->spec, run->model_text, data->shape, data->classes, err);
     if (status == STATUS_OK)
         status = model_header(&header, &plan.weights_header_bytes, &run->spec, run->model_text, err);
     if (status != STATUS_OK) {
@@ -237,18 +256,23 @@ static void note_cold_start(Run *run) {
     if (first != UINT64_MAX) run->cold_start_seconds = (double)(first - run->start_nanoseconds) * 1e-9;
 }
 
-static Status run_rounds(Run *run, int *exit_code, Error *err) {
-    while (run->rounds_done < (uint32_t)run->options.rounds) {
+static bool is_finished(const Run *run) {
+    return run->rounds_done >= (uint32_t)run->options.rounds;
+}
+
+static Status run_rounds(Run *run, Error *err) {
+    while (!is_finished(run) && run->rounds.phases.supervisor.interrupts == 0) {
         TRY(run_round(run, err));
         if (run->cold_start_seconds == 0) note_cold_start(run);
-        if (run->rounds.phases.supervisor.interrupts > 0 && run->rounds_done < (uint32_t)run->options.rounds) {
-            *exit_code = 128 + run->rounds.phases.supervisor.last_signal;
-            log_warning("stopped by signal %d after round %u; continue with: sounder train --resume %s",
-                        run->rounds.phases.supervisor.last_signal, run->rounds_done, run->folder.path);
-            break;
-        }
     }
     return STATUS_OK;
+}
+
+// A finished run that is resumed without more rounds has nothing left to do. Without its model it was killed at the
+// very end, and that is made up for.
+static bool has_result(const Run *run) {
+    char path[RUN_PATH_BYTES];
+    return is_finished(run) && access(run_folder_path(path, &run->folder, "model.safetensors"), F_OK) == 0;
 }
 
 // Ends
@@ -288,6 +312,41 @@ static Status write_model(Run *run, Error *err) {
     return STATUS_OK;
 }
 
+// A signal has ended the run before its time: the exit code says which.
+static void note_signal(const Run *run, bool at_once, int *exit_code) {
+    int signal = run->rounds.phases.supervisor.last_signal;
+    *exit_code = 128 + signal;
+    char done[48] = "at once";
+    if (!at_once) snprintf(done, sizeof done, "after round %u", run->rounds_done);
+    if (is_finished(run) || run->rounds_done == 0)
+        log_warning("stopped by signal %d %s, %s", signal, done,
+                    run->rounds_done ? "the last" : "before the first round was done");
+    else
+        log_warning("stopped by signal %d %s; continue with: sounder train --resume %s", signal, done,
+                    run->folder.path);
+}
+
+// What stands in the folder from the start. It is written when the workers stand ready, so that a run that cannot start
+// leaves nothing that would have to be resumed.
+static Status begin_files(Run *run, Error *err) {
+    char path[RUN_PATH_BYTES];
+    TRY(write_config(run, err));
+    TRY(metrics_open(&run->metrics, run_folder_path(path, &run->folder, "metrics.jsonl"), run->rounds_done, err));
+    Status status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
+    if (status != STATUS_OK) metrics_close(&run->metrics);
+    return status;
+}
+
+static Status run_with_workers(Run *run, Error *err) {
+    progress_init(&run->progress, &run->rounds, (uint32_t)run->options.rounds, run->options.quiet);
+    TRY(begin_files(run, err));
+    print_heading(run);
+    Status status = run_rounds(run, err);
+    run_folder_unlink_live(&run->folder);
+    if (status != STATUS_OK) metrics_close(&run->metrics);
+    return status;
+}
+
 // Everything that happens while the workers live.
 static Status train(Run *run, int *exit_code, Error *err) {
     RoundsConfig config = {.phases = {.memory = &run->memory,
@@ -297,29 +356,33 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .on_tick = progress_tick,
                                       .context = &run->progress},
                            .clients_per_round = (uint32_t)run->options.clients_per_round};
-    TRY(rounds_init(&run->rounds, &config, err));
-    progress_init(&run->progress, &run->rounds, (uint32_t)run->options.rounds, run->options.quiet);
-    Status status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
-    if (status == STATUS_OK) status = run_rounds(run, exit_code, err);
-    if (status == STATUS_CANCELLED) { // a second signal: at once
-        *exit_code = 128 + run->rounds.phases.supervisor.last_signal;
-        log_warning("stopped at once by signal %d; continue with: sounder train --resume %s",
-                    run->rounds.phases.supervisor.last_signal, run->folder.path);
-        status = STATUS_OK;
-    }
-    run_folder_unlink_live(&run->folder);
-    rounds_free(&run->rounds);
+    Status status = rounds_init(&run->rounds, &config, err);
+    bool started = status == STATUS_OK;
+    if (started) status = run_with_workers(run, err);
+    bool at_once = status == STATUS_CANCELLED; // a second signal
+    if (at_once || (status == STATUS_OK && run->rounds.phases.supervisor.interrupts > 0))
+        note_signal(run, at_once, exit_code);
+    if (started) rounds_free(&run->rounds);
     return status;
 }
 
 static Status run_in_folder(Run *run, int *exit_code, Error *err) {
-    char path[RUN_PATH_BYTES];
-    if (run->options.resume[0]) TRY(restore_checkpoint(run, err));
-    TRY(write_config(run, err));
-    TRY(metrics_open(&run->metrics, run_folder_path(path, &run->folder, "metrics.jsonl"), run->rounds_done, err));
-    print_heading(run);
+    if (run->options.resume[0]) {
+        TRY(restore_checkpoint(run, err));
+        if (run->rounds_done > (uint32_t)run->options.rounds)
+            return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u rounds already", run->options.rounds,
+                        run->folder.path, run->rounds_done);
+        if (has_result(run)) {
+            if (!run->options.quiet)
+                printf("The run in %s has done its %u rounds; more with --rounds\n", run->folder.path,
+                       run->rounds_done);
+            return STATUS_OK;
+        }
+    }
     Status status = train(run, exit_code, err);
-    if (status == STATUS_OK && *exit_code == 0) status = write_model(run, err);
+    if (status == STATUS_CANCELLED) return STATUS_OK;
+    TRY(status);
+    if (is_finished(run)) status = write_model(run, err);
     metrics_close(&run->metrics);
     return status;
 }

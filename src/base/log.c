@@ -21,9 +21,11 @@ static void log_line(LogLevel level, const char *format, va_list args) {
     static const char *const prefixes[] = {"error: ", "warning: ", "", "debug: "};
     if (level > current_level) return;
     char line[2048];
+    // On a terminal a progress line may stand where the cursor is.
+    const char *clear = isatty(STDERR_FILENO) ? "\r\033[K" : "";
     int used = current_rank == LOG_RANK_PARENT
-                   ? snprintf(line, sizeof line, "sounder: %s", prefixes[level])
-                   : snprintf(line, sizeof line, "sounder: rank %d: %s", current_rank, prefixes[level]);
+                   ? snprintf(line, sizeof line, "%ssounder: %s", clear, prefixes[level])
+                   : snprintf(line, sizeof line, "%ssounder: rank %d: %s", clear, current_rank, prefixes[level]);
     vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
     size_t length = strlen(line);
     line[length++] = '\n';

@@ -1,6 +1,7 @@
 #include "io/checkpoint.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ static Status list_rounds(uint32_t **rounds, size_t *count, const char *folder, 
     *rounds = NULL;
     *count = 0;
     DIR *listing = opendir(folder);
-    if (!listing) return fail_errno(err, STATUS_NOINPUT, "%s", folder);
+    if (!listing) return fail_errno(err, errno == ENOENT ? STATUS_NOINPUT : STATUS_IO, "%s", folder);
     for (struct dirent *file; (file = readdir(listing));) {
         size_t prefix = strlen(before);
         uint32_t round;
@@ -193,8 +194,9 @@ Status checkpoint_open_last(Safetensors *file, uint32_t *rounds_done, const char
     }
     free(rounds);
     if (found == STATUS_OK) return STATUS_OK;
-    return fail(err, STATUS_NOINPUT, "%s: no undamaged checkpoint among %zu; there is nothing to resume from", folder,
-                count);
+    if (count == 0) return fail(err, STATUS_NOINPUT, "%s holds no checkpoint", folder);
+    return fail(err, STATUS_DATA, "%s: none of its %zu checkpoints can be used; the last one tried: %s", folder, count,
+                why.message);
 }
 
 Status checkpoint_load(float *values, size_t count, const Safetensors *file, const char *name, Error *err) {

@@ -30,7 +30,7 @@ Status checkpoint_write(const char *folder, uint32_t rounds_done, const NamedTen
                         const TensorNote *notes, size_t note_count, Error *err);
 
 // Opens the newest checkpoint in folder that is valid; skips damaged ones with a warning in the log. NOINPUT if there
-// is none. *rounds_done comes from its notes. The caller closes *file.
+// is none, DATA if there are only damaged ones. *rounds_done comes from its notes. The caller closes *file.
 Status checkpoint_open_last(Safetensors *file, uint32_t *rounds_done, const char *folder, Error *err);
 
 // Copies the float tensor `name` into values (count floats). DATA when it is missing or has another size or type.
