@@ -33,6 +33,7 @@ check 0 'Usage: sounder train *--rounds N * \[3\]*--resume runs/first*' '' help 
 check 0 'Usage: sounder train *' '' train --rounds 5 --help
 check 0 'Usage: sounder eval MODEL.safetensors *--data *' '' help eval
 check 0 'Usage: sounder eval *' '' eval -h
+check 0 'The nets that --model knows*lenet: *conv CHANNELS KERNEL*' '' help models
 check 0 '.TH SOUNDER 1 *\\-\\-checkpoint\\-every*' '' help man
 check 0 '# bash completion *' '' help completion bash
 
@@ -73,7 +74,7 @@ expect_candidates 'fedavg hogwild ssgd' train --algorithm ''
 expect_candidates 'hogwild' train --algorithm = h
 expect_candidates '--checkpoint-every' train --lr 0.1 --che
 expect_candidates '' eval x --che
-expect_candidates 'man' help m
+expect_candidates 'models man' help m
 
 [ "$failures" = 0 ] || exit 1
 echo "all checks passed"

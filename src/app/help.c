@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "nn/zoo.h"
 #include "options.h"
 #include "suggest.h"
 
@@ -13,8 +14,8 @@ static void print_overview(FILE *file) {
           "  sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]   train a model; without options: LeNet on\n"
           "                                                         Fashion-MNIST, 3 rounds of federated averaging\n"
           "  sounder eval MODEL.safetensors [--OPTION VALUE ...]    loss and accuracy of a saved model\n"
-          "  sounder help [TOPIC]                                   train, eval, man (the man page as troff),\n"
-          "                                                         completion bash (a script)\n"
+          "  sounder help [TOPIC]                                   train, eval, models, man (the man page as\n"
+          "                                                         troff), completion bash (a script)\n"
           "  sounder --version\n",
           file);
 }
@@ -45,6 +46,21 @@ static void print_eval(FILE *file) {
     options_print_eval_help(file);
 }
 
+static void print_models(FILE *file) {
+    fputs("The nets that --model knows by name, each a layer list that --model takes as well:\n", file);
+    for (size_t i = 0; i < zoo_entry_count; i++)
+        fprintf(file, "\n  %s: %s\n    \"%s\"\n", zoo_entries[i].name, zoo_entries[i].description, zoo_entries[i].text);
+    fputs("\n"
+          "Layers, separated by ';' (\"classes\" stands for the number of classes of the data):\n"
+          "  conv CHANNELS KERNEL [pad P]   convolution of stride 1, square kernel, with bias\n"
+          "  pool SIZE                      max pooling, window and stride SIZE\n"
+          "  relu\n"
+          "  dropout RATE, dropout2d RATE   elements or whole channels dropped in training\n"
+          "  linear FEATURES                fully connected, with bias\n"
+          "The last layer gives one output a class; softmax and cross-entropy follow by themselves.\n",
+          file);
+}
+
 static void print_exit_codes(FILE *file) {
     static const struct {
         int code;
@@ -66,7 +82,7 @@ static void print_man(FILE *file) {
           ".SH SYNOPSIS\n"
           ".B sounder train\n[\\fIEXPERIMENT.yaml\\fR] [\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
           ".B sounder eval\n\\fIMODEL.safetensors\\fR [\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
-          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIman\\fR | \\fIcompletion bash\\fR]\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fImodels\\fR | \\fIman\\fR | \\fIcompletion bash\\fR]\n"
           ".SH DESCRIPTION\n"
           "\\fBsounder train\\fR starts worker processes that share one model through shared memory: federated "
           "averaging over\n"
@@ -110,7 +126,7 @@ static void print_completion(FILE *file) {
           "        return\n"
           "    fi\n"
           "    if [ \"$command\" = help ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval man completion' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval models man completion' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    local commands name values names=--help\n"
@@ -133,7 +149,11 @@ Status command_help(int argc, char **argv, Error *err) {
     static const struct {
         const char *name;
         void (*print)(FILE *file);
-    } topics[] = {{"train", print_train}, {"eval", print_eval}, {"man", print_man}, {"completion", print_completion}};
+    } topics[] = {{"train", print_train},
+                  {"eval", print_eval},
+                  {"models", print_models},
+                  {"man", print_man},
+                  {"completion", print_completion}};
     if (argc == 0) {
         print_overview(stdout);
         return STATUS_OK;

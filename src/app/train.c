@@ -132,7 +132,8 @@ static Status check_model_name(const char *model, Error *err) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", zoo_entries[i].name);
     }
-    return fail(err, STATUS_USAGE, "--model %.60s: no such model%s%s%s; there are %s, or give a layer list", model,
+    return fail(err, STATUS_USAGE,
+                "--model %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)", model,
                 suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
                 suggestion.best ? "?)" : "", names);
 }
@@ -281,12 +282,13 @@ static bool has_result(const Run *run) {
 static void print_heading(const Run *run) {
     if (run->options.quiet) return;
     static const char *const algorithms[] = {"fedavg", "hogwild", "ssgd"};
-    char parameters[28], train[28], test[28];
-    printf("Sounder: %s of %s (%s parameters) on %s (%s training, %s test samples), %d workers, %d clients, %s\n",
-           algorithms[run->options.algorithm], run_label(&run->options),
-           with_commas(parameters, run->spec.parameter_count), run->memory.data.name,
-           with_commas(train, run->memory.data.train.count), with_commas(test, run->memory.data.test.count),
-           run->options.workers, run->options.clients, kernels_best()->name);
+    char parameters[28], train_count[28], test_count[28];
+    printf("Sounder: %s of %s (%s parameters), %d workers, %d clients, %s\n", algorithms[run->options.algorithm],
+           run_label(&run->options), with_commas(parameters, run->spec.parameter_count), run->options.workers,
+           run->options.clients, kernels_best()->name);
+    printf("Data: %s, %s training and %s test samples\n", run->memory.data.name,
+           with_commas(train_count, run->memory.data.train.count),
+           with_commas(test_count, run->memory.data.test.count));
     printf("Run folder: %s\n", run->folder.path);
     fflush(stdout);
 }

@@ -20,11 +20,12 @@ const size_t zoo_entry_count = sizeof zoo_entries / sizeof *zoo_entries;
 
 void zoo_expand(char *text, size_t bytes, const char *model, int classes) {
     static const char placeholder[] = "classes";
-    for (size_t i = 0; i < zoo_entry_count; i++) {
-        if (strcmp(zoo_entries[i].name, model) != 0) continue;
-        size_t before = strlen(zoo_entries[i].text) - strlen(placeholder);
-        snprintf(text, bytes, "%.*s%d", (int)before, zoo_entries[i].text, classes);
-        return;
-    }
-    snprintf(text, bytes, "%s", model);
+    const char *layers = model;
+    for (size_t i = 0; i < zoo_entry_count; i++)
+        if (strcmp(zoo_entries[i].name, model) == 0) layers = zoo_entries[i].text;
+    size_t length = strlen(layers), tail = strlen(placeholder);
+    if (length >= tail && strcmp(layers + length - tail, placeholder) == 0)
+        snprintf(text, bytes, "%.*s%d", (int)(length - tail), layers, classes);
+    else
+        snprintf(text, bytes, "%s", layers);
 }

@@ -13,8 +13,8 @@ typedef struct ZooEntry {
 extern const ZooEntry zoo_entries[];
 extern const size_t zoo_entry_count;
 
-// The layer list behind a --model value: a zoo entry's text with the number of classes filled in, or the value itself
-// when it is no zoo name (then it is a layer list). Writes at most `bytes` characters, always terminated.
+// The layer list behind a --model value: a zoo entry's text, or the value itself when it is no zoo name. In either, a
+// last word "classes" becomes the number of classes. Writes at most `bytes` characters, always terminated.
 void zoo_expand(char *text, size_t bytes, const char *model, int classes);
 
 #endif
