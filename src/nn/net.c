@@ -1,6 +1,5 @@
 #include "net.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +18,7 @@ typedef struct LayerBuffers {
     float *in_gradient; // NULL if nobody needs it
     float *out_gradient;
     float *packed, *packed_gradient; // of a convolution
+    float *rows;                     // of a linear layer: its input, sample by sample
     int8_t *keep;                    // dropout: (elements,N) or (channels,N)
 } LayerBuffers;
 
@@ -78,6 +78,10 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
             at->packed = carve_floats(carver, sizes.packed);
             at->packed_gradient = carve_floats(carver, sizes.gradient);
             scratch = larger(scratch, sizes.scratch);
+        }
+        if (layer->kind == LAYER_LINEAR) {
+            at->rows = carve_floats(carver, linear_row_floats(layer) * n);
+            if (l > buffers->first_layer) scratch = larger(scratch, linear_scratch_floats(layer, samples));
         }
         if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
             at->keep = carve(carver, dropout_features(layer) * n);
@@ -140,7 +144,6 @@ static int choose_chunk(const Spec *spec) {
 }
 
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) {
-    openblas_set_num_threads(1); // the processes share the cores already
     *net = (Net){.spec = *spec, .kernels = kernels, .chunk = choose_chunk(spec)};
     net->buffers = malloc(sizeof *net->buffers);
     if (!net->buffers) goto fail;
@@ -218,8 +221,8 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
             if (noise) dropout_forward(net, at, l, noise, chunk);
             break;
         case LAYER_LINEAR:
-            kernels->linear_forward(at->out, at->in, parameters + layer->weight, parameters + layer->bias, layer,
-                                    chunk.count, chunk.samples);
+            kernels->linear_forward(at->out, at->rows, at->in, parameters + layer->weight, parameters + layer->bias,
+                                    layer, chunk.count, chunk.samples);
             break;
         }
     }
@@ -252,8 +255,11 @@ static void backward(Net *net, float *gradient, const float *parameters, const N
             break;
         }
         case LAYER_LINEAR:
-            kernels->linear_backward(weight_gradient, bias_gradient, at->in_gradient, at->in, at->out_gradient,
-                                     parameters + layer->weight, layer, chunk.first > 0, chunk.count, chunk.samples);
+            if (at->in_gradient)
+                kernels->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient,
+                                               parameters + layer->weight, layer, chunk.count, chunk.samples);
+            kernels->linear_backward_weight(weight_gradient, bias_gradient, NULL, NULL, at->rows, at->out_gradient,
+                                            &(Descent){.keep = chunk.first > 0}, layer, chunk.count, chunk.samples);
             break;
         }
     }

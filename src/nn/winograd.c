@@ -8,7 +8,7 @@
 
 // Tiles worked on together: many enough to feed the products' register tiles, few enough for their transforms
 // (36 vectors a tile and channel) to stay in the cache.
-enum { BLOCK_TILES = 16 };
+enum { BLOCK_TILES = 16, BLOCK_FLOATS = BLOCK_TILES * SOUNDER_LANES };
 
 // Vectors of one point: (channels, BLOCK_TILES), and one more, so that the 36 values that a transform reads or writes
 // together, one in each point, do not compete for the same set of a cache.
@@ -197,8 +197,9 @@ static void forward_products(const Workplace *work, const float *packed, int til
     size_t kernels = (size_t)work->outputs * (size_t)work->inputs;
     for (size_t q = 0; q < POINTS_2D; q++) {
         ScalarMatrix weight = {packed + q * kernels, (size_t)work->inputs, 1};
-        product(work->outs + q * work->out_lanes, weight, work->ins + q * work->in_lanes, work->outputs,
-                (size_t)work->inputs, tiles, BLOCK_TILES);
+        ProductOut out = {(float *)(work->outs + q * work->out_lanes), BLOCK_FLOATS};
+        product(out, weight, (const float *)(work->ins + q * work->in_lanes), work->outputs, (size_t)work->inputs,
+                tiles, BLOCK_FLOATS);
     }
 }
 
@@ -212,7 +213,8 @@ static void backward_products(float *packed_gradient, const Workplace *work, con
         outer_product(packed_gradient + q * point_floats, outs, ins, work->outputs, work->inputs, tiles, BLOCK_TILES);
         if (last) continue;
         ScalarMatrix transposed = {packed + q * kernels, 1, (size_t)work->inputs};
-        product(ins, transposed, outs, work->inputs, (size_t)work->outputs, tiles, BLOCK_TILES);
+        product((ProductOut){(float *)ins, BLOCK_FLOATS}, transposed, (const float *)outs, work->inputs,
+                (size_t)work->outputs, tiles, BLOCK_FLOATS);
     }
 }
 
