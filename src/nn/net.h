@@ -3,6 +3,7 @@
 //   Net net;
 //   TRY(net_init(&net, &spec, kernels_best(), err));
 //   net_gradient(&net, gradient, &result, parameters, &batch, &noise);   // training: gradient of the mean loss
+//   net_train_step(&net, parameters, velocity, &result, &sgd, &batch, &noise);  // or gradient and update in one
 //   net_evaluate(&net, &result, parameters, &batch);                     // no dropout, no gradient
 //   net_free(&net);
 //
@@ -44,6 +45,11 @@ typedef struct BatchResult {
     uint32_t hits;   // samples whose largest logit is their label (evaluation; 0 after training)
 } BatchResult;
 
+// Stochastic gradient descent as PyTorch's SGD has it.
+typedef struct Sgd {
+    float lr, momentum, weight_decay;
+} Sgd;
+
 typedef struct Net {
     Spec spec;
     const Kernels *kernels;
@@ -61,6 +67,11 @@ void net_free(Net *net);
 // dropout. parameters (parameter_count) may lie in memory that others change (Hogwild).
 void net_gradient(Net *net, float *gradient, BatchResult *result, const float *parameters, const Batch *batch,
                   const Noise *noise);
+
+// One step of SGD: what net_gradient and then sgd_step do, within rounding, but layer by layer on the way back, so that
+// no gradient is ever written to memory. velocity (parameter_count) starts as zeros. An empty batch changes nothing.
+void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
+                    const Batch *batch, const Noise *noise);
 
 // Loss and hits of the net in evaluation mode.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch);
