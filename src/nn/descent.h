@@ -7,21 +7,21 @@
 
 // gradient = keep * gradient + slope; with weights, weight_decay * weight joins the slope, and weight -= lr * gradient:
 // one step of PyTorch's SGD whose velocity is `gradient`. What keep = 0 forgets is not read: it may be anything.
-ALWAYS_INLINE void descend(LooseLanes *gradient, LooseLanes *weight, Lanes slope, const Descent *descent) {
-    if (weight) slope += descent->weight_decay * *weight;
-    if (descent->keep != 0) slope += descent->keep * *gradient;
-    *gradient = slope;
-    if (weight) *weight -= descent->lr * slope;
+ALWAYS_INLINE void descend(float *gradient, float *weight, Lanes slope, const Descent *descent) {
+    LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
+    if (weight) slope += descent->weight_decay * *from;
+    if (descent->keep != 0) slope += descent->keep * *to;
+    *to = slope;
+    if (weight) *from -= descent->lr * slope;
 }
 
 // The same for fewer floats than a vector has.
 ALWAYS_INLINE void descend_part(float *gradient, float *weight, Lanes slope, const Descent *descent, size_t count) {
-    LooseLanes old_gradient = lanes_part(gradient, count), old_weight = lanes_of(0);
-    if (weight) old_weight = lanes_part(weight, count);
-    descend(&old_gradient, weight ? &old_weight : NULL, slope, descent);
+    Lanes new_gradient = lanes_part(gradient, count), new_weight = weight ? lanes_part(weight, count) : lanes_of(0);
+    descend((float *)&new_gradient, weight ? (float *)&new_weight : NULL, slope, descent);
     for (size_t i = 0; i < count; i++) {
-        gradient[i] = old_gradient[i];
-        if (weight) weight[i] = old_weight[i];
+        gradient[i] = new_gradient[i];
+        if (weight) weight[i] = new_weight[i];
     }
 }
 

@@ -28,8 +28,9 @@ typedef float LooseLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alia
 typedef int32_t IntLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 typedef uint32_t WordLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 
+// Subtracting zero changes no float, so this is a mere broadcast; adding it would turn -0 into 0 and cost an addition.
 ALWAYS_INLINE Lanes lanes_of(float value) {
-    return (Lanes){0} + value;
+    return value - (Lanes){0};
 }
 
 // The first `count` floats from a place anywhere in memory, then zeros. count: up to SOUNDER_LANES.

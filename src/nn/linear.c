@@ -186,36 +186,44 @@ typedef struct WeightStep {
     const Descent *descent;
 } WeightStep;
 
-// Outputs from o on, inputs from i on: `outs` times `columns` vectors, of which the last may be the tail.
+// Outputs from o on and `columns` vectors of inputs from i on. While the slopes are computed, what they will change is
+// on its way from memory.
 ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int outs, int columns) {
+    float *gradient = step->gradient + o * step->ins + i;
+    float *weight = step->weight ? step->weight + o * step->ins + i : NULL;
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
     ScalarMatrix slopes = step->slopes;
     slopes.at += o * slopes.row_stride;
     product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
-    bool tail = i + (size_t)columns * SOUNDER_LANES > step->ins;
 #pragma GCC unroll 8
-    for (int r = 0; r < outs; r++) {
-        float *gradient = step->gradient + (o + (size_t)r) * step->ins + i;
-        float *weight = step->weight ? step->weight + (o + (size_t)r) * step->ins + i : NULL;
+    for (int r = 0; r < outs; r++)
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++) {
-            size_t at = (size_t)c * SOUNDER_LANES;
-            if (c == columns - 1 && tail)
-                descend_part(gradient + at, weight ? weight + at : NULL, sums[r][c], step->descent, step->ins - i - at);
-            else
-                descend((LooseLanes *)(gradient + at), weight ? (LooseLanes *)(weight + at) : NULL, sums[r][c],
-                        step->descent);
+            size_t at = (size_t)r * step->ins + (size_t)c * SOUNDER_LANES;
+            descend(gradient + at, weight ? weight + at : NULL, sums[r][c], step->descent);
         }
+}
+
+static void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    ScalarMatrix slopes = step->slopes;
+    for (int r = 0; r < outs; r++, o++) {
+        slopes.at = step->slopes.at + o * slopes.row_stride;
+        product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, 1, 1);
+        size_t at = o * step->ins + i;
+        descend_part(step->gradient + at, step->weight ? step->weight + at : NULL, sums[0][0], step->descent,
+                     step->ins - i);
     }
 }
 
 // `outs` rows of the weight from o on, in one strip.
-ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, size_t from, size_t to, int outs) {
-    size_t i = from;
-    for (; i + PRODUCT_COLUMNS * SOUNDER_LANES <= to; i += PRODUCT_COLUMNS * SOUNDER_LANES)
+ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int outs) {
+    size_t i = strip.from;
+    for (; i + PRODUCT_COLUMNS * SOUNDER_LANES <= strip.to; i += PRODUCT_COLUMNS * SOUNDER_LANES)
         step_tile(step, o, i, outs, PRODUCT_COLUMNS);
-    for (; i < to; i += SOUNDER_LANES)
+    for (; i < strip.to; i += SOUNDER_LANES)
         step_tile(step, o, i, outs, 1);
+    if (strip.tail) step_tail(step, o, i, outs);
 }
 
 static void step_bias(float *gradient, float *bias, const float *out_gradient, size_t outs, int samples,
@@ -236,11 +244,12 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *bias_gradie
     WeightStep step = {weight_gradient, weight, {out_gradient, (size_t)samples, 1}, rows, ins, linear_row_floats(layer),
                        (size_t)count,   descent};
     for (size_t from = 0; from < ins; from += strip_of(count)) {
-        size_t to = at_most(ins, from + strip_of(count)), o = 0;
+        Strip strip = strip_at(from, ins, count);
+        size_t o = 0;
         for (; o + PRODUCT_ROWS <= outs; o += PRODUCT_ROWS)
-            step_rows(&step, o, from, to, PRODUCT_ROWS);
+            step_rows(&step, o, strip, PRODUCT_ROWS);
         for (; o < outs; o++)
-            step_rows(&step, o, from, to, 1);
+            step_rows(&step, o, strip, 1);
     }
     step_bias(bias_gradient, bias, out_gradient, outs, samples, descent);
 }

@@ -1,5 +1,5 @@
-// Fully connected layers. Vectors run along the inputs: no lane is wasted however small the batch, and the weight is read
-// where it lies. The contract of each function stands in kernels.h.
+// Fully connected layers. Vectors run along the inputs: no lane is wasted however small the batch, and the weight is
+// read where it lies. The contract of each function stands in kernels.h.
 #ifndef SOUNDER_NN_LINEAR_H
 #define SOUNDER_NN_LINEAR_H
 
