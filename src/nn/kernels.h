@@ -33,14 +33,15 @@ typedef struct ConvKernels {
     // weight: (OC,IC,K,K), bias: (OC).
     void (*pack)(float *packed, const float *weight, const Layer *layer);
 
-    // out: (OC,OH,OW,N); in: (IC,H,W,N).
+    // out: (OC,OH,OW,N), of which the columns from count on mean nothing; in: (IC,H,W,N).
     void (*forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
-                    const Layer *layer, int samples);
+                    const Layer *layer, int count, int samples);
 
     // Adds this chunk's weight gradient to packed_gradient and its bias gradient to bias_gradient; overwrites
-    // in_gradient (IC,H,W,N), unless that is NULL. out_gradient: (OC,OH,OW,N).
+    // in_gradient (IC,H,W,N), unless that is NULL. out_gradient (OC,OH,OW,N) must be zero from column count on, and
+    // there in_gradient becomes zero.
     void (*backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch, const float *in,
-                     const float *out_gradient, const float *packed, const Layer *layer, int samples);
+                     const float *out_gradient, const float *packed, const Layer *layer, int count, int samples);
 
     // weight_gradient: (OC,IC,K,K), overwritten.
     void (*unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer);

@@ -225,7 +225,7 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
         switch (layer->kind) {
         case LAYER_CONV:
             at->conv->forward(at->out, net->buffers->scratch, at->in, at->packed, parameters + layer->bias, layer,
-                              chunk.samples);
+                              chunk.count, chunk.samples);
             break;
         case LAYER_POOL:
             kernels->pool_forward(at->out, at->in, layer, chunk.samples);
@@ -269,7 +269,8 @@ static void backward(Net *net, const Pass *pass, Chunk chunk) {
         switch (layer->kind) {
         case LAYER_CONV:
             at->conv->backward(at->packed_gradient, at->slopes + (layer->bias - layer->weight), at->in_gradient,
-                               net->buffers->scratch, at->in, at->out_gradient, at->packed, layer, chunk.samples);
+                               net->buffers->scratch, at->in, at->out_gradient, at->packed, layer, chunk.count,
+                               chunk.samples);
             break;
         case LAYER_POOL:
             kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
