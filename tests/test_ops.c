@@ -191,8 +191,7 @@ static void check_linear(const Kernels *kernels, Shape shape, int outs, int coun
         expected[2][o] *= 2;
     check_close("linear weight, twice", weight_gradient.at, expected[1], weights, 1e-5);
     check_close("linear bias, twice", bias_gradient.at, expected[2], (size_t)outs, 1e-5);
-    const Tensor all[] = {in,          weight,          bias,          slopes, out,
-                          in_gradient, weight_gradient, bias_gradient, rows,   scratch};
+    const Tensor all[] = {in, weight, bias, slopes, out, in_gradient, weight_gradient, bias_gradient, rows, scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
     for (int i = 0; i < 4; i++)
@@ -206,6 +205,9 @@ static void check_linears(const Kernels *kernels) {
     check_linear(kernels, (Shape){1, 1, 1}, 6, 17);
     check_linear(kernels, (Shape){33, 1, 1}, 21, 64);
     check_linear(kernels, (Shape){130, 1, 1}, 37, 77);
+    check_linear(kernels, (Shape){1029, 1, 1}, 7, 64); // more than one strip of inputs, ending anywhere
+    check_linear(kernels, (Shape){2048, 1, 1}, 2, 64);
+    check_linear(kernels, (Shape){1500, 1, 1}, 3, 128);
 }
 
 // The loss sum(slopes * out) is linear in each value, so the products of the reference are its exact derivatives.

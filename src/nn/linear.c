@@ -85,7 +85,7 @@ typedef struct Strip {
 
 static Strip strip_at(size_t from, size_t ins, int count) {
     size_t to = from + strip_of(count), whole = whole_of(ins);
-    return to < whole ? (Strip){from, to, false} : (Strip){from, whole, whole < ins};
+    return to < ins ? (Strip){from, to, false} : (Strip){from, whole, whole < ins};
 }
 
 // out (weight->count, samples) gets the strip's share in dot products with the next `count` samples' rows.
@@ -241,8 +241,14 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *bias_gradie
                                       const float *rows, const float *out_gradient, const Descent *descent,
                                       const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
-    WeightStep step = {weight_gradient, weight, {out_gradient, (size_t)samples, 1}, rows, ins, linear_row_floats(layer),
-                       (size_t)count,   descent};
+    WeightStep step = {.gradient = weight_gradient,
+                       .weight = weight,
+                       .slopes = {out_gradient, (size_t)samples, 1},
+                       .rows = rows,
+                       .ins = ins,
+                       .row_floats = linear_row_floats(layer),
+                       .count = (size_t)count,
+                       .descent = descent};
     for (size_t from = 0; from < ins; from += strip_of(count)) {
         Strip strip = strip_at(from, ins, count);
         size_t o = 0;

@@ -8,9 +8,9 @@
 //   net_free(&net);
 //
 // Activations live in one arena, batch innermost: (C,H,W,N) with N samples side by side. A batch runs depth-first in
-// chunks of at most net.chunk samples (a multiple of 16), each through the whole net and back, and the gradients add up;
-// so the arena fits the cache whatever the batch size. N is the chunk's samples, rounded up to whole vectors: a small
-// batch costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient.
+// chunks of at most net.chunk samples (a multiple of 16), each through the whole net and back, and the gradients add
+// up; so the arena fits the cache whatever the batch size. N is the chunk's samples, rounded up to whole vectors: a
+// small batch costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient.
 // Results depend only on the arguments (and the instruction set): same inputs, same bits.
 #ifndef SOUNDER_NN_NET_H
 #define SOUNDER_NN_NET_H
