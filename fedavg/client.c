@@ -60,14 +60,13 @@ void trainer_progress(const Trainer *trainer, uint32_t samples) {
 // One pass over the client's samples; returns the sum of their losses.
 static double train_epoch(Trainer *trainer, const uint32_t *indices, uint32_t count, Noise *noise, uint32_t epoch) {
     const RunConfig *config = &trainer->memory->control->config;
+    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
     double loss_sum = 0;
     batch_order(trainer->order, indices, count, config->seed, noise->round, noise->client, epoch);
     for (uint32_t number = 0; number < trainer_batches(trainer, count); number++, noise->step++) {
         Batch batch = trainer_batch(trainer, trainer->order, number, count);
         BatchResult result;
-        net_gradient(&trainer->net, trainer->gradient, &result, trainer->weights, &batch, noise);
-        trainer->net.kernels->sgd_step(trainer->weights, trainer->velocity, trainer->gradient, config->lr,
-                                       config->momentum, config->weight_decay, config->parameters);
+        net_train_step(&trainer->net, trainer->weights, trainer->velocity, &result, &sgd, &batch, noise);
         loss_sum += result.loss_sum;
         trainer_progress(trainer, batch.count);
     }

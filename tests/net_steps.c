@@ -40,22 +40,22 @@ int main(int argc, char **argv) {
     float *parameters = read_or_write(folder, "parameters", NULL, parameter_count * sizeof(float), "r");
     uint8_t *pixels = read_or_write(folder, "pixels", NULL, samples * shape_size(shape), "r");
     uint8_t *labels = read_or_write(folder, "labels", NULL, samples, "r");
-    float *gradient = malloc(parameter_count * sizeof *gradient), *velocity = calloc(parameter_count, sizeof *velocity);
+    float *velocity = calloc(parameter_count, sizeof *velocity);
     float *logits = malloc((size_t)count * (size_t)classes * sizeof *logits);
     const float scale[3] = {1.0f / 128, 1.0f / 128, 1.0f / 128}, shift[3] = {-1, -1, -1};
-    if (!gradient || !velocity || !logits) return 1;
+    if (!velocity || !logits) return 1;
 
     Batch batch = {.pixels = pixels, .labels = labels, .count = count, .scale = scale, .shift = shift};
     net_logits(&net, logits, parameters, &batch);
     read_or_write(folder, "logits", logits, (size_t)count * (size_t)classes * sizeof *logits, "w");
+    const Sgd sgd = {lr, momentum, decay};
     BatchResult result;
     for (uint32_t step = 0; step < steps; step++, batch.first += count) {
-        net_gradient(&net, gradient, &result, parameters, &batch, NULL);
-        net.kernels->sgd_step(parameters, velocity, gradient, lr, momentum, decay, parameter_count);
+        net_train_step(&net, parameters, velocity, &result, &sgd, &batch, NULL);
     }
     read_or_write(folder, "trained", parameters, parameter_count * sizeof(float), "w");
     printf("%.9g\n", result.loss_sum / count);
-    void *const owned[] = {parameters, pixels, labels, gradient, velocity, logits};
+    void *const owned[] = {parameters, pixels, labels, velocity, logits};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     net_free(&net);

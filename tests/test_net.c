@@ -143,6 +143,42 @@ static void results_depend_on_the_arguments_alone(void **state) {
     with_each_build(all_layers, check_purity);
 }
 
+static void check_steps(Fixture *fixture) {
+    const Sgd sgd = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
+    const uint32_t counts[] = {10, 64, 1, 33};
+    size_t parameters = fixture->net.spec.parameter_count;
+    static float velocity[MOST_PARAMETERS], expected_velocity[MOST_PARAMETERS], expected[MOST_PARAMETERS];
+    memset(velocity, 0, sizeof velocity);
+    memset(expected_velocity, 0, sizeof expected_velocity);
+    memcpy(expected, fixture->parameters, sizeof expected);
+    for (uint32_t step = 0; step < sizeof counts / sizeof *counts; step++) {
+        const Noise noise = {.seed = 1, .step = step};
+        Batch batch = batch_of(fixture, step, counts[step]);
+        BatchResult result, expected_result;
+        net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &batch, &noise);
+        net_gradient(&fixture->net, fixture->gradient, &expected_result, expected, &batch, &noise);
+        fixture->net.kernels->sgd_step(expected, expected_velocity, fixture->gradient, sgd.lr, sgd.momentum,
+                                       sgd.weight_decay, parameters);
+        assert_true(fabs(result.loss_sum - expected_result.loss_sum) < 1e-5 * expected_result.loss_sum);
+    }
+    double *wanted[] = {doubles(expected, parameters), doubles(expected_velocity, parameters)};
+    check_close("parameters", fixture->parameters, wanted[0], parameters, 1e-5);
+    check_close("velocity", velocity, wanted[1], parameters, 1e-5);
+    free(wanted[0]);
+    free(wanted[1]);
+    Batch empty = batch_of(fixture, 0, 0);
+    BatchResult result;
+    memcpy(expected, fixture->parameters, sizeof expected);
+    net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &empty, NULL);
+    assert_memory_equal(expected, fixture->parameters, sizeof expected);
+}
+
+static void a_train_step_is_a_gradient_and_a_step_of_sgd(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_steps);
+    with_each_build("linear 9; relu; linear 5", check_steps);
+}
+
 static void check_evaluation(Fixture *fixture) {
     Batch batch = batch_of(fixture, 0, 70);
     static float logits[70 * CLASSES];
@@ -288,6 +324,7 @@ int main(void) {
         cmocka_unit_test(the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients),
         cmocka_unit_test(the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says),
         cmocka_unit_test(results_depend_on_the_arguments_alone),
+        cmocka_unit_test(a_train_step_is_a_gradient_and_a_step_of_sgd),
         cmocka_unit_test(evaluation_counts_the_loss_and_the_hits_of_the_logits),
         cmocka_unit_test(a_nan_in_any_parameter_tensor_shows_in_the_loss),
         cmocka_unit_test(an_empty_batch_has_no_loss_and_a_gradient_of_zeros),

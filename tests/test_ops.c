@@ -167,28 +167,31 @@ static void check_linear(const Kernels *kernels, Shape shape, int outs, int coun
         if (i % n >= (size_t)count) slopes.at[i] = 0;
     Tensor out = tensor_new((size_t)outs * n), in_gradient = tensor_new(in.count);
     Tensor weight_gradient = tensor_new(weights), bias_gradient = tensor_new((size_t)outs);
+    Tensor rows = tensor_new(linear_row_floats(&layer) * (size_t)count);
+    Tensor scratch = tensor_new(linear_scratch_floats(&layer, samples));
     double *expected[] = {calloc(out.count, 8), calloc(weights, 8), calloc((size_t)outs, 8), calloc(in.count, 8)};
     assert_true(expected[0] && expected[1] && expected[2] && expected[3]);
     reference_linear(expected[0], expected[1], expected[2], expected[3], &in, &weight, &bias, &slopes, outs, ins, count,
                      samples);
-    kernels->linear_forward(out.at, in.at, weight.at, bias.at, &layer, count, samples);
+    kernels->linear_forward(out.at, rows.at, in.at, weight.at, bias.at, &layer, count, samples);
     for (size_t i = 0; i < out.count; i++) // beyond the last sample, values mean nothing but are finite
         if (i % n >= (size_t)count) expected[0][i] = (double)out.at[i];
     check_close("linear forward", out.at, expected[0], out.count, 1e-5);
-    kernels->linear_backward(weight_gradient.at, bias_gradient.at, in_gradient.at, in.at, slopes.at, weight.at, &layer,
-                             false, count, samples);
+    kernels->linear_backward_input(in_gradient.at, scratch.at, slopes.at, weight.at, &layer, count, samples);
+    kernels->linear_backward_weight(weight_gradient.at, bias_gradient.at, NULL, NULL, rows.at, slopes.at,
+                                    &(Descent){.keep = 0}, &layer, count, samples);
     check_close("linear weight", weight_gradient.at, expected[1], weights, 1e-5);
     check_close("linear bias", bias_gradient.at, expected[2], (size_t)outs, 1e-5);
     check_close("linear input", in_gradient.at, expected[3], in.count, 1e-5);
-    kernels->linear_backward(weight_gradient.at, bias_gradient.at, NULL, in.at, slopes.at, weight.at, &layer, true,
-                             count, samples);
+    kernels->linear_backward_weight(weight_gradient.at, bias_gradient.at, NULL, NULL, rows.at, slopes.at,
+                                    &(Descent){.keep = 1}, &layer, count, samples);
     for (size_t i = 0; i < weights; i++)
         expected[1][i] *= 2;
     for (int o = 0; o < outs; o++)
         expected[2][o] *= 2;
     check_close("linear weight, twice", weight_gradient.at, expected[1], weights, 1e-5);
     check_close("linear bias, twice", bias_gradient.at, expected[2], (size_t)outs, 1e-5);
-    const Tensor all[] = {in, weight, bias, slopes, out, in_gradient, weight_gradient, bias_gradient};
+    const Tensor all[] = {in, weight, bias, slopes, out, in_gradient, weight_gradient, bias_gradient, rows, scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
     for (int i = 0; i < 4; i++)
@@ -202,6 +205,9 @@ static void check_linears(const Kernels *kernels) {
     check_linear(kernels, (Shape){1, 1, 1}, 6, 17);
     check_linear(kernels, (Shape){33, 1, 1}, 21, 64);
     check_linear(kernels, (Shape){130, 1, 1}, 37, 77);
+    check_linear(kernels, (Shape){1029, 1, 1}, 7, 64); // more than one strip of inputs, ending anywhere
+    check_linear(kernels, (Shape){2048, 1, 1}, 2, 64);
+    check_linear(kernels, (Shape){1500, 1, 1}, 3, 128);
 }
 
 // The loss sum(slopes * out) is linear in each value, so the products of the reference are its exact derivatives.

@@ -133,7 +133,8 @@ static void convolve(Lanes *out, Shape shape, const Planes *in, const float *wei
 }
 
 void ISA_NAME(conv_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
-                            const Layer *layer, int samples) {
+                            const Layer *layer, int count, int samples) {
+    (void)count; // all lanes are computed
     size_t vectors = (size_t)samples / SOUNDER_LANES;
     for (size_t v = 0; v < vectors; v++) {
         Planes planes = pad_planes((Lanes *)scratch, (const Lanes *)in + v, layer->in, layer->pad, vectors);
@@ -215,7 +216,8 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
 
 void ISA_NAME(conv_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
                              const float *in, const float *out_gradient, const float *packed, const Layer *layer,
-                             int samples) {
+                             int count, int samples) {
+    (void)count;
     size_t vectors = (size_t)samples / SOUNDER_LANES;
     const float *mirrored = packed + ISA_NAME(conv_sizes)(layer).gradient;
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);

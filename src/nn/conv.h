@@ -10,10 +10,10 @@
 ConvSizes ISA_NAME(conv_sizes)(const Layer *layer);
 void ISA_NAME(conv_pack)(float *packed, const float *weight, const Layer *layer);
 void ISA_NAME(conv_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
-                            const Layer *layer, int samples);
+                            const Layer *layer, int count, int samples);
 void ISA_NAME(conv_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
                              const float *in, const float *out_gradient, const float *packed, const Layer *layer,
-                             int samples);
+                             int count, int samples);
 void ISA_NAME(conv_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer);
 
 // bias_gradient (OC) += the sums of out_gradient (out.channels, out.rows, out.columns, N) over all but channels.

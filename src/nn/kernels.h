@@ -33,14 +33,15 @@ typedef struct ConvKernels {
     // weight: (OC,IC,K,K), bias: (OC).
     void (*pack)(float *packed, const float *weight, const Layer *layer);
 
-    // out: (OC,OH,OW,N); in: (IC,H,W,N).
+    // out: (OC,OH,OW,N), of which the columns from count on mean nothing; in: (IC,H,W,N).
     void (*forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
-                    const Layer *layer, int samples);
+                    const Layer *layer, int count, int samples);
 
     // Adds this chunk's weight gradient to packed_gradient and its bias gradient to bias_gradient; overwrites
-    // in_gradient (IC,H,W,N), unless that is NULL. out_gradient: (OC,OH,OW,N).
+    // in_gradient (IC,H,W,N), unless that is NULL. out_gradient (OC,OH,OW,N) must be zero from column count on, and
+    // there in_gradient becomes zero.
     void (*backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch, const float *in,
-                     const float *out_gradient, const float *packed, const Layer *layer, int samples);
+                     const float *out_gradient, const float *packed, const Layer *layer, int count, int samples);
 
     // weight_gradient: (OC,IC,K,K), overwritten.
     void (*unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer);
@@ -54,6 +55,23 @@ typedef struct DropoutNoise {
     uint32_t step;
     float rate; // in [0, 1)
 } DropoutNoise;
+
+// What becomes of a parameter's slope: gradient = keep * gradient + slope, where keep is 0 to overwrite, 1 to add up,
+// and the momentum if the gradient is SGD's velocity. With weights at hand, one step of SGD is completed on the spot,
+// as sgd_step would: weight_decay * weight joins the slope, and then weight -= lr * gradient.
+typedef struct Descent {
+    float keep, lr, weight_decay;
+} Descent;
+
+// A linear layer's input of one sample as its ops keep it: padded, and by a vector more, so that the same place in
+// neighbouring rows does not compete for the same set of a cache.
+static inline size_t linear_row_floats(const Layer *layer) {
+    return (shape_size(layer->in) + 15) / 16 * 16 + 16;
+}
+
+static inline size_t linear_scratch_floats(const Layer *layer, int samples) {
+    return (size_t)samples * linear_row_floats(layer) + 16 * shape_size(layer->out);
+}
 
 typedef struct Kernels {
     const char *name; // "avx512", "avx2" or "baseline"
@@ -88,15 +106,19 @@ typedef struct Kernels {
     void (*dropout_apply)(float *values, const int8_t *keep, float rate, size_t features, size_t plane, int samples);
 
     // out (OUT,N) = weight (OUT,IN) * in (IN,N) + bias (OUT), in the first `count` columns; what the others get is
-    // finite if in, weight and bias are, and means nothing.
-    void (*linear_forward)(float *out, const float *in, const float *weight, const float *bias, const Layer *layer,
-                           int count, int samples);
-    // weight_gradient (OUT,IN) and bias_gradient (OUT) are added to, or overwritten if `accumulate` is false.
-    // in_gradient (IN,N) is overwritten unless it is NULL. From column count on, out_gradient must be zero and
-    // in_gradient becomes zero.
-    void (*linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *in,
-                            const float *out_gradient, const float *weight, const Layer *layer, bool accumulate,
-                            int count, int samples);
+    // finite if bias is, and means nothing. rows (count, linear_row_floats) is written: linear_backward_weight reads
+    // it.
+    void (*linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
+                           const Layer *layer, int count, int samples);
+    // in_gradient (IN,N) is overwritten. From column count on, out_gradient (OUT,N) must be zero and in_gradient
+    // becomes zero. scratch: linear_scratch_floats.
+    void (*linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,
+                                  const Layer *layer, int count, int samples);
+    // weight_gradient (OUT,IN) and bias_gradient (OUT) are changed as descent says; and so are weight and bias, unless
+    // both are NULL.
+    void (*linear_backward_weight)(float *weight_gradient, float *bias_gradient, float *weight, float *bias,
+                                   const float *rows, const float *out_gradient, const Descent *descent,
+                                   const Layer *layer, int count, int samples);
 
     // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats. Overwrites gradient
     // (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is not NULL

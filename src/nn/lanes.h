@@ -24,11 +24,21 @@
 
 // may_alias: tensors are float arrays, looked at through these types.
 typedef float Lanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
+typedef float LooseLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias, aligned(4))); // anywhere in memory
 typedef int32_t IntLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 typedef uint32_t WordLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 
+// Subtracting zero changes no float, so this is a mere broadcast; adding it would turn -0 into 0 and cost an addition.
 ALWAYS_INLINE Lanes lanes_of(float value) {
-    return (Lanes){0} + value;
+    return value - (Lanes){0};
+}
+
+// The first `count` floats from a place anywhere in memory, then zeros. count: up to SOUNDER_LANES.
+ALWAYS_INLINE Lanes lanes_part(const float *from, size_t count) {
+    Lanes part = lanes_of(0);
+    for (size_t i = 0; i < count; i++)
+        part[i] = from[i];
+    return part;
 }
 
 // Lane by lane: mask is all ones (true) or all zeros, as comparisons of Lanes give it.
@@ -59,6 +69,33 @@ ALWAYS_INLINE Lanes lanes_sums(Lanes values[SOUNDER_LANES]) {
             values[i] = __builtin_shuffle(values[2 * i], values[2 * i + 1], LANES_EVEN) +
                         __builtin_shuffle(values[2 * i], values[2 * i + 1], LANES_ODD);
     return values[0];
+}
+
+#if SOUNDER_LANES == 16
+#define LANES_LOW  ((IntLanes){0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23})
+#define LANES_HIGH ((IntLanes){8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31})
+#elif SOUNDER_LANES == 8
+#define LANES_LOW  ((IntLanes){0, 8, 1, 9, 2, 10, 3, 11})
+#define LANES_HIGH ((IntLanes){4, 12, 5, 13, 6, 14, 7, 15})
+#else
+#define LANES_LOW  ((IntLanes){0, 4, 1, 5})
+#define LANES_HIGH ((IntLanes){2, 6, 3, 7})
+#endif
+
+// Exchanges rows and columns of a square of floats. Each stage interleaves the upper half of the rows with the lower.
+ALWAYS_INLINE void lanes_transpose(Lanes rows[SOUNDER_LANES]) {
+#pragma GCC unroll 4
+    for (int stage = 1; stage < SOUNDER_LANES; stage *= 2) {
+        Lanes mixed[SOUNDER_LANES];
+#pragma GCC unroll 8
+        for (int i = 0; i < SOUNDER_LANES / 2; i++) {
+            mixed[2 * i] = __builtin_shuffle(rows[i], rows[i + SOUNDER_LANES / 2], LANES_LOW);
+            mixed[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + SOUNDER_LANES / 2], LANES_HIGH);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < SOUNDER_LANES; i++)
+            rows[i] = mixed[i];
+    }
 }
 
 // The sum across the lanes of one vector, by halves.

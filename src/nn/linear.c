@@ -1,40 +1,261 @@
 #include "linear.h"
 
-#include <cblas.h>
+#include "nn/descent.h"
+#include "nn/product.h"
 
-static int inputs_of(const Layer *layer) {
-    return (int)shape_size(layer->in);
+// The vectors run along the inputs here, not along the samples: no lane is wasted however small the batch, and the
+// weight is read where it lies. `rows` (N, row_floats) are the samples, one a row, with zeros behind the last input.
+// Inputs beyond the last whole vector, at most SOUNDER_LANES - 1, are the tail.
+
+// Floats of all rows' part that the inner loops go through again and again: half of what most cores have as second
+// cache.
+enum { STRIP_FLOATS = 64 * 1024 };
+
+enum { DOT_OUTS = OUTER_ROWS, DOT_SAMPLES = OUTER_COLUMNS };
+
+static size_t inputs_of(const Layer *layer) {
+    return shape_size(layer->in);
 }
 
-void ISA_NAME(linear_forward)(float *out, const float *in, const float *weight, const float *bias, const Layer *layer,
-                              int count, int samples) {
-    int outs = layer->out.channels, ins = inputs_of(layer);
+static size_t whole_of(size_t floats) {
+    return floats / SOUNDER_LANES * SOUNDER_LANES;
+}
+
+// Inputs worked on together.
+static size_t strip_of(int count) {
+    size_t floats = STRIP_FLOATS / (size_t)count;
+    return floats < 2 * SOUNDER_LANES ? 2 * SOUNDER_LANES : whole_of(floats);
+}
+
+static size_t at_most(size_t count, size_t limit) {
+    return count < limit ? count : limit;
+}
+
+// ---- From (IN,N) to rows and back, one square of inputs and samples after the other.
+
+static void to_rows(float *rows, const float *in, size_t ins, size_t row_floats, size_t count, size_t samples) {
+    for (size_t i = 0; i < ins; i += SOUNDER_LANES)
+        for (size_t s = 0; s < count; s += SOUNDER_LANES) {
+            Lanes square[SOUNDER_LANES];
+            for (size_t k = 0; k < SOUNDER_LANES; k++)
+                square[k] = i + k < ins ? *(const Lanes *)(in + (i + k) * samples + s) : lanes_of(0);
+            lanes_transpose(square);
+            for (size_t k = 0; k < at_most(SOUNDER_LANES, count - s); k++)
+                *(Lanes *)(rows + (s + k) * row_floats + i) = square[k];
+        }
+}
+
+// Samples from count on become zeros.
+static void from_rows(float *out, const float *rows, size_t outs, size_t row_floats, size_t count, size_t samples) {
+    for (size_t o = 0; o < outs; o += SOUNDER_LANES)
+        for (size_t s = 0; s < samples; s += SOUNDER_LANES) {
+            Lanes square[SOUNDER_LANES];
+            for (size_t k = 0; k < SOUNDER_LANES; k++)
+                square[k] = s + k < count ? *(const Lanes *)(rows + (s + k) * row_floats + o) : lanes_of(0);
+            lanes_transpose(square);
+            for (size_t k = 0; k < at_most(SOUNDER_LANES, outs - o); k++)
+                *(Lanes *)(out + (o + k) * samples + s) = square[k];
+        }
+}
+
+// ---- Forward: dot products of the weight's rows and the samples' rows.
+
+// DOT_OUTS rows of the weight, or fewer at the end, where the last one fills up. tails: what lies beyond whole vectors.
+typedef struct WeightRows {
+    const float *at[DOT_OUTS];
+    Lanes tails[DOT_OUTS];
+    size_t count;
+} WeightRows;
+
+static WeightRows weight_rows(const float *weight, size_t outs, size_t ins) {
+    WeightRows rows = {.count = at_most(outs, DOT_OUTS)};
+    size_t whole = whole_of(ins);
+    for (size_t r = 0; r < DOT_OUTS; r++) {
+        rows.at[r] = weight + at_most(r, rows.count - 1) * ins;
+        rows.tails[r] = lanes_part(rows.at[r] + whole, ins - whole);
+    }
+    return rows;
+}
+
+// The part of each row that a strip takes: whole vectors from `from` to `to`, and the tail behind them if `tail`.
+typedef struct Strip {
+    size_t from, to;
+    bool tail;
+} Strip;
+
+static Strip strip_at(size_t from, size_t ins, int count) {
+    size_t to = from + strip_of(count), whole = whole_of(ins);
+    return to < ins ? (Strip){from, to, false} : (Strip){from, whole, whole < ins};
+}
+
+// out (weight->count, samples) gets the strip's share in dot products with the next `count` samples' rows.
+ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, const float *rows, size_t row_floats, Strip strip,
+                            size_t samples, int count) {
+    Lanes sums[OUTER_TILE];
+#pragma GCC unroll 16
+    for (int t = 0; t < OUTER_TILE; t++)
+        sums[t] = lanes_of(0);
+    for (size_t i = strip.from; i < strip.to; i += SOUNDER_LANES)
+#pragma GCC unroll 8
+        for (int r = 0; r < DOT_OUTS; r++)
+#pragma GCC unroll 8
+            for (int s = 0; s < count; s++)
+                sums[r * DOT_SAMPLES + s] +=
+                    *(const LooseLanes *)(weight->at[r] + i) * *(const Lanes *)(rows + (size_t)s * row_floats + i);
+    if (strip.tail)
+#pragma GCC unroll 8
+        for (int r = 0; r < DOT_OUTS; r++)
+#pragma GCC unroll 8
+            for (int s = 0; s < count; s++)
+                sums[r * DOT_SAMPLES + s] +=
+                    weight->tails[r] * *(const Lanes *)(rows + (size_t)s * row_floats + strip.to);
+    float totals[OUTER_TILE] __attribute__((aligned(64)));
+#pragma GCC unroll 4
+    for (int t = 0; t < OUTER_TILE; t += SOUNDER_LANES)
+        *(Lanes *)(totals + t) = lanes_sums(sums + t);
+    for (size_t r = 0; r < weight->count; r++)
+        for (int s = 0; s < count; s++)
+            out[r * samples + (size_t)s] += totals[r * DOT_SAMPLES + (size_t)s];
+}
+
+static void dot_rows(float *out, const WeightRows *weight, const float *rows, size_t row_floats, Strip strip, int count,
+                     size_t samples) {
+    int s = 0;
+    for (; s + DOT_SAMPLES <= count; s += DOT_SAMPLES)
+        dot_tile(out + s, weight, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES);
+    rows += (size_t)s * row_floats;
+    switch (count - s) {
+#if SOUNDER_LANES == 16
+    case 3:
+        dot_tile(out + s, weight, rows, row_floats, strip, samples, 3);
+        break;
+    case 2:
+        dot_tile(out + s, weight, rows, row_floats, strip, samples, 2);
+        break;
+#endif
+    case 1:
+        dot_tile(out + s, weight, rows, row_floats, strip, samples, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
+                              const Layer *layer, int count, int samples) {
+    size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    to_rows(rows, in, ins, row_floats, (size_t)count, (size_t)samples);
     Lanes *to = (Lanes *)out;
-    for (int o = 0; o < outs; o++)
+    for (size_t o = 0; o < outs; o++)
         for (int s = 0; s < samples; s += SOUNDER_LANES)
             *to++ = lanes_of(bias[o]);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, outs, count, ins, 1.0f, weight, ins, in, samples, 1.0f, out,
-                samples);
+    for (size_t from = 0; from < ins; from += strip_of(count)) {
+        Strip strip = strip_at(from, ins, count);
+        for (size_t o = 0; o < outs; o += DOT_OUTS) {
+            WeightRows of = weight_rows(weight + o * ins, outs - o, ins);
+            dot_rows(out + o * (size_t)samples, &of, rows, row_floats, strip, count, (size_t)samples);
+        }
+    }
 }
 
-void ISA_NAME(linear_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *in,
-                               const float *out_gradient, const float *weight, const Layer *layer, bool accumulate,
-                               int count, int samples) {
-    int outs = layer->out.channels, ins = inputs_of(layer);
-    const float before = accumulate ? 1.0f : 0.0f;
-    const Lanes *gradient = (const Lanes *)out_gradient;
-    for (int o = 0; o < outs; o++) {
+// ---- Backward.
+
+void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,
+                                     const Layer *layer, int count, int samples) {
+    size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    size_t whole = whole_of(ins);
+    ScalarMatrix slopes = {out_gradient, 1, (size_t)samples};
+    ProductOut rows = {scratch, row_floats};
+    product(rows, slopes, weight, count, outs, (int)(whole / SOUNDER_LANES), ins);
+    if (whole < ins) {
+        float *tails = scratch + (size_t)count * row_floats; // (OUT, SOUNDER_LANES)
+        for (size_t o = 0; o < outs; o++)
+            *(Lanes *)(tails + o * SOUNDER_LANES) = lanes_part(weight + o * ins + whole, ins - whole);
+        rows.at += whole;
+        product(rows, slopes, tails, count, outs, 1, SOUNDER_LANES);
+    }
+    from_rows(in_gradient, scratch, ins, row_floats, (size_t)count, (size_t)samples);
+}
+
+// What all tiles of a weight's gradient have in common. gradient and weight (OUT,IN); weight may be NULL.
+typedef struct WeightStep {
+    float *gradient, *weight;
+    ScalarMatrix slopes; // (OUT,N)
+    const float *rows;   // (N, row_floats)
+    size_t ins, row_floats, count;
+    const Descent *descent;
+} WeightStep;
+
+// Outputs from o on and `columns` vectors of inputs from i on. While the slopes are computed, what they will change is
+// on its way from memory.
+ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int outs, int columns) {
+    float *gradient = step->gradient + o * step->ins + i;
+    float *weight = step->weight ? step->weight + o * step->ins + i : NULL;
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    ScalarMatrix slopes = step->slopes;
+    slopes.at += o * slopes.row_stride;
+    product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++) {
+            size_t at = (size_t)r * step->ins + (size_t)c * SOUNDER_LANES;
+            descend(gradient + at, weight ? weight + at : NULL, sums[r][c], step->descent);
+        }
+}
+
+static void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    ScalarMatrix slopes = step->slopes;
+    for (int r = 0; r < outs; r++, o++) {
+        slopes.at = step->slopes.at + o * slopes.row_stride;
+        product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, 1, 1);
+        size_t at = o * step->ins + i;
+        descend_part(step->gradient + at, step->weight ? step->weight + at : NULL, sums[0][0], step->descent,
+                     step->ins - i);
+    }
+}
+
+// `outs` rows of the weight from o on, in one strip.
+ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int outs) {
+    size_t i = strip.from;
+    for (; i + PRODUCT_COLUMNS * SOUNDER_LANES <= strip.to; i += PRODUCT_COLUMNS * SOUNDER_LANES)
+        step_tile(step, o, i, outs, PRODUCT_COLUMNS);
+    for (; i < strip.to; i += SOUNDER_LANES)
+        step_tile(step, o, i, outs, 1);
+    if (strip.tail) step_tail(step, o, i, outs);
+}
+
+static void step_bias(float *gradient, float *bias, const float *out_gradient, size_t outs, int samples,
+                      const Descent *descent) {
+    const Lanes *slopes = (const Lanes *)out_gradient;
+    for (size_t o = 0; o < outs; o++) {
         Lanes sum = lanes_of(0);
         for (int s = 0; s < samples; s += SOUNDER_LANES)
-            sum += *gradient++;
-        bias_gradient[o] = (accumulate ? bias_gradient[o] : 0.0f) + lanes_sum(sum);
+            sum += *slopes++;
+        descend_part(gradient + o, bias ? bias + o : NULL, lanes_of(lanes_sum(sum)), descent, 1);
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, outs, ins, count, 1.0f, out_gradient, samples, in, samples,
-                before, weight_gradient, ins);
-    if (!in_gradient) return;
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, ins, count, outs, 1.0f, weight, ins, out_gradient, samples,
-                0.0f, in_gradient, samples);
-    for (int i = 0; i < ins; i++)
-        for (int s = count; s < samples; s++)
-            in_gradient[(size_t)i * (size_t)samples + (size_t)s] = 0;
+}
+
+void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *bias_gradient, float *weight, float *bias,
+                                      const float *rows, const float *out_gradient, const Descent *descent,
+                                      const Layer *layer, int count, int samples) {
+    size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
+    WeightStep step = {.gradient = weight_gradient,
+                       .weight = weight,
+                       .slopes = {out_gradient, (size_t)samples, 1},
+                       .rows = rows,
+                       .ins = ins,
+                       .row_floats = linear_row_floats(layer),
+                       .count = (size_t)count,
+                       .descent = descent};
+    for (size_t from = 0; from < ins; from += strip_of(count)) {
+        Strip strip = strip_at(from, ins, count);
+        size_t o = 0;
+        for (; o + PRODUCT_ROWS <= outs; o += PRODUCT_ROWS)
+            step_rows(&step, o, strip, PRODUCT_ROWS);
+        for (; o < outs; o++)
+            step_rows(&step, o, strip, 1);
+    }
+    step_bias(bias_gradient, bias, out_gradient, outs, samples, descent);
 }

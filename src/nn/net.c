@@ -1,6 +1,5 @@
 #include "net.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +18,8 @@ typedef struct LayerBuffers {
     float *in_gradient; // NULL if nobody needs it
     float *out_gradient;
     float *packed, *packed_gradient; // of a convolution
+    float *slopes;                   // of a convolution: its weight's gradient and its bias's
+    float *rows;                     // of a linear layer: its input, sample by sample
     int8_t *keep;                    // dropout: (elements,N) or (channels,N)
 } LayerBuffers;
 
@@ -60,6 +61,11 @@ static size_t dropout_features(const Layer *layer) {
     return layer->kind == LAYER_DROPOUT2D ? (size_t)layer->in.channels : shape_size(layer->in);
 }
 
+// Floats of a convolution's parameters: the bias lies behind the weight.
+static size_t parameters_of(const Layer *layer) {
+    return layer->bias - layer->weight + (size_t)layer->out.channels;
+}
+
 static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec, const Kernels *kernels, int samples) {
     size_t scratch = 0, n = (size_t)samples;
     buffers->first_layer = spec->layer_count;
@@ -77,7 +83,12 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
             ConvSizes sizes = at->conv->sizes(layer);
             at->packed = carve_floats(carver, sizes.packed);
             at->packed_gradient = carve_floats(carver, sizes.gradient);
+            at->slopes = carve_floats(carver, parameters_of(layer));
             scratch = larger(scratch, sizes.scratch);
+        }
+        if (layer->kind == LAYER_LINEAR) {
+            at->rows = carve_floats(carver, linear_row_floats(layer) * n);
+            if (l > buffers->first_layer) scratch = larger(scratch, linear_scratch_floats(layer, samples));
         }
         if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
             at->keep = carve(carver, dropout_features(layer) * n);
@@ -140,7 +151,6 @@ static int choose_chunk(const Spec *spec) {
 }
 
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) {
-    openblas_set_num_threads(1); // the processes share the cores already
     *net = (Net){.spec = *spec, .kernels = kernels, .chunk = choose_chunk(spec)};
     net->buffers = malloc(sizeof *net->buffers);
     if (!net->buffers) goto fail;
@@ -197,6 +207,16 @@ static void dropout_forward(const Net *net, const LayerBuffers *at, int l, const
                                 chunk.samples);
 }
 
+// What a batch's way through the net and back is for: a gradient, or a step of SGD.
+typedef struct Pass {
+    const float *parameters;
+    float *stepping; // the parameters again if they are to change; NULL if not
+    float *gradient; // or the velocity, if they are
+    Sgd sgd;
+    const Noise *noise;
+    uint32_t count; // samples of the batch
+} Pass;
+
 static void forward(Net *net, const float *parameters, const Noise *noise, Chunk chunk) {
     const Kernels *kernels = net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
@@ -205,7 +225,7 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
         switch (layer->kind) {
         case LAYER_CONV:
             at->conv->forward(at->out, net->buffers->scratch, at->in, at->packed, parameters + layer->bias, layer,
-                              chunk.samples);
+                              chunk.count, chunk.samples);
             break;
         case LAYER_POOL:
             kernels->pool_forward(at->out, at->in, layer, chunk.samples);
@@ -218,24 +238,39 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
             if (noise) dropout_forward(net, at, l, noise, chunk);
             break;
         case LAYER_LINEAR:
-            kernels->linear_forward(at->out, at->in, parameters + layer->weight, parameters + layer->bias, layer,
-                                    chunk.count, chunk.samples);
+            kernels->linear_forward(at->out, at->rows, at->in, parameters + layer->weight, parameters + layer->bias,
+                                    layer, chunk.count, chunk.samples);
             break;
         }
     }
 }
 
+// Chunks add up; the batch's last one completes the step.
+static void linear_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
+    const Kernels *kernels = net->kernels;
+    if (at->in_gradient)
+        kernels->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient,
+                                       pass->parameters + layer->weight, layer, chunk.count, chunk.samples);
+    bool step = pass->stepping && chunk.first + (uint32_t)chunk.count == pass->count;
+    Descent descent = {
+        .keep = chunk.first > 0 ? 1 : pass->sgd.momentum, .lr = pass->sgd.lr, .weight_decay = pass->sgd.weight_decay};
+    kernels->linear_backward_weight(pass->gradient + layer->weight, pass->gradient + layer->bias,
+                                    step ? pass->stepping + layer->weight : NULL,
+                                    step ? pass->stepping + layer->bias : NULL, at->rows, at->out_gradient, &descent,
+                                    layer, chunk.count, chunk.samples);
+}
+
 // From the logits' gradient back to the first layer with parameters, whose input gradient nobody needs.
-static void backward(Net *net, float *gradient, const float *parameters, const Noise *noise, Chunk chunk) {
+static void backward(Net *net, const Pass *pass, Chunk chunk) {
     const Kernels *kernels = net->kernels;
     for (int l = net->spec.layer_count - 1; l >= net->buffers->first_layer; l--) {
         const Layer *layer = &net->spec.layers[l];
         const LayerBuffers *at = &net->buffers->layers[l];
-        float *weight_gradient = gradient + layer->weight, *bias_gradient = gradient + layer->bias;
         switch (layer->kind) {
         case LAYER_CONV:
-            at->conv->backward(at->packed_gradient, bias_gradient, at->in_gradient, net->buffers->scratch, at->in,
-                               at->out_gradient, at->packed, layer, chunk.samples);
+            at->conv->backward(at->packed_gradient, at->slopes + (layer->bias - layer->weight), at->in_gradient,
+                               net->buffers->scratch, at->in, at->out_gradient, at->packed, layer, chunk.count,
+                               chunk.samples);
             break;
         case LAYER_POOL:
             kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
@@ -246,14 +281,13 @@ static void backward(Net *net, float *gradient, const float *parameters, const N
         case LAYER_DROPOUT:
         case LAYER_DROPOUT2D: {
             size_t features = dropout_features(layer);
-            if (noise)
+            if (pass->noise)
                 kernels->dropout_apply(at->out_gradient, at->keep, layer->rate, features,
                                        shape_size(layer->in) / features, chunk.samples);
             break;
         }
         case LAYER_LINEAR:
-            kernels->linear_backward(weight_gradient, bias_gradient, at->in_gradient, at->in, at->out_gradient,
-                                     parameters + layer->weight, layer, chunk.first > 0, chunk.count, chunk.samples);
+            linear_backward(net, at, layer, pass, chunk);
             break;
         }
     }
@@ -270,21 +304,28 @@ static void pack_convolutions(Net *net, const float *parameters) {
 }
 
 // Convolutions add to their gradients chunk by chunk, from zero.
-static void zero_convolutions(Net *net, float *gradient) {
+static void zero_convolutions(Net *net) {
     for (int l = 0; l < net->spec.layer_count; l++) {
         const LayerBuffers *at = &net->buffers->layers[l];
         const Layer *layer = &net->spec.layers[l];
         if (!at->conv) continue;
         memset(at->packed_gradient, 0, at->conv->sizes(layer).gradient * sizeof *at->packed_gradient);
-        memset(gradient + layer->bias, 0, (size_t)layer->out.channels * sizeof *gradient);
+        memset(at->slopes, 0, parameters_of(layer) * sizeof *at->slopes);
     }
 }
 
-static void unpack_convolutions(Net *net, float *gradient) {
+static void finish_convolutions(Net *net, const Pass *pass) {
     for (int l = 0; l < net->spec.layer_count; l++) {
         const LayerBuffers *at = &net->buffers->layers[l];
         const Layer *layer = &net->spec.layers[l];
-        if (at->conv) at->conv->unpack(gradient + layer->weight, at->packed_gradient, layer);
+        if (!at->conv) continue;
+        at->conv->unpack(at->slopes, at->packed_gradient, layer);
+        size_t count = parameters_of(layer);
+        if (pass->stepping)
+            net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes,
+                                   pass->sgd.lr, pass->sgd.momentum, pass->sgd.weight_decay, count);
+        else
+            memcpy(pass->gradient + layer->weight, at->slopes, count * sizeof *at->slopes);
     }
 }
 
@@ -292,26 +333,45 @@ static const float *logits_of(const Net *net) {
     return net->buffers->layers[net->spec.layer_count - 1].out;
 }
 
-void net_gradient(Net *net, float *gradient, BatchResult *result, const float *parameters, const Batch *batch,
-                  const Noise *noise) {
-    *result = (BatchResult){0};
-    if (batch->count == 0) {
-        memset(gradient, 0, net->spec.parameter_count * sizeof *gradient);
-        return;
-    }
-    pack_convolutions(net, parameters);
-    zero_convolutions(net, gradient);
+// There and back. The batch is not empty. Returns the sum of the samples' losses.
+static double train(Net *net, const Pass *pass, const Batch *batch) {
+    pack_convolutions(net, pass->parameters);
+    zero_convolutions(net);
     float scale = 1.0f / (float)batch->count;
+    double loss_sum = 0;
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, chunk);
-        forward(net, parameters, noise, chunk);
-        result->loss_sum +=
+        forward(net, pass->parameters, pass->noise, chunk);
+        loss_sum +=
             net->kernels->softmax_cross_entropy(net->buffers->gradients[0], NULL, logits_of(net), net->buffers->labels,
                                                 scale, net->spec.classes, chunk.count, chunk.samples);
-        backward(net, gradient, parameters, noise, chunk);
+        backward(net, pass, chunk);
     }
-    unpack_convolutions(net, gradient);
+    finish_convolutions(net, pass);
+    return loss_sum;
+}
+
+void net_gradient(Net *net, float *gradient, BatchResult *result, const float *parameters, const Batch *batch,
+                  const Noise *noise) {
+    *result = (BatchResult){0};
+    Pass pass = {.parameters = parameters, .gradient = gradient, .noise = noise, .count = batch->count};
+    if (batch->count > 0)
+        result->loss_sum = train(net, &pass, batch);
+    else
+        memset(gradient, 0, net->spec.parameter_count * sizeof *gradient);
+}
+
+void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
+                    const Batch *batch, const Noise *noise) {
+    *result = (BatchResult){0};
+    Pass pass = {.parameters = parameters,
+                 .stepping = parameters,
+                 .gradient = velocity,
+                 .sgd = *sgd,
+                 .noise = noise,
+                 .count = batch->count};
+    if (batch->count > 0) result->loss_sum = train(net, &pass, batch);
 }
 
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {

@@ -3,13 +3,14 @@
 //   Net net;
 //   TRY(net_init(&net, &spec, kernels_best(), err));
 //   net_gradient(&net, gradient, &result, parameters, &batch, &noise);   // training: gradient of the mean loss
+//   net_train_step(&net, parameters, velocity, &result, &sgd, &batch, &noise);  // or gradient and update in one
 //   net_evaluate(&net, &result, parameters, &batch);                     // no dropout, no gradient
 //   net_free(&net);
 //
 // Activations live in one arena, batch innermost: (C,H,W,N) with N samples side by side. A batch runs depth-first in
-// chunks of at most net.chunk samples (a multiple of 16), each through the whole net and back, and the gradients add up;
-// so the arena fits the cache whatever the batch size. N is the chunk's samples, rounded up to whole vectors: a small
-// batch costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient.
+// chunks of at most net.chunk samples (a multiple of 16), each through the whole net and back, and the gradients add
+// up; so the arena fits the cache whatever the batch size. N is the chunk's samples, rounded up to whole vectors: a
+// small batch costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient.
 // Results depend only on the arguments (and the instruction set): same inputs, same bits.
 #ifndef SOUNDER_NN_NET_H
 #define SOUNDER_NN_NET_H
@@ -44,6 +45,11 @@ typedef struct BatchResult {
     uint32_t hits;   // samples whose largest logit is their label (evaluation; 0 after training)
 } BatchResult;
 
+// Stochastic gradient descent as PyTorch's SGD has it.
+typedef struct Sgd {
+    float lr, momentum, weight_decay;
+} Sgd;
+
 typedef struct Net {
     Spec spec;
     const Kernels *kernels;
@@ -61,6 +67,11 @@ void net_free(Net *net);
 // dropout. parameters (parameter_count) may lie in memory that others change (Hogwild).
 void net_gradient(Net *net, float *gradient, BatchResult *result, const float *parameters, const Batch *batch,
                   const Noise *noise);
+
+// One step of SGD: what net_gradient and then sgd_step do, within rounding, but layer by layer on the way back, so that
+// no gradient is ever written to memory. velocity (parameter_count) starts as zeros. An empty batch changes nothing.
+void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
+                    const Batch *batch, const Noise *noise);
 
 // Loss and hits of the net in evaluation mode.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch);

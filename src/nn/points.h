@@ -15,7 +15,7 @@ enum { POINTS = 6, POINTS_2D = POINTS * POINTS };
 #define SQUARE_B (POINT_B * POINT_B)
 
 // Values of the polynomial with n <= 5 coefficients, lowest first, at the six points.
-ALWAYS_INLINE void evaluate(Lanes *values, size_t value_step, const Lanes *coefficients, size_t step, int n) {
+ALWAYS_INLINE void evaluate(LooseLanes *values, size_t value_step, const LooseLanes *coefficients, size_t step, int n) {
     Lanes even_a = coefficients[0], even_b = even_a, odd_a = coefficients[step], odd_b = odd_a;
     float square_a = 1, square_b = 1;
 #pragma GCC unroll 4
@@ -36,7 +36,8 @@ ALWAYS_INLINE void evaluate(Lanes *values, size_t value_step, const Lanes *coeff
     values[5 * value_step] = coefficients[(size_t)(n - 1) * step];
 }
 
-ALWAYS_INLINE void evaluate_transposed(Lanes *sums, size_t sum_step, const Lanes *values, size_t step, int n) {
+ALWAYS_INLINE void evaluate_transposed(LooseLanes *sums, size_t sum_step, const LooseLanes *values, size_t step,
+                                       int n) {
     Lanes even_a = values[step] + values[2 * step], odd_a = values[step] - values[2 * step];
     Lanes even_b = values[3 * step] + values[4 * step], odd_b = values[3 * step] - values[4 * step];
     float power_a = 1, power_b = 1;
@@ -54,7 +55,8 @@ ALWAYS_INLINE void evaluate_transposed(Lanes *sums, size_t sum_step, const Lanes
 // Lagrange's and Newton's polynomials without their denominators, which POINT_WEIGHT puts on the kernel instead:
 // x^4 - (a^2 + b^2) x^2 + 1 (as a b = 1), then x (x + a) (x^2 - b^2), x (x - a) (x^2 - b^2), the same with a and b
 // exchanged, and x (x^2 - a^2) (x^2 - b^2) for infinity. n is always POINTS.
-ALWAYS_INLINE void interpolate(Lanes *coefficients, size_t coefficient_step, const Lanes *values, size_t step, int n) {
+ALWAYS_INLINE void interpolate(LooseLanes *coefficients, size_t coefficient_step, const LooseLanes *values, size_t step,
+                               int n) {
     (void)n;
     Lanes even_a = values[step] + values[2 * step], odd_a = POINT_A * (values[step] - values[2 * step]);
     Lanes even_b = values[3 * step] + values[4 * step], odd_b = POINT_B * (values[3 * step] - values[4 * step]);
@@ -67,7 +69,8 @@ ALWAYS_INLINE void interpolate(Lanes *coefficients, size_t coefficient_step, con
     coefficients[5 * coefficient_step] = infinity;
 }
 
-ALWAYS_INLINE void interpolate_transposed(Lanes *values, size_t value_step, const Lanes *inputs, size_t step, int n) {
+ALWAYS_INLINE void interpolate_transposed(LooseLanes *values, size_t value_step, const LooseLanes *inputs, size_t step,
+                                          int n) {
     (void)n;
     Lanes x1 = inputs[step], x2 = inputs[2 * step], x3 = inputs[3 * step], x4 = inputs[4 * step];
     Lanes even_a = x4 - SQUARE_B * x2, odd_a = POINT_A * (x3 - SQUARE_B * x1);
@@ -87,11 +90,11 @@ ALWAYS_INLINE float point_weight(int point) {
     return weights[point];
 }
 
-typedef void Transform(Lanes *out, size_t out_step, const Lanes *in, size_t in_step, int n);
+typedef void Transform(LooseLanes *out, size_t out_step, const LooseLanes *in, size_t in_step, int n);
 
 // A square of Lanes in memory: element (row, column) is at[row * row_step + column * column_step].
 typedef struct Square {
-    Lanes *at;
+    LooseLanes *at;
     size_t row_step, column_step;
 } Square;
 

@@ -22,11 +22,10 @@ typedef struct ScalarMatrix {
     size_t row_stride, column_stride;
 } ScalarMatrix;
 
-// out[r][c] = sum over k of scalars(r,k) * lanes[k][c], for one register tile. rows and columns are constants where
-// this is inlined.
-ALWAYS_INLINE void product_tile(Lanes *restrict out, ScalarMatrix scalars, const Lanes *restrict lanes, size_t inner,
-                                size_t row_lanes, int rows, int columns) {
-    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+// sums[r][c] = sum over k of scalars(r,k) * vector c of row k, rows being row_floats apart, for one register tile. rows
+// and columns are constants where this is inlined.
+ALWAYS_INLINE void product_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
+                                size_t inner, size_t row_floats, int rows, int columns) {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
@@ -34,7 +33,7 @@ ALWAYS_INLINE void product_tile(Lanes *restrict out, ScalarMatrix scalars, const
             sums[r][c] = lanes_of(0);
     for (size_t k = 0; k < inner; k++) {
         const float *scalar = scalars.at + k * scalars.column_stride;
-        const Lanes *source = lanes + k * row_lanes;
+        const LooseLanes *source = (const LooseLanes *)(lanes + k * row_floats);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             Lanes factor = lanes_of(scalar[(size_t)r * scalars.row_stride]);
@@ -43,57 +42,73 @@ ALWAYS_INLINE void product_tile(Lanes *restrict out, ScalarMatrix scalars, const
                 sums[r][c] += factor * source[c];
         }
     }
+}
+
+// Where a product goes: element vectors (r,c) at[r * row_floats + c * SOUNDER_LANES].
+typedef struct ProductOut {
+    float *at;
+    size_t row_floats;
+} ProductOut;
+
+ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const float *lanes, size_t inner,
+                                size_t row_floats, int rows, int columns) {
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    product_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++)
-            out[(size_t)r * row_lanes + (size_t)c] = sums[r][c];
+            *(Lanes *)(out.at + (size_t)r * out.row_floats + (size_t)c * SOUNDER_LANES) = sums[r][c];
 }
 
 // All rows of one strip of columns.
-ALWAYS_INLINE void product_strip(Lanes *restrict out, ScalarMatrix scalars, const Lanes *restrict lanes, int rows,
-                                 size_t inner, size_t row_lanes, int columns) {
+ALWAYS_INLINE void product_strip(ProductOut out, ScalarMatrix scalars, const float *lanes, int rows, size_t inner,
+                                 size_t row_floats, int columns) {
     int r = 0;
     for (; r + PRODUCT_ROWS <= rows; r += PRODUCT_ROWS) {
-        product_tile(out, scalars, lanes, inner, row_lanes, PRODUCT_ROWS, columns);
-        out += PRODUCT_ROWS * row_lanes;
+        product_tile(out, scalars, lanes, inner, row_floats, PRODUCT_ROWS, columns);
+        out.at += PRODUCT_ROWS * out.row_floats;
         scalars.at += PRODUCT_ROWS * scalars.row_stride;
     }
     switch (rows - r) {
     case 4:
-        product_tile(out, scalars, lanes, inner, row_lanes, 4, columns);
+        product_tile(out, scalars, lanes, inner, row_floats, 4, columns);
         break;
     case 3:
-        product_tile(out, scalars, lanes, inner, row_lanes, 3, columns);
+        product_tile(out, scalars, lanes, inner, row_floats, 3, columns);
         break;
     case 2:
-        product_tile(out, scalars, lanes, inner, row_lanes, 2, columns);
+        product_tile(out, scalars, lanes, inner, row_floats, 2, columns);
         break;
     case 1:
-        product_tile(out, scalars, lanes, inner, row_lanes, 1, columns);
+        product_tile(out, scalars, lanes, inner, row_floats, 1, columns);
         break;
     default:
         break;
     }
 }
 
-// out (rows, columns) = scalars (rows, inner) * lanes (inner, columns); a row of out and lanes is row_lanes long.
-ALWAYS_INLINE void product(Lanes *restrict out, ScalarMatrix scalars, const Lanes *restrict lanes, int rows,
-                           size_t inner, int columns, size_t row_lanes) {
+// out (rows, columns) = scalars (rows, inner) * lanes (inner, columns), a row of lanes being row_floats apart from the
+// next. Rows of out are aligned, those of lanes need not be.
+ALWAYS_INLINE void product(ProductOut out, ScalarMatrix scalars, const float *lanes, int rows, size_t inner,
+                           int columns, size_t row_floats) {
     int c = 0;
-    for (; c + PRODUCT_COLUMNS <= columns; c += PRODUCT_COLUMNS)
-        product_strip(out + c, scalars, lanes + c, rows, inner, row_lanes, PRODUCT_COLUMNS);
+    for (; c + PRODUCT_COLUMNS <= columns; c += PRODUCT_COLUMNS) {
+        product_strip(out, scalars, lanes, rows, inner, row_floats, PRODUCT_COLUMNS);
+        out.at += PRODUCT_COLUMNS * SOUNDER_LANES;
+        lanes += PRODUCT_COLUMNS * SOUNDER_LANES;
+    }
     switch (columns - c) {
 #if SOUNDER_LANES == 16
     case 3:
-        product_strip(out + c, scalars, lanes + c, rows, inner, row_lanes, 3);
+        product_strip(out, scalars, lanes, rows, inner, row_floats, 3);
         break;
     case 2:
-        product_strip(out + c, scalars, lanes + c, rows, inner, row_lanes, 2);
+        product_strip(out, scalars, lanes, rows, inner, row_floats, 2);
         break;
 #endif
     case 1:
-        product_strip(out + c, scalars, lanes + c, rows, inner, row_lanes, 1);
+        product_strip(out, scalars, lanes, rows, inner, row_floats, 1);
         break;
     default:
         break;

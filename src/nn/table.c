@@ -36,6 +36,7 @@ const Kernels ISA_NAME(kernels) = {
     .dropout_draw = ISA_NAME(dropout_draw),
     .dropout_apply = ISA_NAME(dropout_apply),
     .linear_forward = ISA_NAME(linear_forward),
-    .linear_backward = ISA_NAME(linear_backward),
+    .linear_backward_input = ISA_NAME(linear_backward_input),
+    .linear_backward_weight = ISA_NAME(linear_backward_weight),
     .softmax_cross_entropy = ISA_NAME(softmax_cross_entropy),
 };

@@ -6,21 +6,21 @@
 #include "nn/points.h"
 #include "nn/product.h"
 
-// Tiles worked on together: many enough to feed the products' register tiles, few enough for their transforms
-// (36 vectors a tile and channel) to stay in the cache.
-enum { BLOCK_TILES = 16 };
+// Vectors of one channel at one point that are worked on together: many enough to feed the products' register tiles,
+// few enough for 36 of them a channel to stay in the cache.
+enum { BLOCK_VECTORS = 16, BLOCK_FLOATS = BLOCK_VECTORS * SOUNDER_LANES };
 
-// Vectors of one point: (channels, BLOCK_TILES), and one more, so that the 36 values that a transform reads or writes
-// together, one in each point, do not compete for the same set of a cache.
-static size_t point_vectors(int channels) {
-    return (size_t)channels * BLOCK_TILES + 1;
+// Floats of one point: (channels, BLOCK_FLOATS), and a vector more, so that the 36 values that a transform reads or
+// writes together, one in each point, do not compete for the same set of a cache.
+static size_t point_floats(int channels) {
+    return (size_t)channels * BLOCK_FLOATS + SOUNDER_LANES;
 }
 
 ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
     size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels;
     return (ConvSizes){.packed = POINTS_2D * outs * ins,
                        .gradient = POINTS_2D * OUTER_TILE * outer_tiles((int)outs, (int)ins),
-                       .scratch = POINTS_2D * SOUNDER_LANES * (point_vectors((int)outs) + point_vectors((int)ins))};
+                       .scratch = POINTS_2D * (point_floats((int)outs) + point_floats((int)ins))};
 }
 
 // ---- Kernels. Lanes are consecutive kernels here, not samples.
@@ -51,7 +51,7 @@ void ISA_NAME(winograd_pack)(float *packed, const float *weight, const Layer *la
 }
 
 ALWAYS_INLINE void unpack(float *weight_gradient, const float *packed_gradient, int outs, int ins, int k) {
-    size_t kernels = (size_t)outs * (size_t)ins, point_floats = OUTER_TILE * outer_tiles(outs, ins);
+    size_t kernels = (size_t)outs * (size_t)ins, gradient_floats = OUTER_TILE * outer_tiles(outs, ins);
     int taps = k * k;
     for (size_t first = 0; first < kernels; first += SOUNDER_LANES) {
         size_t lanes = kernels - first < SOUNDER_LANES ? kernels - first : SOUNDER_LANES;
@@ -59,7 +59,7 @@ ALWAYS_INLINE void unpack(float *weight_gradient, const float *packed_gradient, 
         for (size_t i = 0; i < lanes; i++) {
             size_t place = outer_place((int)(first + i) / ins, (int)(first + i) % ins, ins);
             for (int q = 0; q < POINTS_2D; q++)
-                values[q][i] = packed_gradient[(size_t)q * point_floats + place];
+                values[q][i] = packed_gradient[(size_t)q * gradient_floats + place];
         }
         for (int q = 0; q < POINTS_2D; q++)
             values[q] *= point_weight(q / POINTS) * point_weight(q % POINTS);
@@ -127,8 +127,14 @@ ALWAYS_INLINE void store_tile(const Plane *plane, const Lanes *tile, const float
 }
 
 // Tiles first .. first + count of a layer. Tile (ty,tx) starts at (ty * step - offset, tx * step - offset) of a plane.
+//
+// At the points, tiles follow each other without gaps, `samples` floats each: the products' vectors are full even if
+// the samples do not fill one. A tile is read and written as a whole vector all the same. What it writes too much is
+// overwritten by the next tile and, behind the last one, with zeros; what it reads too much is cleared.
 typedef struct Block {
     int first, count, columns, step;
+    int samples;   // in this vector: SOUNDER_LANES or fewer
+    IntLanes real; // true for these
 } Block;
 
 static int tile_y(const Block *block, int t, int offset) {
@@ -139,31 +145,41 @@ static int tile_x(const Block *block, int t, int offset) {
     return (block->first + t) % block->columns * block->step - offset;
 }
 
-// points (36, channels, BLOCK_TILES) = the transforms of the block's tiles, `side` wide, in all channels.
-ALWAYS_INLINE void to_points(Transform *transform, Lanes *points, Lanes *tensor, Shape shape, size_t vectors,
+// Tile t of channel c at the points: one value a point.
+static Square values_at(float *points, Shape shape, const Block *block, int c, int t) {
+    size_t step = point_floats(shape.channels) / SOUNDER_LANES;
+    return (Square){(LooseLanes *)(points + (c * BLOCK_FLOATS + t * block->samples)), POINTS * step, step};
+}
+
+// points (36, channels, BLOCK_FLOATS) = the transforms of the block's tiles, `side` wide, in all channels.
+ALWAYS_INLINE void to_points(Transform *transform, float *points, Lanes *tensor, Shape shape, size_t vectors,
                              const Block *block, int offset, int side) {
-    size_t point_lanes = point_vectors(shape.channels);
     for (int c = 0; c < shape.channels; c++) {
         Plane plane = plane_of(tensor, shape, c, vectors);
         for (int t = 0; t < block->count; t++) {
             Lanes copy[POINTS_2D];
             Square tile = load_tile(copy, &plane, tile_y(block, t, offset), tile_x(block, t, offset), side);
-            Square values = {points + (c * BLOCK_TILES + t), POINTS * point_lanes, point_lanes};
-            transform_2d(transform, values, POINTS, tile, side, side);
+            transform_2d(transform, values_at(points, shape, block, c, t), POINTS, tile, side, side);
         }
+        if (block->count * block->samples % SOUNDER_LANES == 0) continue;
+        Square behind = values_at(points, shape, block, c, block->count);
+        for (size_t q = 0; q < POINTS_2D; q++)
+            behind.at[q * behind.column_step] = lanes_of(0);
     }
 }
 
 // The block's tiles get, or without a bias are increased by, what transform gives for points.
-ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, Lanes *points, const float *bias, Shape shape,
+ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, float *points, const float *bias, Shape shape,
                                size_t vectors, const Block *block, int offset, int side) {
-    size_t point_lanes = point_vectors(shape.channels);
     for (int c = 0; c < shape.channels; c++) {
         Plane plane = plane_of(tensor, shape, c, vectors);
         for (int t = 0; t < block->count; t++) {
             Lanes tile[POINTS_2D];
-            Square values = {points + (c * BLOCK_TILES + t), POINTS * point_lanes, point_lanes};
+            Square values = values_at(points, shape, block, c, t);
             transform_2d(transform, (Square){tile, (size_t)side, 1}, side, values, POINTS, side);
+            if (block->samples < SOUNDER_LANES)
+                for (int i = 0; i < side * side; i++)
+                    tile[i] = lanes_select(block->real, tile[i], lanes_of(0));
             store_tile(&plane, tile, bias ? &bias[c] : NULL, tile_y(block, t, offset), tile_x(block, t, offset), side);
         }
     }
@@ -171,81 +187,107 @@ ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, Lanes *point
 
 // ---- The layer. Products at each point, between the transforms.
 
-// How a layer is cut and where a block's points lie: ins (36, IC, BLOCK_TILES), outs (36, OC, BLOCK_TILES).
+// One vector of samples of a layer at work: how it is cut, and where a block's points lie, ins (36, IC, BLOCK_FLOATS)
+// and outs (36, OC, BLOCK_FLOATS).
 typedef struct Workplace {
     int inputs, outputs; // channels
-    int tile_columns, tile_count;
-    Lanes *ins, *outs;
-    size_t in_lanes, out_lanes; // of one point
+    int tile_count;
+    Block block; // the one at work; its `count` is that of all but the last
+    float *ins, *outs;
+    size_t in_floats, out_floats; // of one point
 } Workplace;
 
-// side: outputs of a tile, squared.
-static Workplace workplace_of(const Layer *layer, float *scratch, int side) {
+// side: outputs of a tile, squared. The layer's tiles are shared out evenly among as few blocks as can hold them.
+static Workplace workplace_of(const Layer *layer, float *scratch, int side, int samples) {
     int rows = (layer->out.rows + side - 1) / side, columns = (layer->out.columns + side - 1) / side;
-    int inputs = layer->in.channels, outputs = layer->out.channels;
-    size_t in_lanes = point_vectors(inputs), out_lanes = point_vectors(outputs);
-    Lanes *ins = (Lanes *)scratch;
-    return (Workplace){inputs, outputs, columns, rows * columns, ins, ins + POINTS_2D * in_lanes, in_lanes, out_lanes};
+    int tiles = rows * columns, capacity = BLOCK_FLOATS / samples, blocks = (tiles + capacity - 1) / capacity;
+    Block block = {.count = (tiles + blocks - 1) / blocks, .columns = columns, .step = side, .samples = samples};
+    for (int s = 0; s < samples; s++)
+        block.real[s] = -1;
+    size_t in_floats = point_floats(layer->in.channels), out_floats = point_floats(layer->out.channels);
+    return (Workplace){.inputs = layer->in.channels,
+                       .outputs = layer->out.channels,
+                       .tile_count = tiles,
+                       .block = block,
+                       .ins = scratch,
+                       .outs = scratch + POINTS_2D * in_floats,
+                       .in_floats = in_floats,
+                       .out_floats = out_floats};
 }
 
-static Block block_at(const Workplace *work, int first, int side) {
-    int left = work->tile_count - first;
-    return (Block){first, left < BLOCK_TILES ? left : BLOCK_TILES, work->tile_columns, side};
+static Block block_at(const Workplace *work, int first) {
+    Block block = work->block;
+    block.first = first;
+    if (work->tile_count - first < block.count) block.count = work->tile_count - first;
+    return block;
 }
 
-static void forward_products(const Workplace *work, const float *packed, int tiles) {
+static int vectors_of(const Block *block) {
+    return (block->count * block->samples + SOUNDER_LANES - 1) / SOUNDER_LANES;
+}
+
+static void forward_products(const Workplace *work, const float *packed, int vectors) {
     size_t kernels = (size_t)work->outputs * (size_t)work->inputs;
     for (size_t q = 0; q < POINTS_2D; q++) {
         ScalarMatrix weight = {packed + q * kernels, (size_t)work->inputs, 1};
-        product(work->outs + q * work->out_lanes, weight, work->ins + q * work->in_lanes, work->outputs,
-                (size_t)work->inputs, tiles, BLOCK_TILES);
+        product((ProductOut){work->outs + q * work->out_floats, BLOCK_FLOATS}, weight, work->ins + q * work->in_floats,
+                work->outputs, (size_t)work->inputs, vectors, BLOCK_FLOATS);
     }
 }
 
 // Adds to the weight's gradient; unless last, the inputs' points give way to their gradient's.
-static void backward_products(float *packed_gradient, const Workplace *work, const float *packed, int tiles,
+static void backward_products(float *packed_gradient, const Workplace *work, const float *packed, int vectors,
                               bool last) {
     size_t kernels = (size_t)work->outputs * (size_t)work->inputs;
-    size_t point_floats = OUTER_TILE * outer_tiles(work->outputs, work->inputs);
+    size_t gradient_floats = OUTER_TILE * outer_tiles(work->outputs, work->inputs);
     for (size_t q = 0; q < POINTS_2D; q++) {
-        Lanes *ins = work->ins + q * work->in_lanes, *outs = work->outs + q * work->out_lanes;
-        outer_product(packed_gradient + q * point_floats, outs, ins, work->outputs, work->inputs, tiles, BLOCK_TILES);
+        float *ins = work->ins + q * work->in_floats, *outs = work->outs + q * work->out_floats;
+        outer_product(packed_gradient + q * gradient_floats, (Lanes *)outs, (Lanes *)ins, work->outputs, work->inputs,
+                      vectors, BLOCK_VECTORS);
         if (last) continue;
         ScalarMatrix transposed = {packed + q * kernels, 1, (size_t)work->inputs};
-        product(ins, transposed, outs, work->inputs, (size_t)work->outputs, tiles, BLOCK_TILES);
+        product((ProductOut){ins, BLOCK_FLOATS}, transposed, outs, work->inputs, (size_t)work->outputs, vectors,
+                BLOCK_FLOATS);
     }
 }
 
 ALWAYS_INLINE void forward(Lanes *out, float *scratch, Lanes *in, const float *packed, const float *bias,
-                           const Layer *layer, size_t vectors, int side) {
-    Workplace work = workplace_of(layer, scratch, side);
-    for (int first = 0; first < work.tile_count; first += BLOCK_TILES) {
-        Block block = block_at(&work, first, side);
+                           const Layer *layer, size_t vectors, int side, int samples) {
+    Workplace work = workplace_of(layer, scratch, side, samples);
+    for (int first = 0; first < work.tile_count; first += work.block.count) {
+        Block block = block_at(&work, first);
         to_points(interpolate_transposed, work.ins, in, layer->in, vectors, &block, layer->pad, POINTS);
-        forward_products(&work, packed, block.count);
+        forward_products(&work, packed, vectors_of(&block));
         from_points(evaluate_transposed, out, work.outs, bias, layer->out, vectors, &block, 0, side);
     }
 }
 
+static int samples_in(size_t vector, int count) {
+    int left = count - (int)vector * SOUNDER_LANES;
+    return left < SOUNDER_LANES ? left : SOUNDER_LANES;
+}
+
 // The tensors are only read, but the tiles' type serves for writing, too.
 void ISA_NAME(winograd_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
-                                const Layer *layer, int samples) {
+                                const Layer *layer, int count, int samples) {
     size_t vectors = (size_t)samples / SOUNDER_LANES;
-    for (size_t v = 0; v < vectors; v++)
+    for (size_t v = 0; v < vectors; v++) {
+        int real = samples_in(v, count);
         if (layer->kernel == 5)
-            forward((Lanes *)out + v, scratch, (Lanes *)in + v, packed, bias, layer, vectors, 2);
+            forward((Lanes *)out + v, scratch, (Lanes *)in + v, packed, bias, layer, vectors, 2, real);
         else
-            forward((Lanes *)out + v, scratch, (Lanes *)in + v, packed, bias, layer, vectors, 4);
+            forward((Lanes *)out + v, scratch, (Lanes *)in + v, packed, bias, layer, vectors, 4, real);
+    }
 }
 
 ALWAYS_INLINE void backward(float *packed_gradient, Lanes *in_gradient, float *scratch, Lanes *in, Lanes *out_gradient,
-                            const float *packed, const Layer *layer, size_t vectors, int side) {
-    Workplace work = workplace_of(layer, scratch, side);
-    for (int first = 0; first < work.tile_count; first += BLOCK_TILES) {
-        Block block = block_at(&work, first, side);
+                            const float *packed, const Layer *layer, size_t vectors, int side, int samples) {
+    Workplace work = workplace_of(layer, scratch, side, samples);
+    for (int first = 0; first < work.tile_count; first += work.block.count) {
+        Block block = block_at(&work, first);
         to_points(evaluate, work.outs, out_gradient, layer->out, vectors, &block, 0, side);
         to_points(interpolate_transposed, work.ins, in, layer->in, vectors, &block, layer->pad, POINTS);
-        backward_products(packed_gradient, &work, packed, block.count, !in_gradient);
+        backward_products(packed_gradient, &work, packed, vectors_of(&block), !in_gradient);
         if (in_gradient)
             from_points(interpolate, in_gradient, work.ins, NULL, layer->in, vectors, &block, layer->pad, POINTS);
     }
@@ -253,16 +295,17 @@ ALWAYS_INLINE void backward(float *packed_gradient, Lanes *in_gradient, float *s
 
 void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
                                  const float *in, const float *out_gradient, const float *packed, const Layer *layer,
-                                 int samples) {
+                                 int count, int samples) {
     size_t vectors = (size_t)samples / SOUNDER_LANES;
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
     if (in_gradient) memset(in_gradient, 0, shape_size(layer->in) * (size_t)samples * sizeof *in_gradient);
     for (size_t v = 0; v < vectors; v++) {
         Lanes *to = in_gradient ? (Lanes *)in_gradient + v : NULL;
         Lanes *from = (Lanes *)in + v, *gradient = (Lanes *)out_gradient + v;
+        int real = samples_in(v, count);
         if (layer->kernel == 5)
-            backward(packed_gradient, to, scratch, from, gradient, packed, layer, vectors, 2);
+            backward(packed_gradient, to, scratch, from, gradient, packed, layer, vectors, 2, real);
         else
-            backward(packed_gradient, to, scratch, from, gradient, packed, layer, vectors, 4);
+            backward(packed_gradient, to, scratch, from, gradient, packed, layer, vectors, 4, real);
     }
 }

@@ -21,10 +21,10 @@
 ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer);
 void ISA_NAME(winograd_pack)(float *packed, const float *weight, const Layer *layer);
 void ISA_NAME(winograd_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
-                                const Layer *layer, int samples);
+                                const Layer *layer, int count, int samples);
 void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
                                  const float *in, const float *out_gradient, const float *packed, const Layer *layer,
-                                 int samples);
+                                 int count, int samples);
 void ISA_NAME(winograd_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer);
 
 #endif

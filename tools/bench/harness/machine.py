@@ -102,6 +102,5 @@ def describe(torches, isa):
         "others' work before": f"{100 * busy_share():.0f}% of the cores",
         "sounder": " ".join(filter(None, [output_of(os.path.join(BUILD, "sounder"), "--version"), commit, isa])),
         "compiler": output_of(cached("CMAKE_C_COMPILER"), "--version"),
-        "OpenBLAS": output_of("pkg-config", "--modversion", "openblas"),
         "PyTorch": ", ".join(torch.version for torch in torches) or "none",
     }
