@@ -20,9 +20,6 @@ enum {
     SOURCES_MAX = 2 + WORKER_MAX_FDS,
 };
 
-static const char *const single_thread_settings[] = {"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"};
-enum { SETTINGS = sizeof single_thread_settings / sizeof *single_thread_settings };
-
 static uint64_t open_descriptors(void) {
     DIR *folder = opendir("/proc/self/fd");
     if (!folder) return 0;
@@ -53,8 +50,7 @@ typedef struct SpawnPlan {
     posix_spawnattr_t attributes;
     int sources[SOURCES_MAX]; // owned duplicates of what the worker inherits, numbered above all targets
     uint32_t source_count;
-    char **arguments;   // owned array, NULL-terminated; the strings are the caller's and the two below
-    char **environment; // owned array, NULL-terminated; the strings are borrowed
+    char **arguments; // owned array, NULL-terminated; the strings are the caller's and the two below
     char rank_text[16], parent_text[16];
 } SpawnPlan;
 
@@ -70,7 +66,6 @@ static Status plan_init(SpawnPlan *plan, Error *err) {
 }
 
 static void plan_free(SpawnPlan *plan) {
-    free(plan->environment);
     free(plan->arguments);
     for (uint32_t i = 0; i < plan->source_count; i++)
         close(plan->sources[i]);
@@ -133,32 +128,9 @@ static Status plan_arguments(SpawnPlan *plan, const SupervisorConfig *config, ui
     return STATUS_OK;
 }
 
-static bool is_setting_of_ours(const char *variable) {
-    for (size_t i = 0; i < SETTINGS; i++) {
-        size_t name_length = strcspn(single_thread_settings[i], "=") + 1;
-        if (strncmp(variable, single_thread_settings[i], name_length) == 0) return true;
-    }
-    return false;
-}
-
-// This process's environment, but with one thread a worker: the workers are the threads.
-static Status plan_environment(SpawnPlan *plan, Error *err) {
-    size_t count = 0;
-    while (environ[count])
-        count++;
-    plan->environment = calloc(count + SETTINGS + 1, sizeof *plan->environment);
-    if (!plan->environment) return fail(err, STATUS_OS, "out of memory for the start of a worker");
-    char **end = plan->environment;
-    for (size_t i = 0; i < count; i++)
-        if (!is_setting_of_ours(environ[i])) *end++ = environ[i];
-    for (size_t i = 0; i < SETTINGS; i++)
-        *end++ = (char *)single_thread_settings[i]; // posix_spawn only reads them
-    return STATUS_OK;
-}
-
 static Status launch(WorkerProcess *process, const SpawnPlan *plan, uint32_t rank, Error *err) {
-    int error = posix_spawn(&process->pid, "/proc/self/exe", &plan->actions, &plan->attributes, plan->arguments,
-                            plan->environment);
+    int error =
+        posix_spawn(&process->pid, "/proc/self/exe", &plan->actions, &plan->attributes, plan->arguments, environ);
     if (error != 0)
         return fail(err, STATUS_OS, "cannot start worker %u from /proc/self/exe: %s", rank, strerror(error));
     process->pidfd = pidfd_open(process->pid, 0); // the pid cannot be another's yet: only we may reap it
@@ -178,7 +150,6 @@ Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint
     if (status != STATUS_OK) goto close_pipe;
     TRY_GOTO(free_plan, plan_descriptors(&plan, config, startup[1], arrival_fd, err));
     TRY_GOTO(free_plan, plan_arguments(&plan, config, rank, err));
-    TRY_GOTO(free_plan, plan_environment(&plan, err));
     plan_signals(&plan);
     status = launch(process, &plan, rank, err);
 

@@ -10,7 +10,7 @@
 //
 // Workers are this same binary, started by posix_spawn of /proc/self/exe with the arguments given (never a bare fork),
 // in a process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked and at
-// their default actions, with OPENBLAS_NUM_THREADS and OMP_NUM_THREADS at 1, with stdin from /dev/null, and with
+// their default actions, with stdin from /dev/null, and with
 // the inherited descriptors at fixed numbers and no others. A worker calls worker_attach first thing.
 //
 // The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (SIGINT, SIGTERM), the start-up

@@ -48,7 +48,7 @@ typedef struct Control {
     _Atomic uint32_t may_go_on;
     _Atomic uint32_t violations; // a worker was let go while another was still busy
     // What INSPECT found.
-    uint32_t open_descriptors, own_group, open_signals, default_sigpipe, one_thread;
+    uint32_t open_descriptors, own_group, open_signals, default_sigpipe;
 } Control;
 
 // Worker -------------------------------------------------------------------------------------------------------------
@@ -72,12 +72,10 @@ static inline void inspect(Control *control) {
     sigprocmask(SIG_SETMASK, NULL, &blocked);
     struct sigaction pipe_action;
     sigaction(SIGPIPE, NULL, &pipe_action);
-    const char *openblas = getenv("OPENBLAS_NUM_THREADS"), *openmp = getenv("OMP_NUM_THREADS");
     control->open_descriptors = count_open_descriptors();
     control->own_group = getpgrp() == getpid();
     control->open_signals = !sigismember(&blocked, SIGINT) && !sigismember(&blocked, SIGUSR1);
     control->default_sigpipe = pipe_action.sa_handler == SIG_DFL;
-    control->one_thread = openblas && openmp && strcmp(openblas, "1") == 0 && strcmp(openmp, "1") == 0;
 }
 
 static inline void obey(Control *control, uint32_t rank, Order order) {
