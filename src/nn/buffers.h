@@ -1,0 +1,43 @@
+// Where the tensors of a net's layers lie in its arena, and how large the arena is.
+#ifndef SOUNDER_NN_BUFFERS_H
+#define SOUNDER_NN_BUFFERS_H
+
+#include "nn/kernels.h"
+#include "nn/spec.h"
+
+enum { ARENA_ALIGNMENT = 64 }; // bytes
+
+// Where a layer's tensors lie in the arena. (C,H,W,N); relu and dropout work in place: their in and out coincide.
+typedef struct LayerBuffers {
+    const ConvKernels *conv; // how a convolution is computed; NULL for other layers
+    float *in, *out;
+    float *in_gradient; // NULL if nobody needs it
+    float *out_gradient;
+    float *packed, *packed_gradient; // of a convolution
+    float *slopes;                   // of a convolution: its weight's gradient and its bias's
+    float *rows;                     // of a linear layer: its input, sample by sample
+    int8_t *keep;                    // dropout: (elements,N) or (channels,N)
+} LayerBuffers;
+
+typedef struct NetBuffers {
+    LayerBuffers layers[SPEC_MAX_LAYERS];
+    float *gradients[2]; // the outputs' and the inputs' gradient take turns in them
+    float *scratch;
+    uint8_t *labels; // (N)
+    int first_layer; // the first with parameters: the way back ends there
+} NetBuffers;
+
+// How many features a dropout layer decides about.
+size_t dropout_features(const Layer *layer);
+
+// Floats of a convolution's parameters: the bias lies behind the weight.
+size_t conv_parameters(const Layer *layer);
+
+// As many samples as the cache holds: fat matrices for nets of linear layers, 16 for most others.
+int buffers_chunk(const Spec *spec);
+
+// Places everything for chunks of `samples` in the arena at `base`, aligned to ARENA_ALIGNMENT; with base NULL it only
+// measures. Returns the bytes that the arena needs.
+size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Kernels *kernels, int samples);
+
+#endif
