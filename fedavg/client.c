@@ -14,6 +14,7 @@ Status trainer_init(Trainer *trainer, const RunMemory *memory, uint32_t rank, Er
     Spec spec;
     TRY(spec_parse(&spec, config->model, memory->data.shape, memory->data.classes, err));
     TRY(net_init(&trainer->net, &spec, kernels_best(), err));
+    trainer->net.progress = &memory->control->pulses[rank].progress;
     size_t bytes = (config->parameters * sizeof(float) + 63) / 64 * 64;
     trainer->weights = aligned_alloc(64, bytes);
     trainer->velocity = aligned_alloc(64, bytes);
@@ -52,11 +53,6 @@ Batch trainer_batch(const Trainer *trainer, const uint32_t *order, uint32_t numb
                    .shift = data->shift};
 }
 
-void trainer_progress(const Trainer *trainer, uint32_t samples) {
-    // Relaxed: the parent only looks whether it grows.
-    atomic_fetch_add_explicit(&trainer->memory->control->pulses[trainer->rank].progress, samples, memory_order_relaxed);
-}
-
 // One pass over the client's samples; returns the sum of their losses.
 static double train_epoch(Trainer *trainer, const uint32_t *indices, uint32_t count, Noise *noise, uint32_t epoch) {
     const RunConfig *config = &trainer->memory->control->config;
@@ -68,7 +64,6 @@ static double train_epoch(Trainer *trainer, const uint32_t *indices, uint32_t co
         BatchResult result;
         net_train_step(&trainer->net, trainer->weights, trainer->velocity, &result, &sgd, &batch, noise);
         loss_sum += result.loss_sum;
-        trainer_progress(trainer, batch.count);
     }
     return loss_sum;
 }

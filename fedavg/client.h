@@ -29,9 +29,6 @@ Batch trainer_batch(const Trainer *trainer, const uint32_t *order, uint32_t numb
 // Batches in one epoch of `count` samples.
 uint32_t trainer_batches(const Trainer *trainer, uint32_t count);
 
-// Tells the supervisor that `samples` more are done.
-void trainer_progress(const Trainer *trainer, uint32_t samples);
-
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
 // weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
 // before) when the update is not finite or out of range.

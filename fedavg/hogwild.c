@@ -71,7 +71,6 @@ void hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
             BatchResult result;
             hogwild_step(trainer, velocity, &batch, &result, &noise);
             job->loss_sum += result.loss_sum;
-            trainer_progress(trainer, batch.count);
         }
     }
     job->samples = (uint64_t)count * config->local_epochs;

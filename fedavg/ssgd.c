@@ -70,7 +70,6 @@ static void compute_gradients(const Lockstep *self, uint32_t number, uint32_t st
         Job *job = &memory->queue->jobs[shard];
         job->loss_sum += result.loss_sum;
         job->samples += batch.count;
-        trainer_progress(trainer, batch.count);
     }
 }
 

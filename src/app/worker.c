@@ -52,7 +52,6 @@ static void evaluate_chunks(Worker *self) {
         job->hits = result.hits;
         job->samples = job->count;
         job->seconds = clock_seconds_since(start);
-        trainer_progress(&self->trainer, job->count);
         queue_finish(job, JOB_DONE);
     }
 }

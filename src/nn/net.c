@@ -188,6 +188,11 @@ static const float *logits_of(const Net *net) {
     return net->buffers->layers[net->spec.layer_count - 1].out;
 }
 
+static void count_progress(const Net *net, Chunk chunk) {
+    // Relaxed: whoever watches only looks whether it grows.
+    if (net->progress) atomic_fetch_add_explicit(net->progress, (uint64_t)chunk.count, memory_order_relaxed);
+}
+
 // There and back. The batch is not empty. Returns the sum of the samples' losses.
 static double train(Net *net, const Pass *pass, const Batch *batch) {
     pack_convolutions(net, pass->parameters);
@@ -202,6 +207,7 @@ static double train(Net *net, const Pass *pass, const Batch *batch) {
             net->kernels->softmax_cross_entropy(net->buffers->gradients[0], NULL, logits_of(net), net->buffers->labels,
                                                 scale, net->spec.classes, chunk.count, chunk.samples);
         backward(net, pass, chunk);
+        count_progress(net, chunk);
     }
     finish_convolutions(net, pass);
     return loss_sum;
@@ -240,6 +246,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
         result->loss_sum += net->kernels->softmax_cross_entropy(NULL, &hits, logits_of(net), net->buffers->labels, 1,
                                                                 net->spec.classes, chunk.count, chunk.samples);
         result->hits += hits;
+        count_progress(net, chunk);
     }
 }
 

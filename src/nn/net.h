@@ -15,6 +15,7 @@
 #ifndef SOUNDER_NN_NET_H
 #define SOUNDER_NN_NET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -57,6 +58,7 @@ typedef struct Net {
     void *arena; // owned: activations, their gradients, packed weights
     size_t arena_bytes;
     struct NetBuffers *buffers; // owned: where each layer's tensors lie in the arena
+    _Atomic uint64_t *progress; // NULL after net_init; if set: grows by the samples of every chunk done, a sign of life
 } Net;
 
 // Allocates the arena. Leaves nothing to free on failure.
