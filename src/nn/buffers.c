@@ -117,10 +117,14 @@ size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Ke
 }
 
 int buffers_chunk(const Spec *spec) {
-    size_t floats = shape_size(spec->input);
-    for (int l = 0; l < spec->layer_count; l++)
-        if (!in_place(spec->layers[l].kind)) floats += 2 * shape_size(spec->layers[l].out);
+    size_t floats = shape_size(spec->input), weights = 0;
+    for (int l = 0; l < spec->layer_count; l++) {
+        const Layer *layer = &spec->layers[l];
+        if (!in_place(layer->kind)) floats += 2 * shape_size(layer->out);
+        if (layer->kind == LAYER_LINEAR) weights += shape_size(layer->in) * shape_size(layer->out);
+    }
     size_t samples = cache_bytes / (floats * sizeof(float)) / SAMPLES_UNIT * SAMPLES_UNIT;
-    if (samples < SAMPLES_UNIT) return SAMPLES_UNIT;
+    size_t least = weights * sizeof(float) > cache_bytes ? 2 * SAMPLES_UNIT : SAMPLES_UNIT;
+    if (samples < least) return (int)least;
     return samples > SAMPLES_MOST ? SAMPLES_MOST : (int)samples;
 }

@@ -33,7 +33,8 @@ size_t dropout_features(const Layer *layer);
 // Floats of a convolution's parameters: the bias lies behind the weight.
 size_t conv_parameters(const Layer *layer);
 
-// As many samples as the cache holds: fat matrices for nets of linear layers, 16 for most others.
+// As many samples as the cache holds: fat matrices for nets of linear layers, 16 for most others. Twice that where the
+// linear layers' weights do not fit the cache either: each chunk brings them in anew.
 int buffers_chunk(const Spec *spec);
 
 // Places everything for chunks of `samples` in the arena at `base`, aligned to ARENA_ALIGNMENT; with base NULL it only
