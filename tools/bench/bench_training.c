@@ -16,9 +16,9 @@ typedef struct Bench {
     void *block; // owned; data points into it
     Dataset data;
     Spec spec;
-    Net net;                              // owned
-    float *weights, *velocity, *gradient; // owned (parameters)
-    uint32_t *order;                      // owned (training samples)
+    Net net;                   // owned
+    float *weights, *velocity; // owned (parameters)
+    uint32_t *order;           // owned (training samples)
 } Bench;
 
 static void *allocate(size_t count, size_t element_bytes) {
@@ -27,7 +27,6 @@ static void *allocate(size_t count, size_t element_bytes) {
 
 static void bench_free(Bench *bench) {
     free(bench->order);
-    free(bench->gradient);
     free(bench->velocity);
     free(bench->weights);
     free(bench->block);
@@ -49,9 +48,8 @@ static Status bench_build(Bench *bench, const BenchOptions *options, Error *err)
     size_t parameters = bench->spec.parameter_count, samples = bench->data.train.count;
     bench->weights = allocate(parameters, sizeof(float));
     bench->velocity = allocate(parameters, sizeof(float));
-    bench->gradient = allocate(parameters, sizeof(float));
     bench->order = allocate(samples, sizeof(uint32_t));
-    if (!bench->weights || !bench->velocity || !bench->gradient || !bench->order)
+    if (!bench->weights || !bench->velocity || !bench->order)
         return fail(err, STATUS_OS, "no memory for a model of %zu parameters", parameters);
     spec_initialise(bench->weights, &bench->spec, 1);
     for (size_t i = 0; i < parameters; i++)
@@ -85,7 +83,7 @@ static uint32_t at_most(uint32_t count, uint32_t limit) {
 
 // Trains on the first `samples` of a fresh order; returns the sum of their losses.
 static double train_epoch(Bench *bench, uint32_t samples, uint32_t batch_size, uint32_t *shuffled, uint32_t epoch) {
-    const Kernels *kernels = bench->net.kernels;
+    const Sgd sgd = {.lr = 0.01f, .momentum = 0.5f};
     Noise noise = {.seed = 1, .round = epoch};
     double loss_sum = 0;
     batch_order(shuffled, bench->order, bench->data.train.count, 1, 0, 0, epoch);
@@ -93,9 +91,7 @@ static double train_epoch(Bench *bench, uint32_t samples, uint32_t batch_size, u
         Batch batch = split_batch(bench, &bench->data.train, 0, at_most(batch_size, samples - first));
         batch.indices = shuffled + first;
         BatchResult result;
-        net_gradient(&bench->net, bench->gradient, &result, bench->weights, &batch, &noise);
-        kernels->sgd_step(bench->weights, bench->velocity, bench->gradient, 0.01f, 0.5f, 0,
-                          bench->spec.parameter_count);
+        net_train_step(&bench->net, bench->weights, bench->velocity, &result, &sgd, &batch, &noise);
         loss_sum += result.loss_sum;
     }
     return loss_sum;
