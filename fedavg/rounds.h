@@ -40,7 +40,7 @@ typedef struct Rounds {
     RunMemory *memory; // borrowed
     uint32_t clients_per_round;
     uint32_t *cohort, *scratch;                // owned (clients)
-    float *restore_weights, *restore_velocity; // owned (parameters); ssgd: as they were when the round began
+    float *restore_weights, *restore_velocity; // owned (parameters); hogwild, ssgd: as the round began
     const int64_t **sums;                      // owned (workers)
 } Rounds;
 

@@ -99,6 +99,8 @@ static Status lockstep(Lockstep *self, uint32_t number, uint32_t step) {
     Barrier *barrier = &self->trainer->memory->control->step;
     compute_gradients(self, number, step);
     uint64_t start = clock_nanoseconds();
+    // No deadline of their own: the supervisor's --hang-seconds is theirs, it kills who does not come and cancels the
+    // wait.
     TRY(barrier_wait(barrier, self->position, self->parent, 0));
     step_slice(self, number);
     TRY(barrier_wait(barrier, self->position, self->parent, 0));
