@@ -23,33 +23,7 @@
 #include "base/rng.h"
 #include "nn/kernels.h"
 #include "nn/spec.h"
-
-// A mini-batch: `count` samples of a data set that lies elsewhere (usually read-only shared memory).
-typedef struct Batch {
-    const uint8_t *pixels;   // (samples, C,H,W), all of the data set
-    const uint8_t *labels;   // (samples)
-    const uint32_t *indices; // (count) which samples, or NULL for first, first + 1, ...
-    uint32_t first;          // used when indices is NULL
-    uint32_t count;          // samples in this batch
-    const float *scale;      // (C) a pixel p of channel c enters the net as p * scale[c] + shift[c]
-    const float *shift;      // (C)
-} Batch;
-
-// What dropout masks depend on, besides layer, channel and sample. NULL where a function takes it: no dropout.
-typedef struct Noise {
-    uint64_t seed;
-    uint32_t round, client, step;
-} Noise;
-
-typedef struct BatchResult {
-    double loss_sum; // sum over the samples of the cross-entropy, in nats
-    uint32_t hits;   // samples whose largest logit is their label (evaluation; 0 after training)
-} BatchResult;
-
-// Stochastic gradient descent as PyTorch's SGD has it.
-typedef struct Sgd {
-    float lr, momentum, weight_decay;
-} Sgd;
+#include "nn/step.h"
 
 typedef struct Net {
     Spec spec;

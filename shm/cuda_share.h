@@ -1,0 +1,45 @@
+// Device memory shared between processes: CUDA IPC. The parent allocates and exports, workers import.
+//
+//   parent:  TRY(cuda_share_create(&block, bytes, err));  control->device.blocks[i] = block.handle;   ...
+//   cuda_share_free worker:  TRY(cuda_share_open(&block, &control->device.blocks[i], err)); ... cuda_share_free
+//
+// Rules of CUDA IPC that this keeps: an exported block is an allocation of its own, in multiples of 2 MiB (smaller ones
+// share an allocation, and IPC would export all of it); managed memory is never exported; the exporting process cannot
+// open its own handle; a block is freed only after all importers have closed it or are dead: the parent frees last.
+// No kernel of one process is ordered with another's: synchronise the stream, then meet at a barrier.
+#ifndef SOUNDER_SHM_CUDA_SHARE_H
+#define SOUNDER_SHM_CUDA_SHARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { CUDA_SHARE_UNIT_BYTES = 2 << 20, CUDA_SHARE_HANDLE_BYTES = 64 };
+
+// Plain data: lies in the control segment.
+typedef struct CudaShareHandle {
+    uint8_t handle[CUDA_SHARE_HANDLE_BYTES];
+    uint64_t bytes; // of the allocation
+    uint64_t nonce; // stands in the block's last 8 bytes: an importer proves with it that it sees the same memory
+} CudaShareHandle;
+
+typedef struct CudaShare {
+    void *memory; // on the device
+    size_t bytes; // usable: what was asked for, or a little more
+    bool imported;
+    CudaShareHandle handle;
+} CudaShare;
+
+// Zeroed memory. Nothing to free on failure.
+Status cuda_share_create(CudaShare *block, size_t bytes, Error *err);
+
+// The probe: where IPC does not work (separate PID namespaces, WSL, another device or container) or shows other memory,
+// UNAVAILABLE with a sentence that says what to do. Nothing to free on failure.
+Status cuda_share_open(CudaShare *block, const CudaShareHandle *handle, Error *err);
+
+// Closes or frees, whichever is its part. A block of zeros is left alone.
+void cuda_share_free(CudaShare *block);
+
+#endif

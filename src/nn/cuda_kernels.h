@@ -1,0 +1,91 @@
+// The CUDA twins of the ops in kernels.h: X.cu beside X.c, the same arguments in the same order, plus a step that says
+// for how many models at once and on which stream.
+//
+// Every op works on M models in lockstep. Activations are (M, C,H,W, N), batch innermost: N = step->samples columns a
+// model, a multiple of 4, of which the first counts[m] are real. Parameters of model m begin `stride` floats behind
+// those of model m - 1; stride 0: all models share them (then only M = 1 may write). What the CPU op promises about the
+// columns from count on holds here too: they enter as zeros, gradients are zero there, all are finite. A model whose
+// count is 0 is idle: its gradients come out zero and its weights stay. Pointers are device memory, 16-byte aligned
+// except for parameters and pixels. Nothing synchronises and nothing depends on the host after the launch, so that all
+// of it can be captured in a graph: what changes from step to step is read from device memory. Sums are taken in a
+// fixed order: the same bits in every run.
+//
+// The arithmetic of indices is in __host__ __device__ functions of X_index.h; tests run every kernel over all threads
+// of its grid on the CPU (tests/emulator).
+#ifndef SOUNDER_NN_CUDA_KERNELS_H
+#define SOUNDER_NN_CUDA_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "base/shape.h"
+#include "nn/spec.h"
+#include "nn/step.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct CudaStep {
+    int models;             // M
+    int samples;            // N, columns of every tensor
+    const uint32_t *counts; // device (M): samples of each model in this step
+    cudaStream_t stream;
+} CudaStep;
+
+// Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s if indices is NULL) of pixels
+// (rows, C,H,W). firsts: device (M). scale, shift: device (C).
+void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const uint32_t *firsts, const float *scale,
+                 const float *shift, Shape shape, const CudaStep *step);
+
+void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
+                       const Layer *layer, const CudaStep *step);
+// weight_gradient (M strided; OC,IC,K,K) and bias_gradient (M strided; OC) are overwritten.
+void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, const float *in, const float *out_gradient,
+                               size_t stride, const Layer *layer, const CudaStep *step);
+void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
+                              const Layer *layer, const CudaStep *step);
+
+// With relu, max(0, .) follows the pooling in the same pass; on the way back a window whose maximum is not above zero
+// then gets no gradient. in_gradient may be `in` itself.
+void cuda_pool_forward(float *out, const float *in, bool relu, const Layer *layer, const CudaStep *step);
+void cuda_pool_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, const Layer *layer,
+                        const CudaStep *step);
+
+void cuda_relu_forward(float *values, size_t features, const CudaStep *step);
+void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step);
+
+// The mask that the CPU draws for the same key and step number. keys: device (M). number: device, the step's number.
+void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *number, float rate, size_t features,
+                       const CudaStep *step);
+void cuda_dropout_apply(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
+                        const CudaStep *step);
+
+// cuBLAS, strided and batched over the models, then one kernel for the bias (and max(0, .) with relu).
+struct CudaBlas;
+void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
+                         const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
+void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
+                                const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
+void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, const float *in,
+                                 const float *out_gradient, size_t stride, const Layer *layer, struct CudaBlas *blas,
+                                 const CudaStep *step);
+
+// Softmax and cross-entropy. gradient (M, classes, N), unless NULL: d(mean loss over the model's samples) / d(logits).
+// loss_sums: device (M) doubles, hits: device (M) or NULL; both are added to. Labels by rows as in cuda_gather.
+void cuda_softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hits, const float *logits,
+                                const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts, int classes,
+                                const CudaStep *step);
+
+// As sgd_step, for (M strided; count) weights, velocities and gradients. Idle models keep theirs.
+void cuda_sgd_step(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count, size_t stride,
+                   const CudaStep *step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

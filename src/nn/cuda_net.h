@@ -1,0 +1,90 @@
+// Many nets at work on one card: M models of one architecture in lockstep, each on its own samples.
+//
+//   TRY(cuda_net_init(&net, &plan, err));
+//   cuda_net_assign(&net, m, &task);                        // for each model: what it trains on from now on
+//   TRY(cuda_net_train(&net, steps, err));                  // steps of SGD: graph replays, a handful of launches
+//   TRY(cuda_net_results(&net, results, err));              // waits; sums of the losses since the assignment
+//   cuda_net_free(&net);
+//
+// The data set, the order of the samples, weights, velocities and gradients are device memory of the caller's (plan),
+// so that they may be imported from another process. Activations are the net's own. One local step is captured once in
+// a CUDA graph; a second graph holds several in a row, and a local epoch is a few launches. What changes between steps
+// (step number, counts, first sample) is kept and advanced on the device.
+#ifndef SOUNDER_NN_CUDA_NET_H
+#define SOUNDER_NN_CUDA_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "nn/spec.h"
+#include "nn/step.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Device pointers, all of the caller's.
+typedef struct CudaNetPlan {
+    Spec spec;
+    int models;          // M
+    uint32_t batch_size; // samples of one model in one step, at most
+    bool tf32;           // products may round their factors to 10 bits
+    Sgd sgd;
+    const uint8_t *pixels, *labels; // the data set: (samples, C,H,W), (samples)
+    const uint32_t *order;          // indices of samples, see CudaTask; NULL: samples themselves are numbered
+    float scale[16], shift[16];     // by channel, host values
+    float *weights;                 // (M strided) parameters
+    size_t weights_stride;          // floats; 0: one shared array (Hogwild, ssgd, evaluation), M = 1
+    float *velocity;                // (M strided by parameters); NULL: only gradients and evaluation are wanted
+    float *gradient;                // (M strided by parameters); NULL: only evaluation is wanted
+    uint64_t *updates;              // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
+    bool atomic_updates;            // Hogwild: one atomic add a weight instead of plain stores
+} CudaNetPlan;
+
+// What model m does: steps through order[first] ... order[first + count - 1] in batches. Step s is number `step` + s of
+// its dropout noise.
+typedef struct CudaTask {
+    uint32_t first, count; // count 0: idle
+    Noise noise;
+} CudaTask;
+
+typedef struct CudaNet CudaNet;
+
+// Device bytes of the net itself, besides what the plan points to.
+size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size);
+
+Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err);
+void cuda_net_free(CudaNet *net); // NULL is allowed
+
+// Asynchronous. Resets the model's step number to task->noise.step and, with `fresh`, its loss sum and hits.
+Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh, Error *err);
+
+// Asynchronous. `steps` steps of SGD on all models; a model that has come to its end idles. With updates (Hogwild), a
+// step whose gradient is not finite is not applied; staleness is counted.
+Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err);
+
+// Asynchronous. The gradient of one step (into plan.gradient), no update; and on to the next step.
+Status cuda_net_gradient(CudaNet *net, Error *err);
+
+// Asynchronous. Loss and hits of all the task's samples in evaluation mode.
+Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err);
+
+// Waits for the stream. results (M): since the last fresh assignment.
+Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err);
+
+// Hogwild, after cuda_net_results: refused steps and the histogram (buckets) of staleness since the last call.
+Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *histogram, int buckets, Error *err);
+
+// logits (count, classes) of the first `count` samples of model 0's task, sample-major, host memory: for tests.
+Status cuda_net_logits(CudaNet *net, float *logits, uint32_t count, Error *err);
+
+// The stream everything above runs on (a cudaStream_t), for copies that must be ordered with it.
+void *cuda_net_stream(CudaNet *net);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
