@@ -48,3 +48,21 @@ void ISA_NAME(gather)(float *out, const uint8_t *pixels, const uint32_t *indices
         }
     }
 }
+
+static void normalise(float *restrict to, const uint8_t *restrict from, size_t count, float scale, float shift) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)from[i] * scale + shift;
+}
+
+void ISA_NAME(gather_rows)(float *rows, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
+                           const float *scale, const float *shift, Shape shape, size_t row_floats, int count) {
+    size_t plane = (size_t)shape.rows * (size_t)shape.columns, size = shape_size(shape);
+    size_t padded = (size + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
+    for (int s = 0; s < count; s++, rows += row_floats) {
+        const uint8_t *source = pixels + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size;
+        for (size_t c = 0; c < (size_t)shape.channels; c++)
+            normalise(rows + c * plane, source + c * plane, plane, scale[c], shift[c]);
+        for (size_t i = size; i < padded; i++)
+            rows[i] = 0;
+    }
+}
