@@ -37,10 +37,8 @@ Status byte_stream_open(ByteStream *stream, const char *path, Error *err) {
     }
     stream->file_bytes = (uint64_t)about.st_size;
     stream->packed = pread(stream->fd, magic, sizeof magic, 0) == sizeof magic && magic[0] == 0x1f && magic[1] == 0x8b;
-    if (stream->packed && inflateInit2(&stream->inflater, MAX_WBITS + 16) != Z_OK) { // + 16: a gzip wrapper
-        status = fail(err, STATUS_OS, "%s: no memory for unpacking", path);
-        goto fail;
-    }
+    isal_inflate_init(&stream->inflater);
+    stream->inflater.crc_flag = ISAL_GZIP; // a gzip wrapper, its checksum to be verified
     return STATUS_OK;
 fail:
     close(stream->fd);
@@ -48,32 +46,53 @@ fail:
 }
 
 void byte_stream_close(ByteStream *stream) {
-    if (stream->packed) inflateEnd(&stream->inflater);
     close(stream->fd);
+}
+
+static const char *inflate_problem(int code) {
+    switch (code) {
+    case ISAL_INVALID_BLOCK:
+        return "invalid block";
+    case ISAL_INVALID_SYMBOL:
+        return "invalid symbol";
+    case ISAL_INVALID_LOOKBACK:
+        return "a distance that reaches too far back";
+    case ISAL_INVALID_WRAPPER:
+        return "invalid gzip header";
+    case ISAL_UNSUPPORTED_METHOD:
+        return "unknown compression method";
+    case ISAL_INCORRECT_CHECKSUM:
+        return "wrong checksum";
+    default:
+        return "bad stream";
+    }
+}
+
+static Status refill(ByteStream *stream, Error *err) {
+    size_t taken = 0;
+    TRY(read_some(&taken, stream, stream->buffer, sizeof stream->buffer, err));
+    if (taken == 0)
+        return fail(err, STATUS_DATA, "%s: truncated: the gzip data break off at byte %" PRIu64, stream->path,
+                    stream->file_offset);
+    stream->inflater.next_in = stream->buffer;
+    stream->inflater.avail_in = (uint32_t)taken;
+    return STATUS_OK;
 }
 
 // Unpacks at least one byte, or sets stream->ended.
 static Status inflate_some(size_t *got, ByteStream *stream, void *bytes, size_t count, Error *err) {
-    z_stream *inflater = &stream->inflater;
-    uInt room = (uInt)(count < READ_AT_MOST_BYTES ? count : READ_AT_MOST_BYTES);
+    struct inflate_state *inflater = &stream->inflater;
+    const uint32_t room = (uint32_t)(count < READ_AT_MOST_BYTES ? count : READ_AT_MOST_BYTES);
     inflater->next_out = bytes;
     inflater->avail_out = room;
-    while (inflater->avail_out == room && !stream->ended) {
-        if (inflater->avail_in == 0) {
-            size_t taken = 0;
-            TRY(read_some(&taken, stream, stream->buffer, sizeof stream->buffer, err));
-            if (taken == 0)
-                return fail(err, STATUS_DATA, "%s: truncated: the gzip data break off at byte %" PRIu64, stream->path,
-                            stream->file_offset);
-            inflater->next_in = stream->buffer;
-            inflater->avail_in = (uInt)taken;
-        }
-        int code = inflate(inflater, Z_NO_FLUSH);
-        if (code == Z_MEM_ERROR) return fail(err, STATUS_OS, "%s: no memory for unpacking", stream->path);
-        if (code != Z_OK && code != Z_STREAM_END)
+    for (;;) {
+        int code = isal_inflate(inflater); // first, as it may hold back bytes that it has unpacked already
+        if (code < 0)
             return fail(err, STATUS_DATA, "%s: corrupt gzip data before byte %" PRIu64 " (%s)", stream->path,
-                        stream->file_offset - inflater->avail_in, inflater->msg ? inflater->msg : "bad stream");
-        stream->ended = code == Z_STREAM_END;
+                        stream->file_offset - inflater->avail_in, inflate_problem(code));
+        stream->ended = inflater->block_state == ISAL_BLOCK_FINISH;
+        if (inflater->avail_out < room || stream->ended) break;
+        if (inflater->avail_in == 0) TRY(refill(stream, err));
     }
     *got = room - inflater->avail_out;
     return STATUS_OK;

@@ -13,24 +13,24 @@
 #ifndef SOUNDER_DATASETS_BYTE_STREAM_H
 #define SOUNDER_DATASETS_BYTE_STREAM_H
 
+#include <isa-l/igzip_lib.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <zlib.h>
 
 #include "base/err.h"
 
 enum { BYTE_STREAM_BUFFER_BYTES = 1 << 16 };
 
 typedef struct ByteStream {
-    const char *path;     // borrowed, for sentences
-    int fd;               // owned
-    bool packed;          // a gzip file
-    bool ended;           // packed: the end of the member has been seen and its checksum was right
-    uint64_t file_bytes;  // size of the file when it was opened
-    uint64_t file_offset; // bytes taken from the file
-    uint64_t offset;      // (unpacked) bytes handed out
-    z_stream inflater;    // owned; reads from buffer
+    const char *path;              // borrowed, for sentences
+    int fd;                        // owned
+    bool packed;                   // a gzip file
+    bool ended;                    // packed: the end of the member has been seen and its checksum was right
+    uint64_t file_bytes;           // size of the file when it was opened
+    uint64_t file_offset;          // bytes taken from the file
+    uint64_t offset;               // (unpacked) bytes handed out
+    struct inflate_state inflater; // ISA-L's; reads from buffer
     uint8_t buffer[BYTE_STREAM_BUFFER_BYTES];
 } ByteStream;
 

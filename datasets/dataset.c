@@ -1,12 +1,12 @@
 #include "datasets/dataset.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "datasets/dataset_block.h"
 #include "datasets/idx_folder.h"
 #include "datasets/synthetic.h"
-#include "datasets/unpacked_cache.h"
 
 static uint8_t *at(DatasetBlock *block, uint64_t first_byte) {
     return (uint8_t *)block + first_byte;
@@ -40,6 +40,29 @@ static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *e
     return STATUS_OK;
 }
 
+// One of the files, read by whichever thread.
+typedef struct FileReading {
+    uint8_t *payload;
+    const IdxHeader *header;
+    const char *path;
+    Status status;
+    Error err;
+} FileReading;
+
+static void *read_file(void *argument) {
+    FileReading *reading = argument;
+    reading->status = idx_read(reading->payload, reading->header, reading->path, &reading->err);
+    return NULL;
+}
+
+// The training images take longer than all the rest, which a second thread reads meanwhile.
+static void *read_other_files(void *argument) {
+    FileReading *readings = argument;
+    for (IdxRole role = 0; role < IDX_ROLES; role++)
+        if (role != IDX_TRAIN_IMAGES) read_file(&readings[role]);
+    return NULL;
+}
+
 static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err) {
     const uint64_t places[IDX_ROLES] = {
         [IDX_TRAIN_IMAGES] = block->layout.train_pixels,
@@ -47,8 +70,22 @@ static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err
         [IDX_TEST_IMAGES] = block->layout.test_pixels,
         [IDX_TEST_LABELS] = block->layout.test_labels,
     };
+    FileReading readings[IDX_ROLES];
     for (IdxRole role = 0; role < IDX_ROLES; role++)
-        TRY(idx_read(at(block, places[role]), &files->header[role], files->path[role], err));
+        readings[role] = (FileReading){
+            .payload = at(block, places[role]), .header = &files->header[role], .path = files->path[role]};
+    pthread_t thread;
+    const bool threaded = pthread_create(&thread, NULL, read_other_files, readings) == 0;
+    read_file(&readings[IDX_TRAIN_IMAGES]);
+    if (threaded)
+        pthread_join(thread, NULL);
+    else
+        read_other_files(readings);
+    for (IdxRole role = 0; role < IDX_ROLES; role++) // the first of the four speaks, whichever failed first
+        if (readings[role].status != STATUS_OK) {
+            *err = readings[role].err;
+            return readings[role].status;
+        }
     return STATUS_OK;
 }
 
@@ -108,22 +145,15 @@ static void normalise(DatasetBlock *block) {
     }
 }
 
-// Reads the files' arrays, or a copy that was made of them.
 static Status read_folder(DatasetBlock *block, const DatasetSource *source, Error *err) {
     IdxFolder files;
-    UnpackedCache cache;
     TRY(idx_folder_open(&files, source->folder, err));
     if (memcmp(&files.shape, &source->shape, sizeof files.shape) != 0 ||
         files.header[IDX_TRAIN_LABELS].extent[0] != source->train_count ||
         files.header[IDX_TEST_LABELS].extent[0] != source->test_count)
         return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
                     source->folder);
-    unpacked_cache_init(&cache, block, &files);
-    if (!unpacked_cache_load(block, &cache)) {
-        clear_gaps(block); // a bad copy may have filled them
-        TRY(read_files(block, &files, err));
-        unpacked_cache_store(&cache, block);
-    }
+    TRY(read_files(block, &files, err));
     return count_classes(block, &files, err);
 }
 

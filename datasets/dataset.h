@@ -8,9 +8,11 @@
 //   TRY(dataset_view(&data, block, source.block_bytes, err));  // any process: pointers into its own mapping
 //
 // The block starts with a header (magic, version, counts, offsets); it holds no pointers. The view borrows the block.
+// What unpacked_cache.h keeps for later runs is that same block in a file: map it instead of reading the files again.
 #ifndef SOUNDER_DATASETS_DATASET_H
 #define SOUNDER_DATASETS_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +39,16 @@ typedef struct Dataset {
     float shift[DATASET_MAX_CHANNELS];
 } Dataset;
 
+enum { DATASET_FILES = 4 };
+
+// What the files of a folder were like when it was found. Plain data without padding, compared as bytes.
+typedef struct DatasetOrigin {
+    uint64_t paths[2]; // their paths' hash
+    struct {
+        int64_t bytes, changed_seconds, changed_nanoseconds;
+    } file[DATASET_FILES];
+} DatasetOrigin;
+
 // Where a data set comes from and how large it will be. Plain data.
 typedef struct DatasetSource {
     char name[DATASET_NAME_BYTES];
@@ -44,8 +56,10 @@ typedef struct DatasetSource {
     Shape shape;
     int classes; // of a folder: known only after dataset_read, 0 until then
     uint32_t train_count, test_count;
-    uint64_t seed;      // synthetic
-    size_t block_bytes; // what dataset_read needs
+    uint64_t seed;        // synthetic
+    bool packed;          // of a folder: at least one file has to be unpacked
+    DatasetOrigin origin; // of a folder
+    size_t block_bytes;   // what dataset_read needs
 } DatasetSource;
 
 // Finds a data set by the value of --data: a name (mnist, fashion-mnist), looked for in $SOUNDER_DATA/NAME,
@@ -55,8 +69,8 @@ typedef struct DatasetSource {
 // with what was looked for and how to get it.
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err);
 
-// Fills block (source->block_bytes, 64-byte aligned, of the caller's). DATA for anything corrupt, naming file and
-// offset.
+// Fills block (source->block_bytes, 64-byte aligned, of the caller's) from the files themselves, two at a time. DATA
+// for anything corrupt, naming file and offset.
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
 // Checks the block's header against `bytes` and gives pointers into it.

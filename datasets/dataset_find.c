@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
@@ -34,6 +35,29 @@ static void list_places(Places *places, const char *name) {
     add_place(places, "/usr/share/datasets", name);
 }
 
+_Static_assert(sizeof(DatasetOrigin) == 16 + DATASET_FILES * 24, "an origin is compared as bytes");
+
+// Notes what the files are like. They are read later: if one changes meanwhile, what was read goes under an origin that
+// no longer fits it.
+static Status note_origin(DatasetSource *source, const IdxFolder *files, Error *err) {
+    char paths[IDX_ROLES * DATASET_PATH_BYTES] = "";
+    size_t length = 0;
+    for (IdxRole role = 0; role < IDX_ROLES; role++) {
+        const char *path = files->path[role], *ending = strrchr(path, '.');
+        struct stat about;
+        if (stat(path, &about) != 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
+        source->origin.file[role].bytes = about.st_size;
+        source->origin.file[role].changed_seconds = about.st_mtim.tv_sec;
+        source->origin.file[role].changed_nanoseconds = about.st_mtim.tv_nsec;
+        if (ending && strcmp(ending, ".gz") == 0) source->packed = true;
+        length += strlen(strcpy(paths + length, path)) + 1;
+    }
+    XXH128_hash_t hash = XXH3_128bits(paths, length);
+    source->origin.paths[0] = hash.low64;
+    source->origin.paths[1] = hash.high64;
+    return STATUS_OK;
+}
+
 static Status folder_source(DatasetSource *source, const char *folder, Error *err) {
     IdxFolder files;
     DatasetLayout layout;
@@ -45,6 +69,7 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
     source->test_count = files.header[IDX_TEST_LABELS].extent[0];
     TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, err));
     source->block_bytes = layout.block_bytes;
+    TRY(note_origin(source, &files, err));
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
     snprintf(source->name, sizeof source->name, "%s", strrchr(resolved, '/') + 1);
     return STATUS_OK;

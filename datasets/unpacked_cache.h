@@ -1,33 +1,34 @@
-// A copy of what packed files unpack to, in the user's cache folder: Fashion-MNIST takes 0.3 s to unpack and a tenth of
-// that to copy. A convenience only: whatever is wrong with it, the files themselves are read.
+// The block of a data set that had to be unpacked, kept in a file of the user's cache folder for later runs: they map
+// it instead of unpacking again, and all of them share its pages. A convenience only: whatever is wrong with a copy,
+// the files themselves are read.
 //
-// A copy is used when it was made from files of the same paths, sizes and times of change, belongs to the user, is
-// writable by nobody else, has exactly the right size, and its checksum (XXH3) is right. SOUNDER_CACHE=off turns it off.
+//   struct timespec changed;
+//   int fd;
+//   if (unpacked_cache_open(&fd, &changed, &source))
+//       ... map fd, read-only: the first source.block_bytes bytes are what dataset_read would give ...
+//   else
+//       TRY(dataset_read(block, &source, err)), and later, when nobody waits: unpacked_cache_keep(block, &source)
+//
+// What is promised. A copy is used when it was made from files of the same paths, sizes and times of change, belongs to
+// the user, is writable by nobody else, has exactly the right size, and its checksum (XXH3, over all of it) is right:
+// one that a power failure has torn or that anybody has damaged is not. A copy is never written to: its file is
+// read-only, it gets its name when it is whole, and a newer one replaces it under that name, so that who has it mapped
+// keeps what was checked. That leaves a program that writes to or truncates the file itself while a run has it mapped
+// (touching what was cut off is a SIGBUS): `changed`, the time of its last change before it was checked, tells.
+// SOUNDER_CACHE=off turns all of this off.
 #ifndef SOUNDER_DATASETS_UNPACKED_CACHE_H
 #define SOUNDER_DATASETS_UNPACKED_CACHE_H
 
 #include <stdbool.h>
-#include <stdint.h>
+#include <time.h>
 
-#include "datasets/dataset_block.h"
-#include "datasets/idx_folder.h"
+#include "datasets/dataset.h"
 
-typedef struct UnpackedCache {
-    bool usable; // a file is packed, there is a cache folder, and nobody has turned it off
-    char folder[DATASET_PATH_BYTES];
-    char path[DATASET_PATH_BYTES]; // of the copy, in folder
-    // The files it is made from, padded with zeros: what stands first in the copy.
-    char key[(IDX_ROLES + 1) * DATASET_PATH_BYTES];
-} UnpackedCache;
+// Opens a good copy (*fd is the caller's, read-only, close-on-exec) and returns true, or returns false: there is none.
+bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource *source);
 
-// Notes what the files are like now. To be called before they are read, so that a copy of files that change meanwhile
-// goes under a key that no longer fits them. block: laid out.
-void unpacked_cache_init(UnpackedCache *cache, const DatasetBlock *block, const IdxFolder *files);
-
-// Fills the block's arrays and returns true, or returns false: the arrays hold anything then.
-bool unpacked_cache_load(DatasetBlock *block, const UnpackedCache *cache);
-
-// Keeps a copy of the block's arrays. Readers see a whole copy or none.
-void unpacked_cache_store(const UnpackedCache *cache, const DatasetBlock *block);
+// Keeps a copy of a block that dataset_read has filled, if the source has packed files. Readers see a whole copy or
+// none. That it cannot be kept is no failure.
+void unpacked_cache_keep(const void *block, const DatasetSource *source);
 
 #endif

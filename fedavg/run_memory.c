@@ -33,10 +33,13 @@ static void bind_weights(RunMemory *memory) {
     memory->slots = memory->slots_segment.memory;
 }
 
+static Status bind_partition(RunMemory *memory, Error *err) {
+    return partition_view(&memory->partition, memory->partition_segment.memory, memory->partition_segment.bytes, err);
+}
+
 static Status bind_data(RunMemory *memory, Error *err) {
-    const uint8_t *block = memory->data_segment.memory;
-    TRY(dataset_view(&memory->data, block, memory->dataset_bytes, err));
-    return partition_view(&memory->partition, block + memory->partition_offset, memory->partition_bytes, err);
+    const Segment *segment = &memory->data_segment.segment;
+    return dataset_view(&memory->data, segment->memory, segment->bytes, err);
 }
 
 static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
@@ -52,31 +55,29 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     return STATUS_OK;
 }
 
-static Status read_data(RunMemory *memory, const DatasetSource *source, const PartitionSpec *partition, Error *err) {
-    memory->dataset_bytes = source->block_bytes;
-    memory->partition_offset = round_up(memory->dataset_bytes, 64);
-    memory->partition_bytes = partition_block_bytes(partition, source->train_count);
-    TRY(segment_create(&memory->data_segment, "data set", memory->partition_offset + memory->partition_bytes, err));
-    uint8_t *block = memory->data_segment.memory;
-    TRY(dataset_read(block, source, err));
-    TRY(dataset_view(&memory->data, block, memory->dataset_bytes, err));
-    TRY(partition_build(block + memory->partition_offset, partition, memory->data.train.labels,
-                        memory->data.train.count, memory->data.classes, err));
-    TRY(bind_data(memory, err));
-    segment_publish(&memory->data_segment);
-    return segment_reopen_readonly(&memory->data_fd, &memory->data_segment, err);
+static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Error *err) {
+    const Dataset *data = &memory->data;
+    Segment *segment = &memory->partition_segment;
+    TRY(segment_create(segment, "partition", partition_block_bytes(spec, data->train.count), err));
+    TRY(partition_build(segment->memory, spec, data->train.labels, data->train.count, data->classes, err));
+    TRY(bind_partition(memory, err));
+    segment_publish(segment);
+    return segment_reopen_readonly(&memory->partition_fd, segment, err);
 }
 
 static const RunMemory EMPTY = {.control_segment.fd = -1,
-                                .data_segment.fd = -1,
+                                .data_segment = {.segment.fd = -1, .worker_fd = -1},
+                                .partition_segment.fd = -1,
                                 .weights_segment.fd = -1,
                                 .slots_segment.fd = -1,
-                                .data_fd = -1,
+                                .partition_fd = -1,
                                 .weights_fd = -1};
 
 Status run_memory_load(RunMemory *memory, const DatasetSource *source, const PartitionSpec *partition, Error *err) {
     *memory = EMPTY;
-    Status status = read_data(memory, source, partition, err);
+    TRY(dataset_segment_load(&memory->data_segment, source, err));
+    Status status = bind_data(memory, err);
+    if (status == STATUS_OK) status = create_partition(memory, partition, err);
     if (status != STATUS_OK) run_memory_free(memory);
     return status;
 }
@@ -99,9 +100,6 @@ static Status create_slots(RunMemory *memory, RunPlan *plan, Error *err) {
 }
 
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
-    plan->config.dataset_bytes = memory->dataset_bytes;
-    plan->config.partition_offset = memory->partition_offset;
-    plan->config.partition_bytes = memory->partition_bytes;
     Status status;
     // The control segment comes last: it publishes the sizes and offsets that the others settle.
     TRY_GOTO(fail, create_weights(memory, plan, err));
@@ -120,16 +118,15 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     Status status;
     TRY_GOTO(fail, segment_map(&memory->control_segment, FD_CONTROL, SEGMENT_READ_WRITE, err));
     bind_control(memory);
-    memory->dataset_bytes = memory->control->config.dataset_bytes;
-    memory->partition_offset = memory->control->config.partition_offset;
-    memory->partition_bytes = memory->control->config.partition_bytes;
     SegmentAccess weights_access =
         memory->control->config.algorithm == TRAIN_FEDAVG ? SEGMENT_READ : SEGMENT_READ_WRITE;
-    TRY_GOTO(fail, segment_map(&memory->data_segment, FD_DATA, SEGMENT_READ, err));
+    TRY_GOTO(fail, segment_map_raw(&memory->data_segment.segment, FD_DATA, SEGMENT_READ, err));
+    TRY_GOTO(fail, segment_map(&memory->partition_segment, FD_PARTITION, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map_raw(&memory->weights_segment, FD_WEIGHTS, weights_access, err));
     TRY_GOTO(fail, segment_map(&memory->slots_segment, FD_SLOTS, SEGMENT_READ_WRITE, err));
     bind_weights(memory);
     TRY_GOTO(fail, bind_data(memory, err));
+    TRY_GOTO(fail, bind_partition(memory, err));
     return STATUS_OK;
 fail:
     run_memory_free(memory);
@@ -138,17 +135,19 @@ fail:
 
 void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
     fds[FD_CONTROL - WORKER_FIRST_FD] = memory->control_segment.fd;
-    fds[FD_DATA - WORKER_FIRST_FD] = memory->data_fd;
+    fds[FD_DATA - WORKER_FIRST_FD] = memory->data_segment.worker_fd;
+    fds[FD_PARTITION - WORKER_FIRST_FD] = memory->partition_fd;
     fds[FD_WEIGHTS - WORKER_FIRST_FD] = memory->weights_fd >= 0 ? memory->weights_fd : memory->weights_segment.fd;
     fds[FD_SLOTS - WORKER_FIRST_FD] = memory->slots_segment.fd;
 }
 
 void run_memory_free(RunMemory *memory) {
     if (memory->weights_fd >= 0) close(memory->weights_fd);
-    if (memory->data_fd >= 0) close(memory->data_fd);
+    if (memory->partition_fd >= 0) close(memory->partition_fd);
     segment_free(&memory->slots_segment);
     segment_free(&memory->weights_segment);
-    segment_free(&memory->data_segment);
+    segment_free(&memory->partition_segment);
+    dataset_segment_free(&memory->data_segment);
     segment_free(&memory->control_segment);
     *memory = EMPTY;
 }

@@ -1,7 +1,6 @@
-// One process's view of the four segments of a run (shm/layout.h says what lies in them).
+// One process's view of the five segments of a run (shm/layout.h says what lies in them).
 //
-//   parent:  TRY(run_memory_load(&memory, &source, &partition, err));    // data first: it says how many classes there
-//   are
+//   parent:  TRY(run_memory_load(&memory, &source, &partition, err));    // data first: it says how many classes
 //            TRY(run_memory_create(&memory, &plan, err));                // then what the model's size decides
 //            run_memory_worker_fds(&memory, fds);
 //   worker:  TRY(run_memory_attach(&memory, err));
@@ -14,6 +13,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 #include "datasets/partition.h"
+#include "fedavg/dataset_segment.h"
 #include "shm/layout.h"
 #include "shm/queue.h"
 #include "shm/segment.h"
@@ -28,24 +28,24 @@ typedef struct RunPlan {
 } RunPlan;
 
 typedef struct RunMemory {
-    Segment control_segment, data_segment, weights_segment, slots_segment;
-    int data_fd, weights_fd; // parent: what workers inherit (read-only where they may not write), -1 otherwise
+    Segment control_segment, partition_segment, weights_segment, slots_segment;
+    DatasetSegment data_segment;
+    int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
     Queue *queue;
     Dataset data;
     Partition partition;
-    size_t dataset_bytes, partition_offset, partition_bytes; // in the data segment
-    float *weights;                                          // (parameters) the shared model
+    float *weights; // (parameters) the shared model
     uint8_t *slots;
 } RunMemory;
 
-// Creates the data segment, reads the data set and builds the partition straight into it. Nothing to free on failure.
+// Maps or reads the data set and builds the partition, each in its segment. Nothing to free on failure.
 Status run_memory_load(RunMemory *memory, const DatasetSource *source, const PartitionSpec *partition, Error *err);
 
 // Creates the other segments. On failure the memory is freed, the data too.
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err);
 
-// Maps what the parent's worker inherits at FD_CONTROL, FD_DATA, FD_WEIGHTS and FD_SLOTS.
+// Maps what the parent's worker inherits at FD_CONTROL and the numbers after it.
 Status run_memory_attach(RunMemory *memory, Error *err);
 
 // In the order of FD_CONTROL, FD_DATA, ...; owned by memory.

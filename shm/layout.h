@@ -1,7 +1,8 @@
 // The control segment: every struct that the parent and its workers share, offsets only, no pointers.
 //
 //   [Control | Queue of jobs]          control segment, read and written by all
-//   [data set block | partition block] data segment, read-only in workers
+//   [data set block]                   data segment (or a file that holds one, see fedavg/dataset_segment.h) and
+//   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
 //   [slot 0 | slot 1 | ...]            slots segment, one slot a writer, so that no two ever write the same cache line
 //
@@ -20,10 +21,10 @@
 #include "shm/barrier.h"
 #include "shm/supervisor.h"
 
-enum { LAYOUT_VERSION = 1, MAX_WORKERS = BARRIER_MAX_RANKS - 1, MODEL_TEXT_BYTES = 2048, STALENESS_BUCKETS = 64 };
+enum { LAYOUT_VERSION = 2, MAX_WORKERS = BARRIER_MAX_RANKS - 1, MODEL_TEXT_BYTES = 2048, STALENESS_BUCKETS = 64 };
 
 // The descriptors a worker inherits, from WORKER_FIRST_FD on.
-enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 4 };
+enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 5 };
 
 typedef enum TrainAlgorithm { TRAIN_FEDAVG, TRAIN_HOGWILD, TRAIN_SSGD } TrainAlgorithm;
 
@@ -37,11 +38,10 @@ typedef struct RunConfig {
     uint32_t atomic_updates; // hogwild: 1: compare-and-swap adds, 0: plain stores
     uint32_t log_level;
     uint64_t seed;
-    uint64_t parameters;                                       // floats in the model
-    uint64_t dataset_bytes, partition_offset, partition_bytes; // in the data segment
-    uint64_t weights_offset;                                   // of the first weight in the weights segment, bytes
-    uint64_t slot_bytes;                                       // stride of the slots segment, a multiple of 64
-    uint64_t queue_offset;                                     // of the Queue in the control segment
+    uint64_t parameters;     // floats in the model
+    uint64_t weights_offset; // of the first weight in the weights segment, bytes
+    uint64_t slot_bytes;     // stride of the slots segment, a multiple of 64
+    uint64_t queue_offset;   // of the Queue in the control segment
 } RunConfig;
 
 typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE } PhaseKind;

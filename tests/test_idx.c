@@ -69,6 +69,25 @@ static void a_file_larger_than_the_buffer_is_unpacked_whole(void **state) {
     free(payload);
 }
 
+static void every_level_and_wrapper_that_gzip_writes_is_unpacked(void **state) {
+    uint8_t packed[PACKED_ROOM], payload[PAYLOAD_ROOM], name[] = "images", comment[] = "two of them", extra[] = "more";
+    gz_header full = {.name = name, .comment = comment, .extra = extra, .extra_len = sizeof extra, .hcrc = 1};
+    gz_header *headers[] = {NULL, &full};
+    for (int level = 0; level <= 9; level++)
+        for (int h = 0; h < 2; h++) {
+            char path[SCRATCH_PATH_BYTES];
+            IdxHeader header;
+            Error err;
+            size_t count = gzip_bytes_with(packed, sizeof packed, IMAGES, sizeof IMAGES, level, headers[h]);
+            scratch_write(scratch_path(path, *state, "wrapped.gz"), packed, count);
+            check_ok(load(&header, payload, path, &err));
+            assert_memory_equal(payload, IMAGES + HEADER, PAYLOAD);
+            if (h == 0) continue;
+            packed[12] ^= 1; // the extra field, which only the wrapper's own checksum covers
+            expect_refusal(*state, packed, count, "corrupt gzip data");
+        }
+}
+
 static void a_missing_file_is_no_input(void **state) {
     char path[SCRATCH_PATH_BYTES];
     IdxHeader header;
@@ -190,6 +209,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_packed_files_give_the_same_samples),
         cmocka_unit_test(a_file_larger_than_the_buffer_is_unpacked_whole),
+        cmocka_unit_test(every_level_and_wrapper_that_gzip_writes_is_unpacked),
         cmocka_unit_test(a_missing_file_is_no_input),
         cmocka_unit_test(folders_and_fifos_are_refused_without_waiting),
         cmocka_unit_test(damaged_headers_are_refused_with_the_offset),

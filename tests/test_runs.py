@@ -3,7 +3,7 @@
 Usage: test_runs.py PATH_OF_SOUNDER [unittest arguments]
 Every run is a child with a deadline, in a process group that is killed when the test ends.
 """
-import hashlib, json, os, random, re, signal, struct, subprocess, sys, tempfile, time, unittest
+import gzip, hashlib, json, os, random, re, signal, struct, subprocess, sys, tempfile, time, unittest
 
 SOUNDER = os.path.abspath(sys.argv[1])
 DATA = "synthetic:1x28x28:4000:1000"
@@ -69,6 +69,18 @@ def wait_until(condition, seconds=30.0):
             return True
         time.sleep(0.005)
     return False
+
+
+def write_packed_data(folder):
+    """Random images and labels, 1,000 for training and 500 for tests, in the four packed IDX files."""
+    random_bytes = random.Random(1)
+    os.makedirs(folder)
+    for stem, count in (("train", 1000), ("t10k", 500)):
+        for kind, extents in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):
+            header = bytes([0, 0, 8, len(extents)]) + struct.pack(f">{len(extents)}I", *extents)
+            values = random_bytes.randbytes(28 * 28 * count) if len(extents) == 3 else bytes(i % 10 for i in range(count))
+            with gzip.open(os.path.join(folder, f"{stem}-{kind}-ubyte.gz"), "wb", compresslevel=1) as file:
+                file.write(header + values)
 
 
 class Runs(unittest.TestCase):
@@ -473,6 +485,58 @@ class Runs(unittest.TestCase):
                     parse_safetensors(file.read())
         finally:
             subprocess.run(["umount", disk], check=True)
+
+    # Packed data -----------------------------------------------------------------------------------------------------
+
+    def packed_run(self, *arguments, out):
+        """The command line and the environment of a run on packed files, with a cache of the test's own."""
+        if not os.path.isdir(self.path("packed")):
+            write_packed_data(self.path("packed"))
+        environment = {**os.environ, "XDG_CACHE_HOME": self.path("cache"), "SOUNDER_CACHE": "on"}
+        return [*SMALL, "--data", self.path("packed"), "--workers", "2", *arguments, "--out", out], environment
+
+    def unpacked_copy(self):
+        (name,) = os.listdir(self.path("cache", "sounder", "unpacked"))
+        return self.path("cache", "sounder", "unpacked", name)
+
+    def test_a_second_run_on_packed_data_maps_the_copy_of_the_first_and_gets_the_same_bits(self):
+        for run in ("first", "second", "third"):
+            arguments, environment = self.packed_run("--log-level", "debug", out=run)
+            _, err = self.train(*arguments, env=environment)
+            self.assertEqual("unpacked copy in" in err, run != "first", err)
+            self.assertEqual(self.model("first"), self.model(run))
+        out = subprocess.run([SOUNDER, "eval", "first/model.safetensors", "--data", self.path("packed")], env=environment,
+                             cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
+        self.assertIn(f"accuracy {round(500 * self.rounds('first')[-1]['test_accuracy'])}/500", out)
+
+    def test_a_run_goes_on_when_the_copy_that_it_maps_is_deleted(self):
+        arguments, environment = self.packed_run("--rounds", "5", out="calm")
+        self.train(*arguments, env=environment)
+        arguments, environment = self.packed_run("--rounds", "5", out="run")
+        process = self.start(*arguments, env=environment)
+        self.wait_for_round("run", 1)
+        os.remove(self.unpacked_copy())
+        self.finish(process)
+        self.assertEqual(self.model("calm"), self.model("run"))
+
+    def test_a_run_whose_copy_is_written_to_or_cut_off_ends_with_a_sentence_and_can_be_resumed(self):
+        arguments, environment = self.packed_run("--rounds", "1", out="calm")
+        self.train(*arguments, env=environment)
+
+        def overwrite(path):
+            with open(path, "r+b") as file:
+                file.write(b"SNDS")  # the very bytes that stand there: that it was written to is enough
+        for damage in (overwrite, lambda path: os.truncate(path, 0)):
+            run = damage.__name__.strip("<>")
+            arguments, environment = self.packed_run("--rounds", "500", out=run)
+            process = self.start(*arguments, env=environment)
+            self.wait_for_round(run, 1)
+            os.chmod(self.unpacked_copy(), 0o600)
+            damage(self.unpacked_copy())
+            _, err = self.finish(process, 65)
+            self.assertRegex(err, "error: the data set's unpacked copy .* was written to")
+            done = self.rounds(run)[-1]["round"]
+            self.train("--resume", run, "--rounds", str(done + 1), env=environment)
 
 
 if __name__ == "__main__":

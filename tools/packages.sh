@@ -1,9 +1,9 @@
 # What the build and the tests need from Debian, and how it gets onto the machine. Sourced by the scripts in this folder.
 # shellcheck shell=bash disable=SC2034 # the lists are for who sources this
 
-build_packages=(build-essential cmake ninja-build pkg-config zlib1g-dev libjansson-dev libyaml-dev libmd-dev libxxhash-dev)
+build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjansson-dev libyaml-dev libmd-dev libxxhash-dev)
 data_packages=(dataset-fashion-mnist)
-test_packages=(libcmocka-dev python3)
+test_packages=(libcmocka-dev zlib1g-dev python3)
 parity_packages=(python3-torch python3-numpy) # large; only the comparison with PyTorch needs them
 
 say() { printf '==> %s\n' "$*"; }

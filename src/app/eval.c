@@ -9,7 +9,7 @@
 #include "app/options.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "datasets/dataset.h"
+#include "fedavg/dataset_segment.h"
 #include "nn/net.h"
 #include "nn/zoo.h"
 
@@ -78,19 +78,16 @@ Status command_eval(int argc, char **argv, Error *err) {
     log_init((LogLevel)options.log_level, LOG_RANK_PARENT);
     TRY(safetensors_open(&file, path, err));
     Status status;
-    void *block = NULL;
-    TRY_GOTO(end, dataset_find(&source, options.data, options.seed, err));
-    block = aligned_alloc(64, (source.block_bytes + 63) / 64 * 64);
-    if (!block) {
-        status = fail(err, STATUS_OS, "no memory for a data set of %zu bytes", source.block_bytes);
-        goto end;
-    }
+    DatasetSegment memory;
     Dataset data;
-    TRY_GOTO(end, dataset_read(block, &source, err));
-    TRY_GOTO(end, dataset_view(&data, block, source.block_bytes, err));
-    status = evaluate_file(&file, path, &options, &data, err);
-end:
-    free(block);
+    TRY_GOTO(close, dataset_find(&source, options.data, options.seed, err));
+    TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
+    TRY_GOTO(free, dataset_view(&data, memory.segment.memory, memory.segment.bytes, err));
+    TRY_GOTO(free, evaluate_file(&file, path, &options, &data, err));
+    dataset_segment_keep(&memory, &source);
+free:
+    dataset_segment_free(&memory);
+close:
     safetensors_close(&file);
     return status;
 }

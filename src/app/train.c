@@ -29,6 +29,7 @@ typedef struct Run {
     char model_text[SPEC_TEXT_BYTES]; // layer list
     Spec spec;
     RunFolder folder;
+    DatasetSource source;
     RunMemory memory;
     Rounds rounds;
     Metrics metrics;
@@ -92,15 +93,14 @@ static Status open_folder(Run *run, Error *err) {
 
 static Status load_data(Run *run, Error *err) {
     const Options *options = &run->options;
-    DatasetSource source;
-    TRY(dataset_find(&source, options->data, options->seed, err));
+    TRY(dataset_find(&run->source, options->data, options->seed, err));
     bool whole = options->algorithm == ALGORITHM_HOGWILD && options->hogwild_data == HOGWILD_FULL;
     PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,
                                .clients = (uint32_t)options->clients,
                                .alpha = options->alpha,
                                .shards_per_client = (uint32_t)options->shards_per_client,
                                .seed = options->seed};
-    return run_memory_load(&run->memory, &source, &partition, err);
+    return run_memory_load(&run->memory, &run->source, &partition, err);
 }
 
 static RunConfig make_config(const Run *run) {
@@ -232,7 +232,9 @@ static Status run_round(Run *run, Error *err) {
     bool evaluate = is_due(options->eval_every, round, last);
     progress_begin(&run->progress, round,
                    rounds_samples(&run->rounds, round) + (evaluate ? run->memory.data.test.count : 0));
-    TRY(rounds_train(&run->rounds, round, report, err));
+    Status status = rounds_train(&run->rounds, round, report, err);
+    TRY(dataset_segment_check(&run->memory.data_segment, err)); // first: workers may have died of it
+    TRY(status);
     TRY(report_clients(&run->metrics, &run->memory, round, err));
     if (evaluate) {
         TRY(rounds_evaluate(&run->rounds, round, report, err));
@@ -398,6 +400,8 @@ static Status run_all(Run *run, int *exit_code, Error *err) {
         status = run_in_folder(run, exit_code, err);
         run_folder_close(&run->folder);
     }
+    // Last, when nobody waits for anything any more; not after a signal, which wants a quick end.
+    if (status == STATUS_OK && *exit_code == 0) dataset_segment_keep(&run->memory.data_segment, &run->source);
     run_memory_free(&run->memory);
     return status;
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "app/commands.h"
+#include "app/cores.h"
+#include "app/long_turns.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/client.h"
@@ -95,7 +97,10 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     self->parent = (pid_t)strtol(argv[1], NULL, 10);
     TRY(worker_attach(self->parent, err));
     TRY(run_memory_attach(&self->memory, err));
-    log_init((LogLevel)self->memory.control->config.log_level, (int)self->rank);
+    const RunConfig *config = &self->memory.control->config;
+    log_init((LogLevel)config->log_level, (int)self->rank);
+    // In the other algorithms a worker that is kept from its core holds up or outdates the others' steps.
+    if (config->algorithm == TRAIN_FEDAVG && config->workers > (uint32_t)cores_usable()) long_turns_request();
     return trainer_init(&self->trainer, &self->memory, self->rank, err);
 }
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "bench.h"
 #include "datasets/batch.h"
-#include "datasets/dataset.h"
+#include "fedavg/dataset_segment.h"
 #include "nn/net.h"
 #include "nn/zoo.h"
 
@@ -13,7 +13,7 @@ enum { WARM_UP_BATCHES = 20, EVALUATION_BATCH = 500 };
 
 // A data set, a net and all the memory its training needs.
 typedef struct Bench {
-    void *block; // owned; data points into it
+    DatasetSegment memory; // owned; data points into it
     Dataset data;
     Spec spec;
     Net net;                   // owned
@@ -29,16 +29,15 @@ static void bench_free(Bench *bench) {
     free(bench->order);
     free(bench->velocity);
     free(bench->weights);
-    free(bench->block);
+    dataset_segment_free(&bench->memory);
 }
 
 static Status bench_load(Bench *bench, const BenchOptions *options, Error *err) {
     DatasetSource source;
     TRY(dataset_find(&source, options->data, 1, err));
-    bench->block = allocate(source.block_bytes, 1);
-    if (!bench->block) return fail(err, STATUS_OS, "no memory for a data set of %zu bytes", source.block_bytes);
-    TRY(dataset_read(bench->block, &source, err));
-    return dataset_view(&bench->data, bench->block, source.block_bytes, err);
+    TRY(dataset_segment_load(&bench->memory, &source, err));
+    dataset_segment_keep(&bench->memory, &source);
+    return dataset_view(&bench->data, bench->memory.segment.memory, bench->memory.segment.bytes, err);
 }
 
 static Status bench_build(Bench *bench, const BenchOptions *options, Error *err) {
@@ -61,7 +60,7 @@ static Status bench_build(Bench *bench, const BenchOptions *options, Error *err)
 
 // Leaves nothing to free on failure; on success net_free and bench_free.
 static Status bench_init(Bench *bench, const BenchOptions *options, Error *err) {
-    *bench = (Bench){.block = NULL};
+    *bench = (Bench){.memory = {.segment.fd = -1, .worker_fd = -1}};
     Status status = bench_load(bench, options, err);
     if (status == STATUS_OK) status = bench_build(bench, options, err);
     if (status != STATUS_OK) bench_free(bench);

@@ -13,12 +13,32 @@ class Failed(Exception):
     """One sentence: which command failed, and its last words."""
 
 
-def finish(process, name):
+class OutOfTime(Failed):
+    """The time of the whole bench is over."""
+
+
+class TimeLimit:
+    """How long the whole bench may take: without end until it is started."""
+
+    def __init__(self):
+        self.end = float("inf")
+
+    def start(self, seconds):
+        self.end = time.monotonic() + seconds
+
+    def left(self):
+        return max(0, self.end - time.monotonic())
+
+
+def finish(process, name, limit):
     """Waits for a command; its standard output. Whatever happens, nothing of it is left running."""
+    seconds = min(DEADLINE_SECONDS, limit.left())
     try:
-        output, errors = process.communicate(timeout=DEADLINE_SECONDS)
+        output, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise Failed(f"{name}: not done after {DEADLINE_SECONDS} s") from None
+        if limit.left() == 0:
+            raise OutOfTime(f"{name}: left out, the time is over") from None
+        raise Failed(f"{name}: not done after {seconds:.0f} s") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -34,17 +54,17 @@ def start(command, environment):
                             env={**os.environ, **environment})
 
 
-def run(command, environment={}, watch=None):
+def run(command, limit, environment={}, watch=None):
     """JSON lines that a command prints. watch: called with its pid while it runs, about 50 times a second."""
     process = start(command, environment)
     if watch is None:
-        output = finish(process, os.path.basename(command[0]))
+        output = finish(process, os.path.basename(command[0]), limit)
     else:
         done = threading.Event()
         watcher = threading.Thread(target=watch_until, args=(watch, process.pid, done))
         watcher.start()
         try:
-            output = finish(process, os.path.basename(command[0]))
+            output = finish(process, os.path.basename(command[0]), limit)
         finally:
             done.set()
             watcher.join()
@@ -67,7 +87,7 @@ class Programs:
     def __init__(self, data, folder):
         self.data = data
         self.folder = folder  # temporary; runs go there
-        self.environment = {}  # of every run of sounder
+        self.limit = TimeLimit()
         self.peer_data = data
         if os.path.isdir(data) is False and not data.startswith("synthetic"):
             self.peer_data = find_named(data)
@@ -84,7 +104,7 @@ class Programs:
     def train(self, environment={}, watch=None, **options):
         """Objects of metrics.jsonl of one `sounder train`."""
         with self._run_folder() as out:
-            run(self._train_command(out, options), environment, watch)
+            run(self._train_command(out, options), self.limit, environment, watch)
             return read_metrics(out)
 
     def train_at_once(self, count, **options):
@@ -95,19 +115,19 @@ class Programs:
             for process in runs:
                 stack.callback(kill_group, process)
             for process in runs:
-                finish(process, "sounder")
+                finish(process, "sounder", self.limit)
             return [read_metrics(out) for out in outs]
 
     def micro(self, name, **options):
         """The figures of one micro-benchmark."""
         if name in ("train", "evaluate"):
             options["data"] = self.data
-        return run([os.path.join(BUILD, "sounder_bench"), name, *option_words(options)])[0]
+        return run([os.path.join(BUILD, "sounder_bench"), name, *option_words(options)], self.limit)[0]
 
     def peer(self, torch, name, watch=None, **options):
         """JSON objects that a PyTorch peer prints."""
         options = {"data": self.peer_data, "started": time.monotonic(), **options}
-        return run([torch.python, os.path.join(PEERS, f"{name}.py"), *option_words(options)], watch=watch)
+        return run([torch.python, os.path.join(PEERS, f"{name}.py"), *option_words(options)], self.limit, watch=watch)
 
 
 def kill_group(process):

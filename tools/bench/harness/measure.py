@@ -3,7 +3,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
-from .commands import Failed
+from .commands import Failed, OutOfTime
 
 
 @dataclass
@@ -58,23 +58,41 @@ class Row:
         return reached, self.target.ratio, reached >= self.target.ratio
 
 
-def measure(row: Row, pairs: int, say: Callable[[str], None]):
-    """Fills in row.figures. A side that fails is left out, with a sentence; without the subject the row is empty."""
+def measure(row: Row, pairs: int, say: Callable[[str], None], is_late: Callable[[], bool]):
+    """Fills in row.figures. A side that fails is left out, with a sentence; without the subject the row is empty. When
+    it gets late the row does with one pair, and when the time is over it keeps the pairs it has."""
+    whole = None
     for pair in range(min(pairs, row.pairs or pairs)):
-        for index, run in enumerate(row.runs):
-            if index in row.problems:
-                continue
-            try:
-                figures = run()
-            except Failed as problem:
-                row.problems[index] = f"{row.name}: {problem}"
-                say(row.problems[index])
-                if index == 0:
-                    row.figures.clear()
-                    return
-                continue
-            for label, value in figures.items():
-                row.figures.setdefault(label, []).append(value)
+        if pair > 0 and is_late():
+            break
+        try:
+            measure_pair(row, say, first=pair == 0)
+        except OutOfTime:
+            whole = pair
+            break
+        if not row.figures:
+            return
     # A side that failed half-way has too few figures to pair.
-    whole = max(map(len, row.figures.values()), default=0)
-    row.figures = {label: values for label, values in row.figures.items() if len(values) == whole}
+    if whole is None:
+        whole = max(map(len, row.figures.values()), default=0)
+    row.figures = {label: values[:whole] for label, values in row.figures.items() if len(values) >= whole}
+
+
+def measure_pair(row, say, first):
+    """One figure a side. OutOfTime only where the row has figures to keep."""
+    for index, run in enumerate(row.runs):
+        if index in row.problems:
+            continue
+        try:
+            figures = run()
+        except Failed as problem:
+            if isinstance(problem, OutOfTime) and not first:
+                raise
+            row.problems[index] = f"{row.name}: {problem}"
+            say(row.problems[index])
+            if index == 0:
+                row.figures.clear()
+                return
+            continue
+        for label, value in figures.items():
+            row.figures.setdefault(label, []).append(value)

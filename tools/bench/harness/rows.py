@@ -11,8 +11,9 @@ MODEL_SIZES = {"20k": 20_000, "200k": 200_000, "1.7M": 1_700_000, "11M": 11_000_
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work one measurement is."""
+    """How much work one measurement is, and how long all of them may take."""
 
+    seconds: float
     rounds: int  # of whole runs
     samples: dict  # model -> training samples, for Sounder and for the peer
     peer_samples: int  # of the peers that take a DataLoader's time
@@ -23,9 +24,9 @@ class Sizes:
     left_out: tuple  # rows that are measured only when they are asked for by name
 
 
-FULL = Sizes(3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "cnn": (3000, 2000), "softmax": (60000, 60000)},
+FULL = Sizes(float("inf"), 3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "cnn": (3000, 2000), "softmax": (60000, 60000)},
              12000, 20, 0.5, 5000, 5, ())
-QUICK = Sizes(1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600), "softmax": (60000, 30000)},
+QUICK = Sizes(160, 1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600), "softmax": (60000, 30000)},
               3000, 5, 0.1, 1000, 1, ("hogwild-1", "hogwild-4", "ssgd-1", "cold-start-first", "averaging-*0k",
               "averaging-*11M"))
 
