@@ -85,7 +85,7 @@ typedef struct Group Group;
 
 // Blocks until all ranks have joined. TIMEOUT names who is missing; USAGE: a rank out of range, an address that is not
 // of this machine, a variable that is not set; on all ranks: two processes with the same rank, or with different sizes
-// or memories (MISMATCH), one that ends while the others are still meeting (PEER_DIED); NOINPUT: a stale file.
+// or memories (MISMATCH), one that ends while the others are still meeting (PEER_DIED); DATA: a stale file.
 // UNAVAILABLE: mpi:// in a program built without MPI. On success *group is the caller's until group_finish; on failure
 // it is NULL and nothing is left behind. Nothing is left behind later either, whoever dies when: neither processes nor
 // shared memory nor sockets (only rank 0 killed during a meeting by file leaves the file).
