@@ -58,14 +58,15 @@ void cuda_pool_backward(float *in_gradient, const float *in, const float *out_gr
 void cuda_relu_forward(float *values, size_t features, const CudaStep *step);
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step);
 
-// The mask that the CPU draws for the same key and step number. keys: device (M). number: device, the step's number.
-void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *number, float rate, size_t features,
+// The mask that the CPU draws for the same key and step number. keys, numbers: device (M): models that do not have the
+// same number of batches come to a step with different numbers.
+void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers, float rate, size_t features,
                        const CudaStep *step);
 void cuda_dropout_apply(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
                         const CudaStep *step);
 
 // cuBLAS, strided and batched over the models, then one kernel for the bias (and max(0, .) with relu).
-struct CudaBlas;
+struct CudaBlas; // cuda_blas.h
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
                          const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
 void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
@@ -80,9 +81,12 @@ void cuda_softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hi
                                 const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts, int classes,
                                 const CudaStep *step);
 
-// As sgd_step, for (M strided; count) weights, velocities and gradients. Idle models keep theirs.
+// As sgd_step. weights: (M strided; count); velocity, gradient: (M, count). Idle models keep theirs.
 void cuda_sgd_step(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count, size_t stride,
                    const CudaStep *step);
+// The same with one atomic addition a weight: of several processes' steps at once (Hogwild) none is lost.
+void cuda_sgd_step_atomically(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count,
+                              size_t stride, const CudaStep *step);
 
 #ifdef __cplusplus
 }
