@@ -3,7 +3,7 @@
 // neither vectors nor blocks.
 #include <stdio.h>
 
-#include "card.h"
+#include "card_tensor.h"
 #include "nn/cuda_blas.h"
 #include "nn/cuda_kernels.h"
 #include "nn/kernels.h"
@@ -16,14 +16,14 @@ enum { MOST_MODELS = 8, PARAMETER_GAP = 3 }; // floats between two models' param
 typedef struct Trial {
     int models, samples;
     uint32_t counts[MOST_MODELS];
-    CardArray card_counts;
+    CardTensor card_counts;
     CudaStep step;
     const Kernels *cpu;
 } Trial;
 
 typedef struct Values {
     Tensor host[MOST_MODELS]; // (each)
-    CardArray card;           // (models strided; each)
+    CardTensor card;          // (models strided; each)
     size_t each, stride;
     int models;
 } Values;
@@ -32,12 +32,12 @@ static Values values_of(const Trial *trial, size_t each, size_t gap) {
     Values values = {.each = each, .stride = each + gap, .models = trial->models};
     for (int m = 0; m < values.models; m++)
         values.host[m] = tensor_new(each);
-    values.card = card_array(NULL, (size_t)values.models * values.stride * sizeof(float));
+    values.card = card_new((size_t)values.models * values.stride * sizeof(float), 0);
     return values;
 }
 
 static float *on_card(const Values *values) {
-    return values->card.at;
+    return card_floats(values->card);
 }
 
 static void upload(const Values *values) {
@@ -159,8 +159,8 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
     }
     cuda_conv_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + layer->bias, weights.stride,
                       layer, &trial->step);
-    CardArray parts = card_array(NULL, cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float));
-    cuda_conv_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, parts.at, on_card(&in),
+    CardTensor parts = card_new(cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float), 0);
+    cuda_conv_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, card_floats(parts), on_card(&in),
                               on_card(&slopes), gradient.stride, layer, &trial->step);
     cuda_conv_backward_input(on_card(&in_gradient), on_card(&slopes), on_card(&weights), weights.stride, layer,
                              &trial->step);
@@ -234,11 +234,11 @@ static void check_dropout(const Trial *trial) {
         keys[m] = rng_key(5, RNG_DROPOUT, 1, m, 2);
         numbers[m] = 10 + m;
     }
-    CardArray card_keys = card_array(keys, sizeof keys), card_numbers = card_array(numbers, sizeof numbers);
-    CardArray card_keep = card_array(NULL, bytes * (size_t)trial->models);
+    CardTensor card_keys = card_copy(keys, sizeof keys, 0), card_numbers = card_copy(numbers, sizeof numbers, 0);
+    CardTensor card_keep = card_new(bytes * (size_t)trial->models, 0);
     Values values = lanes(trial, FEATURES * PLANE, 8);
-    cuda_dropout_draw(card_keep.at, card_keys.at, card_numbers.at, rate, FEATURES, &trial->step);
-    cuda_dropout_apply(on_card(&values), card_keep.at, rate, FEATURES, PLANE, &trial->step);
+    cuda_dropout_draw(card_at(card_keep), card_at(card_keys), card_at(card_numbers), rate, FEATURES, &trial->step);
+    cuda_dropout_apply(on_card(&values), card_at(card_keep), rate, FEATURES, PLANE, &trial->step);
     int8_t *actual = malloc(card_keep.bytes);
     Tensor keep = tensor_new((bytes + 3) / 4); // of bytes, aligned as the op wants them
     assert_non_null(actual);
@@ -276,13 +276,13 @@ static void check_gather(const Trial *trial) {
     rows_of(trial, indices, firsts);
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * 37);
-    CardArray card[] = {card_array(pixels, sizeof pixels), card_array(indices, sizeof indices),
-                        card_array(firsts, sizeof firsts), card_array(scale, sizeof scale),
-                        card_array(shift, sizeof shift)};
+    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
+                         card_copy(firsts, sizeof firsts, 0), card_copy(scale, sizeof scale, 0),
+                         card_copy(shift, sizeof shift, 0)};
     for (int indexed = 0; indexed < 2; indexed++) {
         Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
-        cuda_gather(on_card(&out), card[0].at, indexed ? card[1].at : NULL, card[2].at, card[3].at, card[4].at, shape,
-                    &trial->step);
+        cuda_gather(on_card(&out), card_at(card[0]), indexed ? card_at(card[1]) : NULL, card_at(card[2]),
+                    card_at(card[3]), card_at(card[4]), shape, &trial->step);
         for (int m = 0; m < trial->models; m++)
             trial->cpu->gather(out.host[m].at, pixels, indexed ? indices + firsts[m] : NULL, firsts[m], scale, shift,
                                shape, (int)trial->counts[m], trial->samples);
@@ -305,11 +305,12 @@ static void check_loss_of(const Trial *trial, int classes, float spread, bool in
         for (size_t i = 0; i < logits.each; i++)
             logits.host[m].at[i] *= spread;
     upload(&logits);
-    CardArray card[] = {card_array(labels, sizeof labels), card_array(indices, sizeof indices),
-                        card_array(firsts, sizeof firsts), card_zeros(sizeof losses), card_zeros(sizeof hits)};
+    CardTensor card[] = {card_copy(labels, sizeof labels, 0), card_copy(indices, sizeof indices, 0),
+                         card_copy(firsts, sizeof firsts, 0), card_zeros(sizeof losses), card_zeros(sizeof hits)};
     for (int twice = 0; twice < 2; twice++) // sums and hits are added to
-        cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, card[3].at, card[4].at, on_card(&logits),
-                                   card[0].at, indexed ? card[1].at : NULL, card[2].at, classes, &trial->step);
+        cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, card_at(card[3]), card_at(card[4]),
+                                   on_card(&logits), card_at(card[0]), indexed ? card_at(card[1]) : NULL,
+                                   card_at(card[2]), classes, &trial->step);
     card_read(losses, card[3]);
     card_read(hits, card[4]);
     for (int m = 0; m < trial->models; m++) {
@@ -483,8 +484,8 @@ static void every_function_of_cuda_kernels_is_in_a_row(void **state) {
 static void twins_agree(int models, int samples, const uint32_t *counts) {
     Trial trial = {.models = models, .samples = samples, .cpu = kernels_named("baseline")};
     memcpy(trial.counts, counts, (size_t)models * sizeof *counts);
-    trial.card_counts = card_array(counts, (size_t)models * sizeof *counts);
-    trial.step = (CudaStep){.models = models, .samples = samples, .counts = trial.card_counts.at};
+    trial.card_counts = card_copy(counts, (size_t)models * sizeof *counts, 0);
+    trial.step = (CudaStep){.models = models, .samples = samples, .counts = card_at(trial.card_counts)};
     check_cuda(cudaStreamCreate(&trial.step.stream));
     for (size_t i = 0; i < LENGTH(twins); i++)
         if (i == 0 || twins[i].check != twins[i - 1].check) {
