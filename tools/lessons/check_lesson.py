@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs a lesson as its header says and compares what it prints with what its header promises.
 
-Usage: check_lesson.py LESSON.c BUILD_FOLDER
-In the header, "Run:" gives the command (build/ stands for the build folder), "Prints:" or "Prints, in any order:" the
-output, where <number> stands for any number.
+Usage: check_lesson.py LESSON.c SOUNDER LESSONS_FOLDER
+In the header, "Run:" gives the command (build/sounder and build/lessons stand for the arguments), "Prints:" or "Prints,
+in any order:" the output, where <number> stands for any number. Exits 77 when a lesson finds no card.
 """
-import re, shlex, subprocess, sys
+import os, re, shlex, subprocess, sys
 
 
 def header_of(path):
@@ -17,10 +17,13 @@ def header_of(path):
 
 
 def main():
-    source, build = sys.argv[1:]
+    source, sounder, lessons = sys.argv[1:]
     command, any_order, expected = header_of(source)
-    words = [re.sub("^build/", build + "/", word) for word in shlex.split(command)]
+    words = [word.replace("build/lessons", lessons) for word in shlex.split(command)]
+    words = [word.replace("build/sounder", sounder) for word in words]
     run = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=60)
+    if run.returncode == os.EX_UNAVAILABLE:
+        return 77
     printed = run.stdout.splitlines()
     if any_order:
         expected, printed = sorted(expected), sorted(printed)
