@@ -182,6 +182,22 @@ class Launch(LaunchTest):
                 lines_of_ranks(err)[rank], [f"{i} {str(rank) * (i % 50)} {rank}" for i in range(1, 300, 2)]
             )
 
+    def test_lines_of_both_streams_never_mix_on_one_terminal(self):
+        program = self.write(
+            "lines.py",
+            "import os\n"
+            "for i in range(40):\n"
+            "    for stream in (1, 2):\n"
+            "        os.write(stream, (str(stream) * (1 if i % 2 else 30000) + '\\n').encode())\n",
+        )
+        run = subprocess.run(
+            [SOUNDER, "launch", "-n", "2", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE
+        )
+        self.assertEqual(run.returncode, 0)
+        expected = collections.Counter({length * stream: 20 for length in (1, 30000) for stream in "12"})
+        for rank, lines in lines_of_ranks(run.stdout).items():
+            self.assertEqual(collections.Counter(lines), expected, f"rank {rank}")
+
     def test_the_failure_of_a_rank_is_reported_and_stops_the_others(self):
         script = """
             trap 'echo asked; exit 0' TERM

@@ -60,6 +60,7 @@ Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Er
         return fail(err, STATUS_OS, "out of memory for the output of %d ranks", ranks);
     for (int which = 0; which < RANK_STREAMS; which++)
         console_init(&group->consoles[which], STDOUT_FILENO + which);
+    group->is_one_console = console_is_same(&group->consoles[0], &group->consoles[1]);
     for (int i = 0; i < ranks; i++) {
         group->ranks[i].pidfd = -1;
         for (int which = 0; which < RANK_STREAMS; which++)
@@ -186,6 +187,11 @@ static int timeout_milliseconds(const LaunchGroup *group, bool is_draining) {
     return now >= deadline ? 0 : (int)((deadline - now) / 1000000) + 1;
 }
 
+// A line longer than a pipe takes at once is written in pieces; on one terminal the other stream waits for its end.
+static bool must_wait(const LaunchGroup *group, int which) {
+    return group->is_one_console && group->consoles[!which].is_mid_line;
+}
+
 // Fills the table for poll; returns whether a dead rank's pipe can be read now.
 static bool prepare_polls(LaunchGroup *group) {
     bool is_draining = false;
@@ -194,8 +200,8 @@ static bool prepare_polls(LaunchGroup *group) {
     for (int which = 0; which < RANK_STREAMS; which++) {
         Console *console = &group->consoles[which];
         const bool has_room = console_has_room(console);
-        group->polls[POLL_CONSOLES + which] =
-            (struct pollfd){.fd = console_is_empty(console) ? -1 : console->fd, .events = POLLOUT};
+        group->polls[POLL_CONSOLES + which] = (struct pollfd){
+            .fd = must_wait(group, which) || console_is_empty(console) ? -1 : console->fd, .events = POLLOUT};
         for (int i = 0; i < group->count; i++) {
             const Rank *rank = &group->ranks[i];
             const int fd = has_room ? rank->streams[which].fd : -1; // poll passes over -1
@@ -224,7 +230,7 @@ static Status take_events(LaunchGroup *group, Error *err) {
                 rank_stream_close(stream);
         }
     for (int which = 0; which < RANK_STREAMS; which++)
-        if (polls[POLL_CONSOLES + which].revents) console_write(&group->consoles[which]);
+        if (polls[POLL_CONSOLES + which].revents && !must_wait(group, which)) console_write(&group->consoles[which]);
     if (polls[POLL_SIGNALS].revents) take_signals(group);
     if (polls[POLL_DEATHS].revents) take_deaths(group);
     tell_failure(group);

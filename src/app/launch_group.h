@@ -27,6 +27,7 @@ typedef struct LaunchGroup {
     Rank *ranks;          // owned (count)
     struct pollfd *polls; // owned
     Console *consoles;    // owned (RANK_STREAMS): stdout and stderr
+    bool is_one_console;  // both are the same terminal, pipe or file
     int count;
     int signal_fd; // owned
     int death_fd;  // owned: an epoll of the living ranks' pidfds

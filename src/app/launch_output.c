@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // One read brings the end of a line that waits, and at most a line a byte: each with a prefix and a line end.
@@ -13,7 +14,7 @@ static_assert(READ_MAKES_BYTES + CONSOLE_MESSAGE_BYTES < CONSOLE_BYTES, "an empt
 
 void console_init(Console *console, int fd) {
     console->fd = fd;
-    console->is_broken = false;
+    console->is_broken = console->is_mid_line = false;
     console->start = console->end = 0;
 }
 
@@ -42,15 +43,27 @@ void console_add_line(Console *console, const char *prefix, const char *line, si
 }
 
 void console_write(Console *console) {
+    const char *first = console->bytes + console->start;
     size_t bytes = console->end - console->start;
-    if (bytes > PIPE_BUF) bytes = PIPE_BUF;
-    ssize_t written = write(console->fd, console->bytes + console->start, bytes);
+    if (bytes > PIPE_BUF) {
+        const char *line_end = memrchr(first, '\n', PIPE_BUF);
+        bytes = line_end ? (size_t)(line_end + 1 - first) : PIPE_BUF;
+    }
+    ssize_t written = write(console->fd, first, bytes);
     if (written > 0) {
         console->start += (size_t)written;
+        console->is_mid_line = first[written - 1] != '\n';
     } else if (written < 0 && errno != EAGAIN && errno != EINTR) {
         console->is_broken = true;
+        console->is_mid_line = false;
         console->start = console->end;
     }
+}
+
+bool console_is_same(const Console *console, const Console *other) {
+    struct stat one, two;
+    return fstat(console->fd, &one) == 0 && fstat(other->fd, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
 }
 
 void rank_stream_init(RankStream *stream, int fd, int log_fd, Console *console, int rank) {

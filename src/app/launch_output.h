@@ -29,6 +29,7 @@ enum {
 typedef struct Console {
     int fd;            // borrowed
     bool is_broken;    // nobody reads it any more: what comes is dropped
+    bool is_mid_line;  // what has been written so far ends within a line
     size_t start, end; // bytes[start] to bytes[end - 1] are yet to be written
     char bytes[CONSOLE_BYTES];
 } Console;
@@ -42,8 +43,11 @@ bool console_is_empty(const Console *console);
 // Appends prefix, line (length) and a line end. Dropped when it does not fit, which console_has_room prevents.
 void console_add_line(Console *console, const char *prefix, const char *line, size_t length);
 
-// Writes as much as a descriptor that poll calls writable takes without blocking (PIPE_BUF).
+// Writes as much as a descriptor that poll calls writable takes without blocking (PIPE_BUF), whole lines if they fit.
 void console_write(Console *console);
+
+// Whether both are the same terminal, pipe or file: then one has to wait while the other is within a line.
+bool console_is_same(const Console *console, const Console *other);
 
 typedef struct RankStream {
     int fd;                           // owned; read end of the rank's pipe, non-blocking; -1: none, or at its end
