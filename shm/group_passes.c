@@ -230,6 +230,7 @@ static Status all_reduce_slices(SharedGroup *shared, const Pass *whole, Error *e
 
 Status group_shared_collective(Group *group, const GroupCall *call, void *out, const void *in, Error *err) {
     SharedGroup *shared = group->state;
+    TRY(group_shared_check(shared, err));
     Pass pass = {.call = call,
                  .in = in,
                  .out = out,

@@ -98,6 +98,9 @@ typedef struct GroupWaiting {
 
 Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err);
 
+// The group's failure, if another rank has found one.
+Status group_shared_check(SharedGroup *shared, Error *err);
+
 // Looks for deaths and for a failure that others have found, at most every 20 ms; never waits.
 Status group_shared_look(SharedGroup *shared, Error *err);
 
