@@ -110,7 +110,7 @@ Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Err
 // Wakes a rank if it sleeps; after the store that it may be waiting for.
 void group_shared_ring(SharedGroup *shared, uint32_t rank);
 
-// group_passes.c
+// group_slots.c
 Status group_shared_collective(Group *group, const GroupCall *call, void *out, const void *in, Error *err);
 
 // group_mailbox.c
