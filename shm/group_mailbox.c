@@ -195,6 +195,7 @@ Status group_mailbox_advance(Group *group, Error *err) {
 
 Status group_mailbox_start(Group *group, GroupRequest *request, Error *err) {
     SharedGroup *shared = group->state;
+    TRY(group_shared_check(shared, err));
     group->pending++;
     if (request->is_send) {
         GroupPeer *peer = &shared->peers[request->peer];

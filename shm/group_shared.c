@@ -29,6 +29,10 @@ static bool is_recorded(const SharedGroup *shared) {
     return atomic_load_explicit(&shared->record->state, memory_order_acquire) == RECORD_COMPLETE;
 }
 
+Status group_shared_check(SharedGroup *shared, Error *err) {
+    return is_recorded(shared) ? adopt_record(shared, err) : STATUS_OK;
+}
+
 static void ring_bell(GroupMember *member) {
     atomic_fetch_add_explicit(&member->bell, 1, memory_order_relaxed); // the futex call orders what matters
     syscall(SYS_futex, &member->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -119,7 +123,7 @@ static Status fail_by_death(SharedGroup *shared, int dead, Error *err) {
 }
 
 Status group_shared_look(SharedGroup *shared, Error *err) {
-    if (is_recorded(shared)) return adopt_record(shared, err);
+    TRY(group_shared_check(shared, err));
     uint64_t now = clock_nanoseconds();
     if (now - shared->looked_nanoseconds < GROUP_LOOK_NANOSECONDS) return STATUS_OK;
     shared->looked_nanoseconds = now;

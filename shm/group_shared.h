@@ -98,6 +98,9 @@ typedef struct GroupWaiting {
 
 Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err);
 
+// The group's failure, if another rank has found one.
+Status group_shared_check(SharedGroup *shared, Error *err);
+
 // Looks for deaths and for a failure that others have found, at most every 20 ms; never waits.
 Status group_shared_look(SharedGroup *shared, Error *err);
 
@@ -107,7 +110,7 @@ Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Err
 // Wakes a rank if it sleeps; after the store that it may be waiting for.
 void group_shared_ring(SharedGroup *shared, uint32_t rank);
 
-// group_passes.c
+// group_slots.c
 Status group_shared_collective(Group *group, const GroupCall *call, void *out, const void *in, Error *err);
 
 // group_mailbox.c
