@@ -4,7 +4,7 @@
 // never be counted, and the others wait for ever. In Sounder's barrier each rank has a slot of its own, and somebody
 // who knows (here: the parent, who was told by waitpid) may say that a rank has departed. The others then go on.
 //
-// PyTorch: dist.barrier(); with a dead rank it ends after the timeout, 30 minutes by default.
+// PyTorch: dist.barrier(); over NCCL, who waits there for a dead rank waits until the timeout.
 //
 // Run: build/lessons/05_barrier
 // Prints, in any order:
