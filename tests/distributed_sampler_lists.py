@@ -15,10 +15,8 @@ def rows(sampler_class):
     for samples in SAMPLES:
         for ranks in RANKS:
             for drop_last in (False, True):
-                lists = [
-                    sampler_class(range(samples), num_replicas=ranks, rank=rank, shuffle=False, drop_last=drop_last)
-                    for rank in range(ranks)
-                ]
+                settings = {"num_replicas": ranks, "shuffle": False, "drop_last": drop_last}
+                lists = [sampler_class(range(samples), rank=rank, **settings) for rank in range(ranks)]
                 text = "; ".join(" ".join(map(str, indices)) for indices in lists)
                 yield f'    {{{samples}, {ranks}, {str(drop_last).lower()}, "{text}"}},\n'
 

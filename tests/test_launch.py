@@ -190,9 +190,8 @@ class Launch(LaunchTest):
             "    for stream in (1, 2):\n"
             "        os.write(stream, (str(stream) * (1 if i % 2 else 30000) + '\\n').encode())\n",
         )
-        run = subprocess.run(
-            [SOUNDER, "launch", "-n", "2", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE
-        )
+        command = [SOUNDER, "launch", "-n", "2", program]
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE)
         self.assertEqual(run.returncode, 0)
         expected = collections.Counter({length * stream: 20 for length in (1, 30000) for stream in "12"})
         for rank, lines in lines_of_ranks(run.stdout).items():
