@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "datasets/dataset.h"
 #include "datasets/dirichlet.h"
+#include "datasets/distributed_sampler.h"
 
 enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1 }; // "SNDP"
 
@@ -57,9 +58,11 @@ static uint32_t run_start(uint32_t run, uint32_t runs, uint32_t samples) {
 
 static void build_contiguous(uint32_t *offsets, uint32_t *indices, const PartitionSpec *spec, uint32_t samples) {
     fill_identity(indices, samples);
-    for (uint32_t client = 0; client < spec->clients; client++)
-        offsets[client] = samples / spec->clients * client;
-    offsets[spec->clients] = samples;
+    for (uint32_t client = 0; client < spec->clients; client++) {
+        uint32_t count;
+        contiguous_split(&offsets[client], &count, samples, spec->clients, client);
+        offsets[client + 1] = offsets[client] + count;
+    }
 }
 
 static void build_iid(uint32_t *offsets, uint32_t *indices, const PartitionSpec *spec, uint32_t samples) {

@@ -33,8 +33,10 @@ check 0 'Usage: sounder train *--rounds N * \[3\]*--resume runs/first*' '' help 
 check 0 'Usage: sounder train *' '' train --rounds 5 --help
 check 0 'Usage: sounder eval MODEL.safetensors *--data *' '' help eval
 check 0 'Usage: sounder eval *' '' eval -h
+check 0 'Usage: sounder launch *-n, --nproc-per-node N *' '' help launch
+check 0 'Usage: sounder launch *' '' launch -n 4 --help
 check 0 'The nets that --model knows*lenet: *conv CHANNELS KERNEL*' '' help models
-check 0 '.TH SOUNDER 1 *\\-\\-checkpoint\\-every*' '' help man
+check 0 '.TH SOUNDER 1 *\\-\\-checkpoint\\-every*\\-\\-nproc\\-per\\-node*' '' help man
 check 0 '# bash completion *' '' help completion bash
 
 check 64 '' 'sounder: error: needs a command; *'
@@ -49,6 +51,9 @@ check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; 
 check 66 '' 'sounder: error: *nothing.yaml: cannot be opened: *' train "$work/nothing.yaml"
 check 69 '' 'sounder: error: --device cuda: this sounder was built without CUDA; *' train --device cuda
 check 64 '' 'sounder: error: sounder eval: needs a model; *' eval
+check 64 '' 'sounder: error: sounder launch: needs a program; *' launch
+check 64 '' 'sounder: error: lanch: unknown command; did you mean launch[?]' lanch
+check 0 '[[]0[]] -n 2 -h' '' launch printf '%s %s %s\n' -n 2 -h
 
 if "$sounder" help train >/dev/full 2>"$work/err"; then complain "a full disk passes" help train; fi
 grep -q 'standard output cannot be written: No space left' "$work/err" || complain "a full disk" help train
@@ -75,6 +80,9 @@ expect_candidates 'hogwild' train --algorithm = h
 expect_candidates '--checkpoint-every' train --lr 0.1 --che
 expect_candidates '' eval x --che
 expect_candidates 'models man' help m
+expect_candidates 'launch' l
+expect_candidates '--nproc-per-node --nnodes --node-rank --no-python' launch --n
+expect_candidates 'auto cpu gpu' launch --nproc-per-node ''
 
 [ "$failures" = 0 ] || exit 1
 echo "all checks passed"

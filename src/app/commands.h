@@ -15,6 +15,11 @@ Status command_worker(int argc, char **argv, Error *err);
 // Loss and accuracy of a saved model: `sounder eval MODEL.safetensors [--option value ...]`.
 Status command_eval(int argc, char **argv, Error *err);
 
+// Starts the ranks of any program, as torchrun does: `sounder launch [--option value ...] [--] PROGRAM [ARGUMENT ...]`.
+// *exit_code is what to exit with when the status is OK: 0, that of the rank that failed first, or 128 + n after signal
+// n, its own or the launcher's.
+Status command_launch(int argc, char **argv, int *exit_code, Error *err);
+
 // `sounder help [TOPIC]`: help, the man page and the completion script, all on stdout. See help.c for the topics.
 Status command_help(int argc, char **argv, Error *err);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "launch_options.h"
 #include "nn/zoo.h"
 #include "options.h"
 #include "suggest.h"
@@ -14,8 +15,10 @@ static void print_overview(FILE *file) {
           "  sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]   train a model; without options: LeNet on\n"
           "                                                         Fashion-MNIST, 3 rounds of federated averaging\n"
           "  sounder eval MODEL.safetensors [--OPTION VALUE ...]    loss and accuracy of a saved model\n"
-          "  sounder help [TOPIC]                                   train, eval, models, man (the man page as\n"
-          "                                                         troff), completion bash (a script)\n"
+          "  sounder launch [--OPTION VALUE ...] [--] PROGRAM ...   start any program as N ranks that talk, as\n"
+          "                                                         torchrun does\n"
+          "  sounder help [TOPIC]                                   train, eval, launch, models, man (the man page\n"
+          "                                                         as troff), completion bash (a script)\n"
           "  sounder --version\n",
           file);
 }
@@ -44,6 +47,28 @@ static void print_eval(FILE *file) {
           "\n",
           file);
     options_print_eval_help(file);
+}
+
+static void print_launch(FILE *file) {
+    fputs("Usage: sounder launch [--OPTION VALUE ...] [--] PROGRAM [ARGUMENT ...]\n"
+          "\n"
+          "Starts N ranks of a program with torchrun's options and environment variables (RANK, WORLD_SIZE,\n"
+          "LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...; OMP_NUM_THREADS is 1 unless it is set). A PROGRAM.py runs\n"
+          "under python3 (or $PYTHON_EXEC). Each line that a rank prints is shown with its rank in front.\n"
+          "\n"
+          "When a rank fails, the others get SIGTERM and, after a time of grace, SIGKILL; the launcher exits with\n"
+          "the code of the first that failed, or 128+n if signal n killed it. Ctrl-C is handed on, the second one\n"
+          "kills. What a rank has started ends with it. With several machines a restart is each machine's own: the\n"
+          "ranks of the others fail when they lose their peers, and start again as well. Defaults in brackets.\n"
+          "\n",
+          file);
+    launch_options_print_help(file);
+    fputs("\n"
+          "Examples:\n"
+          "  sounder launch -n 4 -- ./program --lr 0.1\n"
+          "  sounder launch --standalone -n auto train.py\n"
+          "  sounder launch -n 2 --nnodes 2 --node-rank 0 --master-addr node0 train.py     (rank 1 on the other)\n",
+          file);
 }
 
 static void print_models(FILE *file) {
@@ -82,7 +107,10 @@ static void print_man(FILE *file) {
           ".SH SYNOPSIS\n"
           ".B sounder train\n[\\fIEXPERIMENT.yaml\\fR] [\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
           ".B sounder eval\n\\fIMODEL.safetensors\\fR [\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
-          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fImodels\\fR | \\fIman\\fR | \\fIcompletion bash\\fR]\n"
+          ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...] [\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
+          "[\\fIARGUMENT\\fR ...]\n.br\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIlaunch\\fR | \\fImodels\\fR | \\fIman\\fR | "
+          "\\fIcompletion bash\\fR]\n"
           ".SH DESCRIPTION\n"
           "\\fBsounder train\\fR starts worker processes that share one model through shared memory: federated "
           "averaging over\n"
@@ -90,12 +118,16 @@ static void print_man(FILE *file) {
           "workers,\n"
           "and whatever workers die (Hogwild excepted). \\fBsounder eval\\fR prints the loss and the accuracy of a "
           "saved model.\n"
+          "\\fBsounder launch\\fR starts any program, in C or Python, as ranks that find each other by torchrun's "
+          "environment variables.\n"
           ".PP\n"
           "\\fIEXPERIMENT.yaml\\fR holds options as \\fBname: value\\fR lines with the names below; the command line "
           "wins.\n"
           ".SH OPTIONS\n",
           file);
     options_print_man(file);
+    fputs(".SH OPTIONS OF SOUNDER LAUNCH\n", file);
+    launch_options_print_man(file);
     fputs(".SH FILES\n"
           ".TP\n\\fIOUT\\fR/config.yaml\nthe effective configuration, which \\fBsounder train\\fR reads again\n"
           ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"
@@ -115,6 +147,7 @@ static void print_completion(FILE *file) {
           "_sounder_words='",
           file);
     options_print_words(file);
+    launch_options_print_words(file);
     fputs("'\n"
           "_sounder() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
@@ -122,11 +155,11 @@ static void print_completion(FILE *file) {
           "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval help --version --help' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval launch help --version --help' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    if [ \"$command\" = help ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval models man completion' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval launch models man completion' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    local commands name values names=--help\n"
@@ -149,11 +182,8 @@ Status command_help(int argc, char **argv, Error *err) {
     static const struct {
         const char *name;
         void (*print)(FILE *file);
-    } topics[] = {{"train", print_train},
-                  {"eval", print_eval},
-                  {"models", print_models},
-                  {"man", print_man},
-                  {"completion", print_completion}};
+    } topics[] = {{"train", print_train},   {"eval", print_eval}, {"launch", print_launch},
+                  {"models", print_models}, {"man", print_man},   {"completion", print_completion}};
     if (argc == 0) {
         print_overview(stdout);
         return STATUS_OK;

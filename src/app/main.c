@@ -13,7 +13,7 @@ static Status print_version(void) {
 }
 
 static Status unknown_command(const char *name, Error *err) {
-    static const char *const commands[] = {"train", "eval", "help", "--version", "--help"};
+    static const char *const commands[] = {"train", "eval", "launch", "help", "--version", "--help"};
     Suggestion suggestion = {.typed = name};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         suggestion_consider(&suggestion, commands[i]);
@@ -39,6 +39,7 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return command_help(0, NULL, err);
     if (strcmp(name, "help") == 0) return command_help(rest, arguments, err);
     if (strcmp(name, "worker") == 0) return command_worker(rest, arguments, err);
+    if (strcmp(name, "launch") == 0) return command_launch(rest, arguments, exit_code, err);
     if (strcmp(name, "train") != 0 && strcmp(name, "eval") != 0) return unknown_command(name, err);
     if (asks_for_help(rest, arguments)) return command_help(1, argv + 1, err);
     if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);

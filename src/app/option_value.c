@@ -47,8 +47,8 @@ static const void *field_of(const Options *options, const Option *option) {
     return (const char *)options + option->offset;
 }
 
-static void store(Options *options, const Option *option, const void *value) {
-    memcpy((char *)options + option->offset, value, field_bytes(option));
+static void store(void *record, const Option *option, const void *value) {
+    memcpy((char *)record + option->offset, value, field_bytes(option));
 }
 
 void option_copy(Options *to, const Options *from, const Option *option) {
@@ -131,6 +131,12 @@ static void printable(char shown[64], const char *value) {
 }
 
 Status option_set(Options *options, const Option *option, const char *value, const char *where, Error *err) {
+    TRY(option_read(options, option, value, where, err));
+    options->given[option_index(option)] = true;
+    return STATUS_OK;
+}
+
+Status option_read(void *record, const Option *option, const char *value, const char *where, Error *err) {
     union {
         int whole;
         uint64_t seed;
@@ -160,8 +166,7 @@ Status option_set(Options *options, const Option *option, const char *value, con
         break;
     }
     if (good) {
-        store(options, option, &parsed);
-        options->given[option_index(option)] = true;
+        store(record, option, &parsed);
         return STATUS_OK;
     }
     static const char *const kinds[] = {
@@ -180,13 +185,18 @@ Status option_set(Options *options, const Option *option, const char *value, con
 }
 
 Status option_unknown(const char *name, const char *where, Error *err) {
+    return option_unknown_among(option_table, option_count, "train", name, where, err);
+}
+
+Status option_unknown_among(const Option *rows, int count, const char *command, const char *name, const char *where,
+                            Error *err) {
     char shown[64];
     printable(shown, name);
     Suggestion suggestion = {.typed = name};
-    for (int i = 0; i < option_count; i++)
-        suggestion_consider(&suggestion, option_table[i].name);
+    for (int i = 0; i < count; i++)
+        suggestion_consider(&suggestion, rows[i].name);
     if (!suggestion.best)
-        return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help train` lists them", where, shown);
+        return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help %s` lists them", where, shown, command);
     const char *dashes = strcmp(where, "--") == 0 ? "--" : "";
     return fail(err, STATUS_USAGE, "%s%s: unknown option; did you mean %s%s?", where, shown, dashes, suggestion.best);
 }

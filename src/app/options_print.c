@@ -37,9 +37,10 @@ static void print_wrapped(FILE *file, const char *text) {
     fputc('\n', file);
 }
 
-static void print_option(FILE *file, const Option *option) {
-    char left[64], description[DESCRIPTION_BYTES], text[DESCRIPTION_BYTES + 64];
-    snprintf(left, sizeof left, "  --%s %s", option->name, option->placeholder ? option->placeholder : "");
+void option_print_help(FILE *file, const Option *option) {
+    char left[64], letter[8] = "", description[DESCRIPTION_BYTES], text[DESCRIPTION_BYTES + 64];
+    if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    snprintf(left, sizeof left, "  %s--%s %s", letter, option->name, option->placeholder ? option->placeholder : "");
     describe(description, option);
     snprintf(text, sizeof text, "%s [%s]", description, default_of(option));
     fprintf(file, "%-*s", HELP_INDENT, left);
@@ -50,23 +51,25 @@ void options_print_help(FILE *file) {
     for (int group = 0; group < GROUP_COUNT; group++) {
         fprintf(file, "%s%s:\n", group ? "\n" : "", option_group_titles[group]);
         for (int i = 0; i < option_count; i++)
-            if ((int)option_table[i].group == group) print_option(file, &option_table[i]);
+            if ((int)option_table[i].group == group) option_print_help(file, &option_table[i]);
     }
 }
 
 void options_print_eval_help(FILE *file) {
     for (int i = 0; i < option_count; i++)
-        if (option_table[i].eval) print_option(file, &option_table[i]);
+        if (option_table[i].eval) option_print_help(file, &option_table[i]);
+}
+
+void option_print_words(FILE *file, const Option *option, const char *commands) {
+    fprintf(file, "%s --%s", commands, option->name);
+    for (int choice = 0; choice < OPTION_MAX_CHOICES && option->choices[choice]; choice++)
+        fprintf(file, " %s", option->choices[choice]);
+    fputc('\n', file);
 }
 
 void options_print_words(FILE *file) {
-    for (int i = 0; i < option_count; i++) {
-        const Option *option = &option_table[i];
-        fprintf(file, "%s --%s", option->eval ? "train,eval" : "train", option->name);
-        for (int choice = 0; choice < OPTION_MAX_CHOICES && option->choices[choice]; choice++)
-            fprintf(file, " %s", option->choices[choice]);
-        fputc('\n', file);
-    }
+    for (int i = 0; i < option_count; i++)
+        option_print_words(file, &option_table[i], option_table[i].eval ? "train,eval" : "train");
 }
 
 // troff turns a bare '-' into a hyphen that nobody can paste into a shell, and obeys backslashes.
@@ -77,23 +80,26 @@ static void print_troff(FILE *file, const char *text) {
     }
 }
 
+void option_print_man(FILE *file, const Option *option) {
+    char description[DESCRIPTION_BYTES];
+    describe(description, option);
+    fputs(".TP\n", file);
+    if (option->letter) fprintf(file, "\\fB\\-%c\\fR, ", option->letter);
+    fputs("\\fB\\-\\-", file);
+    print_troff(file, option->name);
+    fputs("\\fR", file);
+    if (option->placeholder) fprintf(file, " \\fI%s\\fR", option->placeholder);
+    fputc('\n', file);
+    print_troff(file, description);
+    fputs(". Default: ", file);
+    print_troff(file, default_of(option));
+    fputs(".\n", file);
+}
+
 void options_print_man(FILE *file) {
     for (int group = 0; group < GROUP_COUNT; group++) {
         fprintf(file, ".SS %s\n", option_group_titles[group]);
-        for (int i = 0; i < option_count; i++) {
-            const Option *option = &option_table[i];
-            if ((int)option->group != group) continue;
-            char description[DESCRIPTION_BYTES];
-            describe(description, option);
-            fputs(".TP\n\\fB\\-\\-", file);
-            print_troff(file, option->name);
-            fputs("\\fR", file);
-            if (option->placeholder) fprintf(file, " \\fI%s\\fR", option->placeholder);
-            fputc('\n', file);
-            print_troff(file, description);
-            fputs(". Default: ", file);
-            print_troff(file, default_of(option));
-            fputs(".\n", file);
-        }
+        for (int i = 0; i < option_count; i++)
+            if ((int)option_table[i].group == group) option_print_man(file, &option_table[i]);
     }
 }

@@ -9,18 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// mkdir -p. False with errno set when a part of the path cannot be made.
-static int make_folders(const char *path) {
-    char partial[RUN_PATH_BYTES];
-    snprintf(partial, sizeof partial, "%s", path);
-    for (char *end = partial + 1; *end; end++) {
-        if (*end != '/') continue;
-        *end = 0;
-        if (mkdir(partial, 0777) < 0 && errno != EEXIST) return -1;
-        *end = '/';
-    }
-    return mkdir(partial, 0777) < 0 && errno != EEXIST ? -1 : 0;
-}
+#include "folders.h"
 
 static Status lock(RunFolder *folder, Error *err) {
     folder->lock_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -27,7 +27,8 @@
     X(IO, EX_IOERR, "reading or writing failed, for example on a full disk")                                           \
     X(TIMEOUT, EX_TEMPFAIL, "a wait passed its deadline")                                                              \
     X(CANCELLED, EX_TEMPFAIL, "the wait was called off by the supervisor")                                             \
-    X(PEER_DIED, EX_TEMPFAIL, "a process this one was waiting for is dead")
+    X(PEER_DIED, EX_TEMPFAIL, "a process this one was waiting for is dead")                                            \
+    X(MISMATCH, EX_SOFTWARE, "the ranks of a group made calls that do not fit together")
 
 typedef enum Status {
 #define X(name, code, when) STATUS_##name,

@@ -25,6 +25,7 @@ typedef enum RngPurpose {
     RNG_SAMPLER = 4,   // which clients form a round's cohort
     RNG_PARTITION = 5, // which samples belong to which client
     RNG_SYNTHETIC = 6, // the synthetic data set
+    RNG_EPOCH = 7,     // the order in which a distributed sampler deals out an epoch
 } RngPurpose;
 
 typedef struct RngKey {

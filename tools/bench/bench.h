@@ -16,8 +16,9 @@ typedef struct BenchOptions {
     uint32_t samples;    // to train or to evaluate
     uint32_t slots;      // N of averaging
     uint32_t parameters; // P of averaging, floats
-    uint32_t ranks;      // of the barrier
-    uint32_t waits;      // of the barrier, each rank
+    uint32_t ranks;      // of the barrier, of the group
+    uint32_t waits;      // of the barrier, each rank; calls and messages of the group
+    uint32_t bytes;      // of the group's large all_reduce
     double seconds;      // for how long averaging repeats its kernels
 } BenchOptions;
 
@@ -32,6 +33,9 @@ Status bench_averaging(const BenchOptions *options, Error *err);
 
 // Mean time of one wait of `ranks` processes, at our barrier and at a process-shared pthread_barrier_t.
 Status bench_barrier(const BenchOptions *options, Error *err);
+
+// all_reduce and messages of a process group on shared memory.
+Status bench_group(const BenchOptions *options, Error *err);
 
 // Median of values (count >= 1), which are sorted in place.
 double bench_median(double *values, size_t count);

@@ -12,15 +12,14 @@ typedef struct Benchmark {
 } Benchmark;
 
 static const Benchmark benchmarks[] = {
-    {"train", bench_train},
-    {"evaluate", bench_evaluate},
-    {"averaging", bench_averaging},
-    {"barrier", bench_barrier},
+    {"train", bench_train},     {"evaluate", bench_evaluate}, {"averaging", bench_averaging},
+    {"barrier", bench_barrier}, {"group", bench_group},
 };
 
 static const char usage[] = "usage: sounder_bench train|evaluate  [--data D] [--model M] [--batch B] [--samples N]\n"
                             "       sounder_bench averaging       [--slots N] [--parameters P] [--seconds S]\n"
-                            "       sounder_bench barrier         [--ranks N] [--waits N]\n";
+                            "       sounder_bench barrier         [--ranks N] [--waits N]\n"
+                            "       sounder_bench group           [--ranks N] [--waits N] [--bytes B]\n";
 
 static int compare(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
@@ -55,7 +54,8 @@ static Status read_option(BenchOptions *options, const char *name, const char *v
         uint32_t *number;
     } wholes[] = {{"--batch", &options->batch}, {"--samples", &options->samples},
                   {"--slots", &options->slots}, {"--parameters", &options->parameters},
-                  {"--ranks", &options->ranks}, {"--waits", &options->waits}};
+                  {"--ranks", &options->ranks}, {"--waits", &options->waits},
+                  {"--bytes", &options->bytes}};
     if (!value) return fail(err, STATUS_USAGE, "%s: needs a value", name);
     if (strcmp(name, "--data") == 0) {
         options->data = value;
@@ -80,6 +80,7 @@ static Status run(int argc, char **argv, Error *err) {
                             .parameters = 1700000,
                             .ranks = 2,
                             .waits = 20000,
+                            .bytes = 1 << 20,
                             .seconds = 1};
     if (argc < 2) return fail(err, STATUS_USAGE, "which benchmark?\n%s", usage);
     for (int i = 2; i < argc; i += 2)

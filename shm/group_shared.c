@@ -1,0 +1,383 @@
+#include "shm/group_shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "shm/group_combine.h"
+#include "shm/rendezvous.h"
+
+enum { SPINS_WHEN_CORES_SUFFICE = 4000 };
+
+// Failures ------------------------------------------------------------------------------------------------------------
+
+static Status adopt_record(SharedGroup *shared, Error *err) {
+    const GroupRecord *record = shared->record;
+    return group_fail(shared->group, (Status)record->status, record->rank, &record->error, err);
+}
+
+static bool is_recorded(const SharedGroup *shared) {
+    // Acquire, pairs with the store in group_shared_fail: the sentence is complete.
+    return atomic_load_explicit(&shared->record->state, memory_order_acquire) == RECORD_COMPLETE;
+}
+
+Status group_shared_check(SharedGroup *shared, Error *err) {
+    return is_recorded(shared) ? adopt_record(shared, err) : STATUS_OK;
+}
+
+static void ring_bell(GroupMember *member) {
+    atomic_fetch_add_explicit(&member->bell, 1, memory_order_relaxed); // the futex call orders what matters
+    syscall(SYS_futex, &member->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Error *reason, Error *err) {
+    GroupRecord *record = shared->record;
+    uint32_t empty = RECORD_EMPTY;
+    if (atomic_compare_exchange_strong(&record->state, &empty, RECORD_TAKEN)) {
+        record->status = (int32_t)status;
+        record->rank = rank;
+        record->error = *reason;
+        atomic_store_explicit(&record->state, RECORD_COMPLETE, memory_order_release); // pairs with is_recorded
+        for (uint32_t other = 0; other < shared->group->size; other++)
+            ring_bell(&shared->members[other]);
+    }
+    // Whoever took the record may have died before it was complete; then this rank's own sentence will do.
+    return is_recorded(shared) ? adopt_record(shared, err) : group_fail(shared->group, status, rank, reason, err);
+}
+
+// Waits ---------------------------------------------------------------------------------------------------------------
+
+void group_shared_ring(SharedGroup *shared, uint32_t rank) {
+    GroupMember *member = &shared->members[rank];
+    // Dekker with sleep_at_bell: this rank has stored what the other waits for and now loads `asleep`, the other stores
+    // `asleep` and then looks once more. The fences make one of the two see the other's store.
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&member->asleep, memory_order_relaxed)) ring_bell(member);
+}
+
+// Tells the core that this is a polling loop, so that it saves power and leaves its twin hyperthread the units.
+static void pause_core(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+// Is there something to do after all? Looks at everything that others may have changed before they saw us asleep.
+static Status is_called(bool *called, SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
+    uint64_t moved = shared->moved;
+    if (shared->group->pending > 0) TRY(group_mailbox_advance(shared->group, err));
+    *called = shared->moved != moved || waiting->ready(shared, waiting->context) || is_recorded(shared);
+    return STATUS_OK;
+}
+
+static Status sleep_at_bell(SharedGroup *shared, const GroupWaiting *waiting, uint64_t nanoseconds, Error *err) {
+    GroupMember *self = &shared->members[shared->group->rank];
+    uint32_t bell = atomic_load_explicit(&self->bell, memory_order_relaxed);
+    atomic_store_explicit(&self->asleep, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); // pairs with the fence in group_shared_ring
+    bool called = false;
+    Status status = is_called(&called, shared, waiting, err);
+    if (status == STATUS_OK && !called) {
+        struct timespec timeout = {.tv_nsec = (long)nanoseconds}; // relative, on CLOCK_MONOTONIC
+        syscall(SYS_futex, &self->bell, FUTEX_WAIT, bell, &timeout, NULL, 0);
+    }
+    atomic_store_explicit(&self->asleep, 0, memory_order_relaxed);
+    return status;
+}
+
+// A rank that has arrived to finish may end: nobody needs it any more.
+static bool has_finished(const GroupMember *member) {
+    uint64_t odd = atomic_load_explicit(&member->arrivals[1].step, memory_order_acquire);
+    uint64_t even = atomic_load_explicit(&member->arrivals[0].step, memory_order_acquire);
+    return (odd | even) != 0 && member->arrivals[odd > even].call.operation == OPERATION_FINISH;
+}
+
+// The lowest rank that ended although it had not finished, or -1.
+static int find_dead(SharedGroup *shared) {
+    if (poll(shared->polls, shared->group->size, 0) <= 0) return -1;
+    for (uint32_t rank = 0; rank < shared->group->size; rank++) {
+        if (!shared->polls[rank].revents) continue;
+        if (!has_finished(&shared->members[rank])) return (int)rank;
+        shared->polls[rank].fd = -1;
+    }
+    return -1;
+}
+
+static Status fail_by_death(SharedGroup *shared, int dead, Error *err) {
+    Error reason;
+    fail(&reason, STATUS_PEER_DIED, "rank %d (process %d) of a group of %u ended without group_finish", dead,
+         shared->members[dead].pid, shared->group->size);
+    return group_shared_fail(shared, STATUS_PEER_DIED, dead, &reason, err);
+}
+
+Status group_shared_look(SharedGroup *shared, Error *err) {
+    TRY(group_shared_check(shared, err));
+    uint64_t now = clock_nanoseconds();
+    if (now - shared->looked_nanoseconds < GROUP_LOOK_NANOSECONDS) return STATUS_OK;
+    shared->looked_nanoseconds = now;
+    int dead = find_dead(shared);
+    return dead < 0 ? STATUS_OK : fail_by_death(shared, dead, err);
+}
+
+static Status fail_by_lateness(SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
+    Error reason;
+    waiting->late(shared, waiting->context, &reason);
+    return group_shared_fail(shared, STATUS_TIMEOUT, -1, &reason, err);
+}
+
+Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
+    uint64_t deadline = 0;
+    for (uint32_t polls = 0;;) {
+        if (shared->group->pending > 0) TRY(group_mailbox_advance(shared->group, err));
+        if (waiting->ready(shared, waiting->context)) return STATUS_OK;
+        if (polls < shared->spins) {
+            polls++;
+            pause_core();
+            continue;
+        }
+        uint64_t now = clock_nanoseconds();
+        if (deadline == 0) deadline = now + shared->group->timeout_nanoseconds;
+        Status status = group_shared_look(shared, err);
+        if (status == STATUS_PEER_DIED && waiting->ready(shared, waiting->context)) return STATUS_OK;
+        TRY(status);
+        if (now >= deadline) return fail_by_lateness(shared, waiting, err);
+        uint64_t left = deadline - now;
+        TRY(sleep_at_bell(shared, waiting, left < GROUP_LOOK_NANOSECONDS ? left : GROUP_LOOK_NANOSECONDS, err));
+    }
+}
+
+// Life ----------------------------------------------------------------------------------------------------------------
+
+// Where the parts of the segment lie, for a group of this size.
+typedef struct Layout {
+    size_t record, members, rings, ring_bytes, slots, total;
+    size_t bytes_per_ring, bytes_per_chunk;
+} Layout;
+
+static size_t clamp(size_t value, size_t least, size_t most) {
+    return value < least ? least : value > most ? most : value;
+}
+
+// Rings and slots shrink as the group grows, so that the segment stays at some 20 MB up to a hundred ranks.
+static Layout layout_of(size_t size) {
+    enum { RINGS_TOTAL = 16 << 20, SLOTS_TOTAL = 8 << 20 };
+    Layout layout = {.bytes_per_ring = 1024};
+    while (layout.bytes_per_ring < 65536 && 2 * layout.bytes_per_ring * size * size <= RINGS_TOTAL)
+        layout.bytes_per_ring *= 2;
+    layout.bytes_per_chunk = clamp(SLOTS_TOTAL / (2 * size) / 64 * 64, 32768, 262144);
+    layout.record = (sizeof(GroupHeader) + 63) & ~(size_t)63;
+    layout.members = layout.record + sizeof(GroupRecord);
+    layout.rings = layout.members + size * sizeof(GroupMember);
+    layout.ring_bytes = layout.rings + size * size * sizeof(GroupRing);
+    layout.slots = layout.ring_bytes + size * size * layout.bytes_per_ring;
+    layout.total = layout.slots + size * 2 * layout.bytes_per_chunk;
+    return layout;
+}
+
+static void find_parts(SharedGroup *shared, size_t size) {
+    Layout layout = layout_of(size);
+    unsigned char *base = shared->segment.memory;
+    shared->header = (GroupHeader *)base;
+    shared->record = (GroupRecord *)(base + layout.record);
+    shared->members = (GroupMember *)(base + layout.members);
+    shared->rings = (GroupRing *)(base + layout.rings);
+    shared->ring_bytes = base + layout.ring_bytes;
+    shared->payload_bytes = shared->ring_bytes;
+    shared->slots = base + layout.slots;
+}
+
+static Status make_segment(SharedGroup *shared, uint32_t size, GroupMemory memory, Error *err) {
+    Layout layout = layout_of(size);
+    TRY(segment_create(&shared->segment, "group", layout.total, err));
+    GroupHeader *header = shared->segment.memory;
+    *header = (GroupHeader){
+        .size = size, .memory = memory, .ring_bytes = layout.bytes_per_ring, .chunk_bytes = layout.bytes_per_chunk};
+    segment_publish(&shared->segment);
+    return STATUS_OK;
+}
+
+static Status copy_host(void *to, const void *from, size_t bytes, Error *err) {
+    (void)err;
+    memcpy(to, from, bytes);
+    return STATUS_OK;
+}
+
+static Status combine_host(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type,
+                           GroupOp op, Error *err) {
+    (void)err;
+    group_combine(out, inputs, ranks, count, type, op);
+    return STATUS_OK;
+}
+
+static Status settle_host(Error *err) {
+    (void)err;
+    return STATUS_OK; // the arrival is stored with release: what was written before it is seen with it
+}
+
+static void shared_free(SharedGroup *shared, uint32_t size) {
+    for (uint32_t rank = 0; shared->pidfds && rank < size; rank++)
+        if (shared->pidfds[rank] >= 0) close(shared->pidfds[rank]);
+    segment_free(&shared->segment);
+    free(shared->pidfds);
+    free(shared->polls);
+    free(shared->peers);
+    free(shared);
+}
+
+static Status shared_new(SharedGroup **made, Group *group, Error *err) {
+    SharedGroup *shared = calloc(1, sizeof *shared);
+    if (shared) {
+        shared->group = group;
+        shared->peers = calloc(group->size, sizeof *shared->peers);
+        shared->polls = calloc(group->size, sizeof *shared->polls);
+        shared->pidfds = malloc(group->size * sizeof *shared->pidfds);
+        shared->mover = shared->host_mover = (GroupMover){copy_host, combine_host, settle_host};
+        if (shared->pidfds) memset(shared->pidfds, -1, group->size * sizeof *shared->pidfds);
+    }
+    if (!shared || !shared->peers || !shared->polls || !shared->pidfds) {
+        if (shared) shared_free(shared, group->size);
+        return fail(err, STATUS_OS, "out of memory for a group of %u ranks", group->size);
+    }
+    *made = shared;
+    return STATUS_OK;
+}
+
+// Everybody's cores together: a launcher may have bound each rank to one of its own.
+static uint32_t count_cores(const SharedGroup *shared) {
+    uint32_t count = 0;
+    for (size_t word = 0; word < sizeof shared->members->cores / sizeof *shared->members->cores; word++) {
+        uint64_t mask = 0;
+        for (uint32_t rank = 0; rank < shared->group->size; rank++)
+            mask |= shared->members[rank].cores[word];
+        count += (uint32_t)__builtin_popcountll(mask);
+    }
+    return count;
+}
+
+// The segment is mapped, the process descriptors are there: meets the others in it for the first time.
+static Status enter(SharedGroup *shared, Error *err) {
+    Group *group = shared->group;
+    find_parts(shared, group->size);
+    group->state = shared;
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        shared->polls[rank] = (struct pollfd){.fd = rank == group->rank ? -1 : shared->pidfds[rank], .events = POLLIN};
+    GroupMember *self = &shared->members[group->rank];
+    self->pid = getpid();
+    sched_getaffinity(0, sizeof self->cores, (cpu_set_t *)self->cores); // a mask that does not fit leaves no core
+    GroupCall call = {.operation = OPERATION_BARRIER, .type = GROUP_U8};
+    TRY(group_shared_collective(group, &call, NULL, NULL, err));
+    shared->spins = group->size <= count_cores(shared) ? SPINS_WHEN_CORES_SUFFICE : 0;
+    return STATUS_OK;
+}
+
+static void release(Group *group, bool failed) {
+    (void)failed;
+    shared_free(group->state, group->size);
+}
+
+static Status split(Group *part, Group *parent, const uint32_t *members, Error *err);
+
+static const GroupTransport shared_transport = {.collective = group_shared_collective,
+                                                .start = group_mailbox_start,
+                                                .wait = group_mailbox_wait,
+                                                .test = group_mailbox_test,
+                                                .split = split,
+                                                .release = release};
+
+// Rank 0 makes the segment when all have come, and hands it round.
+static Status share_segment(SharedGroup *shared, Rendezvous *meeting, uint64_t deadline, Error *err) {
+    if (meeting->rank > 0) {
+        int fd = -1;
+        TRY(rendezvous_receive(meeting, &fd, deadline, err));
+        return segment_map(&shared->segment, fd, SEGMENT_READ_WRITE, err);
+    }
+    Error reason = {.message = ""};
+    Status status = make_segment(shared, meeting->size, meeting->memory, &reason);
+    if (status == STATUS_OK) status = rendezvous_share(meeting, shared->segment.fd, deadline, &reason);
+    if (status == STATUS_OK) return STATUS_OK;
+    rendezvous_refuse(meeting, status, &reason);
+    return fail(err, status, "%s", reason.message);
+}
+
+Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memory, Error *err) {
+    if (memory == GROUP_CUDA)
+        return fail(err, STATUS_UNAVAILABLE, "this program was built without groups on a CUDA device");
+    uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
+    group->transport = &shared_transport;
+    group->rank = (uint32_t)place->rank;
+    group->size = (uint32_t)place->size;
+    group->local_rank = (uint32_t)(place->local_rank < 0 ? place->rank : place->local_rank);
+    SharedGroup *shared;
+    TRY(shared_new(&shared, group, err));
+    Rendezvous meeting;
+    Status status = rendezvous_join(&meeting, place, memory, deadline, err);
+    if (status == STATUS_OK) {
+        status = share_segment(shared, &meeting, deadline, err);
+        if (status == STATUS_OK) {
+            memcpy(shared->pidfds, meeting.pidfds, group->size * sizeof *shared->pidfds);
+            memset(meeting.pidfds, -1, sizeof meeting.pidfds); // they are ours now
+        }
+        rendezvous_free(&meeting);
+    }
+    if (status == STATUS_OK) status = enter(shared, err);
+    if (status != STATUS_OK) shared_free(shared, group->size);
+    return status;
+}
+
+// Sub-groups ----------------------------------------------------------------------------------------------------------
+
+// Where the first rank of a part has its segment; -1: it could not make one.
+typedef struct Offer {
+    int32_t pid, fd;
+} Offer;
+
+static Status open_offer(SharedGroup *shared, const Offer *offer, Error *err) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", offer->pid, offer->fd);
+    int fd = offer->fd < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && offer->fd < 0)
+        return fail(err, STATUS_OS, "process %d could not make the memory of a sub-group", offer->pid);
+    if (fd < 0) return fail_errno(err, STATUS_OS, "cannot open the memory of a sub-group through %s", path);
+    return segment_map(&shared->segment, fd, SEGMENT_READ_WRITE, err);
+}
+
+static Status take_part(SharedGroup *shared, const SharedGroup *parent, const uint32_t *members, const Offer *offers,
+                        Error *err) {
+    Group *part = shared->group;
+    for (uint32_t rank = 0; rank < part->size; rank++) {
+        shared->pidfds[rank] = fcntl(parent->pidfds[members[rank]], F_DUPFD_CLOEXEC, 0);
+        if (shared->pidfds[rank] < 0) return fail_errno(err, STATUS_OS, "no process descriptors for a sub-group");
+    }
+    if (part->rank > 0) TRY(open_offer(shared, &offers[members[0]], err));
+    return enter(shared, err);
+}
+
+static Status split(Group *part, Group *parent, const uint32_t *members, Error *err) {
+    SharedGroup *shared = NULL;
+    Offer own = {.pid = getpid(), .fd = -1}, offers[GROUP_MAX_RANKS];
+    // Whatever goes wrong here, the others must hear of it before this rank returns.
+    Status made = part ? shared_new(&shared, part, err) : STATUS_OK;
+    if (made == STATUS_OK && part && part->rank == 0) {
+        made = make_segment(shared, part->size, ((SharedGroup *)parent->state)->header->memory, err);
+        own.fd = shared->segment.fd;
+    }
+    GroupCall call = {
+        .sequence = ++parent->sequence, .count = sizeof own, .operation = OPERATION_SPLIT, .type = GROUP_U8};
+    Status exchanged = group_shared_collective(parent, &call, offers, &own, made == STATUS_OK ? err : NULL);
+    Status status = made != STATUS_OK ? made : exchanged;
+    if (status == STATUS_OK && part) status = take_part(shared, parent->state, members, offers, err);
+    if (status != STATUS_OK && shared) shared_free(shared, part->size);
+    return status;
+}

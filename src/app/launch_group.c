@@ -1,0 +1,277 @@
+#include "launch_group.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { POLL_SIGNALS, POLL_DEATHS, POLL_CONSOLES, GROUP_POLLS = POLL_CONSOLES + RANK_STREAMS };
+
+enum { FDS_PER_RANK = 1 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 32 }; // pidfd, pipes and log files
+
+enum { GROUP_MESSAGE_BYTES = 4096 + 256 }; // a path and some words
+
+static const double goodbye_seconds = 5; // that a process may take to die of SIGKILL
+
+// Init and free -------------------------------------------------------------------------------------------------------
+
+static Status reserve_descriptors(LaunchGroup *group, Error *err) {
+    const rlim_t needed = FDS_OF_OTHERS + FDS_PER_RANK * (rlim_t)group->count;
+    struct rlimit *before = &group->inheritance.descriptors;
+    if (getrlimit(RLIMIT_NOFILE, before) != 0) return fail_errno(err, STATUS_OS, "the limit of open descriptors");
+    if (before->rlim_cur >= needed) return STATUS_OK;
+    const struct rlimit raised = {.rlim_cur = needed, .rlim_max = before->rlim_max};
+    if (needed <= before->rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0) return STATUS_OK;
+    return fail(err, STATUS_OS, "%d ranks need %llu open descriptors, the limit is %llu; raise it (ulimit -n)",
+                group->count, (unsigned long long)needed, (unsigned long long)before->rlim_max);
+}
+
+// SIGINT, SIGTERM and SIGHUP, unless the launcher was started with them ignored (nohup).
+static Status listen_for_signals(LaunchGroup *group, Error *err) {
+    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP};
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        struct sigaction action;
+        if (sigaction(wanted[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&signals, wanted[i]);
+    }
+    group->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (group->signal_fd < 0) return fail_errno(err, STATUS_OS, "cannot listen for signals");
+    sigprocmask(SIG_BLOCK, &signals, &group->inheritance.signal_mask);
+    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, &group->inheritance.pipe_action);
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // ignored, it would take the exit codes away
+    return STATUS_OK;
+}
+
+Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err) {
+    *group = (LaunchGroup){.count = ranks, .grace_seconds = grace_seconds, .signal_fd = -1, .death_fd = -1};
+    TRY(reserve_descriptors(group, err));
+    group->ranks = calloc((size_t)ranks, sizeof *group->ranks);
+    group->polls = calloc(GROUP_POLLS + RANK_STREAMS * (size_t)ranks, sizeof *group->polls);
+    group->consoles = calloc(RANK_STREAMS, sizeof *group->consoles);
+    if (!group->ranks || !group->polls || !group->consoles)
+        return fail(err, STATUS_OS, "out of memory for the output of %d ranks", ranks);
+    for (int which = 0; which < RANK_STREAMS; which++)
+        console_init(&group->consoles[which], STDOUT_FILENO + which);
+    group->is_one_console = console_is_same(&group->consoles[0], &group->consoles[1]);
+    for (int i = 0; i < ranks; i++) {
+        group->ranks[i].pidfd = -1;
+        for (int which = 0; which < RANK_STREAMS; which++)
+            rank_stream_init(&group->ranks[i].streams[which], -1, -1, &group->consoles[which], i);
+    }
+    group->death_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (group->death_fd < 0) return fail_errno(err, STATUS_OS, "cannot watch the ranks");
+    return listen_for_signals(group, err);
+}
+
+void launch_group_free(LaunchGroup *group) {
+    if (group->death_fd >= 0) close(group->death_fd);
+    if (group->signal_fd >= 0) close(group->signal_fd);
+    free(group->consoles);
+    free(group->polls);
+    free(group->ranks);
+}
+
+// Stopping ------------------------------------------------------------------------------------------------------------
+
+void launch_group_say(LaunchGroup *group, const char *format, ...) {
+    char text[GROUP_MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if ((size_t)length >= sizeof text) length = sizeof text - 1;
+    console_add_line(&group->consoles[1], "sounder: ", text, (size_t)length);
+}
+
+static void set_deadline(LaunchGroup *group, double seconds) {
+    group->deadline_nanoseconds = clock_nanoseconds() + (uint64_t)(seconds * 1e9);
+}
+
+static void kill_ranks(LaunchGroup *group) {
+    for (int i = 0; i < group->count; i++)
+        if (group->ranks[i].pidfd >= 0) rank_kill(&group->ranks[i]);
+    group->stage = STAGE_KILLED;
+    set_deadline(group, goodbye_seconds);
+}
+
+static void stop_ranks(LaunchGroup *group, int signal_number) {
+    for (int i = 0; i < group->count; i++)
+        if (group->ranks[i].pidfd >= 0) rank_ask(&group->ranks[i], signal_number);
+    group->stage = STAGE_STOPPING;
+    set_deadline(group, group->grace_seconds);
+}
+
+static void meet_deadline(LaunchGroup *group) {
+    if (group->stage == STAGE_RUNNING || group->living == 0) return;
+    if (clock_nanoseconds() < group->deadline_nanoseconds) return;
+    const bool is_killed = group->stage == STAGE_KILLED;
+    for (int i = 0; i < group->count; i++) {
+        Rank *rank = &group->ranks[i];
+        if (rank->pidfd < 0) continue;
+        if (!is_killed) {
+            launch_group_say(group, "warning: rank %d (pid %d) has not ended within %g s and is killed", rank->number,
+                             rank->pid, group->grace_seconds);
+            continue;
+        }
+        // Deep in a driver a process may outlive its SIGKILL for long: it is left to init.
+        launch_group_say(group, "warning: rank %d (pid %d) does not die of SIGKILL and is left behind", rank->number,
+                         rank->pid);
+        close(rank->pidfd);
+        rank->pidfd = -1;
+        group->living--;
+    }
+    if (!is_killed) kill_ranks(group);
+}
+
+static void take_signals(LaunchGroup *group) {
+    struct signalfd_siginfo info;
+    while (read(group->signal_fd, &info, sizeof info) == sizeof info) {
+        group->signals++;
+        group->last_signal = (int)info.ssi_signo;
+        if (group->stage == STAGE_RUNNING)
+            stop_ranks(group, group->last_signal);
+        else
+            kill_ranks(group); // who asks twice, or for an end that is under way, does not want to wait
+    }
+}
+
+// Deaths --------------------------------------------------------------------------------------------------------------
+
+// After what the rank itself had to say, so that its last line stands above this one.
+static void tell_failure(LaunchGroup *group) {
+    const Rank *rank = group->first_failure;
+    if (!rank || group->is_failure_told || rank->streams[0].fd >= 0 || rank->streams[1].fd >= 0) return;
+    group->is_failure_told = true;
+    const char *others = group->count > 1 ? "; the other ranks are stopped" : "";
+    if (WIFEXITED(rank->wait_status))
+        launch_group_say(group, "error: rank %d (pid %d) exited with code %d%s", rank->number, rank->pid,
+                         rank_exit_code(rank), others);
+    else
+        launch_group_say(group, "error: rank %d (pid %d) was killed by SIG%s%s", rank->number, rank->pid,
+                         sigabbrev_np(WTERMSIG(rank->wait_status)), others);
+}
+
+// Deaths come one by one, the earliest first: the kernel appends a pidfd to epoll's list when its process ends.
+static void take_deaths(LaunchGroup *group) {
+    struct epoll_event death;
+    while (epoll_wait(group->death_fd, &death, 1, 0) == 1) {
+        Rank *rank = &group->ranks[death.data.u32];
+        rank_reap(rank);
+        group->living--;
+        if (rank->wait_status == 0 || group->stage != STAGE_RUNNING) continue;
+        group->first_failure = rank;
+        stop_ranks(group, SIGTERM);
+    }
+}
+
+// Waiting -------------------------------------------------------------------------------------------------------------
+
+// What a dead rank has printed is all in its pipes: a pipe that poll finds empty then is at its end, though a process
+// that left the rank's group may hold it open.
+static bool is_final(const Rank *rank) {
+    return rank->pidfd < 0;
+}
+
+static int timeout_milliseconds(const LaunchGroup *group, bool is_draining) {
+    if (is_draining) return 0;
+    if (group->stage == STAGE_RUNNING || group->living == 0) return -1;
+    const uint64_t now = clock_nanoseconds(), deadline = group->deadline_nanoseconds;
+    return now >= deadline ? 0 : (int)((deadline - now) / 1000000) + 1;
+}
+
+// A line longer than a pipe takes at once is written in pieces; on one terminal the other stream waits for its end.
+static bool must_wait(const LaunchGroup *group, int which) {
+    return group->is_one_console && group->consoles[!which].is_mid_line;
+}
+
+// Fills the table for poll; returns whether a dead rank's pipe can be read now.
+static bool prepare_polls(LaunchGroup *group) {
+    bool is_draining = false;
+    group->polls[POLL_SIGNALS] = (struct pollfd){.fd = group->signal_fd, .events = POLLIN};
+    group->polls[POLL_DEATHS] = (struct pollfd){.fd = group->death_fd, .events = POLLIN};
+    for (int which = 0; which < RANK_STREAMS; which++) {
+        Console *console = &group->consoles[which];
+        const bool has_room = console_has_room(console);
+        group->polls[POLL_CONSOLES + which] = (struct pollfd){
+            .fd = must_wait(group, which) || console_is_empty(console) ? -1 : console->fd, .events = POLLOUT};
+        for (int i = 0; i < group->count; i++) {
+            const Rank *rank = &group->ranks[i];
+            const int fd = has_room ? rank->streams[which].fd : -1; // poll passes over -1
+            group->polls[GROUP_POLLS + RANK_STREAMS * i + which] = (struct pollfd){.fd = fd, .events = POLLIN};
+            is_draining = is_draining || (fd >= 0 && is_final(rank));
+        }
+    }
+    return is_draining;
+}
+
+// Waits for the next event and takes in everything that has happened.
+static Status take_events(LaunchGroup *group, Error *err) {
+    const int timeout = timeout_milliseconds(group, prepare_polls(group));
+    struct pollfd *polls = group->polls;
+    const nfds_t count = GROUP_POLLS + RANK_STREAMS * (nfds_t)group->count;
+    if (poll(polls, count, timeout) < 0)
+        return errno == EINTR ? STATUS_OK : fail_errno(err, STATUS_OS, "cannot wait for the ranks");
+    for (int i = 0; i < group->count; i++)
+        for (int which = 0; which < RANK_STREAMS; which++) {
+            const struct pollfd *from = &polls[GROUP_POLLS + RANK_STREAMS * i + which];
+            RankStream *stream = &group->ranks[i].streams[which];
+            if (from->fd < 0 || !console_has_room(stream->console)) continue;
+            if (from->revents)
+                rank_stream_read(stream);
+            else if (is_final(&group->ranks[i]))
+                rank_stream_close(stream);
+        }
+    for (int which = 0; which < RANK_STREAMS; which++)
+        if (polls[POLL_CONSOLES + which].revents && !must_wait(group, which)) console_write(&group->consoles[which]);
+    if (polls[POLL_SIGNALS].revents) take_signals(group);
+    if (polls[POLL_DEATHS].revents) take_deaths(group);
+    tell_failure(group);
+    meet_deadline(group);
+    return STATUS_OK;
+}
+
+static bool has_output(const LaunchGroup *group) {
+    for (int i = 0; i < group->count; i++)
+        for (int which = 0; which < RANK_STREAMS; which++)
+            if (group->ranks[i].streams[which].fd >= 0) return true;
+    return !console_is_empty(&group->consoles[0]) || !console_is_empty(&group->consoles[1]);
+}
+
+Status launch_group_flush(LaunchGroup *group, Error *err) {
+    while (group->living > 0 || (has_output(group) && group->signals < 2))
+        TRY(take_events(group, err));
+    return STATUS_OK;
+}
+
+// Starting ------------------------------------------------------------------------------------------------------------
+
+static Status start_ranks(LaunchGroup *group, const RankPlan *plan, Error *err) {
+    group->stage = STAGE_RUNNING;
+    group->first_failure = NULL;
+    group->is_failure_told = false;
+    for (int i = 0; i < group->count; i++) {
+        Rank *rank = &group->ranks[i];
+        TRY(rank_start(rank, i, plan, err));
+        group->living++;
+        struct epoll_event death = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
+        if (epoll_ctl(group->death_fd, EPOLL_CTL_ADD, rank->pidfd, &death) != 0)
+            return fail_errno(err, STATUS_OS, "cannot watch rank %d", rank->number);
+    }
+    return STATUS_OK;
+}
+
+Status launch_group_run(LaunchGroup *group, const RankPlan *plan, Error *err) {
+    Status status = start_ranks(group, plan, err);
+    if (status == STATUS_OK) return launch_group_flush(group, err);
+    kill_ranks(group);
+    launch_group_flush(group, NULL); // the first failure is the one to tell
+    return status;
+}

@@ -1,0 +1,129 @@
+#include "launch_output.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// One read brings the end of a line that waits, and at most a line a byte: each with a prefix and a line end.
+enum { READ_MAKES_BYTES = LAUNCH_LINE_BYTES + LAUNCH_READ_BYTES * (LAUNCH_PREFIX_BYTES + 2) };
+
+static_assert(READ_MAKES_BYTES + CONSOLE_MESSAGE_BYTES < CONSOLE_BYTES, "an empty console must have room");
+
+void console_init(Console *console, int fd) {
+    console->fd = fd;
+    console->is_broken = console->is_mid_line = false;
+    console->start = console->end = 0;
+}
+
+bool console_has_room(const Console *console) {
+    return CONSOLE_BYTES - (console->end - console->start) >= READ_MAKES_BYTES + CONSOLE_MESSAGE_BYTES;
+}
+
+bool console_is_empty(const Console *console) {
+    return console->start == console->end;
+}
+
+void console_add_line(Console *console, const char *prefix, const char *line, size_t length) {
+    const size_t prefix_length = strlen(prefix), needed = prefix_length + length + 1;
+    const size_t waiting = console->end - console->start;
+    if (console->is_broken || waiting + needed > CONSOLE_BYTES) return;
+    if (console->end + needed > CONSOLE_BYTES) {
+        memmove(console->bytes, console->bytes + console->start, waiting);
+        console->start = 0;
+        console->end = waiting;
+    }
+    char *to = console->bytes + console->end;
+    memcpy(to, prefix, prefix_length);
+    memcpy(to + prefix_length, line, length);
+    to[prefix_length + length] = '\n';
+    console->end += needed;
+}
+
+void console_write(Console *console) {
+    const char *first = console->bytes + console->start;
+    size_t bytes = console->end - console->start;
+    if (bytes > PIPE_BUF) {
+        const char *line_end = memrchr(first, '\n', PIPE_BUF);
+        bytes = line_end ? (size_t)(line_end + 1 - first) : PIPE_BUF;
+    }
+    ssize_t written = write(console->fd, first, bytes);
+    if (written > 0) {
+        console->start += (size_t)written;
+        console->is_mid_line = first[written - 1] != '\n';
+    } else if (written < 0 && errno != EAGAIN && errno != EINTR) {
+        console->is_broken = true;
+        console->is_mid_line = false;
+        console->start = console->end;
+    }
+}
+
+bool console_is_same(const Console *console, const Console *other) {
+    struct stat one, two;
+    return fstat(console->fd, &one) == 0 && fstat(other->fd, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
+}
+
+void rank_stream_init(RankStream *stream, int fd, int log_fd, Console *console, int rank) {
+    stream->fd = fd;
+    stream->log_fd = log_fd;
+    stream->console = console;
+    snprintf(stream->prefix, sizeof stream->prefix, "[%d] ", rank);
+    stream->after_return = false;
+    stream->used = 0;
+}
+
+static void hand_on(RankStream *stream) {
+    console_add_line(stream->console, stream->prefix, stream->line, stream->used);
+    stream->used = 0;
+}
+
+static void add_to_line(RankStream *stream, const char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        bool is_return = bytes[i] == '\r', is_end = is_return || bytes[i] == '\n';
+        // "\r\n" is one line end, and "\r\r" has no line in between.
+        if (is_end && !(stream->used == 0 && (is_return || stream->after_return))) hand_on(stream);
+        stream->after_return = is_return;
+        if (is_end) continue;
+        if (stream->used == LAUNCH_LINE_BYTES) hand_on(stream);
+        stream->line[stream->used++] = bytes[i];
+    }
+}
+
+// A full disk takes the log, not the run.
+static void add_to_log(RankStream *stream, const char *bytes, size_t count) {
+    while (count > 0 && stream->log_fd >= 0) {
+        ssize_t written = write(stream->log_fd, bytes, count);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) {
+            char text[128];
+            int length = snprintf(text, sizeof text, "this log file ends here: %s", strerror(errno));
+            console_add_line(stream->console, stream->prefix, text, (size_t)length);
+            close(stream->log_fd);
+            stream->log_fd = -1;
+            return;
+        }
+        bytes += written;
+        count -= (size_t)written;
+    }
+}
+
+void rank_stream_read(RankStream *stream) {
+    char bytes[LAUNCH_READ_BYTES];
+    ssize_t count = read(stream->fd, bytes, sizeof bytes);
+    if (count > 0) {
+        add_to_log(stream, bytes, (size_t)count);
+        add_to_line(stream, bytes, (size_t)count);
+    } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+        rank_stream_close(stream);
+    }
+}
+
+void rank_stream_close(RankStream *stream) {
+    if (stream->used > 0) hand_on(stream);
+    if (stream->fd >= 0) close(stream->fd);
+    if (stream->log_fd >= 0) close(stream->log_fd);
+    stream->fd = stream->log_fd = -1;
+}

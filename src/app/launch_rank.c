@@ -1,0 +1,172 @@
+#include "launch_rank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch_logs.h"
+
+Status rank_arguments(char ***arguments, const LaunchOptions *options, Error *err) {
+    enum { PYTHON_WORDS = 3 }; // python3 -u -m
+    char **words = calloc((size_t)options->program_count + PYTHON_WORDS + 1, sizeof *words);
+    if (!words) return fail(err, STATUS_OS, "out of memory for the command line of the ranks");
+    char *python = getenv("PYTHON_EXEC");
+    const char *name = options->program[0], *dot = strrchr(name, '.');
+    size_t count = 0;
+    if (options->module || (!options->no_python && dot && strcmp(dot, ".py") == 0)) {
+        words[count++] = python && python[0] ? python : "python3";
+        words[count++] = "-u"; // unbuffered: otherwise lines show when the rank ends
+        if (options->module) words[count++] = "-m";
+    }
+    memcpy(words + count, options->program, (size_t)options->program_count * sizeof *words);
+    *arguments = words;
+    return STATUS_OK;
+}
+
+// In the child --------------------------------------------------------------------------------------------------------
+
+static void set_number(const char *name, int value) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+// torchrun's environment. There is one role and one group a machine.
+static void set_environment(int number, int local_rank, const RankPlan *plan) {
+    const LaunchOptions *options = plan->options;
+    const int world_size = options->nnodes * options->ranks;
+    set_number("LOCAL_RANK", local_rank);
+    set_number("RANK", number);
+    set_number("GROUP_RANK", options->node_rank);
+    set_number("ROLE_RANK", number);
+    set_number("LOCAL_WORLD_SIZE", options->ranks);
+    set_number("WORLD_SIZE", world_size);
+    set_number("GROUP_WORLD_SIZE", options->nnodes);
+    set_number("ROLE_WORLD_SIZE", world_size);
+    setenv("ROLE_NAME", "default", 1);
+    setenv("MASTER_ADDR", options->master_addr, 1);
+    set_number("MASTER_PORT", plan->port);
+    set_number("TORCHELASTIC_RESTART_COUNT", plan->attempt);
+    set_number("TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
+    setenv("TORCHELASTIC_RUN_ID", plan->run_id, 1);
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1); // rank 0 opens the port itself, the launcher has no store
+    if (options->ranks > 1) setenv("OMP_NUM_THREADS", "1", 0); // unless it is set
+}
+
+// Becomes the program. Returns only when that fails, with errno.
+static void become_program(int number, int local_rank, const RankPlan *plan, pid_t launcher, const int outputs[]) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
+    if (getppid() != launcher) _exit(EXIT_FAILURE); // it died before that call
+    setpgid(0, 0);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
+    if (nothing != STDIN_FILENO) close(nothing);
+    for (int i = 0; i < RANK_STREAMS; i++)
+        if (dup2(outputs[i], STDOUT_FILENO + i) < 0) return;
+    set_environment(number, local_rank, plan);
+    setrlimit(RLIMIT_NOFILE, &plan->inheritance->descriptors);
+    sigaction(SIGPIPE, &plan->inheritance->pipe_action, NULL);
+    sigprocmask(SIG_SETMASK, &plan->inheritance->signal_mask, NULL);
+    execvp(plan->arguments[0], plan->arguments);
+}
+
+// In the launcher -----------------------------------------------------------------------------------------------------
+
+// The write end that becomes the rank's stdout or stderr, and the stream that reads the other end.
+static Status open_output(RankStream *stream, int *output, const Rank *rank, int local_rank, int which,
+                          const RankPlan *plan, Error *err) {
+    static const char *const names[RANK_STREAMS] = {"stdout", "stderr"};
+    const int bit = which == 0 ? STREAM_STDOUT : STREAM_STDERR;
+    const bool is_teed = plan->options->teed[local_rank] & bit, is_logged = plan->options->redirected[local_rank] & bit;
+    int log_fd = -1, ends[2];
+    if (is_teed || is_logged)
+        TRY(launch_log_open(&log_fd, plan->log_folder, plan->attempt, local_rank, names[which], err));
+    if (is_logged && !is_teed) {
+        rank_stream_init(stream, -1, -1, &plan->consoles[which], rank->number);
+        *output = log_fd;
+        return STATUS_OK;
+    }
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        Status status = fail_errno(err, STATUS_OS, "cannot create a pipe for rank %d", rank->number);
+        if (log_fd >= 0) close(log_fd);
+        return status;
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK); // the launcher's end alone
+    rank_stream_init(stream, ends[0], log_fd, &plan->consoles[which], rank->number);
+    *output = ends[1];
+    return STATUS_OK;
+}
+
+// Forks; the child execs at once. Comes back when it has, or could not: the pipe that says so closes at exec.
+static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, const int outputs[], Error *err) {
+    int report[2], problem = 0;
+    if (pipe2(report, O_CLOEXEC) != 0) return fail_errno(err, STATUS_OS, "cannot start rank %d", rank->number);
+    const pid_t launcher = getpid();
+    rank->pid = fork();
+    if (rank->pid == 0) {
+        become_program(rank->number, local_rank, plan, launcher, outputs);
+        problem = errno;
+        ssize_t written = write(report[1], &problem, sizeof problem);
+        _exit(written == sizeof problem ? EXIT_FAILURE : EXIT_FAILURE + 1);
+    }
+    close(report[1]);
+    if (rank->pid < 0) {
+        Status status = fail_errno(err, STATUS_OS, "cannot start rank %d", rank->number);
+        close(report[0]);
+        return status;
+    }
+    ssize_t count;
+    do {
+        count = read(report[0], &problem, sizeof problem);
+    } while (count < 0 && errno == EINTR);
+    close(report[0]);
+    rank->pidfd = count == 0 ? pidfd_open(rank->pid, 0) : -1; // its pid stays its own until we reap it
+    if (rank->pidfd >= 0) return STATUS_OK;
+    const int reason = count == 0 ? errno : problem;
+    kill(rank->pid, SIGKILL);
+    waitpid(rank->pid, NULL, 0);
+    if (count == 0) return fail(err, STATUS_OS, "cannot watch rank %d: %s", rank->number, strerror(reason));
+    return fail(err, STATUS_NOINPUT, "%.400s: cannot be started: %s", plan->arguments[0], strerror(reason));
+}
+
+Status rank_start(Rank *rank, int local_rank, const RankPlan *plan, Error *err) {
+    int outputs[RANK_STREAMS], opened = 0;
+    Status status = STATUS_OK;
+    rank->number = plan->options->node_rank * plan->options->ranks + local_rank;
+    rank->pidfd = -1;
+    for (; opened < RANK_STREAMS && status == STATUS_OK; opened += status == STATUS_OK)
+        status = open_output(&rank->streams[opened], &outputs[opened], rank, local_rank, opened, plan, err);
+    if (status == STATUS_OK) status = start_process(rank, local_rank, plan, outputs, err);
+    for (int i = 0; i < opened; i++) {
+        close(outputs[i]);
+        if (status != STATUS_OK) rank_stream_close(&rank->streams[i]);
+    }
+    return status;
+}
+
+void rank_ask(const Rank *rank, int signal_number) {
+    kill(signal_number == SIGINT ? -rank->pid : rank->pid, signal_number);
+}
+
+void rank_kill(const Rank *rank) {
+    kill(-rank->pid, SIGKILL);
+}
+
+void rank_reap(Rank *rank) {
+    // Before waitpid: until then nobody else can have got the group's number.
+    rank_kill(rank);
+    while (waitpid(rank->pid, &rank->wait_status, 0) < 0 && errno == EINTR)
+        ;
+    close(rank->pidfd);
+    rank->pidfd = -1;
+}
+
+int rank_exit_code(const Rank *rank) {
+    return WIFEXITED(rank->wait_status) ? WEXITSTATUS(rank->wait_status) : 128 + WTERMSIG(rank->wait_status);
+}

@@ -1,0 +1,106 @@
+// One rank of a group by MPI: test_group_mpi.sh starts it under mpirun with the name of what to do.
+#include "group_everything.h"
+#include "group_exchanges.h"
+
+static const size_t uneven = 9001;
+
+static void divide(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    uint32_t rank = group_rank(group), size = group_size(group);
+    Group *part;
+    require_ok(group_split(&part, group, rank == 0 ? -1 : 3, -(int)rank, &err)); // all but rank 0, the last one first
+    require((part == NULL) == (rank == 0));
+    if (part) {
+        require(group_size(part) == size - 1 && group_rank(part) == size - 1 - rank);
+        uint32_t first = rank;
+        require_ok(group_broadcast(part, &first, 1, GROUP_I32, 0, &err));
+        require(first == size - 1);
+    }
+    require_ok(group_barrier(group, &err));
+    require_ok(group_finish(part, &err));
+    require_ok(group_finish(group, &err));
+}
+
+// Ends as a failed group does: without MPI_Finalize, so mpirun reports it. The sentence is what the script looks for.
+static void say_failure(Group *group, Status status, const Error *sentence) {
+    Error again = {.message = ""};
+    require(group_barrier(group, &again) == status && strcmp(again.message, sentence->message) == 0);
+    require(group_finish(group, &again) == status);
+    printf("rank says %s: %s\n", status_name(status), sentence->message);
+    fflush(stdout);
+    sleep(1); // mpirun ends the others as soon as one ends this way
+    _exit(0);
+}
+
+static void misfit(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    float data[8] = {0};
+    Status status =
+        group_rank(group) == 0 ? group_barrier(group, &err) : group_broadcast(group, data, 8, GROUP_F32, 1, &err);
+    say_failure(group, status, &err);
+}
+
+static void misfit_message(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    float data[8] = {0};
+    if (group_rank(group) == 0) require_ok(group_send(group, data, 7, GROUP_F32, 1, &err));
+    if (group_rank(group) == 0) sleep(30);
+    say_failure(group, group_recv(group, data, NULL, 8, GROUP_F32, 0, &err), &err);
+}
+
+static void late(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    if (group_rank(group) == 1) sleep(30);
+    group_set_timeout(group, 0.2);
+    say_failure(group, group_barrier(group, &err), &err);
+}
+
+static void die(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    if (group_rank(group) == 1) raise(SIGKILL);
+    require_ok(group_barrier(group, &err)); // mpirun ends it
+    printf("the barrier was passed\n");
+}
+
+static const struct Scenario {
+    const char *name;
+    RankFunction *function;
+} scenarios[] = {
+    {"everything", try_everything},
+    {"round", pass_round},
+    {"exchange", exchange_with_all},
+    {"any", gather_from_any},
+    {"order", match_in_order},
+    {"test", test_until_done},
+    {"arguments", refuse_arguments},
+    {"divide", divide},
+    {"misfit", misfit},
+    {"misfit-message", misfit_message},
+    {"late", late},
+    {"die", die},
+};
+
+int main(int argc, char **argv) {
+    Error err = {.message = ""};
+    Group *group;
+    alarm(100);
+    GroupConfig config = {.init = "mpi://", .rank = -1, .size = -1, .timeout_seconds = 60};
+    Status status = group_init(&group, &config, &err);
+    if (status == STATUS_UNAVAILABLE) {
+        fprintf(stderr, "%s\n", err.message);
+        return 77;
+    }
+    require(status == STATUS_OK && argc == 2);
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        if (strcmp(scenarios[i].name, argv[1]) == 0) {
+            scenarios[i].function(group, &uneven);
+            printf("done\n");
+            return 0;
+        }
+    return 64;
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Groups by MPI under mpirun. Usage: test_group_mpi.sh TEST_GROUP_MPI; skipped (77) without mpirun or MPI.
+set -eu
+program=$1
+command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+export LSAN_OPTIONS=detect_leaks=0 # MPI's own
+
+# start RANKS SCENARIO: its output is in $work/out, its exit code in $code.
+start() {
+    code=0
+    timeout 100 mpirun -np "$1" "$program" "$2" >"$work/out" 2>&1 </dev/null || code=$?
+    [ "$code" != 77 ] || { echo "skipped: built without MPI"; exit 77; }
+}
+
+refuse() {
+    echo "FAILED: $1"
+    cat "$work/out"
+    exit 1
+}
+
+# Every rank is done.
+passes() {
+    start "$1" "$2"
+    [ "$code" = 0 ] && [ "$(grep -c '^done$' "$work/out")" = "$1" ] || refuse "$2 on $1 ranks: exit $code"
+}
+
+# So many ranks say the words.
+says() {
+    start "$1" "$2"
+    [ "$(grep -c "$4" "$work/out")" -ge "$3" ] || refuse "$2 on $1 ranks: too few say '$4'"
+}
+
+for ranks in 1 2 3 7; do
+    passes $ranks everything
+done
+passes 4 round
+passes 4 exchange
+passes 4 any
+passes 3 order
+passes 2 test
+passes 2 arguments
+passes 3 divide
+says 2 misfit 2 "rank says MISMATCH: .*rank 0's call 1 is barrier, but rank 1's call 1 is broadcast of 8 f32 from rank 1"
+says 2 misfit-message 1 "rank says MISMATCH: .*message 1 to rank 1 is send of 7 f32, but rank 1 called recv of 8 f32"
+says 3 late 1 "rank says TIMEOUT: rank [02] waited 0.2 s in barrier .*: rank 1 did not come"
+start 3 die
+[ "$code" != 0 ] && ! grep -q "was passed" "$work/out" || refuse "mpirun does not end the others when a rank dies"
+echo "all groups by MPI are as they should be"

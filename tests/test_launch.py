@@ -1,0 +1,415 @@
+"""sounder launch from outside: what the ranks get, what is printed, how it ends.
+
+Usage: test_launch.py PATH_OF_SOUNDER [unittest arguments], for example `Gloo` for the runs of PyTorch's process groups
+Every launch is a child with a deadline. Ranks tell what they see by printing it, and that they live by their pid.
+"""
+import collections, os, re, signal, socket, subprocess, sys, tempfile, time, unittest
+
+SOUNDER = os.path.abspath(sys.argv[1])
+SLOWED = float(os.environ.get("SOUNDER_TEST_SLOWDOWN", "1"))
+DEADLINE = 180 * SLOWED  # importing PyTorch four times on a busy machine takes most of a minute
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds=30.0):
+    end = time.monotonic() + seconds * SLOWED
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def lines_of_ranks(text):
+    """{rank: [line, ...]} of the lines "[rank] line"; a line of another form is an error."""
+    lines = collections.defaultdict(list)
+    for line in text.splitlines():
+        rank, content = re.fullmatch(r"\[(\d+)\] (.*)", line).groups()
+        lines[int(rank)].append(content)
+    return dict(lines)
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+class LaunchTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="sounder-launch-")
+        self.started = []
+
+    def tearDown(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def write(self, name, text, mode=0o644):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
+    def start(self, *arguments, **settings):
+        environment = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+        environment.update(settings, TMPDIR=self.folder.name)
+        process = subprocess.Popen(
+            [SOUNDER, "launch", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+        )
+        self.started.append(process)
+        return process
+
+    def finish(self, process, code=0):
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, code, out + err)
+        return out, err
+
+    def launch(self, *arguments, code=0, **settings):
+        return self.finish(self.start(*arguments, **settings), code)
+
+    def read_files(self, *names):
+        """The contents of files that the ranks are writing, once all are there; for ranks that do not end."""
+        self.assertTrue(wait_until(lambda: all(os.path.exists(self.path(name)) for name in names)), names)
+        contents = []
+        for name in names:
+            self.assertTrue(wait_until(lambda: os.path.getsize(self.path(name)) > 0), name)
+            with open(self.path(name)) as file:
+                contents.append(file.read())
+        return contents
+
+
+class Launch(LaunchTest):
+    def test_every_rank_gets_the_environment_of_torchrun(self):
+        script = "env | grep -E '^([A-Z_]*(RANK|WORLD_SIZE)|MASTER_.*|TORCHELASTIC_.*|OMP_NUM_THREADS)=' | sort"
+        out, _ = self.launch(
+            *"--nproc-per-node 3 --nnodes=2 --node_rank 1 --master_addr localhost --master-port 29512".split(),
+            *"--max-restarts 2 -- sh -c".split(),
+            script,
+        )
+        for local_rank, lines in lines_of_ranks(out).items():
+            expected = {
+                "LOCAL_RANK": local_rank - 3,
+                "RANK": local_rank,
+                "GROUP_RANK": 1,
+                "ROLE_RANK": local_rank,
+                "LOCAL_WORLD_SIZE": 3,
+                "WORLD_SIZE": 6,
+                "GROUP_WORLD_SIZE": 2,
+                "ROLE_WORLD_SIZE": 6,
+                "MASTER_ADDR": "localhost",
+                "MASTER_PORT": 29512,
+                "TORCHELASTIC_RESTART_COUNT": 0,
+                "TORCHELASTIC_MAX_RESTARTS": 2,
+                "TORCHELASTIC_RUN_ID": "none",
+                "TORCHELASTIC_USE_AGENT_STORE": "False",
+                "OMP_NUM_THREADS": 1,
+            }
+            self.assertEqual(dict(line.split("=") for line in lines), {k: str(v) for k, v in expected.items()})
+        self.assertEqual(set(lines_of_ranks(out)), {3, 4, 5})
+
+    def test_threads_are_limited_only_among_several_ranks_and_never_against_the_user(self):
+        show = ["sh", "-c", "echo threads=$OMP_NUM_THREADS"]
+        self.assertEqual(self.launch("-n", "2", *show)[0].count("threads=1\n"), 2)
+        self.assertEqual(self.launch("-n", "1", *show)[0], "[0] threads=\n")
+        self.assertEqual(self.launch("-n2", *show, OMP_NUM_THREADS="7")[0].count("threads=7\n"), 2)
+
+    def test_standalone_chooses_a_port_and_a_name(self):
+        show = ["sh", "-c", "echo $MASTER_ADDR $MASTER_PORT $TORCHELASTIC_RUN_ID"]
+        address, port, run_id = self.launch("--standalone", *show)[0].split()[1:]
+        self.assertEqual(address, "127.0.0.1")
+        self.assertNotEqual(port, "29500")
+        with socket.socket() as server:
+            server.bind((address, int(port)))
+        self.assertRegex(run_id, "^[0-9a-f]{16}$")
+        self.assertNotEqual(self.launch("--standalone", *show)[0].split()[3], run_id)
+
+    def test_the_options_end_where_the_program_begins(self):
+        echo = self.write("echo.sh", "printf '%s\\n' \"$*\"\n")
+        self.assertEqual(self.launch("-n", "1", "sh", echo, "-n", "7", "--help", "--")[0], "[0] -n 7 --help --\n")
+        self.assertEqual(self.launch("-n", "1", "--", "sh", echo, "--", "-m")[0], "[0] -- -m\n")
+
+    def test_a_py_program_runs_under_python_and_a_module_by_its_name(self):
+        program = self.write("program.py", "#!/bin/sh\nprint('python', __import__('sys').argv[1:])\n", 0o755)
+        self.assertEqual(self.launch(program, "a", "b")[0], "[0] python ['a', 'b']\n")
+        self.assertEqual(self.launch("-m", "program", "a", PYTHONPATH=self.folder.name)[0], "[0] python ['a']\n")
+        interpreter = self.write("interpreter", '#!/bin/sh\necho "with $*"\n', 0o755)
+        self.assertEqual(self.launch(program, PYTHON_EXEC=interpreter)[0], f"[0] with -u {program}\n")
+        shell = self.write("shell.py", "#!/bin/sh\necho shell $1\n", 0o755)
+        self.assertEqual(self.launch("--no-python", shell, "a")[0], "[0] shell a\n")
+
+    def test_a_program_that_cannot_be_started_is_named_once_and_nothing_is_left(self):
+        _, err = self.launch("-n", "3", self.path("nothing"), code=66)
+        self.assertRegex(err, r"^sounder: error: \S*/nothing: cannot be started: No such file or directory\n$")
+        _, err = self.launch("-n", "3", self.path("nothing.py"), code=66)
+        self.assertRegex(err, r"^sounder: error: \S*/nothing.py: cannot be read: No such file or directory\n$")
+
+    def test_stdin_is_empty_and_no_other_descriptor_is_open(self):
+        out, _ = self.launch("-n", "1", "sh", "-c", "cat; echo $(ls /proc/self/fd)")
+        self.assertEqual(out, "[0] 0 1 2 3\n")  # 3: the folder that ls reads
+
+    def test_lines_of_many_ranks_never_mix(self):
+        program = self.write(
+            "lines.py",
+            "import os, sys\n"
+            "rank = os.environ['RANK']\n"
+            "for i in range(300):\n"
+            "    for piece in (f'{i} ', rank * (i % 50), f' {rank}', '\\n'):\n"
+            "        os.write(1 + i % 2, piece.encode())\n"
+            "    os.write(1, (rank * 20000 + '\\n').encode()) if i % 100 == 0 else None\n",
+        )
+        out, err = self.launch("-n", "4", program)
+        for rank in range(4):
+            lines = lines_of_ranks(out)[rank]
+            self.assertEqual(lines.count(str(rank) * 20000), 3)
+            self.assertEqual(
+                [line for line in lines if len(line) < 20000],
+                [f"{i} {str(rank) * (i % 50)} {rank}" for i in range(0, 300, 2)],
+            )
+            self.assertEqual(
+                lines_of_ranks(err)[rank], [f"{i} {str(rank) * (i % 50)} {rank}" for i in range(1, 300, 2)]
+            )
+
+    def test_lines_of_both_streams_never_mix_on_one_terminal(self):
+        program = self.write(
+            "lines.py",
+            "import os\n"
+            "for i in range(40):\n"
+            "    for stream in (1, 2):\n"
+            "        os.write(stream, (str(stream) * (1 if i % 2 else 30000) + '\\n').encode())\n",
+        )
+        command = [SOUNDER, "launch", "-n", "2", program]
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE)
+        self.assertEqual(run.returncode, 0)
+        expected = collections.Counter({length * stream: 20 for length in (1, 30000) for stream in "12"})
+        for rank, lines in lines_of_ranks(run.stdout).items():
+            self.assertEqual(collections.Counter(lines), expected, f"rank {rank}")
+
+    def test_the_failure_of_a_rank_is_reported_and_stops_the_others(self):
+        script = """
+            trap 'echo asked; exit 0' TERM
+            if [ $RANK = 2 ]; then sleep 0.3; echo last words >&2; exit 3; fi
+            while :; do sleep 0.05; done"""
+        out, err = self.launch("-n", "4", "sh", "-c", script, code=3)
+        self.assertEqual(lines_of_ranks(out), {0: ["asked"], 1: ["asked"], 3: ["asked"]})
+        self.assertRegex(
+            err,
+            r"^\[2\] last words\nsounder: error: rank 2 \(pid \d+\) exited with code 3; the other ranks are stopped\n$",
+        )
+
+    def test_the_exit_code_is_that_of_the_first_failure_not_of_those_it_brings_about(self):
+        script = "trap 'exit 9' TERM; if [ $RANK = 1 ]; then sleep 0.3; exit 5; fi; while :; do sleep 0.05; done"
+        _, err = self.launch("-n", "4", "sh", "-c", script, code=5)
+        self.assertEqual(err.count("error:"), 1)
+        self.assertIn("rank 1 ", err)
+
+    def test_of_two_failures_the_earlier_one_is_the_cause(self):
+        # Both deaths wait for the launcher, who is stopped meanwhile; the later one has the lower rank.
+        script = f"""
+            echo $$ >{self.folder.name}/pid.$RANK
+            while [ ! -e {self.folder.name}/end.$RANK ]; do sleep 0.01; done
+            exit $((RANK + 10))"""
+        process = self.start("-n", "2", "sh", "-c", script)
+        pids = [int(text) for text in self.read_files("pid.0", "pid.1")]
+        process.send_signal(signal.SIGSTOP)
+        for rank in (1, 0):
+            self.write(f"end.{rank}", "")
+            self.assertTrue(wait_until(lambda: not alive(pids[rank])))
+        process.send_signal(signal.SIGCONT)
+        _, err = self.finish(process, code=11)
+        self.assertIn("rank 1 ", err)
+
+    def test_a_rank_killed_by_a_signal_is_named_with_it(self):
+        _, err = self.launch("-n", "2", "sh", "-c", "[ $RANK = 0 ] && kill -SEGV $$; sleep 60", code=128 + 11)
+        self.assertRegex(err, r"rank 0 \(pid \d+\) was killed by SIGSEGV; the other ranks are stopped")
+
+    def test_who_does_not_listen_to_sigterm_is_killed_after_the_grace_time(self):
+        script = "if [ $RANK = 0 ]; then sleep 0.3; exit 7; fi; trap '' TERM; while :; do sleep 0.05; done"
+        _, err = self.launch("-n", "2", "--grace-seconds", "0.2", "sh", "-c", script, code=7)
+        self.assertRegex(err, r"warning: rank 1 \(pid \d+\) has not ended within 0.2 s and is killed\n")
+
+    def test_after_a_failure_all_ranks_start_again_as_often_as_allowed(self):
+        script = """
+            echo attempt $TORCHELASTIC_RESTART_COUNT
+            [ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0
+            [ $RANK = 0 ] && exit 4
+            exec sleep 60"""
+        out, err = self.launch("-n", "2", "--max-restarts", "3", "sh", "-c", script)
+        self.assertEqual(lines_of_ranks(out)[0], ["attempt 0", "attempt 1", "attempt 2"])
+        self.assertEqual(err.count("rank 0 "), 2)
+        self.assertIn("sounder: warning: restart 2 of 3\n", err)
+        out, err = self.launch("-n", "2", "--max-restarts", "1", "sh", "-c", script, code=4)
+        self.assertEqual(lines_of_ranks(out)[0], ["attempt 0", "attempt 1"])
+        self.assertIn("sounder: warning: restart 1 of 1\n", err)
+
+    def test_logs_get_what_redirects_and_tee_send_there(self):
+        script = f"""
+            echo out $RANK; echo err $RANK >&2
+            touch {self.folder.name}/printed.$TORCHELASTIC_RESTART_COUNT.$RANK
+            [ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit
+            until [ $(ls {self.folder.name}/printed.0.* | wc -l) = 3 ]; do sleep 0.05; done
+            exit 1"""
+        logs = self.path("some/logs")
+        streams = ["--log-dir", logs, "-r", "0:3,1:1", "-t", "2:2"]
+        out, err = self.launch("-n", "3", "--max-restarts=1", *streams, "sh", "-c", script)
+        self.assertEqual(lines_of_ranks(out), {2: ["out 2", "out 2"]})
+        self.assertEqual(err.count("[1] err 1\n"), 2)
+        self.assertEqual(err.count("[2] err 2\n"), 2)
+        self.assertNotIn("[0]", err)
+        (run,) = os.listdir(logs)
+        self.assertRegex(run, "^none_......$")
+        self.assertIn(f"sounder: the ranks' log files: {logs}/{run}\n", err)
+        for attempt in ("attempt_0", "attempt_1"):
+            files = {}
+            for folder, _, names in os.walk(os.path.join(logs, run, attempt)):
+                for name in names:
+                    with open(os.path.join(folder, name)) as file:
+                        files[os.path.join(os.path.basename(folder), name)] = file.read()
+            expected = {"0/stdout.log": "out 0\n", "0/stderr.log": "err 0\n", "1/stdout.log": "out 1\n"}
+            self.assertEqual(files, {**expected, "2/stderr.log": "err 2\n"})
+
+    def test_a_log_folder_alone_gets_everything_and_without_one_there_is_one(self):
+        out, _ = self.launch("-n", "1", "--log-dir", self.path("logs"), "sh", "-c", "echo a; printf 'no end'")
+        self.assertEqual(out, "[0] a\n[0] no end\n")
+        (run,) = os.listdir(self.path("logs"))
+        with open(self.path(f"logs/{run}/attempt_0/0/stdout.log")) as file:
+            self.assertEqual(file.read(), "a\nno end")
+        out, err = self.launch("-n", "1", "-r", "3", "sh", "-c", "echo a; echo b >&2")
+        self.assertEqual(out, "")
+        folder = re.fullmatch(r"sounder: the ranks' log files: (\S+)\n", err).group(1)
+        self.assertTrue(folder.startswith(self.folder.name))
+        with open(f"{folder}/attempt_0/0/stderr.log") as file:
+            self.assertEqual(file.read(), "b\n")
+        _, err = self.launch("-n", "1", "--log-dir", "/proc/nowhere", "true", code=73)
+        self.assertIn("--log-dir /proc/nowhere: cannot be made", err)
+
+    def check_handed_on(self, number):
+        name = signal.Signals(number).name[3:]
+        script = f"""
+            trap 'echo got {name}; exit 0' {name}
+            echo $$ >{self.folder.name}/{name}.$RANK
+            while :; do sleep 0.05; done"""
+        process = self.start("-n", "2", "--max-restarts", "5", "sh", "-c", script)
+        self.read_files(f"{name}.0", f"{name}.1")
+        process.send_signal(number)
+        out, err = self.finish(process, code=128 + number)
+        self.assertEqual(lines_of_ranks(out), {0: [f"got {name}"], 1: [f"got {name}"]})
+        self.assertEqual(err, "")
+
+    def test_signals_are_handed_on_and_decide_the_exit_code(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self.check_handed_on(number)
+
+    def test_a_second_signal_kills_at_once(self):
+        script = f"""
+            trap 'touch {self.folder.name}/asked' INT
+            echo $$ >{self.folder.name}/pid
+            while :; do sleep 0.05; done"""
+        process = self.start("-n", "1", "sh", "-c", script)
+        self.read_files("pid")
+        process.send_signal(signal.SIGINT)
+        self.assertTrue(wait_until(lambda: os.path.exists(self.path("asked"))))
+        process.send_signal(signal.SIGINT)
+        self.finish(process, code=130)
+
+    def test_a_killed_launcher_leaves_no_rank(self):
+        script = f"trap '' TERM HUP INT; echo $$ >{self.folder.name}/pid.$RANK; while :; do sleep 0.05; done"
+        process = self.start("-n", "3", "sh", "-c", script)
+        pids = [int(text) for text in self.read_files("pid.0", "pid.1", "pid.2")]
+        self.assertTrue(all(map(alive, pids)))
+        process.kill()
+        self.assertTrue(wait_until(lambda: not any(map(alive, pids)), seconds=5))
+
+    def test_what_a_rank_started_ends_with_it(self):
+        script = "sleep 300 & echo $!"
+        pid = int(self.launch("-n", "1", "sh", "-c", script)[0].split()[1])
+        self.assertTrue(wait_until(lambda: not alive(pid), seconds=5))
+
+    def test_a_daemon_that_keeps_the_pipe_open_does_not_keep_the_launcher(self):
+        out, _ = self.launch("-n", "1", "sh", "-c", f"setsid sleep 30 & echo $! >{self.folder.name}/pid; echo done")
+        self.assertEqual(out, "[0] done\n")
+        os.kill(int(self.read_files("pid")[0]), signal.SIGKILL)
+
+    def test_a_reader_that_stands_still_does_not_make_the_launcher_deaf(self):
+        script = f"trap '' TERM; echo $$ >{self.folder.name}/pid; exec yes"
+        process = self.start("-n", "1", "sh", "-c", script)
+        pid = int(self.read_files("pid")[0])
+        time.sleep(0.3)  # nobody reads: the pipes and the console fill up; if they have not, the test is only easier
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        self.assertTrue(wait_until(lambda: not alive(pid)))
+        self.assertTrue(wait_until(lambda: process.poll() is not None))
+
+    def test_when_the_reader_goes_the_ranks_go_on_and_the_launcher_says_so(self):
+        script = f"for i in 1 2 3; do echo $i; sleep 0.1; done; echo done >{self.folder.name}/done"
+        process = self.start("-n", "1", "sh", "-c", script)
+        process.stdout.close()
+        self.assertEqual(process.wait(timeout=DEADLINE), 74)
+        self.assertEqual(self.read_files("done"), ["done\n"])
+        self.assertIn("standard output cannot be written", process.stderr.read())
+        process.stdout = open(os.devnull)  # for communicate
+
+
+GLOO = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([10 ** dist.get_rank()])
+dist.all_reduce(total)
+print("rank", dist.get_rank(), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"], "sum", total.item())
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ.get("FAIL_AT") and dist.get_rank() == 2:
+    os._exit(3)
+dist.barrier()
+"""
+
+
+def has_torch():
+    return subprocess.run([sys.executable, "-c", "import torch.distributed"], capture_output=True).returncode == 0
+
+
+class Gloo(LaunchTest):
+    @classmethod
+    def setUpClass(cls):
+        if not has_torch():
+            print("skipped: no PyTorch for", sys.executable)
+            sys.exit(77)
+
+    def test_four_ranks_of_a_script_sum_over_gloo_also_after_a_restart(self):
+        program = self.write("program.py", GLOO)
+        arguments = ["-n", "4", "--standalone", "--max-restarts", "1", "--grace-seconds", "5"]
+        out, err = self.launch(*arguments, program, PYTHON_EXEC=sys.executable, FAIL_AT="0")
+        for rank in range(4):
+            expected = f"rank {rank} of 4 local {rank} sum 1111"
+            self.assertEqual(lines_of_ranks(out)[rank], [expected, expected])
+        self.assertIn("exited with code 3", err)
+        self.assertIn("sounder: warning: restart 1 of 1\n", err)
+
+    def test_two_launches_on_one_host_are_two_nodes(self):
+        program = self.write("program.py", GLOO)
+        port = free_port()
+        nodes = [
+            self.start(
+                *f"-n 2 --nnodes 2 --node-rank {node} --master-addr 127.0.0.1 --master-port {port}".split(),
+                *[sys.executable, program],
+            )
+            for node in (0, 1)
+        ]
+        for node, process in enumerate(nodes):
+            out, _ = self.finish(process)
+            expected = {2 * node + i: [f"rank {2 * node + i} of 4 local {i} sum 1111"] for i in (0, 1)}
+            self.assertEqual(lines_of_ranks(out), expected)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

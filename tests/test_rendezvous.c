@@ -1,0 +1,334 @@
+// How the ranks of a group meet, and what is said when they do not.
+#include "ranks.h"
+
+#include <fcntl.h>
+
+// One process of a meeting and what must become of it.
+typedef struct Guest {
+    GroupConfig config;
+    Status expected;
+    const char *words[3]; // of the sentence
+    bool dies;            // instead of coming
+    double comes_after_seconds;
+    const char *environment[8]; // "NAME=value"
+} Guest;
+
+static void meet_as(const Guest *guest) {
+    Error err = {.message = ""};
+    Group *group = (Group *)1;
+    for (int i = 0; i < 8 && guest->environment[i]; i++)
+        putenv((char *)(uintptr_t)guest->environment[i]);
+    if (guest->comes_after_seconds > 0) usleep((useconds_t)(guest->comes_after_seconds * 1e6));
+    Status status = group_init(&group, &guest->config, &err);
+    if (status != guest->expected) requirement_not_met(err.message, status_name(status), guest->config.rank);
+    for (int i = 0; i < 3 && guest->words[i]; i++)
+        if (!strstr(err.message, guest->words[i])) requirement_not_met(err.message, guest->words[i], i);
+    if (status != STATUS_OK) {
+        require(!group);
+    } else {
+        uint32_t sum = group_rank(group);
+        require_ok(group_all_reduce(group, &sum, &sum, 1, GROUP_I32, GROUP_SUM, &err));
+        require(sum == group_size(group) * (group_size(group) - 1) / 2);
+        require_ok(group_finish(group, &err));
+    }
+    _exit(0);
+}
+
+static int hold_meeting(const Guest *guests, uint32_t count) {
+    pid_t pids[RANKS_MOST];
+    fflush(NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        pids[i] = fork();
+        if (pids[i] != 0) continue;
+        deadline_join();
+        meet_as(&guests[i]);
+    }
+    return wait_for_ranks(pids, count);
+}
+
+static const char *tcp_place(char place[64]) {
+    static int meetings;
+    snprintf(place, 64, "tcp://127.0.0.1:%d", 20000 + (getpid() * 7 + meetings++) % 40000);
+    return place;
+}
+
+static void ranks_meet_whoever_comes_first(void **state) {
+    (void)state;
+    char places[2][64];
+    meeting_place(places[0]);
+    tcp_place(places[1]);
+    for (int p = 0; p < 2; p++)
+        for (int last = 0; last < 3; last++) {
+            Guest guests[3];
+            for (int rank = 0; rank < 3; rank++)
+                guests[rank] = (Guest){.config = {.init = places[p], .rank = rank, .size = 3, .timeout_seconds = 60},
+                                       .comes_after_seconds = rank == last ? 0.05 : 0};
+            assert_int_equal(hold_meeting(guests, 3), 0);
+        }
+    assert_int_equal(access(places[0] + strlen("file://"), F_OK), -1); // the file is gone
+}
+
+static void who_is_missing_is_named_to_all(void **state) {
+    (void)state;
+    char places[2][64];
+    meeting_place(places[0]);
+    tcp_place(places[1]);
+    for (int p = 0; p < 2; p++) {
+        const Guest guests[] = {
+            {.config = {.init = places[p], .rank = 0, .size = 4, .timeout_seconds = 0.5},
+             .expected = STATUS_TIMEOUT,
+             .words = {places[p], "only 2 of 4 ranks came, ranks 1 and 3 missing"}},
+            {.config = {.init = places[p], .rank = 2, .size = 4, .timeout_seconds = 0.5},
+             .expected = STATUS_TIMEOUT,
+             .words = {places[p], "only 2 of 4 ranks came, ranks 1 and 3 missing"}},
+        };
+        assert_int_equal(hold_meeting(guests, 2), 0);
+    }
+}
+
+static void without_rank_0_the_others_say_so(void **state) {
+    (void)state;
+    char place[64];
+    const Guest guests[] = {{.config = {.init = tcp_place(place), .rank = 1, .size = 2, .timeout_seconds = 0.1},
+                             .expected = STATUS_TIMEOUT,
+                             .words = {place, "after 0.1 s", "rank 0 is missing"}}};
+    assert_int_equal(hold_meeting(guests, 1), 0);
+}
+
+static void the_impatience_of_one_rank_ends_the_meeting_for_all(void **state) {
+    (void)state;
+    char place[64];
+    tcp_place(place);
+    const Guest guests[] = {
+        {.config = {.init = place, .rank = 0, .size = 3, .timeout_seconds = 60},
+         .expected = STATUS_TIMEOUT,
+         .words = {"only 2 of 3 ranks came, rank 2 missing"}},
+        {.config = {.init = place, .rank = 1, .size = 3, .timeout_seconds = 0.3},
+         .expected = STATUS_TIMEOUT,
+         .words = {"only 2 of 3 ranks came, rank 2 missing"}},
+    };
+    assert_int_equal(hold_meeting(guests, 2), 0);
+}
+
+static void a_file_of_an_earlier_run_is_an_error_on_every_rank(void **state) {
+    (void)state;
+    char place[64];
+    meeting_place(place);
+    const char *path = place + strlen("file://");
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    Guest guests[3];
+    for (int rank = 0; rank < 3; rank++)
+        guests[rank] = (Guest){.config = {.init = place, .rank = rank, .size = 3, .timeout_seconds = 60},
+                               .expected = STATUS_DATA,
+                               .words = {path, "an earlier run left it; remove it"}};
+    assert_int_equal(hold_meeting(guests, 3), 0);
+    assert_int_equal(unlink(path), 0); // nobody has taken it away
+}
+
+static void a_rank_0_that_dies_meeting_leaves_a_file_that_is_an_error(void **state) {
+    (void)state;
+    char place[64];
+    meeting_place(place);
+    const char *path = place + strlen("file://");
+    Guest first = {.config = {.init = place, .rank = 0, .size = 2, .timeout_seconds = 60}};
+    pid_t pid = fork();
+    if (pid == 0) {
+        deadline_join();
+        meet_as(&first);
+    }
+    while (access(path, F_OK) != 0)
+        usleep(1000);
+    kill(pid, SIGKILL);
+    assert_int_equal(wait_for_ranks(&pid, 1), 0);
+    Guest guests[2];
+    for (int rank = 0; rank < 2; rank++)
+        guests[rank] = (Guest){.config = {.init = place, .rank = rank, .size = 2, .timeout_seconds = 60},
+                               .expected = STATUS_DATA,
+                               .words = {path, "an earlier run left it"}};
+    assert_int_equal(hold_meeting(guests, 2), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void two_processes_with_one_rank_fail_on_all_ranks(void **state) {
+    (void)state;
+    char places[2][64];
+    meeting_place(places[0]);
+    tcp_place(places[1]);
+    for (int p = 0; p < 2; p++)
+        for (int twice = 0; twice < 2; twice++) {
+            Guest guests[3];
+            const char *words = twice == 0 ? "both are rank 0" : "both are rank 1";
+            for (int i = 0; i < 3; i++)
+                guests[i] =
+                    (Guest){.config = {.init = places[p], .rank = i < 2 ? i : twice, .size = 3, .timeout_seconds = 60},
+                            .comes_after_seconds = i < 2 ? 0 : 0.1,
+                            .expected = STATUS_MISMATCH,
+                            .words = {"processes ", words}};
+            assert_int_equal(hold_meeting(guests, 3), 0);
+        }
+}
+
+static void different_sizes_fail_on_all_ranks(void **state) {
+    (void)state;
+    char place[64];
+    meeting_place(place);
+    Guest guests[3];
+    for (int rank = 0; rank < 3; rank++)
+        guests[rank] =
+            (Guest){.config = {.init = place, .rank = rank, .size = rank == 2 ? 5 : 4, .timeout_seconds = 60},
+                    .comes_after_seconds = rank == 2 ? 0.1 : 0,
+                    .expected = STATUS_MISMATCH,
+                    .words = {"rank 2 (process ", "expects 5 ranks, rank 0 (process ", ") 4"}};
+    assert_int_equal(hold_meeting(guests, 3), 0);
+}
+
+static void a_rank_that_dies_while_meeting_ends_it_for_all(void **state) {
+    (void)state;
+    char place[64];
+    meeting_place(place);
+    pid_t pids[2];
+    for (int rank = 0; rank < 2; rank++) {
+        Guest guest = {.config = {.init = place, .rank = rank, .size = 3, .timeout_seconds = 60},
+                       .expected = STATUS_PEER_DIED,
+                       .words = {"rank 1 (process ", "ended while the group was meeting"}};
+        pids[rank] = fork();
+        if (pids[rank] == 0) {
+            deadline_join();
+            meet_as(&guest);
+        }
+    }
+    usleep(100000);
+    kill(pids[1], SIGKILL);
+    assert_int_equal(wait_for_ranks(pids, 2), 0);
+}
+
+static void wrong_configurations_are_refused_with_a_remedy(void **state) {
+    (void)state;
+    const Guest guests[] = {
+        {.config = {.init = "tcp://127.0.0.1:29500", .rank = 3, .size = 3},
+         .expected = STATUS_USAGE,
+         .words = {"rank 3", "ranks 0 to 2"}},
+        {.config = {.init = "tcp://127.0.0.1:29500", .rank = 0, .size = 251},
+         .expected = STATUS_USAGE,
+         .words = {"1 to 250 ranks, not 251"}},
+        {.config = {.init = "tcp://127.0.0.1", .rank = 0, .size = 1},
+         .expected = STATUS_USAGE,
+         .words = {"give tcp://host:port"}},
+        {.config = {.init = "tcp://127.0.0.1:0", .rank = 0, .size = 1},
+         .expected = STATUS_USAGE,
+         .words = {"from 1 to 65535"}},
+        {.config = {.init = "tcp://192.0.2.1:29500", .rank = 0, .size = 1}, // reserved for documentation
+         .expected = STATUS_USAGE,
+         .words = {"192.0.2.1 is not an address of this machine", "mpi://"}},
+        {.config = {.init = "file://here", .rank = 0, .size = 1},
+         .expected = STATUS_USAGE,
+         .words = {"give an absolute path"}},
+        {.config = {.init = "file:///no/such/folder/meeting", .rank = 0, .size = 1},
+         .expected = STATUS_CANTCREATE,
+         .words = {"/no/such/folder", "No such file"}},
+        {.config = {.init = "nfs://here", .rank = 0, .size = 1}, .expected = STATUS_USAGE, .words = {"nfs://here"}},
+        {.config = {.rank = -1, .size = -1}, .expected = STATUS_USAGE, .words = {"RANK and WORLD_SIZE are not set"}},
+        {.config = {.rank = 0, .size = 1},
+         .expected = STATUS_USAGE,
+         .words = {"MASTER_ADDR and MASTER_PORT are not set"}},
+        {.config = {.rank = -1, .size = -1},
+         .environment = {"RANK=0", "WORLD_SIZE=2"},
+         .expected = STATUS_USAGE,
+         .words = {"RANK is set, but MASTER_ADDR"}},
+        {.config = {.rank = -1, .size = -1},
+         .environment = {"RANK=first", "WORLD_SIZE=2"},
+         .expected = STATUS_USAGE,
+         .words = {"RANK=first: give a number"}},
+        {.config = {.rank = -1, .size = -1},
+         .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=7", "SLURM_STEP_NUM_NODES=2"},
+         .expected = STATUS_USAGE,
+         .words = {"2 machines", "mpi://"}},
+    };
+    assert_int_equal(hold_meeting(guests, (uint32_t)(sizeof guests / sizeof *guests)), 0);
+}
+
+static void the_environment_of_every_launcher_is_understood(void **state) {
+    (void)state;
+    char port[32], job[2][48];
+    snprintf(port, sizeof port, "MASTER_PORT=%d", 20000 + (getpid() * 7 + 1000) % 40000);
+    snprintf(job[0], sizeof job[0], "PMIX_NAMESPACE=%d", getpid());
+    snprintf(job[1], sizeof job[1], "SLURM_JOB_ID=%d", getpid());
+    const GroupConfig open = {.rank = -1, .size = -1, .timeout_seconds = 60};
+    const Guest torchrun[] = {
+        {.config = open, .environment = {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", port}},
+        {.config = open, .environment = {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", port}},
+    };
+    const Guest mpirun[] = {
+        {.config = open, .environment = {"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", job[0]}},
+        {.config = open, .environment = {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", job[0]}},
+    };
+    const Guest srun[] = {
+        {.config = open, .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=2", job[1], "SLURM_STEP_ID=0"}},
+        {.config = open, .environment = {"SLURM_PROCID=1", "SLURM_NTASKS=2", job[1], "SLURM_STEP_ID=0"}},
+    };
+    assert_int_equal(hold_meeting(torchrun, 2), 0);
+    assert_int_equal(hold_meeting(mpirun, 2), 0);
+    assert_int_equal(hold_meeting(srun, 2), 0);
+}
+
+static void leave_nothing(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    require_ok(group_finish(group, &err));
+}
+
+static uint32_t count_descriptors(void) {
+    uint32_t count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void a_group_leaves_no_descriptor_open(void **state) {
+    (void)state;
+    uint32_t before = count_descriptors();
+    for (int i = 0; i < 3; i++) {
+        Error err = {.message = ""};
+        char place[64];
+        Group *group, *part;
+        GroupConfig config = {.init = meeting_place(place), .rank = 0, .size = 2, .timeout_seconds = 60};
+        GroupConfig other = config;
+        other.rank = 1;
+        pid_t pid = i == 2 ? 0 : start_rank(&other, leave_nothing, NULL);
+        if (i == 2) { // alone it fails, after it has begun
+            config.timeout_seconds = 0.05;
+            assert_int_equal(group_init(&group, &config, &err), STATUS_TIMEOUT);
+            continue;
+        }
+        check_ok(group_init(&group, &config, &err));
+        (void)part;
+        check_ok(group_finish(group, &err));
+        assert_int_equal(wait_for_ranks(&pid, 1), 0);
+    }
+    assert_int_equal(count_descriptors(), before);
+}
+
+int main(void) {
+    deadline_set(100);
+    const char *const variables[] = {"RANK",     "WORLD_SIZE",  "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
+                                     "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        unsetenv(variables[i]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_meet_whoever_comes_first),
+        cmocka_unit_test(who_is_missing_is_named_to_all),
+        cmocka_unit_test(without_rank_0_the_others_say_so),
+        cmocka_unit_test(the_impatience_of_one_rank_ends_the_meeting_for_all),
+        cmocka_unit_test(a_file_of_an_earlier_run_is_an_error_on_every_rank),
+        cmocka_unit_test(a_rank_0_that_dies_meeting_leaves_a_file_that_is_an_error),
+        cmocka_unit_test(two_processes_with_one_rank_fail_on_all_ranks),
+        cmocka_unit_test(different_sizes_fail_on_all_ranks),
+        cmocka_unit_test(a_rank_that_dies_while_meeting_ends_it_for_all),
+        cmocka_unit_test(wrong_configurations_are_refused_with_a_remedy),
+        cmocka_unit_test(the_environment_of_every_launcher_is_understood),
+        cmocka_unit_test(a_group_leaves_no_descriptor_open),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,48 @@
+// Lesson 1. Start ranks.
+//
+// A rank is a process that knows its number and how many there are. fork makes a copy of this process: from there on
+// both go their own way, each with its own memory. Whoever starts a process has to wait for it: that is how the end of
+// a rank becomes known, and how it ended. Rank 3 dies in the middle of its work, as processes do.
+//
+// PyTorch: mp.spawn(run, nprocs=4) and p.join() in "Writing Distributed Applications".
+//
+// Run: build/lessons/01_start_ranks
+// Prints, in any order:
+//   I am rank 0 of 4
+//   I am rank 1 of 4
+//   I am rank 2 of 4
+//   I am rank 3 of 4
+//   rank 0 ended with code 0
+//   rank 1 ended with code 10
+//   rank 2 ended with code 20
+//   rank 3 was killed by signal 9
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS = 4 };
+
+static int work(int rank, int size) {
+    printf("I am rank %d of %d\n", rank, size);
+    fflush(stdout); // what is still in the buffer dies with the process
+    if (rank == 3) raise(SIGKILL);
+    return 10 * rank;
+}
+
+int main(void) {
+    pid_t pids[RANKS];
+    for (int rank = 0; rank < RANKS; rank++) {
+        pids[rank] = fork(); // returns twice: 0 in the copy, the copy's number here
+        if (pids[rank] < 0) return EXIT_FAILURE;
+        if (pids[rank] == 0) return work(rank, RANKS);
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+        int status;
+        waitpid(pids[rank], &status, 0);
+        if (WIFEXITED(status)) printf("rank %d ended with code %d\n", rank, WEXITSTATUS(status));
+        if (WIFSIGNALED(status)) printf("rank %d was killed by signal %d\n", rank, WTERMSIG(status));
+    }
+    return EXIT_SUCCESS;
+}

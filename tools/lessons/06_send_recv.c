@@ -1,0 +1,36 @@
+// Lesson 6. Send and receive.
+//
+// From here on the ranks are started by `sounder launch`, which tells each its number and where they meet. group_init
+// waits until all are there. A message goes from one rank to one other; recv waits for it, and both must agree on type
+// and count: a short message that is taken for a long one is an error on both sides, and no garbage.
+//
+// PyTorch, "Writing Distributed Applications", blocking point-to-point:
+//   dist.init_process_group("gloo")          group_init
+//   dist.send(tensor=tensor, dst=1)          group_send(group, tensor, 1, GROUP_F32, 1, ...)
+//   dist.recv(tensor=tensor, src=0)          group_recv(group, tensor, NULL, 1, GROUP_F32, 0, ...)
+//
+// Run: build/sounder launch --standalone -n 2 build/lessons/06_send_recv
+// Prints, in any order:
+//   [0] rank 0 has data 1
+//   [1] rank 1 has data 1
+#include <stdio.h>
+
+#include "lesson.h"
+#include "shm/group.h"
+
+int main(void) {
+    Error err;
+    Group *group;
+    must(group_init(&group, &(GroupConfig){.rank = -1, .size = -1, .timeout_seconds = 30}, &err), &err);
+
+    float tensor = 0;
+    if (group_rank(group) == 0) {
+        tensor += 1;
+        must(group_send(group, &tensor, 1, GROUP_F32, 1, &err), &err);
+    } else {
+        must(group_recv(group, &tensor, NULL, 1, GROUP_F32, 0, &err), &err);
+    }
+    printf("rank %u has data %g\n", group_rank(group), tensor);
+    must(group_finish(group, &err), &err);
+    return 0;
+}

@@ -1,0 +1,42 @@
+// Lesson 7. Isend and irecv: messages while one computes.
+//
+// isend and irecv begin a message and come back at once; until group_wait says that it is done, the buffer is not ours:
+// what is sent must not change, what is received is not there yet. All ranks pass a number round a ring, each to its
+// neighbour. With a blocking send of a long message everybody would wait for everybody; begun first and waited for
+// later, the messages cross.
+//
+// PyTorch, "Writing Distributed Applications", non-blocking point-to-point:
+//   req = dist.isend(tensor=tensor, dst=1)   group_isend(group, &request, tensor, 1, GROUP_F32, 1, ...)
+//   req = dist.irecv(tensor=tensor, src=0)   group_irecv(group, &request, tensor, 1, GROUP_F32, 0, ...)
+//   req.wait()                               group_wait(group, &request, NULL, ...)
+//
+// Run: build/sounder launch --standalone -n 4 build/lessons/07_isend_irecv
+// Prints, in any order:
+//   [0] rank 0 sent 0 to rank 1 and has 9 from rank 3
+//   [1] rank 1 sent 1 to rank 2 and has 0 from rank 0
+//   [2] rank 2 sent 4 to rank 3 and has 1 from rank 1
+//   [3] rank 3 sent 9 to rank 0 and has 4 from rank 2
+#include <stdio.h>
+
+#include "lesson.h"
+#include "shm/group.h"
+
+int main(void) {
+    Error err;
+    Group *group;
+    must(group_init(&group, &(GroupConfig){.rank = -1, .size = -1, .timeout_seconds = 30}, &err), &err);
+    const uint32_t rank = group_rank(group), size = group_size(group);
+    const uint32_t next = (rank + 1) % size, previous = (rank + size - 1) % size;
+
+    float mine = (float)(rank * rank), theirs = 0;
+    GroupRequest sending, receiving;
+    must(group_irecv(group, &receiving, &theirs, 1, GROUP_F32, (int)previous, &err), &err);
+    must(group_isend(group, &sending, &mine, 1, GROUP_F32, next, &err), &err);
+    // ... here is time to compute something that needs neither `mine` to change nor `theirs` to be there ...
+    must(group_wait(group, &receiving, NULL, &err), &err);
+    must(group_wait(group, &sending, NULL, &err), &err);
+
+    printf("rank %u sent %g to rank %u and has %g from rank %u\n", rank, mine, next, theirs, previous);
+    must(group_finish(group, &err), &err);
+    return 0;
+}

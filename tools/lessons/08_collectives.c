@@ -1,0 +1,60 @@
+// Lesson 8. Collectives: broadcast, reduce, all_reduce, and a group within the group.
+//
+// A collective is one call that all ranks make, in the same order. broadcast copies one rank's data to all; reduce
+// combines everybody's at one rank; all_reduce gives the result to all, bit for bit the same. A rank that calls
+// something else at the same time is told so at once, and so are the others: nobody waits for a call that will never
+// come.
+//
+// PyTorch, "Writing Distributed Applications", collective communication:
+//   group = dist.new_group([0, 1])                                group_subset(&part, group, (uint32_t[]){0, 1}, 2,
+//   ...) dist.broadcast(tensor, src=3)                                 group_broadcast(group, tensor, 1, GROUP_F32, 3,
+//   ...) dist.reduce(tensor, dst=0, op=dist.ReduceOp.MAX)              group_reduce(group, out, in, ..., GROUP_MAX, 0,
+//   ...) dist.all_reduce(tensor, op=dist.ReduceOp.SUM, group=group)    group_all_reduce(part, out, in, ..., GROUP_SUM,
+//   ...)
+//
+// Run: build/sounder launch --standalone -n 4 build/lessons/08_collectives
+// Prints, in any order:
+//   [0] broadcast from rank 3: 13
+//   [1] broadcast from rank 3: 13
+//   [2] broadcast from rank 3: 13
+//   [3] broadcast from rank 3: 13
+//   [0] greatest: 13
+//   [0] sum of all: 46
+//   [1] sum of all: 46
+//   [2] sum of all: 46
+//   [3] sum of all: 46
+//   [0] sum of ranks 0 and 1: 21
+//   [1] sum of ranks 0 and 1: 21
+#include <stdio.h>
+
+#include "lesson.h"
+#include "shm/group.h"
+
+int main(void) {
+    Error err;
+    Group *group, *pair;
+    must(group_init(&group, &(GroupConfig){.rank = -1, .size = -1, .timeout_seconds = 30}, &err), &err);
+    const uint32_t rank = group_rank(group);
+    const float mine = 10 + (float)rank;
+
+    float copied = mine;
+    must(group_broadcast(group, &copied, 1, GROUP_F32, 3, &err), &err);
+    printf("broadcast from rank 3: %g\n", copied);
+
+    float greatest;
+    must(group_reduce(group, &greatest, &mine, 1, GROUP_F32, GROUP_MAX, 0, &err), &err);
+    if (rank == 0) printf("greatest: %g\n", greatest); // nobody else has it
+
+    float sum;
+    must(group_all_reduce(group, &sum, &mine, 1, GROUP_F32, GROUP_SUM, &err), &err);
+    printf("sum of all: %g\n", sum);
+
+    must(group_subset(&pair, group, (uint32_t[]){0, 1}, 2, &err), &err);
+    if (pair) { // NULL for ranks 2 and 3
+        must(group_all_reduce(pair, &sum, &mine, 1, GROUP_F32, GROUP_SUM, &err), &err);
+        printf("sum of ranks 0 and 1: %g\n", sum);
+    }
+    must(group_finish(pair, &err), &err);
+    must(group_finish(group, &err), &err);
+    return 0;
+}

@@ -1,0 +1,58 @@
+// Lesson 9. Partition a data set.
+//
+// Who trains on what? Nothing is sent: every rank knows its number and computes its share. The contiguous split cuts
+// the data set into runs. The distributed sampler deals the samples round like cards, so that all ranks take equally
+// many: 10 samples for 3 ranks are made 12 by dealing the first two again, or 9 by leaving the last one out. For each
+// epoch it shuffles the pack first, in the same way on all ranks, since they have the same seed.
+//
+// PyTorch: DistributedSampler(dataset, num_replicas, rank, shuffle, seed, drop_last) and set_epoch in the DDP
+// tutorials; DataPartitioner in "Writing Distributed Applications".
+//
+// Run: build/sounder launch -n 3 build/lessons/09_partition
+// Prints, in any order:
+//   [0] contiguous: 0 to 2
+//   [1] contiguous: 3 to 5
+//   [2] contiguous: 6 to 9
+//   [0] dealt: 0 3 6 9
+//   [1] dealt: 1 4 7 0
+//   [2] dealt: 2 5 8 1
+//   [0] dealt, last dropped: 0 3 6
+//   [1] dealt, last dropped: 1 4 7
+//   [2] dealt, last dropped: 2 5 8
+//   [0] epoch 1, shuffled: 5 9 6
+//   [0] epoch 2, shuffled: 9 7 0
+#include <stdio.h>
+
+#include "datasets/distributed_sampler.h"
+#include "lesson.h"
+
+enum { SAMPLES = 10 };
+
+static void print_epoch(const char *title, const DistributedSampler *sampler, uint32_t epoch) {
+    Error err;
+    uint32_t indices[SAMPLES], order[SAMPLES];
+    must(distributed_sampler_check(sampler, &err), &err);
+    distributed_sampler_draw(indices, order, sampler, epoch);
+    printf("%s:", title);
+    for (uint32_t i = 0; i < distributed_sampler_count(sampler); i++)
+        printf(" %u", indices[i]);
+    printf("\n");
+}
+
+int main(void) {
+    const char *rank = getenv("RANK"), *ranks = getenv("WORLD_SIZE"); // from sounder launch
+    if (!rank || !ranks) return EX_USAGE;
+    DistributedSampler sampler = {.samples = SAMPLES, .ranks = (uint32_t)atoi(ranks), .rank = (uint32_t)atoi(rank)};
+
+    uint32_t first, count;
+    contiguous_split(&first, &count, SAMPLES, sampler.ranks, sampler.rank);
+    printf("contiguous: %u to %u\n", first, first + count - 1);
+
+    print_epoch("dealt", &sampler, 0);
+    sampler.drop_last = true;
+    print_epoch("dealt, last dropped", &sampler, 0);
+    sampler.shuffle = true;
+    if (sampler.rank == 0) print_epoch("epoch 1, shuffled", &sampler, 1);
+    if (sampler.rank == 0) print_epoch("epoch 2, shuffled", &sampler, 2);
+    return 0;
+}

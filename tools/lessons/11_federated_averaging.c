@@ -1,0 +1,77 @@
+// Lesson 11. Federated averaging in 80 lines.
+//
+// Each rank is a client whose data never leave it. In a round every client starts from the global model, trains on its
+// own samples for a while, and only then are the models averaged, each with the weight of its number of samples. That
+// is one message a round instead of one a step. The clients here know little of each other's world: client k has seen
+// only x between k and k + 1, and its data are fewer the higher its number; yet the average finds the line that fits
+// all.
+//
+// PyTorch: the seed of this project and of most federated learning code:
+//   local = copy.deepcopy(model); train(local)                   train(local, ...)
+//   for p in local.parameters(): p.data *= n / total             local[i] *= samples / total
+//   dist.all_reduce(p.data)                                      group_all_reduce(group, global, local, ..., GROUP_SUM)
+//
+// Run: build/sounder launch --standalone -n 4 build/lessons/11_federated_averaging
+// Prints:
+//   [0] round 1: loss 0.033, w 1.524, b 1.193
+//   [0] round 10: loss 0.000, w 1.936, b 1.085
+//   [0] round 100: loss 0.000, w 2.000, b 1.000
+#include <stdio.h>
+#include <string.h>
+
+#include "lesson.h"
+#include "shm/group.h"
+
+enum { ROUNDS = 100, LOCAL_EPOCHS = 5, WEIGHTS = 2, MOST_SAMPLES = 40 };
+
+typedef struct Client {
+    uint32_t samples;
+    float x[MOST_SAMPLES], y[MOST_SAMPLES]; // (samples)
+} Client;
+
+// Client k has 40 - 10 k samples of y = 2 x + 1 with x from k to k + 1.
+static void collect(Client *client, uint32_t rank) {
+    client->samples = MOST_SAMPLES - 10 * rank;
+    for (uint32_t i = 0; i < client->samples; i++) {
+        client->x[i] = (float)rank + (float)i / (float)client->samples;
+        client->y[i] = 2 * client->x[i] + 1;
+    }
+}
+
+// One pass of SGD over the client's samples, one by one. Returns their mean squared error on the way.
+static float train(float weights[WEIGHTS], const Client *client) {
+    float loss = 0;
+    for (uint32_t i = 0; i < client->samples; i++) {
+        const float error = weights[0] * client->x[i] + weights[1] - client->y[i];
+        weights[0] -= 0.01f * error * client->x[i];
+        weights[1] -= 0.01f * error;
+        loss += error * error / (float)client->samples;
+    }
+    return loss;
+}
+
+int main(void) {
+    Error err;
+    Group *group;
+    must(group_init(&group, &(GroupConfig){.rank = -1, .size = -1, .timeout_seconds = 30}, &err), &err);
+    Client client;
+    collect(&client, group_rank(group));
+    const float samples = (float)client.samples;
+    float total, global[WEIGHTS] = {0, 0};
+    must(group_all_reduce(group, &total, &samples, 1, GROUP_F32, GROUP_SUM, &err), &err);
+
+    for (int round = 1; round <= ROUNDS; round++) {
+        float local[WEIGHTS], loss = 0;
+        memcpy(local, global, sizeof local);
+        for (int epoch = 0; epoch < LOCAL_EPOCHS; epoch++)
+            loss = train(local, &client);
+        for (int i = 0; i < WEIGHTS; i++)
+            local[i] *= samples / total;
+        must(group_all_reduce(group, global, local, WEIGHTS, GROUP_F32, GROUP_SUM, &err), &err);
+        must(group_reduce(group, &loss, &loss, 1, GROUP_F32, GROUP_AVG, 0, &err), &err);
+        if (group_rank(group) == 0 && (round == 1 || round == 10 || round == ROUNDS))
+            printf("round %d: loss %.3f, w %.3f, b %.3f\n", round, loss, global[0], global[1]);
+    }
+    must(group_finish(group, &err), &err);
+    return 0;
+}
