@@ -58,8 +58,9 @@ def alive(pid):
 
 
 def in_shared_memory():
-    """Names in /dev/shm, without those of Python programs that may run beside us."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith(("sem.mp-", "torch_", "psm_"))}
+    """Names in /dev/shm, without those of Python and MPI programs that may run beside us."""
+    others = ("sem.mp-", "torch_", "psm_", "vader_segment.")
+    return {name for name in os.listdir("/dev/shm") if not name.startswith(others)}
 
 
 def wait_until(condition, seconds=30.0):
