@@ -1,5 +1,6 @@
 // Lockstep nets on the card against the CPU's net: from the same weights, samples and noise both must come to the same
 // gradients, weights, losses and logits, within rounding. M models with different numbers of samples, some idle.
+#include "card.h"
 #include "card_net.h"
 
 // What a net is tried with: small images, so that an emulated card has done before long.
@@ -297,6 +298,7 @@ static void plans_that_cannot_work_are_refused(void **state) {
 }
 
 int main(void) {
+    if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_cpu),
         cmocka_unit_test(twenty_steps_of_training_are_those_of_the_cpu),
