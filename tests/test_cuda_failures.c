@@ -42,8 +42,8 @@ static uint64_t calls_of_work(void) {
 static void any_call_that_fails_is_one_sentence_and_leaves_nothing(void **state) {
     (void)state;
     uint64_t calls = calls_of_work();
-    assert_true(calls > 30);
-    for (uint64_t k = 1; k <= calls; k++) {
+    assert_true(calls > 300);
+    for (uint64_t k = 1; k <= calls; k += k < 50 || k > calls - 20 ? 1 : 19) { // in between are captured launches
         Error err = {0};
         CardNet on;
         emulator_reset();
