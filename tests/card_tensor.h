@@ -47,6 +47,17 @@ static inline CardTensor card_copy(const void *values, size_t bytes, size_t offs
     return tensor;
 }
 
+static inline CardTensor card_zeros(size_t bytes) {
+    CardTensor tensor = card_new(bytes, 0);
+    check_cuda(cudaMemset(tensor.at, 0, bytes));
+    return tensor;
+}
+
+// As a pointer to whatever is wanted.
+static inline void *card_at(CardTensor tensor) {
+    return tensor.at;
+}
+
 static inline float *card_floats(CardTensor tensor) {
     return (float *)(void *)tensor.at;
 }
