@@ -8,13 +8,16 @@ namespace {
 // Floats of weights that a block keeps in shared memory.
 enum { STAGED_FLOATS = 3072 };
 
-// COUNT columns from x on of one row of one sample, zeros beyond the image. Neighbours are `samples` apart; `from` is
-// column x, whether or not there is one.
+// Blocks that a multiprocessor has room for: leaves each thread of convolve 96 registers, of slopes 168, which suffice.
+enum { CONV_RESIDENT = 5, SLOPES_RESIDENT = 3 };
+
+// COUNT columns of one row of one sample, `samples` apart. Those whose bit is not set in `inside` lie beyond the image
+// and are zero.
 template <int COUNT>
-__device__ void load_columns(float (&values)[COUNT], const float *from, int x, int columns, int samples) {
+__device__ void load_columns(float (&values)[COUNT], const float *from, uint32_t inside, int samples) {
 #pragma unroll
     for (int j = 0; j < COUNT; j++, from += samples)
-        values[j] = (uint32_t)(x + j) < (uint32_t)columns ? *from : 0;
+        values[j] = inside & 1u << j ? *from : 0;
 }
 
 // `i` is known to the compiler.
@@ -41,7 +44,7 @@ __device__ void stage_weights(float *staged, const float *weight, const ConvMap 
     }
 }
 
-// Adds what one row of taps makes of one row of the input. Each value serves all taps that meet it.
+// Adds what one row of taps (TAPS, channels) makes of one row of the input. Each value serves all taps that meet it.
 template <int TAPS, int CHANNELS>
 __device__ void add_row(float (&sums)[CHANNELS][CONV_COLUMNS], const float (&values)[CONV_COLUMNS + TAPS - 1],
                         const float4 *taps) {
@@ -81,11 +84,12 @@ __device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMN
             if (o < channels && x < columns) out[x * samples] = real ? sums[o][x] : 0;
 }
 
-// A thread computes CHANNELS output channels of one place. bias: NULL for none.
+// A thread computes CHANNELS output channels of one place. bias: NULL for none. Weight and bias are not __restrict__,
+// which would promise that nobody changes them meanwhile: with Hogwild others do.
 template <int TAPS, int CHANNELS>
-__global__ void __launch_bounds__(CONV_THREADS, 5)
-    convolve(float *out, const float *__restrict__ in, const float *__restrict__ weight, const float *__restrict__ bias,
-             size_t stride, ConvMap map, const uint32_t *__restrict__ counts) {
+__global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
+    convolve(float *out, const float *__restrict__ in, const float *weight, const float *bias, size_t stride,
+             ConvMap map, const uint32_t *__restrict__ counts) {
     enum { QUADS = (CHANNELS + 3) / 4, ROWS = STAGED_FLOATS / (TAPS * QUADS * 4) };
     __shared__ float4 staged[ROWS * TAPS * QUADS];
     ConvBlock block = conv_block(blockIdx.x, &map, CHANNELS);
@@ -111,7 +115,8 @@ __global__ void __launch_bounds__(CONV_THREADS, 5)
             if ((uint32_t)y >= (uint32_t)map.in.rows) continue;
             float values[CONV_COLUMNS + TAPS - 1];
             int from = (row.channel * map.in.rows + y) * map.in.columns + x;
-            load_columns(values, in + (ptrdiff_t)from * map.samples, x, map.in.columns, map.samples);
+            uint32_t inside = columns_inside(x, map.in.columns);
+            load_columns(values, in + (ptrdiff_t)from * map.samples, inside, map.samples);
             add_row<TAPS, CHANNELS>(sums, values, staged + r * TAPS * QUADS);
         }
     }
@@ -121,8 +126,8 @@ __global__ void __launch_bounds__(CONV_THREADS, 5)
                          (size_t)(map.out.rows * map.out.columns) * (size_t)map.samples, map.samples);
 }
 
-// The sums over a block's threads, for TAPS x TAPS values that each of them has. shared: as large as slopes has it.
-// Those of the threads go to `to` (rows of a kernel, `side` wide) where they belong to it.
+// Sums each of TAPS x TAPS values over a block's threads, in an order that is always the same. to: where the first of
+// them belongs in a kernel of `side` taps a row; of the others those up to `rows` and `columns` belong there too.
 template <int TAPS>
 __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], float (*shared)[SLOPES_THREADS + 1],
                                  int rows, int columns, int side) {
@@ -151,9 +156,40 @@ __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], f
     }
 }
 
+// Adds what one place gives to the slopes of all taps. Output channels beyond the last repeat it; slopes drops them.
+template <int TAPS, int CHANNELS>
+__device__ void add_slopes(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, const float *gradient,
+                           const SlopesBlock &block, const ConvPlace &place, const ConvMap &map) {
+    float given[CHANNELS][CONV_COLUMNS];
+    uint32_t inside = columns_inside(place.x, map.out.columns);
+#pragma unroll
+    for (int o = 0; o < CHANNELS; o++) {
+        int channel = block.out_channel + o < map.out.channels ? block.out_channel + o : map.out.channels - 1;
+        int from = (channel * map.out.rows + place.y) * map.out.columns + place.x;
+        load_columns(given[o], gradient + (ptrdiff_t)from * map.samples, inside, map.samples);
+    }
+    int y = place.y + block.y - map.pad, x = place.x + block.x - map.pad;
+    inside = columns_inside(x, map.in.columns);
+    in += (ptrdiff_t)((block.in_channel * map.in.rows + y) * map.in.columns + x) * map.samples;
+    ptrdiff_t row = (ptrdiff_t)map.in.columns * map.samples;
+#pragma unroll
+    for (int i = 0; i < TAPS; i++, in += row) {
+        if ((uint32_t)(y + i) >= (uint32_t)map.in.rows) continue;
+        float values[CONV_COLUMNS + TAPS - 1];
+        load_columns(values, in, inside, map.samples);
+#pragma unroll
+        for (int j = 0; j < TAPS; j++)
+#pragma unroll
+            for (int o = 0; o < CHANNELS; o++)
+#pragma unroll
+                for (int c = 0; c < CONV_COLUMNS; c++)
+                    sums[o][i][j] += given[o][c] * values[c + j];
+    }
+}
+
 // The weight's gradient, or one part of it: to model m's and part p's sums, out + m * stride + p * part_stride.
 template <int TAPS, int CHANNELS>
-__global__ void __launch_bounds__(SLOPES_THREADS, 3)
+__global__ void __launch_bounds__(SLOPES_THREADS, SLOPES_RESIDENT)
     slopes(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
            const float *__restrict__ gradient, ConvMap map, SlopesGrid grid, const uint32_t *__restrict__ counts) {
     __shared__ float shared[TAPS * TAPS][SLOPES_THREADS + 1];
@@ -166,31 +202,7 @@ __global__ void __launch_bounds__(SLOPES_THREADS, 3)
     float sums[CHANNELS][TAPS][TAPS] = {};
     for (uint32_t index = block.part * blockDim.x + threadIdx.x; index < map.places; index += step) {
         ConvPlace place = conv_place(index, &map);
-        if (place.sample >= count) continue;
-        const float *in_sample = in + place.sample, *gradient_sample = gradient + place.sample;
-        float given[CHANNELS][CONV_COLUMNS];
-#pragma unroll
-        for (int o = 0; o < CHANNELS; o++) { // channels beyond the last repeat it and are dropped at the end
-            int channel = block.out_channel + o < map.out.channels ? block.out_channel + o : map.out.channels - 1;
-            int from = (channel * map.out.rows + place.y) * map.out.columns + place.x;
-            load_columns(given[o], gradient_sample + (ptrdiff_t)from * map.samples, place.x, map.out.columns,
-                         map.samples);
-        }
-#pragma unroll
-        for (int i = 0; i < TAPS; i++) {
-            int y = place.y + block.y + i - map.pad, x = place.x + block.x - map.pad;
-            if ((uint32_t)y >= (uint32_t)map.in.rows) continue;
-            float values[CONV_COLUMNS + TAPS - 1];
-            int from = (block.in_channel * map.in.rows + y) * map.in.columns + x;
-            load_columns(values, in_sample + (ptrdiff_t)from * map.samples, x, map.in.columns, map.samples);
-#pragma unroll
-            for (int j = 0; j < TAPS; j++)
-#pragma unroll
-                for (int o = 0; o < CHANNELS; o++)
-#pragma unroll
-                    for (int c = 0; c < CONV_COLUMNS; c++)
-                        sums[o][i][j] += given[o][c] * values[c + j];
-        }
+        if (place.sample < count) add_slopes(sums, in + place.sample, gradient + place.sample, block, place, map);
     }
 
     int area = map.kernel * map.kernel;
