@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/device.h"
 #include "check.h"
 
-enum { CARD_GUARD_BYTES = 512, CARD_SKIPPED = 77 };
+enum { CARD_GUARD_BYTES = 512 };
 
 typedef struct CardTensor {
     unsigned char *base, *at; // device; owned; `bytes` from `at` on lie between the guards
@@ -81,15 +80,6 @@ static inline void card_free(CardTensor tensor) {
                      tensor.bytes);
     free(copy);
     check_cuda(cudaFree(tensor.base));
-}
-
-// For main: returns CARD_SKIPPED, having said why, where there is no card.
-static inline int card_present(void) {
-    Device device;
-    Error err;
-    if (device_open(&device, -1, &err) == STATUS_OK) return 0;
-    print_message("%s\n", err.message);
-    return CARD_SKIPPED;
 }
 
 #endif

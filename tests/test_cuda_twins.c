@@ -3,6 +3,7 @@
 // neither vectors nor blocks.
 #include <stdio.h>
 
+#include "card.h"
 #include "card_tensor.h"
 #include "nn/cuda_blas.h"
 #include "nn/cuda_kernels.h"
@@ -178,9 +179,16 @@ static void check_direct(const Trial *trial) {
         check_conv(trial, &trial->cpu->conv, &convolutions[i]);
 }
 
+// Winograd's way takes no vectors without a sample, and net.c gives it none.
 static void check_winograd(const Trial *trial) {
+    Trial full = *trial;
+    for (int m = 0; m < trial->models; m++)
+        full.counts[m] = (uint32_t)(trial->samples - m % trial->cpu->lanes);
+    full.card_counts = card_copy(full.counts, sizeof full.counts, 0);
+    full.step.counts = card_at(full.card_counts);
     for (size_t i = 0; i < LENGTH(convolutions); i++)
-        if (convolutions[i].kernel > 1) check_conv(trial, &trial->cpu->winograd, &convolutions[i]);
+        if (convolutions[i].kernel > 1) check_conv(&full, &trial->cpu->winograd, &convolutions[i]);
+    card_free(full.card_counts);
 }
 
 static void check_pool(const Trial *trial) {
@@ -289,6 +297,38 @@ static void check_gather(const Trial *trial) {
         compare("gather", &out, NULL, 1, 1e-7);
         drop(&out);
     }
+    for (size_t i = 0; i < LENGTH(card); i++)
+        card_free(card[i]);
+}
+
+// What the CPU gathers as rows for a first linear layer, the card gathers as lanes.
+static void check_gather_rows(const Trial *trial) {
+    enum { ROW_FLOATS = (PIXELS + 15) / 16 * 16 };
+    const float scale = 0.5f, shift = -1;
+    uint8_t pixels[ROWS * PIXELS];
+    uint32_t indices[ROWS], firsts[MOST_MODELS];
+    rows_of(trial, indices, firsts);
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 41);
+    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
+                         card_copy(firsts, sizeof firsts, 0), card_copy(&scale, sizeof scale, 0),
+                         card_copy(&shift, sizeof shift, 0)};
+    Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
+    const Shape shape = {1, PIXELS, 1};
+    cuda_gather(on_card(&out), card_at(card[0]), card_at(card[1]), card_at(card[2]), card_at(card[3]), card_at(card[4]),
+                shape, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        Tensor rows = tensor_new(trial->counts[m] * ROW_FLOATS);
+        trial->cpu->gather_rows(rows.at, pixels, indices + firsts[m], 0, &scale, &shift, shape, ROW_FLOATS,
+                                (int)trial->counts[m]);
+        for (size_t i = 0; i < out.each; i++) {
+            size_t s = i % (size_t)trial->samples, p = i / (size_t)trial->samples;
+            out.host[m].at[i] = s < trial->counts[m] ? rows.at[s * ROW_FLOATS + p] : 0;
+        }
+        tensor_free(rows);
+    }
+    compare("gather rows", &out, NULL, 1, 1e-7);
+    drop(&out);
     for (size_t i = 0; i < LENGTH(card); i++)
         card_free(card[i]);
 }
@@ -434,6 +474,7 @@ typedef struct Twin {
 static const Twin twins[] = {
     {OP(sgd_step), " cuda_sgd_step cuda_sgd_step_atomically ", check_sgd},
     {OP(gather), " cuda_gather ", check_gather},
+    {OP(gather_rows), " cuda_gather ", check_gather_rows},
     {OP(conv), CONVOLUTION, check_direct},
     {OP(winograd), CONVOLUTION, check_winograd},
     {OP(pool_forward), " cuda_pool_forward ", check_pool},
@@ -509,10 +550,11 @@ static void twins_agree_for_models_with_different_counts(void **state) {
 
 static void twins_agree_for_eight_models_of_large_batches(void **state) {
     (void)state;
-    twins_agree(8, 68, (const uint32_t[]){68, 1, 0, 33, 64, 65, 0, 68});
+    twins_agree(8, 64, (const uint32_t[]){64, 1, 0, 33, 63, 40, 0, 64});
 }
 
 int main(void) {
+    if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_of_the_cpu_has_a_row),
         cmocka_unit_test(every_function_of_cuda_kernels_is_in_a_row),
