@@ -131,7 +131,7 @@ static void check_purity(Fixture *fixture) {
     assert_memory_equal(first, fixture->gradient, bytes);
     assert_true(result.loss_sum == first_result.loss_sum && isfinite(result.loss_sum) != 0);
     // Each part of the noise matters.
-    const Noise others[] = {{2, 2, 3, 4}, {1, 3, 3, 4}, {1, 2, 4, 4}, {1, 2, 3, 5}};
+    const Noise others[] = {{2, 2, 3, 4, 0}, {1, 3, 3, 4, 0}, {1, 2, 4, 4, 0}, {1, 2, 3, 5, 0}, {1, 2, 3, 4, 5}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         net_gradient(net, fixture->gradient, &result, fixture->parameters, &batch, &others[i]);
         assert_true(result.loss_sum != first_result.loss_sum);
