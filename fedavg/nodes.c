@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,9 +93,19 @@ static void release(Nodes *nodes) {
     *nodes = (Nodes){.size = 1};
 }
 
+// MPI starts threads of its own. A signal to this process must not end up with one of them: it is the supervisor's.
+static Status open_transport(Nodes *nodes, Error *err) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    Status status = nodes->transport->open(&nodes->connection, &nodes->rank, &nodes->size, err);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
 static Status join(Nodes *nodes, uint32_t started, Error *err) {
     TRY(nodes_transport_load(&nodes->transport, err));
-    TRY(nodes->transport->open(&nodes->connection, &nodes->rank, &nodes->size, err));
+    TRY(open_transport(nodes, err));
     if (nodes->size != started)
         return fail(
             err, STATUS_UNAVAILABLE,

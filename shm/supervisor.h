@@ -123,7 +123,8 @@ void supervisor_free(Supervisor *supervisor);
 // Worker side --------------------------------------------------------------------------------------------------------
 
 // First call of a worker: dies with the parent from here on (PDEATHSIG, then a look whether getppid() still is
-// `parent`, the pid it was given on its command line).
+// `parent`, the pid it was given on its command line), and ignores SIGINT and SIGTERM: batch systems send them to every
+// process of a job, and what to do is the parent's to decide.
 Status worker_attach(pid_t parent, Error *err);
 
 // Tells the parent through the start-up pipe that the worker is ready (message NULL) or what is wrong, before it exits:

@@ -9,6 +9,8 @@
 #include "shm/supervisor.h"
 
 Status worker_attach(pid_t parent, Error *err) {
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return fail_errno(err, STATUS_OS, "cannot ask to be killed together with the parent");
     // If the parent died before that call, its death will not be signalled any more.

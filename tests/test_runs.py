@@ -244,6 +244,16 @@ class Runs(RunCase):
                 self.train("--resume", run)
                 self.assertEqual(self.model("calm"), self.model(run))
 
+    def test_a_signal_to_every_process_of_the_run_disturbs_no_worker(self):
+        # As batch systems send it.
+        process = self.start(*SMALL, "--workers", "2", "--rounds", "30", "--out", "run")
+        self.wait_for_round("run", 1)
+        for pid in [*children_of(process.pid), process.pid]:
+            os.kill(pid, signal.SIGTERM)
+        _, err = self.finish(process, 128 + signal.SIGTERM)
+        self.assertNotIn("was killed", err)
+        self.assertEqual(sum(entry["workers_lost"] for entry in self.rounds("run")), 0)
+
     def test_the_second_signal_ends_the_run_at_once(self):
         process = self.start(*SMALL, "--workers", "2", "--local-epochs", "1000", "--out", "run")
         self.assertTrue(wait_until(lambda: len(children_of(process.pid)) == 2))
