@@ -80,8 +80,8 @@ class Nodes(NodesCase):
                 process = self.start_nodes(2, *arguments, "--workers", "2", "--on-worker-death", "respawn", "--out",
                                            f"{name}-storm")
                 kills, chooser = 0, random.Random(4)
-                while process.poll() is None:
-                    time.sleep(0.4 * SLOWED)
+                while process.poll() is None and kills < 8:  # in lockstep each of them costs a round
+                    time.sleep(0.3 * SLOWED)
                     workers = [worker for parent in self.parents(process) for worker in children_of(parent)]
                     if workers:
                         os.kill(chooser.choice(workers), signal.SIGKILL)
