@@ -52,6 +52,15 @@ VECTORS static void add_slots(int64_t *restrict total, const int64_t *const *sum
     }
 }
 
+void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t count) {
+    memset(total, 0, count * sizeof *total);
+    for (size_t first = 0; first < count; first += BLOCK) {
+        size_t block = count - first < BLOCK ? count - first : BLOCK;
+        for (size_t k = 0; k < sum_count; k += sum_count - k >= 4 ? 4 : 1)
+            add_slots(total + first, sums + k, sum_count - k, first, block);
+    }
+}
+
 VECTORS static void step_weights(float *weights, const int64_t *total, double scale, size_t count) {
     for (size_t i = 0; i < count; i++)
         weights[i] = (float)((double)weights[i] + (double)total[i] * scale);

@@ -22,6 +22,9 @@ size_t aggregate_first_unfit(const float *trained, const float *global, size_t c
 // sum (count) += fixed point of share * (trained - global), for an update that fits. 0 < share <= 1.
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count);
 
+// total (count) = the sum over sum_count >= 0 slots: what one node of several contributes.
+void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t count);
+
 // weights (count) += (sum over sum_count >= 1 slots) / arrived, where arrived in (0, 1] is the sum of the shares that
 // arrived: when updates were refused, the mean is over those that were not.
 void aggregate_apply(float *weights, const int64_t *const *sums, size_t sum_count, double arrived, size_t count);

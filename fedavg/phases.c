@@ -1,5 +1,7 @@
 #include "phases.h"
 
+#include <string.h>
+
 enum { MAX_FRUITLESS_DEATHS = 300 }; // in a row without a finished job in between, before a run is given up
 
 static const RunConfig *run_config(const Phases *phases) {
@@ -41,6 +43,7 @@ static Status on_death(void *context, uint32_t rank, Error *err) {
     TRY(count_death(phases, rank, err));
     if (in_lockstep(phases)) {
         barrier_cancel(&phases->config.memory->control->step);
+        barrier_cancel(&phases->config.memory->control->exchange);
         return STATUS_OK; // the round starts over; a replacement must not join the present one
     }
     reopen_jobs(phases, rank);
@@ -52,7 +55,14 @@ static Status on_death(void *context, uint32_t rank, Error *err) {
 static bool is_waiting(void *context, uint32_t rank) {
     const Phases *phases = context;
     const Control *control = phases->config.memory->control;
-    return in_lockstep(phases) && barrier_has_arrived(&control->step, control->order.position[rank]);
+    uint32_t position = control->order.position[rank];
+    return in_lockstep(phases) &&
+           (barrier_has_arrived(&control->step, position) || barrier_has_arrived(&control->exchange, position));
+}
+
+static Status serve(void *context, bool *busy, Error *err) {
+    Phases *phases = context;
+    return phases->config.serve ? phases->config.serve(phases->config.serve_context, busy, err) : STATUS_OK;
 }
 
 static void on_tick(void *context) {
@@ -95,6 +105,8 @@ static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {
     for (uint32_t rank = 0; rank < control->config.workers; rank++)
         if (is_member(phases, rank)) order->position[rank] = order->members++;
     barrier_init(&control->step, order->members, control->phase.spins);
+    barrier_init(&control->exchange, order->members + 1, control->phase.spins);
+    memset(&control->gradients, 0, sizeof control->gradients);
     phases->kind = kind;
     phases->supervisor.round = round;
 }
@@ -128,6 +140,7 @@ Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
                                     .hang_seconds = config->hang_seconds,
                                     .on_tick = on_tick,
                                     .on_death = on_death,
+                                    .serve = serve,
                                     .is_waiting = is_waiting,
                                     .context = phases};
     TRY(supervisor_init(&phases->supervisor, &supervision, err));

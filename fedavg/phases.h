@@ -29,6 +29,8 @@ typedef struct PhasesConfig {
     double hang_seconds;            // without progress until a worker is killed; 0: never
     void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
     void *context;
+    Status (*serve)(void *context, bool *busy, Error *err); // as in supervisor.h; may be NULL
+    void *serve_context;
 } PhasesConfig;
 
 typedef struct Phases {

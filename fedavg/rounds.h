@@ -12,12 +12,16 @@
 #define SOUNDER_FEDAVG_ROUNDS_H
 
 #include "base/err.h"
+#include "fedavg/exchange.h"
+#include "fedavg/nodes.h"
 #include "fedavg/phases.h"
 #include "fedavg/run_memory.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
     uint32_t clients_per_round;
+    Nodes *nodes;     // borrowed; all of them call the same functions of this header
+    const Spec *spec; // borrowed
 } RoundsConfig;
 
 typedef struct RoundReport {
@@ -27,12 +31,18 @@ typedef struct RoundReport {
     uint32_t test_hits, test_count;
     double seconds; // from the first job to the published model
     double evaluate_seconds;
-    uint64_t samples;                          // training samples processed
-    uint32_t workers_lost;                     // deaths since the previous report
-    uint32_t refused;                          // clients whose update was refused
-    uint64_t refused_steps;                    // hogwild
-    double barrier_wait_seconds[MAX_WORKERS];  // how long each rank stood at the barrier until the last one came
-    double synchronising_seconds[MAX_WORKERS]; // ssgd
+    uint64_t samples;                         // training samples processed
+    uint32_t workers_lost;                    // deaths since the previous report
+    uint32_t refused;                         // clients whose update was refused
+    uint64_t refused_steps;                   // hogwild
+    double barrier_wait_seconds[MAX_WORKERS]; // how long each rank stood at the barrier until the last one came
+    // ssgd: seconds in gradient sync, and of those hidden, while gradients were still computed; the rest is exposed. Of
+    // a worker: waiting for others, summing. Of a node: gradients under way between the nodes. Of the round: the mean
+    // over this node's workers, and what was under way while they waited is in theirs.
+    double worker_sync_seconds[MAX_WORKERS], worker_hidden_seconds[MAX_WORKERS];
+    double exchange_seconds, exchange_hidden_seconds;
+    double synchronising_seconds, hidden_seconds;
+    int stop_signal; // that has reached one of the nodes: the run shall end here; 0: none
 } RoundReport;
 
 typedef struct Rounds {
@@ -42,6 +52,10 @@ typedef struct Rounds {
     uint32_t *cohort, *scratch;                // owned (clients)
     float *restore_weights, *restore_velocity; // owned (parameters); hogwild, ssgd: as the round began
     const int64_t **sums;                      // owned (workers)
+    Nodes *nodes;                              // borrowed
+    int64_t *total;                            // owned (parameters); fedavg on several nodes
+    Exchange exchange;                         // ssgd on several nodes
+    TraceBuffer *trace;                        // the parent's
 } Rounds;
 
 // Starts all workers and waits until they stand at the barrier. Nothing to free on failure.
@@ -52,13 +66,16 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
 // be replaced, CANCELLED after a second SIGINT or SIGTERM.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
-// Evaluates the shared weights on the test set, in chunks, by all workers.
+// Evaluates the shared weights on the test set, in chunks, by all workers of all nodes.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
+
+// What else the nodes have to tell each other, before a round is reported and the next one begins: all deaths, signals.
+Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err);
 
 // Samples all workers have worked through since their start: for a progress line.
 uint64_t rounds_progress(const Rounds *rounds);
 
-// Training samples that a round will work through.
+// Training samples that this node will work through in a round.
 uint64_t rounds_samples(Rounds *rounds, uint32_t round);
 
 // Jobs in the largest phase of such a run: what RunPlan.job_capacity needs.

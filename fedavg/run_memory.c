@@ -7,6 +7,24 @@ static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
+ShardRange run_node_shards(const RunConfig *config, uint32_t node) {
+    uint64_t shards = config->clients;
+    return (ShardRange){(uint32_t)(shards * node / config->nodes), (uint32_t)(shards * (node + 1) / config->nodes)};
+}
+
+static uint32_t node_shard_count(const RunConfig *config) {
+    ShardRange own = run_node_shards(config, config->node);
+    return own.end - own.first;
+}
+
+// The gradients of this node's shards, the velocity; where nodes exchange, the mean gradient and this node's sums.
+static uint32_t ssgd_slot_count(const RunConfig *config) {
+    ShardRange sums[SHARD_MAX_SUMS];
+    uint32_t slots = node_shard_count(config) + 1;
+    if (config->nodes == 1) return slots;
+    return slots + 1 + shard_sums(sums, config->clients, run_node_shards(config, config->node));
+}
+
 uint32_t run_slot_count(const RunConfig *config) {
     switch ((TrainAlgorithm)config->algorithm) {
     case TRAIN_FEDAVG:
@@ -14,9 +32,30 @@ uint32_t run_slot_count(const RunConfig *config) {
     case TRAIN_HOGWILD:
         return config->clients;
     case TRAIN_SSGD:
-        return config->clients + 1;
+        return ssgd_slot_count(config);
     }
     return 0;
+}
+
+void run_lasting_slots(uint32_t *first, uint32_t *end, const RunConfig *config) {
+    switch ((TrainAlgorithm)config->algorithm) {
+    case TRAIN_FEDAVG:
+        *first = *end = 0;
+        break;
+    case TRAIN_HOGWILD:
+        *first = 0, *end = config->clients;
+        break;
+    case TRAIN_SSGD:
+        *first = node_shard_count(config), *end = *first + 1;
+        break;
+    }
+}
+
+TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
+    const RunConfig *config = &memory->control->config;
+    if (config->trace_capacity == 0) return NULL;
+    uint8_t *first = (uint8_t *)memory->control_segment.memory + config->trace_offset;
+    return (TraceBuffer *)(first + rank * trace_buffer_bytes(config->trace_capacity));
 }
 
 static size_t slot_value_bytes(const RunConfig *config) {
@@ -45,10 +84,14 @@ static Status bind_data(RunMemory *memory, Error *err) {
 static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
-    TRY(segment_create(&memory->control_segment, "control", config->queue_offset + queue_bytes(plan->job_capacity),
-                       err));
+    config->trace_capacity = plan->trace_capacity;
+    config->trace_offset = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
+    size_t trace_bytes = plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0;
+    TRY(segment_create(&memory->control_segment, "control", config->trace_offset + trace_bytes, err));
     *(RunConfig *)memory->control_segment.memory = *config;
     bind_control(memory);
+    for (uint32_t rank = 0; rank <= config->workers && trace_bytes; rank++)
+        run_memory_trace(memory, rank)->capacity = plan->trace_capacity;
     barrier_init(&memory->control->phase, config->workers + 1, plan->spins);
     queue_init(memory->queue, plan->job_capacity);
     segment_publish(&memory->control_segment);
@@ -158,4 +201,21 @@ int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank) {
 
 float *run_memory_floats(const RunMemory *memory, uint32_t index) {
     return (float *)(memory->slots + index * memory->control->config.slot_bytes);
+}
+
+float *run_memory_gradient(const RunMemory *memory, uint32_t shard) {
+    const RunConfig *config = &memory->control->config;
+    return run_memory_floats(memory, shard - run_node_shards(config, config->node).first);
+}
+
+float *run_memory_velocity(const RunMemory *memory) {
+    return run_memory_floats(memory, node_shard_count(&memory->control->config));
+}
+
+float *run_memory_mean(const RunMemory *memory) {
+    return run_memory_floats(memory, node_shard_count(&memory->control->config) + 1);
+}
+
+float *run_memory_node_sum(const RunMemory *memory, uint32_t index) {
+    return run_memory_floats(memory, node_shard_count(&memory->control->config) + 2 + index);
 }

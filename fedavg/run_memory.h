@@ -14,6 +14,8 @@
 #include "datasets/dataset.h"
 #include "datasets/partition.h"
 #include "fedavg/dataset_segment.h"
+#include "fedavg/shard_sum.h"
+#include "fedavg/trace.h"
 #include "shm/layout.h"
 #include "shm/queue.h"
 #include "shm/segment.h"
@@ -24,7 +26,8 @@ typedef struct RunPlan {
     uint32_t job_capacity;      // jobs in the largest phase
     const char *weights_header; // safetensors header (weights_header_bytes), a multiple of 64
     size_t weights_header_bytes;
-    uint32_t spins; // of the barriers
+    uint32_t spins;          // of the barriers
+    uint32_t trace_capacity; // spans of one writer; 0: no trace
 } RunPlan;
 
 typedef struct RunMemory {
@@ -59,5 +62,19 @@ float *run_memory_floats(const RunMemory *memory, uint32_t index); // hogwild, s
 
 // How many slots an algorithm needs.
 uint32_t run_slot_count(const RunConfig *config);
+
+// Slots [*first, *end) outlive a round and belong in a checkpoint: hogwild one a client, ssgd one, fedavg none.
+void run_lasting_slots(uint32_t *first, uint32_t *end, const RunConfig *config);
+
+// ssgd. The shards of a node: a run of clients, so that its sums are few (shard_sum.h). And where lies what: the
+// gradient of a shard of this node, the velocity; on several nodes the mean gradient, this node's sums.
+ShardRange run_node_shards(const RunConfig *config, uint32_t node);
+float *run_memory_gradient(const RunMemory *memory, uint32_t shard);
+float *run_memory_velocity(const RunMemory *memory);
+float *run_memory_mean(const RunMemory *memory);
+float *run_memory_node_sum(const RunMemory *memory, uint32_t index);
+
+// The trace buffer of a rank, the parent's for rank == workers; NULL when the run is not traced.
+TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank);
 
 #endif

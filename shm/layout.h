@@ -1,6 +1,7 @@
 // The control segment: every struct that the parent and its workers share, offsets only, no pointers.
 //
-//   [Control | Queue of jobs]          control segment, read and written by all
+//   [Control | Queue of jobs | traces] control segment, read and written by all; traces: one buffer a writer, see
+//                                      fedavg/trace.h
 //   [data set block]                   data segment (or a file that holds one, see fedavg/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
@@ -9,7 +10,8 @@
 // What a slot holds depends on the algorithm:
 //   fedavg   one slot a worker: int64 sum (parameters) of its clients' weighted updates, see fedavg/aggregate.h
 //   hogwild  one slot a client (= worker): float velocity (parameters), kept from round to round
-//   ssgd     one slot a client (= shard): float gradient (parameters); one more, the last: the velocity, common to all
+//   ssgd     one slot a client (= shard) of this node: float gradient (parameters); one more: the velocity, common to
+//            all; on several nodes then the mean gradient, and the sums that this node sends (fedavg/exchange.h)
 #ifndef SOUNDER_SHM_LAYOUT_H
 #define SOUNDER_SHM_LAYOUT_H
 
@@ -21,7 +23,13 @@
 #include "shm/barrier.h"
 #include "shm/supervisor.h"
 
-enum { LAYOUT_VERSION = 2, MAX_WORKERS = BARRIER_MAX_RANKS - 1, MODEL_TEXT_BYTES = 2048, STALENESS_BUCKETS = 64 };
+enum {
+    LAYOUT_VERSION = 2,
+    MAX_WORKERS = BARRIER_MAX_RANKS - 1,
+    MODEL_TEXT_BYTES = 2048,
+    STALENESS_BUCKETS = 64,
+    MAX_BUCKETS = 32
+};
 
 // The descriptors a worker inherits, from WORKER_FIRST_FD on.
 enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 5 };
@@ -38,10 +46,14 @@ typedef struct RunConfig {
     uint32_t atomic_updates; // hogwild: 1: compare-and-swap adds, 0: plain stores
     uint32_t log_level;
     uint64_t seed;
-    uint64_t parameters;     // floats in the model
-    uint64_t weights_offset; // of the first weight in the weights segment, bytes
-    uint64_t slot_bytes;     // stride of the slots segment, a multiple of 64
-    uint64_t queue_offset;   // of the Queue in the control segment
+    uint64_t parameters;       // floats in the model
+    uint64_t weights_offset;   // of the first weight in the weights segment, bytes
+    uint64_t slot_bytes;       // stride of the slots segment, a multiple of 64
+    uint64_t queue_offset;     // of the Queue in the control segment
+    uint32_t node, nodes;      // of several machines, each with workers: this one
+    uint32_t global_batch;     // ssgd: 1: the shards share one batch
+    uint32_t trace_capacity;   // spans in each trace buffer; 0: nothing is traced
+    uint64_t trace_offset;     // of the first in the control segment
 } RunConfig;
 
 typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE } PhaseKind;
@@ -68,16 +80,32 @@ typedef struct SumState {
 // What a worker counted in this round; cleared by the parent between rounds, otherwise written by that worker alone.
 typedef struct WorkerTally {
     _Alignas(64) uint64_t first_sample_nanoseconds; // when it began its first job of the run (0: not yet)
-    uint64_t synchronising_nanoseconds;             // ssgd: at the step barrier and summing slices
+    uint64_t synchronising_nanoseconds;             // ssgd: waiting for others and summing gradients
+    uint64_t hidden_nanoseconds;                    // of those: summing while somebody still computed gradients
     uint64_t refused_steps;                         // hogwild: steps whose gradient was not finite
     uint64_t staleness[STALENESS_BUCKETS]; // hogwild: updates by others between read and write; last: that many or more
 } WorkerTally;
 
+// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/buckets.h). All counts are of the buckets since
+// the round began, steps times buckets; zeroed by the parent before each attempt at a round.
+typedef struct GradientPulse {
+    _Alignas(64) _Atomic uint64_t complete; // buckets that this member's gradients are complete in
+    _Atomic uint64_t finished_nanoseconds;  // when its gradients of the last step were all complete
+} GradientPulse;
+
+typedef struct GradientSync {
+    GradientPulse members[MAX_WORKERS];                // by position
+    _Atomic uint64_t taken[MAX_BUCKETS][MAX_WORKERS];  // slices: the step, + 1, for which somebody sums it
+    _Alignas(64) _Atomic uint64_t summed[MAX_BUCKETS]; // slices summed
+} GradientSync;
+
 typedef struct Control {
     RunConfig config;
-    Barrier phase; // ranks: the workers, then the parent
-    Barrier step;  // ssgd, members of this phase only
+    Barrier phase;    // ranks: the workers, then the parent
+    Barrier step;     // ssgd, members of this phase only
+    Barrier exchange; // ssgd on several nodes: the members, then the parent
     PhaseOrder order;
+    GradientSync gradients;                // ssgd
     _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
     WorkerPulse pulses[MAX_WORKERS];
     SumState sums[MAX_WORKERS];
@@ -85,7 +113,8 @@ typedef struct Control {
 } Control;
 
 static_assert(offsetof(Control, config) == 0, "config comes first: a reader of any version finds it");
-static_assert(offsetof(Control, phase) % 64 == 0 && offsetof(Control, step) % 64 == 0,
+static_assert(offsetof(Control, phase) % 64 == 0 && offsetof(Control, step) % 64 == 0 &&
+                  offsetof(Control, exchange) % 64 == 0,
               "barriers own their cache lines");
 static_assert(sizeof(WorkerPulse) == 64, "one cache line a worker");
 

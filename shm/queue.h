@@ -19,9 +19,11 @@ typedef struct Job {
     // Written by the parent before the phase:
     uint32_t client;       // training: which client
     uint32_t first, count; // evaluation: samples [first, first + count) of the test set; training: count
+    uint32_t place;        // among the phase's jobs, on one node or several
     double share;          // training: p_k, this client's weight in the mean
     // Written by the owner before it stores the state:
     uint32_t hits;    // evaluation: correct predictions
+    uint32_t node;    // whose job it is
     double loss_sum;  // sum of the losses of `samples` samples
     uint64_t samples; // samples processed (training: all local epochs)
     double seconds;

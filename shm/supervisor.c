@@ -125,6 +125,11 @@ static void read_signals(Supervisor *supervisor) {
     }
 }
 
+int supervisor_interrupts(Supervisor *supervisor) {
+    read_signals(supervisor);
+    return supervisor->interrupts;
+}
+
 void supervisor_free(Supervisor *supervisor) {
     for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
         if (is_alive(&supervisor->workers[rank])) pidfd_send_signal(supervisor->workers[rank].pidfd, SIGKILL, NULL, 0);
@@ -273,6 +278,11 @@ static Status nobody_left(const Supervisor *supervisor, Error *err) {
     return fail(err, STATUS_UNAVAILABLE, "all %u workers have died (last: %s)", supervisor->config.workers, last);
 }
 
+static Status serve(const Supervisor *supervisor, bool *busy, Error *err) {
+    *busy = false;
+    return supervisor->config.serve ? supervisor->config.serve(supervisor->config.context, busy, err) : STATUS_OK;
+}
+
 Status supervisor_gather(Supervisor *supervisor, Error *err) {
     supervisor->deaths = 0;
     uint64_t tick_start = clock_nanoseconds();
@@ -282,6 +292,8 @@ Status supervisor_gather(Supervisor *supervisor, Error *err) {
         if (supervisor->interrupts >= 2)
             return fail(err, STATUS_CANCELLED, "stopped at once by a second signal (SIG%s)",
                         sigabbrev_np(supervisor->last_signal));
+        bool busy;
+        TRY(serve(supervisor, &busy, err));
         if (supervisor_alive(supervisor) == 0) return nobody_left(supervisor, err);
         if (barrier_others_arrived(supervisor->config.barrier, parent_rank(supervisor))) return STATUS_OK;
 
@@ -293,6 +305,6 @@ Status supervisor_gather(Supervisor *supervisor, Error *err) {
             if (supervisor->config.on_tick) supervisor->config.on_tick(supervisor->config.context);
             tick_seconds = 0;
         }
-        timeout_milliseconds = TICK_MILLISECONDS - (int)(tick_seconds * 1e3);
+        timeout_milliseconds = busy ? 0 : TICK_MILLISECONDS - (int)(tick_seconds * 1e3);
     }
 }

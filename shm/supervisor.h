@@ -67,8 +67,12 @@ typedef struct SupervisorConfig {
     double hang_seconds;            // killed after so long without progress, warned after half of it; 0: never
     void (*on_tick)(void *context); // about five times a second while waiting; may be NULL
     Status (*on_death)(void *context, uint32_t rank,
-                       Error *err);                   // after the rank has departed: may start a replacement;
-                                                      // a failure ends supervisor_gather; may be NULL
+                       Error *err); // after the rank has departed: may start a replacement;
+                                    // a failure ends supervisor_gather; may be NULL
+    // In every turn of supervisor_gather, at least five times a second and whenever a worker rings: what the parent
+    // does for its workers meanwhile. A failure ends the gather. *busy: it wants to be called again at once. May be
+    // NULL.
+    Status (*serve)(void *context, bool *busy, Error *err);
     bool (*is_waiting)(void *context, uint32_t rank); // true: no progress is no fault, it waits for others; may be NULL
     void *context;
 } SupervisorConfig;
@@ -109,6 +113,9 @@ void supervisor_release(Supervisor *supervisor);
 
 uint32_t supervisor_alive(const Supervisor *supervisor);
 
+// For waits of the parent's own: how many SIGINT and SIGTERM have come in by now.
+int supervisor_interrupts(Supervisor *supervisor);
+
 // Kills and reaps whoever is left (SIGKILL; workers hold nothing that needs a goodbye), closes everything and restores
 // the signal mask. Signals that came in meanwhile are counted in interrupts, which like last_signal stays readable.
 void supervisor_free(Supervisor *supervisor);
@@ -116,12 +123,16 @@ void supervisor_free(Supervisor *supervisor);
 // Worker side --------------------------------------------------------------------------------------------------------
 
 // First call of a worker: dies with the parent from here on (PDEATHSIG, then a look whether getppid() still is
-// `parent`, the pid it was given on its command line).
+// `parent`, the pid it was given on its command line), and ignores SIGINT and SIGTERM: batch systems send them to every
+// process of a job, and what to do is the parent's to decide.
 Status worker_attach(pid_t parent, Error *err);
 
 // Tells the parent through the start-up pipe that the worker is ready (message NULL) or what is wrong, before it exits:
 // the parent adds the message to its line about the death. Useful at any time of a worker's life.
 void worker_report(const char *message);
+
+// Makes the parent look: supervisor_gather calls serve soon.
+void worker_ring(void);
 
 // Stores the arrival time, arrives at the barrier, rings the parent's eventfd and waits. CANCELLED and PEER_DIED as
 // barrier_wait.

@@ -9,6 +9,8 @@
 #include "shm/supervisor.h"
 
 Status worker_attach(pid_t parent, Error *err) {
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return fail_errno(err, STATUS_OS, "cannot ask to be killed together with the parent");
     // If the parent died before that call, its death will not be signalled any more.
@@ -23,14 +25,18 @@ void worker_report(const char *message) {
     if (write(WORKER_STARTUP_FD, message ? message : "", bytes) < 0) return;
 }
 
+void worker_ring(void) {
+    // The eventfd does not block: it refuses only when its counter is full, and then the parent is about to wake
+    // anyway.
+    const uint64_t one = 1;
+    while (write(WORKER_ARRIVAL_FD, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
 Status worker_wait(Barrier *barrier, WorkerPulse *pulse, uint32_t rank, pid_t parent) {
     // Relaxed: the arrival that follows publishes it.
     atomic_store_explicit(&pulse->arrived_nanoseconds, clock_nanoseconds(), memory_order_relaxed);
     uint32_t generation = barrier_arrive(barrier, rank);
-    // The eventfd does not block: it refuses only when its counter is full, and then the parent is about to wake
-    // anyway. If we die before this write, the parent wakes by our pidfd.
-    const uint64_t one = 1;
-    while (write(WORKER_ARRIVAL_FD, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    worker_ring(); // if we die before this, the parent wakes by our pidfd
     return barrier_sleep(barrier, generation, parent, 0);
 }

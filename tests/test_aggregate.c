@@ -72,6 +72,27 @@ static void the_mean_is_that_of_double_precision_to_a_rounding(void **state) {
     }
 }
 
+static void totals_of_groups_give_the_bits_of_all_slots(void **state) {
+    (void)state;
+    enum { SLOTS = 7 };
+    static int64_t slots[SLOTS][PARAMETERS], totals[3][PARAMETERS];
+    const int64_t *sums[SLOTS], *groups[] = {totals[0], totals[1], totals[2]};
+    memset(slots, 0, sizeof slots);
+    for (int k = 0; k < SLOTS; k++) {
+        aggregate_add(slots[k], trained[0], global, 1.0 / (k + 2), PARAMETERS);
+        sums[k] = slots[k];
+    }
+    aggregate_total(totals[0], sums, 5, PARAMETERS);
+    aggregate_total(totals[1], sums, 0, PARAMETERS); // a node whose clients were all refused
+    aggregate_total(totals[2], sums + 5, 2, PARAMETERS);
+    float of_slots[PARAMETERS], of_groups[PARAMETERS];
+    memcpy(of_slots, global, sizeof of_slots);
+    memcpy(of_groups, global, sizeof of_groups);
+    aggregate_apply(of_slots, sums, SLOTS, 1, PARAMETERS);
+    aggregate_apply(of_groups, groups, 3, 1, PARAMETERS);
+    assert_memory_equal(of_slots, of_groups, sizeof of_slots);
+}
+
 static void a_mean_without_the_refused_clients_is_divided_by_the_weight_that_arrived(void **state) {
     (void)state;
     int64_t sum[PARAMETERS] = {0};
@@ -115,6 +136,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_on_any_number_of_workers_gives_the_same_bits),
         cmocka_unit_test(the_mean_is_that_of_double_precision_to_a_rounding),
+        cmocka_unit_test(totals_of_groups_give_the_bits_of_all_slots),
         cmocka_unit_test(a_mean_without_the_refused_clients_is_divided_by_the_weight_that_arrived),
         cmocka_unit_test(updates_that_are_not_finite_or_too_large_are_found),
         cmocka_unit_test(the_largest_updates_that_fit_do_not_overflow),

@@ -131,7 +131,7 @@ static void check_purity(Fixture *fixture) {
     assert_memory_equal(first, fixture->gradient, bytes);
     assert_true(result.loss_sum == first_result.loss_sum && isfinite(result.loss_sum) != 0);
     // Each part of the noise matters.
-    const Noise others[] = {{2, 2, 3, 4}, {1, 3, 3, 4}, {1, 2, 4, 4}, {1, 2, 3, 5}};
+    const Noise others[] = {{2, 2, 3, 4, 0}, {1, 3, 3, 4, 0}, {1, 2, 4, 4, 0}, {1, 2, 3, 5, 0}, {1, 2, 3, 4, 5}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         net_gradient(net, fixture->gradient, &result, fixture->parameters, &batch, &others[i]);
         assert_true(result.loss_sum != first_result.loss_sum);
@@ -141,6 +141,69 @@ static void check_purity(Fixture *fixture) {
 static void results_depend_on_the_arguments_alone(void **state) {
     (void)state;
     with_each_build(all_layers, check_purity);
+}
+
+typedef struct Completions {
+    const Net *net;
+    const float *gradient;
+    float seen[MOST_PARAMETERS]; // gradients at the moment they were said to be complete
+    size_t next;                 // all from here on were
+} Completions;
+
+static void on_gradient(void *context, size_t first) {
+    Completions *completions = context;
+    assert_true(first < completions->next);
+    memcpy(completions->seen + first, completions->gradient + first, (completions->next - first) * sizeof(float));
+    completions->next = first;
+}
+
+static void check_completions(Fixture *fixture) {
+    static Completions completions;
+    Net *net = &fixture->net;
+    size_t parameters = net->spec.parameter_count;
+    const uint32_t counts[] = {1, 65}; // in one chunk, in several
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        completions = (Completions){.net = net, .gradient = fixture->gradient, .next = parameters};
+        Batch batch = batch_of(fixture, 0, counts[i]);
+        BatchResult result;
+        net->on_gradient = (GradientHook){on_gradient, &completions};
+        net_gradient(net, fixture->gradient, &result, fixture->parameters, &batch, NULL);
+        net->on_gradient = (GradientHook){0};
+        assert_int_equal(completions.next, 0);
+        assert_memory_equal(completions.seen, fixture->gradient, parameters * sizeof(float));
+    }
+}
+
+static void gradients_are_final_when_they_are_said_to_be_complete(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_completions);
+    with_each_build("linear 9; relu; linear 5", check_completions);
+}
+
+static void check_parts(Fixture *fixture) {
+    const Noise noise = {.seed = 1, .round = 2, .client = 3, .step = 4};
+    static double sums[MOST_PARAMETERS];
+    size_t parameters = fixture->net.spec.parameter_count;
+    const uint32_t cuts[] = {0, 13, 29, 50};
+    memset(sums, 0, sizeof sums);
+    for (int part = 0; part < 3; part++) {
+        Batch batch = batch_of(fixture, cuts[part], cuts[part + 1] - cuts[part]);
+        BatchResult result;
+        Noise part_noise = noise;
+        part_noise.first_sample = cuts[part];
+        net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, &part_noise);
+        for (size_t p = 0; p < parameters; p++)
+            sums[p] += (double)fixture->gradient[p] * batch.count / cuts[3];
+    }
+    Batch whole = batch_of(fixture, 0, cuts[3]);
+    BatchResult result;
+    net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &whole, &noise);
+    check_close("gradient", fixture->gradient, sums, parameters, 2e-6);
+}
+
+static void parts_of_a_batch_that_know_their_place_drop_out_as_the_whole(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_parts);
 }
 
 static void check_steps(Fixture *fixture) {
@@ -324,6 +387,8 @@ int main(void) {
         cmocka_unit_test(the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients),
         cmocka_unit_test(the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says),
         cmocka_unit_test(results_depend_on_the_arguments_alone),
+        cmocka_unit_test(gradients_are_final_when_they_are_said_to_be_complete),
+        cmocka_unit_test(parts_of_a_batch_that_know_their_place_drop_out_as_the_whole),
         cmocka_unit_test(a_train_step_is_a_gradient_and_a_step_of_sgd),
         cmocka_unit_test(evaluation_counts_the_loss_and_the_hits_of_the_logits),
         cmocka_unit_test(a_nan_in_any_parameter_tensor_shows_in_the_loss),

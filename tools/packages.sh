@@ -1,9 +1,11 @@
 # What the build and the tests need from Debian, and how it gets onto the machine. Sourced by the scripts in this folder.
 # shellcheck shell=bash disable=SC2034 # the lists are for who sources this
 
-build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjansson-dev libyaml-dev libmd-dev libxxhash-dev)
+build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjansson-dev libyaml-dev libmd-dev libxxhash-dev
+                libopenmpi-dev openmpi-bin) # the last two: runs on several machines
 data_packages=(dataset-fashion-mnist)
 test_packages=(libcmocka-dev zlib1g-dev python3)
+cluster_packages=(slurm-wlm munge) # only the test of tools/slurm needs them
 parity_packages=(python3-torch python3-numpy) # large; only the comparison with PyTorch needs them
 
 say() { printf '==> %s\n' "$*"; }

@@ -19,7 +19,11 @@ static bool is_shards(const Options *options) {
 static bool is_hogwild(const Options *options) {
     return options->algorithm == ALGORITHM_HOGWILD;
 }
+static bool is_ssgd(const Options *options) {
+    return options->algorithm == ALGORITHM_SSGD;
+}
 static bool is_partitioned(const Options *options) {
+    if (is_ssgd(options)) return !options->global_batch;
     return !is_hogwild(options) || options->hogwild_data == HOGWILD_SHARD;
 }
 
@@ -77,6 +81,9 @@ const Option option_table[] = {
     {.name = "batch-size", .type = OPTION_WHOLE, FIELD(batch_size), .group = GROUP_TRAINING,
      .placeholder = "N", .preset = "64", .minimum = 1, .maximum = 65536,
      .help = "samples in a step"},
+    {.name = "global-batch", .type = OPTION_FLAG, FIELD(global_batch), .group = GROUP_TRAINING,
+     .preset = "false", .applies = is_ssgd, .condition = "--algorithm ssgd",
+     .help = "the clients share each batch of all samples, instead of one batch a client"},
     {.name = "lr", .type = OPTION_REAL, FIELD(lr), .group = GROUP_TRAINING,
      .placeholder = "X", .preset = "0.01", .minimum = 0, .above_minimum = true, .maximum = 1000,
      .help = "learning rate of SGD"},
@@ -121,6 +128,9 @@ const Option option_table[] = {
     {.name = "eval-every", .type = OPTION_WHOLE, FIELD(eval_every), .group = GROUP_RUN,
      .placeholder = "N", .preset = "1", .minimum = 0, .maximum = 1000000, .may_change = true,
      .help = "rounds between two tests of the global model; 0: only after the last"},
+    {.name = "trace", .type = OPTION_TEXT, FIELD(trace), .group = GROUP_RUN,
+     .placeholder = "FILE", .derived = "no trace", .may_change = true,
+     .help = "when every round, job, wait and exchange began and ended, for a viewer of Chrome's trace format"},
     {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .group = GROUP_RUN,
      .preset = "false", .may_change = true,
      .help = "print nothing but warnings and errors"},

@@ -15,6 +15,7 @@ void options_defaults(Options *options) {
         (void)status;
     }
     memset(options->given, 0, sizeof options->given);
+    options->nodes = 1;
 }
 
 bool options_given(const Options *options, const char *name) {

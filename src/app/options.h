@@ -46,6 +46,7 @@ typedef struct Options {
     int rounds;                     // 3
     int local_epochs;               // 1
     int batch_size;                 // 64
+    bool global_batch;              // false; ssgd: the clients share each batch
     double lr;                      // 0.01
     double momentum;                // 0.5, in [0, 1)
     double weight_decay;            // 0
@@ -60,6 +61,8 @@ typedef struct Options {
     int on_worker_death;            // DeathPolicy: continue
     double hang_seconds;            // 60; 0: never
     bool quiet;                     // false
+    char trace[OPTION_TEXT_BYTES];  // "": no trace
+    int nodes;                      // machines that take part, no option: mpirun and srun say it; 1
     int log_level;                  // LogLevel: warning ("error", "warning", "info", "debug")
     bool given[OPTION_MAX_COUNT];   // by table index: set by YAML or command line
 } Options;
@@ -82,8 +85,8 @@ bool options_given(const Options *options, const char *name);
 // as values, anchors, aliases, tags, a key that stands there twice, a second document. An empty file sets nothing.
 Status options_read_yaml(Options *options, const char *path, Error *err);
 
-// Fills in workers, clients, clients_per_round; refuses contradictions (options_resolve.c, each with its sentence).
-// Says at level info when workers will idle, so log_init comes first.
+// options->nodes is set by now. Fills in workers (of each node), clients, clients_per_round; refuses contradictions
+// (options_resolve.c, each with its sentence). Says at level info when workers will idle, so log_init comes first.
 Status options_resolve(Options *options, Error *err);
 
 // For --resume: `saved` is the config.yaml of the run, `given` what the user asked for now. Takes everything from saved

@@ -23,6 +23,15 @@ static Status check_resume_and_out(const Options *options, Error *err) {
                 options->out, options->resume);
 }
 
+static Status check_global_batch(const Options *options, Error *err) {
+    bool shared = options->global_batch && options->algorithm == ALGORITHM_SSGD;
+    if (!shared || !given(options, "partition")) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "--partition %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
+        option_find("partition")->choices[options->partition]);
+}
+
 // An option that nothing reads would be ignored in silence; who gave it meant something else.
 static Status check_all_apply(const Options *options, Error *err) {
     for (int i = 0; i < option_count; i++) {
@@ -47,14 +56,14 @@ static int default_workers(void) {
 
 static Status resolve_fedavg(Options *options, Error *err) {
     if (options->workers == 0) options->workers = default_workers();
-    if (options->clients == 0) options->clients = options->workers;
+    if (options->clients == 0) options->clients = options->workers * options->nodes;
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round > options->clients)
         return fail(err, STATUS_USAGE, "--clients-per-round %d: there are only %d clients; lower it or raise --clients",
                     options->clients_per_round, options->clients);
-    if (options->workers > options->clients_per_round)
-        log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate", options->workers,
-                 options->clients_per_round);
+    if (options->workers * options->nodes > options->clients_per_round)
+        log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
+                 options->workers * options->nodes, options->clients_per_round);
     return STATUS_OK;
 }
 
@@ -80,6 +89,12 @@ static void warn_of_momentum(const Options *options) {
 
 // A client of hogwild is a worker, so either count stands for both.
 static Status resolve_hogwild(Options *options, Error *err) {
+    if (options->nodes > 1)
+        return fail(
+            err, STATUS_USAGE,
+            "--algorithm hogwild: its workers write one piece of memory, which %d nodes do not share; take ssgd "
+            "or fedavg, or start it without mpirun",
+            options->nodes);
     const Option *workers = option_find("workers");
     if (options->clients > (int)workers->maximum)
         return fail(err, STATUS_USAGE,
@@ -98,14 +113,16 @@ static Status resolve_hogwild(Options *options, Error *err) {
 
 // A client of ssgd is a shard of the data that one worker computes gradients on.
 static Status resolve_ssgd(Options *options, Error *err) {
+    int nodes = options->nodes;
     if (options->workers == 0)
-        options->workers = options->clients > 0 ? smaller(options->clients, default_workers()) : default_workers();
-    if (options->clients == 0) options->clients = options->workers;
-    if (options->clients < options->workers)
+        options->workers =
+            options->clients >= nodes ? smaller(options->clients / nodes, default_workers()) : default_workers();
+    if (options->clients == 0) options->clients = options->workers * nodes;
+    if (options->clients < options->workers * nodes)
         return fail(err, STATUS_USAGE,
                     "--clients %d: with --algorithm ssgd every worker needs a client, and --workers is "
-                    "%d; raise --clients or lower --workers",
-                    options->clients, options->workers);
+                    "%d%s; raise --clients or lower --workers",
+                    options->clients, options->workers, nodes > 1 ? " on every node" : "");
     return resolve_whole_cohort(options, err);
 }
 
@@ -119,6 +136,7 @@ Status options_resolve(Options *options, Error *err) {
     TRY(options_check_device(options, err));
     TRY(check_rate(options, err));
     TRY(check_resume_and_out(options, err));
+    TRY(check_global_batch(options, err));
     TRY(check_all_apply(options, err));
     switch ((Algorithm)options->algorithm) {
     case ALGORITHM_FEDAVG:
@@ -134,6 +152,7 @@ Status options_resolve(Options *options, Error *err) {
 Status options_resume(Options *options, const Options *saved, Error *err) {
     TRY(check_resume_and_out(options, err));
     const Option *resume = option_find("resume"), *out = option_find("out");
+    bool asked_for_trace = given(options, "trace");
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (option == resume || (options->given[i] && option->may_change)) continue;
@@ -152,5 +171,8 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
     // The folder may have been moved since: the run goes on where it is now.
     memcpy(options->out, options->resume, sizeof options->out);
     options->given[option_index(out)] = false;
+    // A trace shows one process's life: the next one does not write over it.
+    const Option *trace = option_find("trace");
+    if (!asked_for_trace) options->trace[0] = 0, options->given[option_index(trace)] = false;
     return STATUS_OK;
 }

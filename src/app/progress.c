@@ -22,8 +22,9 @@ const char *with_commas(char *text, uint64_t number) {
 }
 
 void progress_init(Progress *progress, const Rounds *rounds, uint32_t round_count, bool quiet) {
-    *progress = (Progress){
-        .rounds = rounds, .round_count = round_count, .quiet = quiet, .moving = !quiet && isatty(STDOUT_FILENO)};
+    // mpirun makes everything look like a terminal.
+    bool terminal = rounds->nodes->size == 1 && isatty(STDOUT_FILENO);
+    *progress = (Progress){.rounds = rounds, .round_count = round_count, .quiet = quiet, .moving = !quiet && terminal};
 }
 
 void progress_begin(Progress *progress, uint32_t round, uint64_t samples) {
@@ -94,6 +95,8 @@ void progress_end(Progress *progress, const RoundReport *report, bool evaluated)
                report->test_count, 100.0 * report->test_hits / report->test_count);
     printf("  %.2f s  %s samples/s", report->seconds,
            with_commas(speed, (uint64_t)((double)report->samples / report->seconds)));
+    if (report->synchronising_seconds > 0)
+        printf("  sync %.2f s (%.2f hidden)", report->synchronising_seconds, report->hidden_seconds);
     if (report->workers_lost > 0) printf("  %u worker%s lost", report->workers_lost, plural(report->workers_lost));
     if (report->refused > 0) printf("  %u update%s refused", report->refused, plural(report->refused));
     if (report->refused_steps > 0) printf("  %llu steps refused", (unsigned long long)report->refused_steps);

@@ -8,10 +8,10 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         uint32_t owner = atomic_load_explicit(&job->owner, memory_order_relaxed);
         uint32_t state = atomic_load_explicit(&job->state, memory_order_relaxed);
         json_t *object =
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:b}", "type", "client", "round", (json_int_t)round,
-                      "client", (json_int_t)job->client, "rank", (json_int_t)owner - 1, "samples",
-                      (json_int_t)job->samples, "loss", metrics_real(job->loss_sum / (double)job->samples), "seconds",
-                      metrics_real(job->seconds), "refused", state == JOB_REFUSED);
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:b}", "type", "client", "round", (json_int_t)round,
+                      "client", (json_int_t)job->client, "node", (json_int_t)job->node, "rank", (json_int_t)owner - 1,
+                      "samples", (json_int_t)job->samples, "loss", metrics_real(job->loss_sum / (double)job->samples),
+                      "seconds", metrics_real(job->seconds), "refused", state == JOB_REFUSED);
         TRY(metrics_append(metrics, object, err));
     }
     return STATUS_OK;
@@ -22,6 +22,20 @@ static json_t *per_rank(const double *values, uint32_t workers) {
     for (uint32_t rank = 0; rank < workers; rank++)
         json_array_append_new(array, metrics_real(values[rank]));
     return array;
+}
+
+// Per rank, and the mean over the ranks; between nodes.
+static void add_synchronisation(json_t *object, const RoundReport *report, const RunConfig *config) {
+    double total = report->synchronising_seconds, hidden = report->hidden_seconds;
+    json_object_set_new(object, "synchronising_seconds", per_rank(report->worker_sync_seconds, config->workers));
+    json_object_set_new(object, "synchronising_hidden_seconds",
+                        per_rank(report->worker_hidden_seconds, config->workers));
+    json_object_set_new(object, "gradient_sync_seconds", metrics_real(total));
+    json_object_set_new(object, "gradient_sync_hidden_seconds", metrics_real(hidden));
+    json_object_set_new(object, "gradient_sync_exposed_seconds", metrics_real(total - hidden));
+    if (config->nodes == 1) return;
+    json_object_set_new(object, "exchange_seconds", metrics_real(report->exchange_seconds));
+    json_object_set_new(object, "exchange_hidden_seconds", metrics_real(report->exchange_hidden_seconds));
 }
 
 // How many updates had staleness 0, 1, 2, ...; the last entry of a full histogram: that many or more.
@@ -51,9 +65,9 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
                                metrics_real((double)report->samples / report->seconds), "barrier_wait_seconds",
                                per_rank(report->barrier_wait_seconds, control->config.workers), "workers_lost",
                                (json_int_t)report->workers_lost, "updates_refused", (json_int_t)report->refused);
-    if (object && control->config.algorithm == TRAIN_SSGD)
-        json_object_set_new(object, "synchronising_seconds",
-                            per_rank(report->synchronising_seconds, control->config.workers));
+    if (object && control->config.algorithm == TRAIN_SSGD) add_synchronisation(object, report, &control->config);
+    if (object && control->config.nodes > 1)
+        json_object_set_new(object, "nodes", json_integer((json_int_t)control->config.nodes));
     if (object && control->config.algorithm == TRAIN_HOGWILD) {
         uint64_t updates = atomic_load_explicit(&control->updates, memory_order_relaxed);
         json_object_set_new(object, "updates", json_integer((json_int_t)updates));

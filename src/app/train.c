@@ -13,10 +13,14 @@
 #include "app/report.h"
 #include "app/run_folder.h"
 #include "app/suggest.h"
+#include "app/together.h"
 #include "app/worker.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "fedavg/nodes.h"
 #include "fedavg/rounds.h"
+#include "fedavg/ssgd.h"
+#include "fedavg/trace_file.h"
 #include "io/durable.h"
 #include "nn/kernels.h"
 #include "nn/zoo.h"
@@ -31,11 +35,14 @@ typedef struct Run {
     RunFolder folder;
     DatasetSource source;
     RunMemory memory;
+    Nodes nodes;
     Rounds rounds;
     Metrics metrics;
     Progress progress;
+    TraceFile trace;
     uint32_t rounds_done;
     uint32_t workers_lost;
+    int stop_signal;       // that ends the run before its time; 0: none
     RoundReport report;    // of the last round
     RoundReport evaluated; // of the last evaluated round
     double cold_start_seconds;
@@ -44,22 +51,41 @@ typedef struct Run {
 // Options
 // ----------------------------------------------------------------------------------------------------------------
 
-static Status read_options(Options *options, int argc, char **argv, Error *err) {
-    options_defaults(options);
-    TRY(options_parse(options, argc, argv, err));
-    if (options->resume[0]) {
-        Options saved;
-        char path[RUN_PATH_BYTES];
-        RunFolder folder;
-        TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
-        run_folder_path(path, &folder, "config.yaml");
-        run_folder_close(&folder);
-        options_defaults(&saved);
-        TRY(options_read_yaml(&saved, path, err));
-        TRY(options_resume(options, &saved, err));
-    }
+// One node alone writes files and prints; it is the first.
+static bool is_first(const Run *run) {
+    return run->nodes.rank == 0;
+}
+
+static Status read_saved(Options *options, Error *err) {
+    Options saved;
+    char path[RUN_PATH_BYTES];
+    RunFolder folder;
+    TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
+    run_folder_path(path, &folder, "config.yaml");
+    run_folder_close(&folder);
+    options_defaults(&saved);
+    TRY(options_read_yaml(&saved, path, err));
+    return options_resume(options, &saved, err);
+}
+
+static Status complete_options(Options *options, const Nodes *nodes, Error *err) {
+    options->nodes = (int)nodes->size;
+    if (options->resume[0]) TRY(read_saved(options, err));
     log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
     return options_resolve(options, err);
+}
+
+static Status read_options(Run *run, int argc, char **argv, Error *err) {
+    Options *options = &run->options;
+    options_defaults(options);
+    TRY(options_parse(options, argc, argv, err));
+    TRY(nodes_init(&run->nodes, err));
+    Status status = is_first(run) ? complete_options(options, &run->nodes, err) : STATUS_OK;
+    TRY(together_options(options, &run->nodes, status, err));
+    if (!is_first(run)) log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
+    if (!is_first(run)) options->quiet = true;
+    run->nodes.silence_seconds = options->hang_seconds;
+    return STATUS_OK;
 }
 
 static Status write_config(const Run *run, Error *err) {
@@ -87,6 +113,11 @@ static const char *run_label(const Options *options) {
 
 static Status open_folder(Run *run, Error *err) {
     const Options *options = &run->options;
+    run->folder = (RunFolder){.lock_fd = -1};
+    if (!is_first(run)) {
+        snprintf(run->folder.path, sizeof run->folder.path, "%.4000s", options->out); // for messages
+        return STATUS_OK;
+    }
     if (options->resume[0]) return run_folder_open(&run->folder, options->resume, err);
     return run_folder_create(&run->folder, options->out, run_label(options), err);
 }
@@ -94,7 +125,8 @@ static Status open_folder(Run *run, Error *err) {
 static Status load_data(Run *run, Error *err) {
     const Options *options = &run->options;
     TRY(dataset_find(&run->source, options->data, options->seed, err));
-    bool whole = options->algorithm == ALGORITHM_HOGWILD && options->hogwild_data == HOGWILD_FULL;
+    bool whole =
+        options->algorithm == ALGORITHM_HOGWILD ? options->hogwild_data == HOGWILD_FULL : options->global_batch;
     PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,
                                .clients = (uint32_t)options->clients,
                                .alpha = options->alpha,
@@ -116,7 +148,10 @@ static RunConfig make_config(const Run *run) {
                         .atomic_updates = options->hogwild_update == HOGWILD_ATOMIC,
                         .log_level = (uint32_t)options->log_level,
                         .seed = options->seed,
-                        .parameters = run->spec.parameter_count};
+                        .parameters = run->spec.parameter_count,
+                        .node = run->nodes.rank,
+                        .nodes = run->nodes.size,
+                        .global_batch = options->global_batch};
     snprintf(config.model, sizeof config.model, "%s", run->model_text);
     return config;
 }
@@ -138,6 +173,20 @@ static Status check_model_name(const char *model, Error *err) {
                 suggestion.best ? "?)" : "", names);
 }
 
+// Spans that a worker has in a round at most, when it has all the jobs and none dies: training and evaluation.
+static uint32_t trace_capacity(const Run *run, uint32_t jobs) {
+    enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
+    if (!run->options.trace[0]) return 0;
+    uint32_t spans = 2 * jobs + SPANS_BESIDE_JOBS;
+    if (run->options.algorithm != ALGORITHM_SSGD) return spans;
+    Buckets buckets;
+    buckets_cut(&buckets, &run->spec);
+    uint32_t slices = buckets.count * (SPANS_PER_BUCKET + (uint32_t)run->options.workers);
+    uint32_t steps =
+        (run->memory.data.train.count / (uint32_t)run->options.batch_size + 1) * (uint32_t)run->options.local_epochs;
+    return spans + steps * (SPANS_PER_STEP + slices);
+}
+
 // The net, and the memory that its size decides.
 static Status build_model(Run *run, Error *err) {
     const Dataset *data = &run->memory.data;
@@ -154,6 +203,7 @@ static Status build_model(Run *run, Error *err) {
         return status;
     }
     plan.config = make_config(run);
+    plan.trace_capacity = trace_capacity(run, plan.job_capacity);
     plan.weights_header = header;
     status = run_memory_create(&run->memory, &plan, err);
     free(header);
@@ -164,12 +214,6 @@ static Status build_model(Run *run, Error *err) {
 static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t index) {
     snprintf(name, SAFETENSORS_NAME_BYTES, "sounder.velocity.%u", index);
     return name;
-}
-
-// The slots that outlive a round and hence belong in a checkpoint: hogwild one a client, ssgd the last, fedavg none.
-static void lasting_slots(const RunConfig *config, uint32_t *first, uint32_t *end) {
-    *end = config->algorithm == TRAIN_FEDAVG ? 0 : run_slot_count(config);
-    *first = config->algorithm == TRAIN_SSGD ? config->clients : 0;
 }
 
 static Status restore_checkpoint(Run *run, Error *err) {
@@ -185,7 +229,7 @@ static Status restore_checkpoint(Run *run, Error *err) {
     status = model_load(run->memory.weights, &run->spec, &file, err);
     const RunConfig *config = &run->memory.control->config;
     uint32_t first, end;
-    lasting_slots(config, &first, &end);
+    run_lasting_slots(&first, &end, config);
     for (uint32_t slot = first; slot < end && status == STATUS_OK; slot++) {
         char name[SAFETENSORS_NAME_BYTES];
         status = checkpoint_load(run_memory_floats(&run->memory, slot), config->parameters, &file,
@@ -201,7 +245,7 @@ static Status restore_checkpoint(Run *run, Error *err) {
 static Status write_checkpoint(const Run *run, Error *err) {
     const RunConfig *config = &run->memory.control->config;
     uint32_t first, end;
-    lasting_slots(config, &first, &end);
+    run_lasting_slots(&first, &end, config);
     size_t count = (size_t)run->spec.tensor_count + (end - first);
     NamedTensor *tensors = calloc(count, sizeof *tensors);
     if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
@@ -225,28 +269,39 @@ static bool is_due(int every, uint32_t round, uint32_t last) {
     return round == last || (every > 0 && round % (uint32_t)every == 0);
 }
 
+static Status save_round(Run *run, Error *err) {
+    uint64_t begin = trace_begin(run->rounds.trace);
+    TRY(write_checkpoint(run, err));
+    trace_end(run->rounds.trace, TRACE_CHECKPOINT, begin, run->rounds_done, run->rounds_done);
+    return STATUS_OK;
+}
+
 static Status run_round(Run *run, Error *err) {
     const Options *options = &run->options;
     RoundReport *report = &run->report;
     uint32_t round = run->rounds_done + 1, last = (uint32_t)options->rounds;
     bool evaluate = is_due(options->eval_every, round, last);
+    uint64_t begin = trace_begin(run->rounds.trace);
     progress_begin(&run->progress, round,
                    rounds_samples(&run->rounds, round) + (evaluate ? run->memory.data.test.count : 0));
     Status status = rounds_train(&run->rounds, round, report, err);
     TRY(dataset_segment_check(&run->memory.data_segment, err)); // first: workers may have died of it
     TRY(status);
-    TRY(report_clients(&run->metrics, &run->memory, round, err));
+    if (is_first(run)) TRY(report_clients(&run->metrics, &run->memory, round, err));
     if (evaluate) {
         TRY(rounds_evaluate(&run->rounds, round, report, err));
         run->evaluated = *report;
     }
+    TRY(rounds_conclude(&run->rounds, report, err));
+    run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
     progress_end(&run->progress, report, evaluate);
-    TRY(report_round(&run->metrics, &run->memory, report, evaluate, err));
+    if (is_first(run)) TRY(report_round(&run->metrics, &run->memory, report, evaluate, err));
     run->rounds_done = round;
-    if (is_due(options->checkpoint_every, round, last) || run->rounds.phases.supervisor.interrupts > 0)
-        TRY(write_checkpoint(run, err));
-    return STATUS_OK;
+    if (is_first(run) && (is_due(options->checkpoint_every, round, last) || run->stop_signal))
+        TRY(save_round(run, err));
+    trace_end(run->rounds.trace, TRACE_ROUND, begin, round, round);
+    return trace_file_drain(&run->trace, &run->memory, &run->nodes, err);
 }
 
 static void note_cold_start(Run *run) {
@@ -264,7 +319,10 @@ static bool is_finished(const Run *run) {
 }
 
 static Status run_rounds(Run *run, Error *err) {
-    while (!is_finished(run) && run->rounds.phases.supervisor.interrupts == 0) {
+    RoundReport before = {0};
+    TRY(rounds_conclude(&run->rounds, &before, err));
+    run->stop_signal = before.stop_signal;
+    while (!is_finished(run) && !run->stop_signal) {
         TRY(run_round(run, err));
         if (run->cold_start_seconds == 0) note_cold_start(run);
     }
@@ -283,10 +341,12 @@ static bool has_result(const Run *run) {
 
 static void print_heading(const Run *run) {
     if (run->options.quiet) return;
+    char nodes[32] = "";
+    if (run->nodes.size > 1) snprintf(nodes, sizeof nodes, " on each of %u nodes", run->nodes.size);
     static const char *const algorithms[] = {"fedavg", "hogwild", "ssgd"};
     char parameters[28], train_count[28], test_count[28];
-    printf("Sounder: %s of %s (%s parameters), %d workers, %d clients, %s\n", algorithms[run->options.algorithm],
-           run_label(&run->options), with_commas(parameters, run->spec.parameter_count), run->options.workers,
+    printf("Sounder: %s of %s (%s parameters), %d workers%s, %d clients, %s\n", algorithms[run->options.algorithm],
+           run_label(&run->options), with_commas(parameters, run->spec.parameter_count), run->options.workers, nodes,
            run->options.clients, kernels_best()->name);
     printf("Data: %s, %s training and %s test samples\n", run->memory.data.name,
            with_commas(train_count, run->memory.data.train.count),
@@ -318,9 +378,10 @@ static Status write_model(Run *run, Error *err) {
 
 // A signal has ended the run before its time: the exit code says which.
 static void note_signal(const Run *run, bool at_once, int *exit_code) {
-    int signal = run->rounds.phases.supervisor.last_signal;
+    int signal = at_once ? run->rounds.phases.supervisor.last_signal : run->stop_signal;
     *exit_code = 128 + signal;
     char done[48] = "at once";
+    if (!is_first(run)) return;
     if (!at_once) snprintf(done, sizeof done, "after round %u", run->rounds_done);
     if (is_finished(run) || run->rounds_done == 0)
         log_warning("stopped by signal %d %s, %s", signal, done,
@@ -334,6 +395,7 @@ static void note_signal(const Run *run, bool at_once, int *exit_code) {
 // leaves nothing that would have to be resumed.
 static Status begin_files(Run *run, Error *err) {
     char path[RUN_PATH_BYTES];
+    if (!is_first(run)) return STATUS_OK;
     TRY(write_config(run, err));
     TRY(metrics_open(&run->metrics, run_folder_path(path, &run->folder, "metrics.jsonl"), run->rounds_done, err));
     Status status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
@@ -341,11 +403,19 @@ static Status begin_files(Run *run, Error *err) {
     return status;
 }
 
+static Status run_traced(Run *run, Error *err) {
+    TRY(trace_file_open(&run->trace, run->options.trace, &run->memory, &run->nodes, err));
+    Status status = run_rounds(run, err);
+    Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
+    return status == STATUS_OK ? closed : status;
+}
+
 static Status run_with_workers(Run *run, Error *err) {
     progress_init(&run->progress, &run->rounds, (uint32_t)run->options.rounds, run->options.quiet);
-    TRY(begin_files(run, err));
+    TRY(nodes_agree(&run->nodes, begin_files(run, err), err));
     print_heading(run);
-    Status status = run_rounds(run, err);
+    Status status = run_traced(run, err);
+    if (!is_first(run)) return status;
     run_folder_unlink_live(&run->folder);
     if (status != STATUS_OK) metrics_close(&run->metrics);
     return status;
@@ -359,46 +429,58 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .hang_seconds = run->options.hang_seconds,
                                       .on_tick = progress_tick,
                                       .context = &run->progress},
-                           .clients_per_round = (uint32_t)run->options.clients_per_round};
+                           .clients_per_round = (uint32_t)run->options.clients_per_round,
+                           .nodes = &run->nodes,
+                           .spec = &run->spec};
     Status status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
-    if (started) status = run_with_workers(run, err);
+    status = nodes_agree(&run->nodes, status, err);
+    if (status == STATUS_OK) status = run_with_workers(run, err);
     bool at_once = status == STATUS_CANCELLED; // a second signal
-    if (at_once || (status == STATUS_OK && run->rounds.phases.supervisor.interrupts > 0))
-        note_signal(run, at_once, exit_code);
+    if (at_once || (status == STATUS_OK && run->stop_signal)) note_signal(run, at_once, exit_code);
     if (started) rounds_free(&run->rounds);
     return status;
 }
 
+static Status restore(Run *run, Error *err) {
+    if (!run->options.resume[0] || !is_first(run)) return STATUS_OK;
+    TRY(restore_checkpoint(run, err));
+    if (run->rounds_done <= (uint32_t)run->options.rounds) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u rounds already", run->options.rounds,
+                run->folder.path, run->rounds_done);
+}
+
 static Status run_in_folder(Run *run, int *exit_code, Error *err) {
-    if (run->options.resume[0]) {
-        TRY(restore_checkpoint(run, err));
-        if (run->rounds_done > (uint32_t)run->options.rounds)
-            return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u rounds already", run->options.rounds,
-                        run->folder.path, run->rounds_done);
-        if (has_result(run)) {
-            if (!run->options.quiet)
-                printf("The run in %s has done its %u rounds; more with --rounds\n", run->folder.path,
-                       run->rounds_done);
-            return STATUS_OK;
-        }
+    TRY(nodes_agree(&run->nodes, restore(run, err), err));
+    bool done = run->options.resume[0] && is_first(run) && has_result(run);
+    TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
+    if (done) {
+        if (!run->options.quiet)
+            printf("The run in %s has done its %u rounds; more with --rounds\n", run->folder.path, run->rounds_done);
+        return STATUS_OK;
     }
-    Status status = train(run, exit_code, err);
-    if (status == STATUS_CANCELLED) return STATUS_OK;
-    TRY(status);
-    if (is_finished(run)) status = write_model(run, err);
+    TRY(train(run, exit_code, err));
+    if (!is_first(run)) return STATUS_OK;
+    Status status = is_finished(run) ? write_model(run, err) : STATUS_OK;
     metrics_close(&run->metrics);
     return status;
 }
 
+static Status prepare(Run *run, Error *err) {
+    TRY(load_data(run, err));
+    return build_model(run, err); // frees the memory on failure
+}
+
 // Data and net first: what is wrong with them is said before anything is created on disk.
 static Status run_all(Run *run, int *exit_code, Error *err) {
-    TRY(load_data(run, err));
-    TRY(build_model(run, err)); // frees the memory on failure
-    Status status = open_folder(run, err);
+    Status prepared = prepare(run, err), status = together_check(&run->memory, &run->nodes, prepared, err);
+    if (prepared != STATUS_OK) return status;
     if (status == STATUS_OK) {
-        status = run_in_folder(run, exit_code, err);
-        run_folder_close(&run->folder);
+        status = open_folder(run, err);
+        bool open = status == STATUS_OK;
+        status = nodes_agree(&run->nodes, status, err);
+        if (status == STATUS_OK) status = run_in_folder(run, exit_code, err);
+        if (open) run_folder_close(&run->folder);
     }
     // Last, when nobody waits for anything any more; not after a signal, which wants a quick end.
     if (status == STATUS_OK && *exit_code == 0) dataset_segment_keep(&run->memory.data_segment, &run->source);
@@ -413,9 +495,12 @@ Status command_train(int argc, char **argv, int *exit_code, Error *err) {
     run->start_nanoseconds = start_nanoseconds;
     Status status;
     *exit_code = 0;
-    TRY_GOTO(end, read_options(&run->options, argc, argv, err));
+    run->nodes.size = 1;
+    TRY_GOTO(end, read_options(run, argc, argv, err));
     status = run_all(run, exit_code, err);
 end:
+    nodes_free(&run->nodes, status == STATUS_OK);
     free(run);
-    return status;
+    // A second signal is no failure, it has an exit code of its own.
+    return status == STATUS_CANCELLED ? STATUS_OK : status;
 }

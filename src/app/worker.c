@@ -19,6 +19,7 @@ typedef struct Worker {
     pid_t parent;
     RunMemory memory;
     Trainer trainer;
+    TraceBuffer *trace; // NULL: the run is not traced
 } Worker;
 
 static void note_first_sample(const Worker *self) {
@@ -31,14 +32,16 @@ static void train_clients(Worker *self, uint32_t round) {
     bool hogwild = self->memory.control->config.algorithm == TRAIN_HOGWILD;
     for (Job *job; (job = queue_take(self->memory.queue, self->rank));) {
         note_first_sample(self);
+        uint64_t begin = trace_begin(self->trace);
         if (hogwild)
             hogwild_train(&self->trainer, job, round);
         else
             client_train(&self->trainer, job, round);
+        trace_end(self->trace, TRACE_CLIENT, begin, round, job->client);
     }
 }
 
-static void evaluate_chunks(Worker *self) {
+static void evaluate_chunks(Worker *self, uint32_t round) {
     const Dataset *data = &self->memory.data;
     for (Job *job; (job = queue_take(self->memory.queue, self->rank));) {
         uint64_t start = clock_nanoseconds();
@@ -55,6 +58,7 @@ static void evaluate_chunks(Worker *self) {
         job->samples = job->count;
         job->seconds = clock_seconds_since(start);
         queue_finish(job, JOB_DONE);
+        trace_end(self->trace, TRACE_CHUNK, start, round, job->first);
     }
 }
 
@@ -64,7 +68,7 @@ static Status follow_order(Worker *self, Error *err) {
     case PHASE_NONE:
         return STATUS_OK;
     case PHASE_EVALUATE:
-        evaluate_chunks(self);
+        evaluate_chunks(self, order->round);
         return STATUS_OK;
     case PHASE_TRAIN:
         break;
@@ -85,8 +89,14 @@ static Status follow_order(Worker *self, Error *err) {
 static Status work(Worker *self, Error *err) {
     Control *control = self->memory.control;
     for (;;) {
+        uint64_t begin = trace_begin(self->trace);
+        uint32_t kind = control->order.kind, round = control->order.round; // before the parent gives the next order
         TRY(follow_order(self, err));
+        if (kind != PHASE_NONE)
+            trace_end(self->trace, kind == PHASE_TRAIN ? TRACE_TRAIN : TRACE_EVALUATE, begin, round, round);
+        begin = trace_begin(self->trace);
         Status status = worker_wait(&control->phase, &control->pulses[self->rank], self->rank, self->parent);
+        trace_end(self->trace, TRACE_BARRIER, begin, round, round);
         if (status != STATUS_OK) return fail(err, status, "the parent is gone");
     }
 }
@@ -101,6 +111,7 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     log_init((LogLevel)config->log_level, (int)self->rank);
     // In the other algorithms a worker that is kept from its core holds up or outdates the others' steps.
     if (config->algorithm == TRAIN_FEDAVG && config->workers > (uint32_t)cores_usable()) long_turns_request();
+    self->trace = run_memory_trace(&self->memory, self->rank);
     return trainer_init(&self->trainer, &self->memory, self->rank, err);
 }
 

@@ -59,7 +59,7 @@ static void dropout_forward(const Net *net, const LayerBuffers *at, int l, const
     const Layer *layer = &net->spec.layers[l];
     size_t features = dropout_features(layer);
     DropoutNoise drawn = {.key = rng_key(noise->seed, RNG_DROPOUT, noise->round, noise->client, (uint32_t)l),
-                          .first_sample = chunk.first,
+                          .first_sample = noise->first_sample + chunk.first,
                           .step = noise->step,
                           .rate = layer->rate};
     net->kernels->dropout_draw(at->keep, &drawn, features, chunk.samples);
@@ -105,19 +105,41 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
     }
 }
 
-// Chunks add up; the batch's last one completes the step.
+// Chunks add up; the batch's last one completes the gradient, or the step.
+static bool is_last(const Pass *pass, Chunk chunk) {
+    return chunk.first + (uint32_t)chunk.count == pass->count;
+}
+
 static void linear_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
     const Kernels *kernels = net->kernels;
     if (at->in_gradient)
         kernels->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient,
                                        pass->parameters + layer->weight, layer, chunk.count, chunk.samples);
-    bool step = pass->stepping && chunk.first + (uint32_t)chunk.count == pass->count;
+    bool step = pass->stepping && is_last(pass, chunk);
     Descent descent = {
         .keep = chunk.first > 0 ? 1 : pass->sgd.momentum, .lr = pass->sgd.lr, .weight_decay = pass->sgd.weight_decay};
     kernels->linear_backward_weight(pass->gradient + layer->weight, pass->gradient + layer->bias,
                                     step ? pass->stepping + layer->weight : NULL,
                                     step ? pass->stepping + layer->bias : NULL, at->rows, at->out_gradient, &descent,
                                     layer, chunk.count, chunk.samples);
+}
+
+static void finish_convolution(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
+    at->conv->unpack(at->slopes, at->packed_gradient, layer);
+    size_t count = conv_parameters(layer);
+    if (pass->stepping)
+        net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes, pass->sgd.lr,
+                               pass->sgd.momentum, pass->sgd.weight_decay, count);
+    else
+        memcpy(pass->gradient + layer->weight, at->slopes, count * sizeof *at->slopes);
+}
+
+// The batch's last chunk has been through the layer.
+static void finish_layer(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
+    if (layer->kind != LAYER_CONV && layer->kind != LAYER_LINEAR) return;
+    if (at->conv) finish_convolution(net, at, layer, pass);
+    if (!pass->stepping && net->on_gradient.complete)
+        net->on_gradient.complete(net->on_gradient.context, layer->weight);
 }
 
 // From the logits' gradient back to the first layer with parameters, whose input gradient nobody needs.
@@ -150,6 +172,7 @@ static void backward(Net *net, const Pass *pass, Chunk chunk) {
             linear_backward(net, at, layer, pass, chunk);
             break;
         }
+        if (is_last(pass, chunk)) finish_layer(net, at, layer, pass);
     }
 }
 
@@ -171,21 +194,6 @@ static void zero_convolutions(Net *net) {
         if (!at->conv) continue;
         memset(at->packed_gradient, 0, at->conv->sizes(layer).gradient * sizeof *at->packed_gradient);
         memset(at->slopes, 0, conv_parameters(layer) * sizeof *at->slopes);
-    }
-}
-
-static void finish_convolutions(Net *net, const Pass *pass) {
-    for (int l = 0; l < net->spec.layer_count; l++) {
-        const LayerBuffers *at = &net->buffers->layers[l];
-        const Layer *layer = &net->spec.layers[l];
-        if (!at->conv) continue;
-        at->conv->unpack(at->slopes, at->packed_gradient, layer);
-        size_t count = conv_parameters(layer);
-        if (pass->stepping)
-            net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes,
-                                   pass->sgd.lr, pass->sgd.momentum, pass->sgd.weight_decay, count);
-        else
-            memcpy(pass->gradient + layer->weight, at->slopes, count * sizeof *at->slopes);
     }
 }
 
@@ -214,7 +222,6 @@ static double train(Net *net, const Pass *pass, const Batch *batch) {
         backward(net, pass, chunk);
         count_progress(net, chunk);
     }
-    finish_convolutions(net, pass);
     return loss_sum;
 }
 

@@ -25,6 +25,13 @@
 #include "nn/spec.h"
 #include "nn/step.h"
 
+// Whom net_gradient tells that the gradients of all parameters from `first` on are complete: layer by layer, from the
+// last one that has parameters (whose weight lies at `first`) to the first.
+typedef struct GradientHook {
+    void (*complete)(void *context, size_t first); // NULL after net_init: nobody
+    void *context;
+} GradientHook;
+
 typedef struct Net {
     Spec spec;
     const Kernels *kernels;
@@ -33,6 +40,7 @@ typedef struct Net {
     size_t arena_bytes;
     struct NetBuffers *buffers; // owned: where each layer's tensors lie in the arena
     _Atomic uint64_t *progress; // NULL after net_init; if set: grows by the samples of every chunk done, a sign of life
+    GradientHook on_gradient;
 } Net;
 
 // Allocates the arena. Leaves nothing to free on failure.

@@ -19,6 +19,7 @@ typedef struct Batch {
 typedef struct Noise {
     uint64_t seed;
     uint32_t round, client, step;
+    uint32_t first_sample; // place of the batch's first sample, where it is a part of a larger batch
 } Noise;
 
 typedef struct BatchResult {

@@ -1,0 +1,239 @@
+#include "exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+// A message begins with one float: this, or 0 when all is well.
+static const float round_failed = 1;
+
+static const RunConfig *run_config(const Exchange *exchange) {
+    return &exchange->memory->control->config;
+}
+
+static uint32_t current_bucket(const Exchange *exchange) {
+    return (uint32_t)(exchange->done % exchange->buckets.count);
+}
+
+static size_t slice_floats(const Exchange *exchange, uint32_t bucket, uint32_t node) {
+    Slice slice = bucket_slice(&exchange->buckets, bucket, node, exchange->nodes->size);
+    return slice.first < slice.end ? slice.end - slice.first : 0;
+}
+
+// Life
+// -------------------------------------------------------------------------------------------------------------------
+
+static size_t largest_slice(const Exchange *exchange) {
+    size_t most = 0;
+    for (uint32_t bucket = 0; bucket < exchange->buckets.count; bucket++)
+        for (uint32_t node = 0; node < exchange->nodes->size; node++) {
+            size_t floats = slice_floats(exchange, bucket, node);
+            if (floats > most) most = floats;
+        }
+    return most;
+}
+
+static void list_sums(Exchange *exchange) {
+    for (uint32_t node = 0; node < exchange->nodes->size; node++) {
+        ShardRange sums[SHARD_MAX_SUMS];
+        const RunConfig *config = run_config(exchange);
+        exchange->sum_counts[node] = shard_sums(sums, config->clients, run_node_shards(config, node));
+        for (uint32_t sum = 0; sum < exchange->sum_counts[node]; sum++)
+            exchange->leaves[exchange->sum_count++] = (ShardLeaf){.range = sums[sum], .share = 1};
+    }
+}
+
+Status exchange_init(Exchange *exchange, const RunMemory *memory, const Spec *spec, Nodes *nodes, Error *err) {
+    *exchange = (Exchange){.nodes = nodes, .memory = memory};
+    size_t size = nodes->size;
+    buckets_cut(&exchange->buckets, spec);
+    exchange->sum_counts = calloc(size, sizeof *exchange->sum_counts);
+    exchange->leaves = calloc(size * SHARD_MAX_SUMS, sizeof *exchange->leaves);
+    exchange->sent_bytes = calloc(size, sizeof *exchange->sent_bytes);
+    exchange->received_bytes = calloc(size, sizeof *exchange->received_bytes);
+    exchange->mean_bytes = calloc(size, sizeof *exchange->mean_bytes);
+    bool enough = exchange->sum_counts && exchange->leaves && exchange->sent_bytes && exchange->received_bytes &&
+                  exchange->mean_bytes;
+    if (enough) {
+        list_sums(exchange);
+        size_t slice = largest_slice(exchange), own_sums = exchange->sum_counts[nodes->rank];
+        exchange->sent = malloc(size * (1 + own_sums * slice) * sizeof(float));
+        exchange->received = malloc((size + exchange->sum_count * slice) * sizeof(float));
+        exchange->mean = malloc((1 + slice) * sizeof(float));
+        enough = exchange->sent && exchange->received && exchange->mean;
+    }
+    if (enough) return STATUS_OK;
+    exchange_free(exchange);
+    return fail(err, STATUS_OS, "no memory to exchange %llu gradients with %u nodes",
+                (unsigned long long)run_config(exchange)->parameters, nodes->size);
+}
+
+void exchange_free(Exchange *exchange) {
+    free(exchange->mean);
+    free(exchange->received);
+    free(exchange->sent);
+    free(exchange->mean_bytes);
+    free(exchange->received_bytes);
+    free(exchange->sent_bytes);
+    free(exchange->leaves);
+    free(exchange->sum_counts);
+    *exchange = (Exchange){0};
+}
+
+void exchange_begin(Exchange *exchange, uint32_t round, uint32_t steps) {
+    exchange->state = EXCHANGE_IDLE;
+    exchange->done = 0;
+    exchange->total = (uint64_t)steps * exchange->buckets.count;
+    exchange->round = round;
+    exchange->exchange_nanoseconds = exchange->hidden_nanoseconds = 0;
+}
+
+// One bucket
+// -------------------------------------------------------------------------------------------------------------
+
+// For every node: the flag, then its slice of each of this node's sums.
+static Status begin_sums(Exchange *exchange, float flag, Error *err) {
+    Nodes *nodes = exchange->nodes;
+    uint32_t bucket = current_bucket(exchange), own_sums = exchange->sum_counts[nodes->rank];
+    size_t own_floats = slice_floats(exchange, bucket, nodes->rank);
+    float *next = exchange->sent;
+    for (uint32_t node = 0; node < nodes->size; node++) {
+        Slice slice = bucket_slice(&exchange->buckets, bucket, node, nodes->size);
+        size_t floats = slice_floats(exchange, bucket, node);
+        exchange->sent_bytes[node] = (1 + own_sums * floats) * sizeof(float);
+        exchange->received_bytes[node] = (1 + exchange->sum_counts[node] * own_floats) * sizeof(float);
+        *next++ = flag;
+        for (uint32_t sum = 0; sum < own_sums; sum++, next += floats)
+            memcpy(next, run_memory_node_sum(exchange->memory, sum) + slice.first, floats * sizeof(float));
+    }
+    exchange->started_nanoseconds = clock_nanoseconds();
+    exchange->state = EXCHANGE_SUMS;
+    return nodes->transport->begin_exchange(nodes->connection, exchange->received, exchange->sent,
+                                            exchange->received_bytes, exchange->sent_bytes, err);
+}
+
+// Whether all nodes sent sums; their leaves then point at them.
+static bool read_sums(Exchange *exchange) {
+    const float *next = exchange->received;
+    ShardLeaf *leaf = exchange->leaves;
+    size_t floats = slice_floats(exchange, current_bucket(exchange), exchange->nodes->rank);
+    bool all_well = true;
+    for (uint32_t node = 0; node < exchange->nodes->size; node++) {
+        all_well &= *next++ != round_failed;
+        for (uint32_t sum = 0; sum < exchange->sum_counts[node]; sum++, leaf++, next += floats)
+            leaf->values = next;
+    }
+    return all_well;
+}
+
+static Status begin_mean(Exchange *exchange, Error *err) {
+    Nodes *nodes = exchange->nodes;
+    uint32_t bucket = current_bucket(exchange);
+    size_t floats = slice_floats(exchange, bucket, nodes->rank);
+    for (size_t first = 0; first < floats; first += SHARD_SUM_BLOCK) {
+        size_t count = floats - first < SHARD_SUM_BLOCK ? floats - first : SHARD_SUM_BLOCK;
+        shard_sum(exchange->mean + first, exchange->leaves, (ShardRange){0, run_config(exchange)->clients}, first,
+                  count);
+    }
+    for (uint32_t node = 0; node < nodes->size; node++)
+        exchange->mean_bytes[node] = slice_floats(exchange, bucket, node) * sizeof(float);
+    exchange->state = EXCHANGE_MEAN;
+    return nodes->transport->begin_gather(nodes->connection,
+                                          run_memory_mean(exchange->memory) + exchange->buckets.first[bucket],
+                                          exchange->mean, exchange->mean_bytes, err);
+}
+
+static uint64_t last_gradient_nanoseconds(const Exchange *exchange) {
+    uint64_t last = 0;
+    for (uint32_t member = 0; member < exchange->memory->control->order.members; member++) {
+        const GradientPulse *pulse = &exchange->memory->control->gradients.members[member];
+        uint64_t finished = atomic_load_explicit(&pulse->finished_nanoseconds, memory_order_relaxed);
+        if (finished > last) last = finished;
+    }
+    return last;
+}
+
+// Of the time that a step's buckets were under way, hidden is what lies before this node's last gradient.
+static void count_time(Exchange *exchange) {
+    uint64_t last = last_gradient_nanoseconds(exchange);
+    for (uint32_t bucket = 0; bucket < exchange->buckets.count; bucket++) {
+        uint64_t begin = exchange->step_started[bucket], end = exchange->step_ended[bucket];
+        exchange->exchange_nanoseconds += end - begin;
+        if (begin < last) exchange->hidden_nanoseconds += (end < last ? end : last) - begin;
+    }
+}
+
+static void end_bucket(Exchange *exchange) {
+    uint32_t bucket = current_bucket(exchange);
+    exchange->step_started[bucket] = exchange->started_nanoseconds;
+    exchange->step_ended[bucket] = clock_nanoseconds();
+    trace_end(run_memory_trace(exchange->memory, run_config(exchange)->workers), TRACE_EXCHANGE,
+              exchange->started_nanoseconds, exchange->round, bucket);
+    exchange->done++;
+    exchange->state = EXCHANGE_IDLE;
+    if (bucket + 1 < exchange->buckets.count) return;
+    count_time(exchange);
+    barrier_arrive(&exchange->memory->control->exchange, exchange->memory->control->order.members);
+}
+
+static void give_up_round(Exchange *exchange) {
+    exchange->state = EXCHANGE_FAILED;
+    barrier_cancel(&exchange->memory->control->step);
+    barrier_cancel(&exchange->memory->control->exchange);
+}
+
+// What was under way has come.
+static Status take_in(Exchange *exchange, Error *err) {
+    if (exchange->state == EXCHANGE_MEAN) {
+        end_bucket(exchange);
+        return STATUS_OK;
+    }
+    if (read_sums(exchange)) return begin_mean(exchange, err);
+    give_up_round(exchange);
+    return STATUS_OK;
+}
+
+static bool is_under_way(const Exchange *exchange) {
+    return exchange->state == EXCHANGE_SUMS || exchange->state == EXCHANGE_MEAN;
+}
+
+// Whether the workers of this node have summed the bucket whose turn it is.
+static bool is_summed(const Exchange *exchange) {
+    const Control *control = exchange->memory->control;
+    uint64_t step = exchange->done / exchange->buckets.count;
+    // Acquire, pairs with the addition in take_slice: the sums of a slice that is counted are complete.
+    return exchange->done < exchange->total &&
+           atomic_load_explicit(&control->gradients.summed[current_bucket(exchange)], memory_order_acquire) ==
+               (step + 1) * control->order.members;
+}
+
+// Whole rounds
+// -----------------------------------------------------------------------------------------------------------
+
+Status exchange_serve(Exchange *exchange, bool *busy, Error *err) {
+    for (;;) {
+        if (exchange->state == EXCHANGE_IDLE && is_summed(exchange)) TRY(begin_sums(exchange, 0, err));
+        *busy = is_under_way(exchange);
+        if (!*busy) return STATUS_OK;
+        bool done;
+        TRY(nodes_test(exchange->nodes, &done, err));
+        if (!done) break;
+        TRY(take_in(exchange, err));
+    }
+    // Where the workers need the core, this process does not poll on it.
+    if (exchange->memory->control->phase.spins == 0) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    return STATUS_OK;
+}
+
+Status exchange_finish(Exchange *exchange, Error *err) {
+    while (is_under_way(exchange)) {
+        TRY(nodes_wait(exchange->nodes, err));
+        TRY(take_in(exchange, err));
+    }
+    if (exchange->state == EXCHANGE_FAILED || exchange->done == exchange->total) return STATUS_OK;
+    TRY(begin_sums(exchange, round_failed, err));
+    exchange->state = EXCHANGE_FAILED;
+    return nodes_wait(exchange->nodes, err);
+}

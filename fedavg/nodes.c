@@ -1,0 +1,282 @@
+#include "nodes.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static const uint64_t watch_nanoseconds = 100000000;  // between two looks at the others
+static const uint64_t eager_nanoseconds = 200000;     // of a wait without sleep: a message takes some microseconds
+static const uint64_t goodbye_nanoseconds = 50000000; // for the last signal to go out
+
+// Joining
+// ----------------------------------------------------------------------------------------------------------------
+
+static uint32_t number_in_environment(const char *name) {
+    const char *text = getenv(name);
+    return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+// Open MPI's mpirun; MPICH's and its kin's, and srun with PMI-2; srun otherwise.
+static uint32_t started_nodes(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        uint32_t number = number_in_environment(names[i]);
+        if (number > 0) return number;
+    }
+    return 1;
+}
+
+// Where a process lives: two with the same Place can see each other's deaths.
+typedef struct Place {
+    char host[NODE_HOST_BYTES];
+    char boot[NODE_HOST_BYTES]; // changes with every start of a machine, and differs between any two
+    uint64_t pid_namespace;
+    int32_t pid;
+} Place;
+
+static Place own_place(void) {
+    Place place = {.pid = getpid()};
+    gethostname(place.host, sizeof place.host - 1);
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        if (!fgets(place.boot, sizeof place.boot, file)) place.boot[0] = 0;
+        fclose(file);
+    }
+    struct stat about;
+    if (stat("/proc/self/ns/pid", &about) == 0) place.pid_namespace = about.st_ino;
+    return place;
+}
+
+static bool sees_death_of(const Place *mine, const Place *other) {
+    return mine->boot[0] && strcmp(mine->boot, other->boot) == 0 && mine->pid_namespace != 0 &&
+           mine->pid_namespace == other->pid_namespace;
+}
+
+static Status meet(Nodes *nodes, Error *err) {
+    Place mine = own_place();
+    Place *places = calloc(nodes->size, sizeof *places);
+    size_t *counts = calloc(nodes->size, sizeof *counts);
+    Status status;
+    if (!places || !counts) {
+        status = fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
+        goto end;
+    }
+    for (uint32_t node = 0; node < nodes->size; node++)
+        counts[node] = sizeof mine;
+    TRY_GOTO(end, nodes_gather(nodes, places, &mine, counts, err));
+    for (uint32_t node = 0; node < nodes->size; node++) {
+        NodePeer *peer = &nodes->peers[node];
+        memcpy(peer->host, places[node].host, sizeof peer->host);
+        peer->pid = places[node].pid;
+        if (node != nodes->rank && sees_death_of(&mine, &places[node])) peer->pidfd = pidfd_open(peer->pid, 0);
+    }
+end:
+    free(counts);
+    free(places);
+    return status;
+}
+
+static void release(Nodes *nodes) {
+    for (uint32_t node = 0; node < nodes->size; node++)
+        if (nodes->peers[node].pidfd >= 0) close(nodes->peers[node].pidfd);
+    free(nodes->peers);
+    *nodes = (Nodes){.size = 1};
+}
+
+// MPI starts threads of its own. A signal to this process must not end up with one of them: it is the supervisor's.
+static Status open_transport(Nodes *nodes, Error *err) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    Status status = nodes->transport->open(&nodes->connection, &nodes->rank, &nodes->size, err);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static Status join(Nodes *nodes, uint32_t started, Error *err) {
+    TRY(nodes_transport_load(&nodes->transport, err));
+    TRY(open_transport(nodes, err));
+    if (nodes->size != started)
+        return fail(
+            err, STATUS_UNAVAILABLE,
+            "started as one of %u nodes, but MPI connects %u; under Slurm take srun --mpi=pmix or --mpi=pmi2, as "
+            "MPI was built, or mpirun",
+            started, nodes->size);
+    nodes->peers = calloc(nodes->size, sizeof *nodes->peers);
+    if (!nodes->peers) return fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
+    for (uint32_t node = 0; node < nodes->size; node++)
+        nodes->peers[node] = (NodePeer){.pidfd = -1, .heard_nanoseconds = clock_nanoseconds()};
+    return meet(nodes, err);
+}
+
+// After a failure the process is about to end, and MPI with it.
+Status nodes_init(Nodes *nodes, Error *err) {
+    *nodes = (Nodes){.size = 1, .silence_seconds = 60}; // until the caller knows better
+    uint32_t started = started_nodes();
+    if (started <= 1) return STATUS_OK;
+    Status status = join(nodes, started, err);
+    if (status == STATUS_OK) return STATUS_OK;
+    if (nodes->peers) release(nodes);
+    *nodes = (Nodes){.size = 1};
+    return status;
+}
+
+// Watching
+// ---------------------------------------------------------------------------------------------------------------
+
+static Status lost(const Nodes *nodes, uint32_t node, const char *how, Error *err) {
+    const NodePeer *peer = &nodes->peers[node];
+    return fail(err, STATUS_UNAVAILABLE,
+                "node %u (process %d on %s) is lost: %s; --resume continues the run from its last checkpoint, with any "
+                "number of nodes",
+                node, peer->pid, peer->host, how);
+}
+
+static Status gave_up(const Nodes *nodes, uint32_t node, Error *err) {
+    const NodePeer *peer = &nodes->peers[node];
+    return fail(err, STATUS_UNAVAILABLE, "node %u (process %d on %s) has ended the run; its own message says why", node,
+                peer->pid, peer->host);
+}
+
+static Status hear(Nodes *nodes, Error *err) {
+    for (;;) {
+        uint32_t from;
+        NodeSignal signal;
+        TRY(nodes->transport->listen(nodes->connection, &from, &signal, err));
+        if (signal == 0) return STATUS_OK;
+        if (signal == NODE_LEAVING) return gave_up(nodes, from, err);
+        nodes->peers[from].heard_nanoseconds = clock_nanoseconds();
+    }
+}
+
+static Status find_dead(const Nodes *nodes, Error *err) {
+    for (uint32_t node = 0; node < nodes->size; node++) {
+        struct pollfd death = {.fd = nodes->peers[node].pidfd, .events = POLLIN};
+        if (death.fd >= 0 && poll(&death, 1, 0) == 1) return lost(nodes, node, "it has died", err);
+    }
+    return STATUS_OK;
+}
+
+static Status find_silent(const Nodes *nodes, Error *err) {
+    for (uint32_t node = 0; node < nodes->size && nodes->silence_seconds > 0; node++) {
+        if (node == nodes->rank || clock_seconds_since(nodes->peers[node].heard_nanoseconds) < nodes->silence_seconds)
+            continue;
+        char how[64];
+        snprintf(how, sizeof how, "nothing was heard of it for %g s", nodes->silence_seconds);
+        return lost(nodes, node, how, err);
+    }
+    return STATUS_OK;
+}
+
+Status nodes_watch(Nodes *nodes, Error *err) {
+    if (nodes->size == 1) return STATUS_OK;
+    uint64_t now = clock_nanoseconds();
+    if (now - nodes->watched_nanoseconds < watch_nanoseconds) return STATUS_OK;
+    // If this process has not looked for long, because it was stopped or busy, nobody else can be blamed for it.
+    uint64_t away = nodes->watched_nanoseconds ? now - nodes->watched_nanoseconds - watch_nanoseconds : 0;
+    for (uint32_t node = 0; node < nodes->size; node++)
+        nodes->peers[node].heard_nanoseconds += away;
+    nodes->watched_nanoseconds = now;
+    TRY(find_dead(nodes, err)); // first: its sentence says more than MPI's about a broken connection
+    TRY(nodes->transport->signal(nodes->connection, NODE_ALIVE, err));
+    TRY(hear(nodes, err));
+    return find_silent(nodes, err);
+}
+
+// Waiting
+// ----------------------------------------------------------------------------------------------------------------
+
+Status nodes_test(Nodes *nodes, bool *done, Error *err) {
+    Status status = nodes->transport->test(nodes->connection, done, err);
+    if (status == STATUS_OK) return *done ? STATUS_OK : nodes_watch(nodes, err);
+    TRY(find_dead(nodes, err)); // which says more about a connection that has broken
+    return status;
+}
+
+Status nodes_wait(Nodes *nodes, Error *err) {
+    uint64_t start = clock_nanoseconds();
+    for (;;) {
+        bool done;
+        TRY(nodes_test(nodes, &done, err));
+        if (done) return STATUS_OK;
+        if (nodes->cancelled && nodes->cancelled(nodes->context))
+            return fail(err, STATUS_CANCELLED, "stopped while waiting for the other nodes");
+        if (clock_nanoseconds() - start < eager_nanoseconds)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+}
+
+Status nodes_sum(Nodes *nodes, int64_t *values, size_t count, Error *err) {
+    const size_t most = NODES_MESSAGE_BYTES / sizeof *values;
+    for (size_t first = 0; first < count && nodes->size > 1; first += most) {
+        size_t piece = count - first < most ? count - first : most;
+        TRY(nodes->transport->begin_sum(nodes->connection, values + first, piece, err));
+        TRY(nodes_wait(nodes, err));
+    }
+    return STATUS_OK;
+}
+
+Status nodes_broadcast(Nodes *nodes, void *bytes, size_t count, Error *err) {
+    for (size_t first = 0; first < count && nodes->size > 1; first += NODES_MESSAGE_BYTES) {
+        size_t piece = count - first < NODES_MESSAGE_BYTES ? count - first : NODES_MESSAGE_BYTES;
+        TRY(nodes->transport->begin_broadcast(nodes->connection, (char *)bytes + first, piece, err));
+        TRY(nodes_wait(nodes, err));
+    }
+    return STATUS_OK;
+}
+
+Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *counts, Error *err) {
+    if (nodes->size == 1) {
+        memcpy(all, mine, counts[0]);
+        return STATUS_OK;
+    }
+    TRY(nodes->transport->begin_gather(nodes->connection, all, mine, counts, err));
+    return nodes_wait(nodes, err);
+}
+
+Status nodes_agree(Nodes *nodes, Status mine, Error *err) {
+    if (nodes->size == 1) return mine;
+    // The nodes that failed, and of those the lowest: counts of failures, one place a node.
+    int64_t *failures = calloc(nodes->size, sizeof *failures);
+    if (!failures) return fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
+    failures[nodes->rank] = mine != STATUS_OK;
+    Error unheard;
+    Status status = nodes_sum(nodes, failures, nodes->size, mine == STATUS_OK ? err : &unheard);
+    if (mine != STATUS_OK) status = mine;
+    for (uint32_t node = 0; node < nodes->size && status == STATUS_OK; node++)
+        if (failures[node]) status = gave_up(nodes, node, err);
+    free(failures);
+    return status;
+}
+
+// Leaving
+// ----------------------------------------------------------------------------------------------------------------
+
+static void say_goodbye(const Nodes *nodes) {
+    uint64_t start = clock_nanoseconds();
+    while (clock_nanoseconds() - start < goodbye_nanoseconds) { // a signal that is still under way goes out first
+        if (nodes->transport->signal(nodes->connection, NODE_LEAVING, NULL) != STATUS_OK) return;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+void nodes_free(Nodes *nodes, bool in_good_order) {
+    if (nodes->size == 1) return;
+    // MPI's own farewell waits without end for who does not come, so make sure that everybody is here.
+    if (in_good_order) in_good_order = nodes_sum(nodes, &(int64_t){0}, 1, NULL) == STATUS_OK;
+    if (!in_good_order) say_goodbye(nodes);
+    nodes->transport->close(nodes->connection, in_good_order);
+    release(nodes);
+}

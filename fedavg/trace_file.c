@@ -1,0 +1,130 @@
+#include "trace_file.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static const char *const names[] = {
+#define X(kind, name, counts) name,
+    TRACE_LIST(X)
+#undef X
+};
+static const char *const counted[] = {
+#define X(kind, name, counts) counts,
+    TRACE_LIST(X)
+#undef X
+};
+
+static void write_names(const TraceFile *file, const RunConfig *config, uint32_t nodes) {
+    for (uint32_t node = 0; node < nodes; node++) {
+        fprintf(file->stream, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"node %u\"}}",
+                node ? ",\n" : "[\n", node, node);
+        fprintf(file->stream,
+                ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":0,\"args\":{\"name\":\"parent\"}}", node);
+        for (uint32_t rank = 0; rank < config->workers; rank++)
+            fprintf(
+                file->stream,
+                ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"worker %u\"}}",
+                node, rank + 1, rank);
+    }
+}
+
+Status trace_file_open(TraceFile *file, const char *path, const RunMemory *memory, Nodes *nodes, Error *err) {
+    *file = (TraceFile){.path = path};
+    if (!path[0]) return STATUS_OK;
+    TRY(nodes_sum(nodes, &(int64_t){0}, 1, err)); // everybody gets here, then all clocks begin
+    file->origin_nanoseconds = clock_nanoseconds();
+    if (nodes->rank > 0) return STATUS_OK;
+    file->stream = fopen(path, "we");
+    if (!file->stream) return fail_errno(err, STATUS_CANTCREATE, "--trace %s: cannot be written", path);
+    write_names(file, &memory->control->config, nodes->size);
+    return STATUS_OK;
+}
+
+// Times become those since the trace began; what began before it (a worker's wait for the first order) is cut there.
+static TraceSpan *take_spans(TraceFile *file, const RunMemory *memory, size_t *count) {
+    const RunConfig *config = &memory->control->config;
+    *count = 0;
+    for (uint32_t rank = 0; rank <= config->workers; rank++)
+        // Acquire, pairs with the store in trace_end.
+        *count += atomic_load_explicit(&run_memory_trace(memory, rank)->count, memory_order_acquire);
+    TraceSpan *spans = malloc((*count + 1) * sizeof *spans), *next = spans;
+    for (uint32_t rank = 0; rank <= config->workers && spans; rank++) {
+        TraceBuffer *buffer = run_memory_trace(memory, rank);
+        uint32_t in_buffer = atomic_load_explicit(&buffer->count, memory_order_relaxed);
+        for (uint32_t i = 0; i < in_buffer; i++, next++) {
+            *next = buffer->spans[i];
+            next->rank = rank;
+            uint64_t origin = file->origin_nanoseconds;
+            next->begin_nanoseconds = next->begin_nanoseconds > origin ? next->begin_nanoseconds - origin : 0;
+            next->end_nanoseconds = next->end_nanoseconds > origin ? next->end_nanoseconds - origin : 0;
+        }
+        file->dropped += buffer->dropped;
+        buffer->dropped = 0;
+        atomic_store_explicit(&buffer->count, 0, memory_order_relaxed); // the writer stands at the barrier
+    }
+    return spans;
+}
+
+// A worker's track number is its rank + 1, the parent's, who has the rank behind all workers, 0.
+static void write_span(FILE *stream, const TraceSpan *span, uint32_t node, uint32_t workers) {
+    uint64_t begin = span->begin_nanoseconds, duration = span->end_nanoseconds - begin;
+    bool is_parent = span->rank == workers;
+    fprintf(stream,
+            ",\n{\"name\":\"%s %u\",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%llu.%03llu,\"dur\":%llu.%03llu,\"pid\":%u,"
+            "\"tid\":%u,\"args\":{\"round\":%u",
+            names[span->kind], span->number, names[span->kind], (unsigned long long)begin / 1000,
+            (unsigned long long)begin % 1000, (unsigned long long)duration / 1000, (unsigned long long)duration % 1000,
+            node, is_parent ? 0 : span->rank + 1, span->round);
+    if (counted[span->kind]) fprintf(stream, ",\"%s\":%u", counted[span->kind], span->number);
+    if (!is_parent) fprintf(stream, ",\"rank\":%u", span->rank);
+    fputs("}}", stream);
+}
+
+// all: the spans of all nodes, one node behind the other; counts (nodes): bytes of each. The caller frees both.
+static Status gather_spans(TraceSpan **all, size_t **counts, Nodes *nodes, const TraceSpan *mine, size_t bytes,
+                           Error *err) {
+    size_t *sizes = calloc(2 * (size_t)nodes->size, sizeof *sizes), total = 0;
+    if (!sizes) return fail(err, STATUS_OS, "no memory for the trace of %u nodes", nodes->size);
+    *counts = sizes;
+    for (uint32_t node = 0; node < nodes->size; node++)
+        sizes[nodes->size + node] = sizeof bytes;
+    TRY(nodes_gather(nodes, sizes, &bytes, sizes + nodes->size, err));
+    for (uint32_t node = 0; node < nodes->size; node++)
+        total += sizes[node];
+    *all = malloc(total + 1);
+    if (!*all) return fail(err, STATUS_OS, "no memory for a trace of %zu bytes", total);
+    return nodes_gather(nodes, *all, mine, sizes, err);
+}
+
+Status trace_file_drain(TraceFile *file, const RunMemory *memory, Nodes *nodes, Error *err) {
+    if (!file->path[0]) return STATUS_OK;
+    size_t count, *counts = NULL;
+    TraceSpan *mine = take_spans(file, memory, &count), *all = NULL;
+    if (!mine) return fail(err, STATUS_OS, "no memory for a trace of %zu spans", count);
+    Status status = gather_spans(&all, &counts, nodes, mine, count * sizeof *mine, err);
+    const TraceSpan *next = all;
+    for (uint32_t node = 0; node < nodes->size && status == STATUS_OK && file->stream; node++) {
+        size_t of_node = counts[node] / sizeof *next;
+        for (size_t i = 0; i < of_node; i++)
+            write_span(file->stream, next++, node, memory->control->config.workers);
+    }
+    free(all);
+    free(counts);
+    free(mine);
+    return status;
+}
+
+Status trace_file_close(TraceFile *file, Error *err) {
+    if (file->dropped > 0)
+        log_warning("--trace %s: %llu spans found no room and are missing", file->path,
+                    (unsigned long long)file->dropped);
+    if (!file->stream) return STATUS_OK;
+    fputs("\n]\n", file->stream);
+    bool failed = ferror(file->stream);
+    if (fclose(file->stream) != 0 || failed)
+        return fail_errno(err, STATUS_IO, "--trace %s: cannot be written", file->path);
+    return STATUS_OK;
+}

@@ -1,0 +1,65 @@
+#include "together.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "nn/kernels.h"
+
+Status together_options(Options *options, Nodes *nodes, Status mine, Error *err) {
+    TRY(nodes_agree(nodes, mine, err));
+    return nodes_broadcast(nodes, options, sizeof *options, err);
+}
+
+static Status compare(const RunMemory *memory, const char *isa, const char *first_isa, uint64_t data,
+                      uint64_t first_data, const Nodes *nodes, Error *err) {
+    if (strcmp(isa, first_isa) != 0)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "node %u computes with %s and node 0 with %s, whose results differ in the last bits; set "
+                    "SOUNDER_ISA to what all of them can",
+                    nodes->rank, isa, first_isa);
+    if (data != first_data)
+        return fail(err, STATUS_DATA,
+                    "the data set %s of node %u is not that of node 0; give all of them the same files",
+                    memory->data.name, nodes->rank);
+    return STATUS_OK;
+}
+
+static uint64_t hash_split(const DatasetSplit *split, Shape shape, uint64_t seed) {
+    uint64_t hash = XXH3_64bits_withSeed(split->pixels, split->count * shape_size(shape), seed);
+    return XXH3_64bits_withSeed(split->labels, split->count, hash);
+}
+
+// Samples and partition: what lies around the samples in the segment may tell of files, which differ.
+static uint64_t hash_data(const RunMemory *memory) {
+    uint64_t hash = hash_split(&memory->data.train, memory->data.shape, 0);
+    hash = hash_split(&memory->data.test, memory->data.shape, hash);
+    return XXH3_64bits_withSeed(memory->partition_segment.memory, memory->partition_segment.bytes, hash);
+}
+
+Status together_check(const RunMemory *memory, Nodes *nodes, Status mine, Error *err) {
+    TRY(nodes_agree(nodes, mine, err));
+    if (nodes->size == 1) return STATUS_OK;
+    struct {
+        char isa[16];
+        uint64_t data;
+    } first = {.data = hash_data(memory)};
+    uint64_t data = first.data;
+    const char *isa = kernels_best()->name;
+    snprintf(first.isa, sizeof first.isa, "%s", isa);
+    TRY(nodes_broadcast(nodes, &first, sizeof first, err));
+    return nodes_agree(nodes, compare(memory, isa, first.isa, data, first.data, nodes, err), err);
+}
+
+Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {
+    const RunConfig *config = &memory->control->config;
+    uint32_t progress[] = {*rounds_done, *has_result}, slot, end;
+    TRY(nodes_broadcast(nodes, progress, sizeof progress, err));
+    *rounds_done = progress[0];
+    *has_result = progress[1];
+    TRY(nodes_broadcast(nodes, memory->weights, config->parameters * sizeof(float), err));
+    // The lasting slots lie elsewhere where a node has another number of shards, but they are as many.
+    for (run_lasting_slots(&slot, &end, config); slot < end; slot++)
+        TRY(nodes_broadcast(nodes, run_memory_floats(memory, slot), config->parameters * sizeof(float), err));
+    return STATUS_OK;
+}

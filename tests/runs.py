@@ -1,0 +1,163 @@
+"""What tests of whole runs share. The importing test is called with the path of sounder as its first argument.
+
+Every run is a child with a deadline, in a process group that is killed when the test ends.
+"""
+import hashlib, json, os, re, signal, struct, subprocess, sys, tempfile, time, unittest
+
+SOUNDER = os.path.abspath(sys.argv[1])
+DATA = "synthetic:1x28x28:4000:1000"
+SLOWED = float(os.environ.get("SOUNDER_TEST_SLOWDOWN", "1"))  # sanitizers take longer
+DEADLINE = 120 * SLOWED
+SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32"]
+
+DIVERGING = ["--lr", "1000", "--weight-decay", "1"]  # every step multiplies the weights by about -999
+
+
+def sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def parse_safetensors(blob):
+    """The format in a few lines: the header's length, the JSON header, raw tensors."""
+    (length,) = struct.unpack("<Q", blob[:8])
+    header = json.loads(blob[8 : 8 + length])
+    notes = header.pop("__metadata__", {})
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        data = blob[8 + length + begin : 8 + length + end]
+        tensors[name] = (entry["shape"], struct.unpack(f"<{len(data) // 4}f", data))
+    return notes, tensors
+
+
+def is_worker(pid):
+    """False for what a sanitizer starts as the parent's child at its end."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")[1:2] == [b"worker"]
+    except OSError:
+        return False
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [child for child in map(int, file.read().split()) if is_worker(child)]
+    except OSError:
+        return []
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def in_shared_memory():
+    """Names in /dev/shm, without those of Python and MPI programs that may run beside us."""
+    others = ("sem.mp-", "torch_", "psm_", "vader_segment")
+    return {name for name in os.listdir("/dev/shm") if not name.startswith(others)}
+
+
+def read_trace(path):
+    """The complete events of a trace, by track; checks that it is JSON and that the spans of a track nest."""
+    def refuse_duplicates(pairs):
+        assert len(dict(pairs)) == len(pairs), f"a key stands there twice: {pairs}"
+        return dict(pairs)
+    with open(path) as file:
+        events = json.load(file, object_pairs_hook=refuse_duplicates)
+    tracks = {}
+    for event in events:
+        if event["ph"] == "X":
+            tracks.setdefault((event["pid"], event["tid"]), []).append(event)
+    for track, spans in tracks.items():
+        open_until = []
+        for span in sorted(spans, key=lambda span: (span["ts"], -span["dur"])):
+            begin, end = round(span["ts"] * 1000), round(span["ts"] * 1000) + round(span["dur"] * 1000)
+            while open_until and open_until[-1] <= begin:
+                open_until.pop()
+            assert not open_until or end <= open_until[-1], f"track {track}: {span} begins in another and ends behind it"
+            open_until.append(end)
+    return tracks
+
+
+def named(tracks, category):
+    return [span for spans in tracks.values() for span in spans if span["cat"] == category]
+
+
+def wait_until(condition, seconds=30.0):
+    end = time.monotonic() + seconds * SLOWED
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+class RunCase(unittest.TestCase):
+    """A folder of its own, and runs in it that end with the test."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="sounder-runs-")
+        self.started = []
+        self.shm_before = in_shared_memory()
+
+    def tearDown(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        self.assertEqual(in_shared_memory() - self.shm_before, set(), "left in /dev/shm")
+        self.folder.cleanup()
+
+    def path(self, *parts):
+        return os.path.join(self.folder.name, *parts)
+
+    def start(self, *arguments, **more):
+        process = subprocess.Popen([SOUNDER, "train", *arguments], cwd=self.folder.name, text=True, start_new_session=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        self.started.append(process)
+        return process
+
+    def finish(self, process, code=0):
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, code, f"stdout: {out}\nstderr: {err}")
+        return out, err
+
+    def train(self, *arguments, code=0, **more):
+        return self.finish(self.start(*arguments, **more), code)
+
+    def metrics(self, run):
+        with open(self.path(run, "metrics.jsonl")) as file:
+            return [json.loads(line) for line in file]
+
+    def rounds(self, run):
+        return [entry for entry in self.metrics(run) if entry["type"] == "round"]
+
+    def model(self, run):
+        return sha256(self.path(run, "model.safetensors"))
+
+    def wait_for_round(self, run, number):
+        def done():
+            try:
+                return any(entry["round"] >= number for entry in self.rounds(run))
+            except (OSError, ValueError):
+                return False
+        self.assertTrue(wait_until(done, 60), f"round {number} never came")
+
+    def kill_workers_during(self, process, every_seconds, chooser, most=1000000):
+        """A round in lockstep starts over with each death: `most` lets it come to an end on a slow machine too."""
+        kills = 0
+        while process.poll() is None and kills < most:
+            time.sleep(every_seconds)
+            workers = children_of(process.pid)
+            if workers:
+                try:
+                    os.kill(chooser.choice(workers), signal.SIGKILL)
+                    kills += 1
+                except ProcessLookupError:
+                    pass
+        return kills

@@ -1,0 +1,152 @@
+"""tools/slurm/train.sbatch under a Slurm of one node, which the test starts itself, as root, with its own folders.
+
+Usage: test_slurm.py PATH_OF_SOUNDER PATH_OF_TRAIN_SBATCH [unittest arguments]
+Skips with a line where that Slurm cannot be started, and with exit code 77 where sounder was built without MPI.
+"""
+import os, re, shutil, socket, subprocess, sys, unittest
+
+from runs import SLOWED, SMALL, SOUNDER, RunCase, wait_until
+
+SCRIPT = os.path.abspath(sys.argv[2])
+SLURM_CONF = """
+ClusterName=sounder
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
+NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
+PartitionName=all Nodes={host} Default=YES State=UP
+"""
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Slurm(RunCase):
+    def setUp(self):
+        super().setUp()
+        self.daemons = []
+        self.addCleanup(self.stop)
+        if os.geteuid() != 0:
+            self.skipTest("Slurm: needs root")
+        for tool in ("munged", "slurmctld", "slurmd", "srun", "sbatch"):
+            if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin"):
+                self.skipTest(f"Slurm: there is no {tool} here (packages slurm-wlm and munge)")
+        for name in ("state", "spool"):
+            os.mkdir(self.path(name))
+        with open(self.path("munge.key"), "wb") as file:
+            file.write(os.urandom(1024))
+        os.chmod(self.path("munge.key"), 0o600)
+        os.chmod(self.folder.name, 0o755)
+        with open(self.path("slurm.conf"), "w") as file:
+            file.write(SLURM_CONF.format(host=socket.gethostname().split(".")[0], folder=self.folder.name, ports=free_ports(2)))
+        self.environment = {**{name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_"))},
+                            "SLURM_CONF": self.path("slurm.conf"), "PATH": os.environ["PATH"] + ":/usr/sbin",
+                            "SOUNDER": SOUNDER, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+        munge = [f"--{name}={self.path('munge.' + name.split('-')[0])}" for name in ("socket", "key-file", "log-file", "pid-file",
+                                                                                  "seed-file")]
+        self.start_daemon(["munged", "--foreground", "--force", *munge])
+        self.start_daemon(["slurmctld", "-D"])
+        self.start_daemon(["slurmd", "-D"])
+        if not wait_until(self.is_idle, 30):
+            self.skipTest(f"Slurm does not start here: {self.last_words()}")
+
+    def start_daemon(self, command):
+        with open(self.path(command[0] + ".out"), "w") as log:
+            self.daemons.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True))
+
+    def stop(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+    def last_words(self):
+        words = []
+        for name in ("munged.out", "slurmctld.out", "slurmd.out"):
+            with open(self.path(name)) as file:
+                words += [line.strip() for line in file if "error" in line or "fatal" in line][-1:]
+        return "; ".join(words) or "no node becomes idle"
+
+    def ask(self, *command):
+        return subprocess.run(command, env=self.environment, cwd=self.folder.name, stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, timeout=60 * SLOWED).stdout
+
+    def is_idle(self):
+        return "idle" in self.ask("sinfo", "--noheader", "--format=%T")
+
+    def submit(self, *arguments, nodes="2", **variables):
+        """Two nodes of Slurm are two tasks of its one node here."""
+        told = self.ask("env", *(f"{name}={value}" for name, value in variables.items()), "sbatch", "--nodes=1",
+                        f"--ntasks={nodes}", f"--ntasks-per-node={nodes}", "--cpus-per-task=2", SCRIPT, *arguments)
+        self.assertRegex(told, r"Submitted batch job \d+")
+        return re.search(r"\d+", told).group()
+
+    def log(self, job):
+        try:
+            with open(self.path(f"sounder-{job}.log")) as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def wait_for(self, job, state="COMPLETED"):
+        def ended():
+            return not re.search("JobState=(PENDING|CONFIGURING|RUNNING|COMPLETING)", self.ask("scontrol", "show", "job", job))
+        self.assertTrue(wait_until(ended, 90), f"job {job} goes on: {self.log(job)}")
+        self.assertIn(f"JobState={state}", self.ask("scontrol", "show", "job", job), self.log(job))
+        return self.log(job)
+
+    def test_the_script_trains_on_two_nodes_and_gives_the_bits_of_one(self):
+        self.train(*SMALL, "--workers", "2", "--out", "one")
+        job = self.submit(*SMALL)
+        log = self.wait_for(job)
+        self.assertIn("2 workers on each of 2 nodes", log)
+        self.assertEqual(self.model("one"), self.model(f"runs/slurm-{job}"))
+
+    def test_a_cancelled_job_finishes_its_round_and_the_next_one_continues_it_on_another_number_of_nodes(self):
+        self.train(*SMALL, "--rounds", "60", "--workers", "2", "--checkpoint-every", "0", "--out", "calm")
+        job = self.submit(*SMALL, "--rounds", "60", OUT="torn")
+        self.wait_for_round("torn", 2)
+        self.ask("scancel", "--signal=TERM", job)
+        log = self.wait_for(job, "FAILED")  # exit code 143
+        self.assertIn("--resume torn", log)
+        done = len(self.rounds("torn"))
+        self.assertLess(done, 60)
+        self.wait_for(self.submit(*SMALL, "--rounds", "60", nodes="1", OUT="torn"))
+        self.assertEqual(self.model("calm"), self.model("torn"))
+
+
+if __name__ == "__main__":
+    if not os.path.exists(os.path.join(os.path.dirname(SOUNDER), "sounder_mpi.so")):
+        print("skipped: sounder was built without MPI")
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
