@@ -166,12 +166,6 @@ static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t ind
     return name;
 }
 
-// The slots that outlive a round and hence belong in a checkpoint: hogwild one a client, ssgd the last, fedavg none.
-static void lasting_slots(const RunConfig *config, uint32_t *first, uint32_t *end) {
-    *end = config->algorithm == TRAIN_FEDAVG ? 0 : run_slot_count(config);
-    *first = config->algorithm == TRAIN_SSGD ? config->clients : 0;
-}
-
 static Status restore_checkpoint(Run *run, Error *err) {
     char path[RUN_PATH_BYTES];
     Safetensors file;
@@ -185,7 +179,7 @@ static Status restore_checkpoint(Run *run, Error *err) {
     status = model_load(run->memory.weights, &run->spec, &file, err);
     const RunConfig *config = &run->memory.control->config;
     uint32_t first, end;
-    lasting_slots(config, &first, &end);
+    run_lasting_slots(&first, &end, config);
     for (uint32_t slot = first; slot < end && status == STATUS_OK; slot++) {
         char name[SAFETENSORS_NAME_BYTES];
         status = checkpoint_load(run_memory_floats(&run->memory, slot), config->parameters, &file,
@@ -201,7 +195,7 @@ static Status restore_checkpoint(Run *run, Error *err) {
 static Status write_checkpoint(const Run *run, Error *err) {
     const RunConfig *config = &run->memory.control->config;
     uint32_t first, end;
-    lasting_slots(config, &first, &end);
+    run_lasting_slots(&first, &end, config);
     size_t count = (size_t)run->spec.tensor_count + (end - first);
     NamedTensor *tensors = calloc(count, sizeof *tensors);
     if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
@@ -230,8 +224,7 @@ static Status run_round(Run *run, Error *err) {
     RoundReport *report = &run->report;
     uint32_t round = run->rounds_done + 1, last = (uint32_t)options->rounds;
     bool evaluate = is_due(options->eval_every, round, last);
-    progress_begin(&run->progress, round,
-                   rounds_samples(&run->rounds, round) + (evaluate ? run->memory.data.test.count : 0));
+    progress_begin(&run->progress, round, rounds_samples(&run->rounds, round, evaluate));
     TRY(rounds_train(&run->rounds, round, report, err));
     TRY(report_clients(&run->metrics, &run->memory, round, err));
     if (evaluate) {
