@@ -81,8 +81,8 @@ Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err);
 enum { CUDA_NET_BUCKETS = 64 };
 Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *histogram, int buckets, Error *err);
 
-// Waits. logits (count, classes) of the next `count` samples of model 0's task, sample-major, host memory: for tests and
-// tools.
+// Waits. logits (count, classes) of the next `count` samples of model 0's task, sample-major, host memory: for tests
+// and tools.
 Status cuda_net_logits(CudaNet *net, float *logits, uint32_t count, Error *err);
 
 // The stream everything above runs on (a cudaStream_t), for copies that must be ordered with it.
