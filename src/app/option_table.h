@@ -57,6 +57,9 @@ bool option_applies(const Options *options, const Option *option);
 bool option_equal(const Options *a, const Options *b, const Option *option);
 void option_copy(Options *to, const Options *from, const Option *option);
 
+// USAGE when an option was given a value other than its default that nothing will read.
+Status options_check_use(const Options *options, Error *err);
+
 // Reads the value strictly and stores it; sets given. A refusal names `where` ("--", or "file.yaml:3: "), option, value
 // and what is needed. options is unchanged then.
 Status option_set(Options *options, const Option *option, const char *value, const char *where, Error *err);

@@ -113,7 +113,7 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
     if (plan->spec.input.channels > MOST_CHANNELS)
         return fail(err, STATUS_USAGE, "samples of %d channels; on a card at most %d are possible",
                     plan->spec.input.channels, MOST_CHANNELS);
-    if (plan->models > 1 && plan->gradient && (plan->weights_stride == 0 || plan->updates))
+    if (plan->models > 1 && plan->velocity && (plan->weights_stride == 0 || plan->updates))
         return fail(err, STATUS_USAGE, "%d models cannot train the same weights in one launch; use 1", plan->models);
     return STATUS_OK;
 }

@@ -36,7 +36,7 @@ typedef struct CudaNetPlan {
     const uint32_t *order;          // indices of samples, see CudaTask; NULL: samples themselves are numbered
     float scale[16], shift[16];     // by channel, host values
     float *weights;                 // (M strided) parameters
-    size_t weights_stride;          // floats; 0: one shared array (Hogwild, ssgd, evaluation), M = 1
+    size_t weights_stride;          // floats; 0: one shared array (Hogwild, ssgd, evaluation), which only M = 1 trains
     float *velocity;                // (M strided by parameters); NULL: only gradients and evaluation are wanted
     float *gradient;                // (M strided by parameters); NULL: only evaluation is wanted. Scratch of training
     uint64_t *updates;              // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
