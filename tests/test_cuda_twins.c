@@ -1,7 +1,6 @@
 // Every op against its twin on the card, from one table. An op of the CPU without a row, or a function of
 // cuda_kernels.h that no row names, fails. M models in lockstep with different numbers of samples; sizes that divide
 // neither vectors nor blocks.
-#include <ctype.h>
 #include <stdio.h>
 
 #include "card.h"
@@ -146,6 +145,11 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
         const float *weight = weights.host[m].at;
         int count = (int)trial->counts[m];
         memset(gradient.host[m].at, 0, gradient.each * sizeof(float));
+        memset(in_gradient.host[m].at, 0, in_gradient.each * sizeof(float));
+        if (count == 0) {
+            tensor_free(packed_gradient);
+            continue;
+        }
         cpu->pack(packed.at, weight, layer);
         cpu->forward(out.host[m].at, scratch.at, in.host[m].at, packed.at, weight + layer->bias, layer, count, n);
         cpu->backward(packed_gradient.at, gradient.host[m].at + layer->bias, in_gradient.host[m].at, scratch.at,
@@ -155,13 +159,15 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
     }
     cuda_conv_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + layer->bias, weights.stride,
                       layer, &trial->step);
-    cuda_conv_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, on_card(&in), on_card(&slopes),
-                              gradient.stride, layer, &trial->step);
+    CardArray parts = card_array(NULL, cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float));
+    cuda_conv_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, parts.at, on_card(&in),
+                              on_card(&slopes), gradient.stride, layer, &trial->step);
     cuda_conv_backward_input(on_card(&in_gradient), on_card(&slopes), on_card(&weights), weights.stride, layer,
                              &trial->step);
     compare("conv forward", &out, trial->counts, (size_t)n, 1e-5);
     compare("conv weight and bias", &gradient, NULL, 1, 1e-5);
     compare("conv input", &in_gradient, NULL, 1, 1e-5);
+    card_free(parts);
     tensor_free(packed);
     tensor_free(scratch);
     drop_all(in, slopes, weights, out, in_gradient, gradient);
@@ -422,11 +428,13 @@ typedef struct Twin {
 
 #define OP(name) offsetof(Kernels, name), sizeof(((Kernels *)0)->name)
 
+#define CONVOLUTION " cuda_conv_forward cuda_conv_backward_weight cuda_conv_scratch_floats cuda_conv_backward_input "
+
 static const Twin twins[] = {
     {OP(sgd_step), " cuda_sgd_step cuda_sgd_step_atomically ", check_sgd},
     {OP(gather), " cuda_gather ", check_gather},
-    {OP(conv), " cuda_conv_forward cuda_conv_backward_weight cuda_conv_backward_input ", check_direct},
-    {OP(winograd), " cuda_conv_forward cuda_conv_backward_weight cuda_conv_backward_input ", check_winograd},
+    {OP(conv), CONVOLUTION, check_direct},
+    {OP(winograd), CONVOLUTION, check_winograd},
     {OP(pool_forward), " cuda_pool_forward ", check_pool},
     {OP(pool_backward), " cuda_pool_backward ", check_pool},
     {OP(relu_forward), " cuda_relu_forward ", check_relu},
@@ -464,7 +472,7 @@ static void every_function_of_cuda_kernels_is_in_a_row(void **state) {
     int functions = 0;
     assert_non_null(header);
     while (fgets(line, sizeof line, header))
-        if (sscanf(line, "void %63[a-z_0-9](", name) == 1) {
+        if (sscanf(line, "%*[a-z_] %63[a-z_0-9](", name) == 1 && strncmp(name, "cuda_", 5) == 0) {
             functions++;
             if (!is_in_the_table(name)) fail_msg("%s has no row in the table", name);
         }

@@ -8,7 +8,7 @@
 #include "nn/cuda_graph.h"
 #include "nn/cuda_pass.h"
 
-enum { MOST_MODELS = 65535 }; // the card's limit for the second dimension of a grid
+enum { MOST_MODELS = 65535 }; // of one batch of products, in all versions of cuBLAS
 enum { MOST_CHANNELS = 16, MOST_COLUMNS = 1 << 24 };
 
 typedef enum StepKind { STEP_TRAIN, STEP_GRADIENT, STEP_EVALUATE, STEP_KINDS } StepKind;

@@ -1,5 +1,7 @@
 #include "cuda_ops.h"
 
+#include "nn/cuda_kernels.h"
+
 enum { ALIGNMENT = 256 }; // bytes: as cudaMalloc's, so that no tensor shares a line with another
 
 // One walk over the layers places everything; with base NULL it only measures.
@@ -9,11 +11,15 @@ typedef struct Carver {
     size_t lanes; // M * N
 } Carver;
 
-static void *carve(Carver *carver, size_t features, size_t item_bytes) {
+static void *carve(Carver *carver, size_t bytes) {
     void *place = carver->base ? carver->base + carver->used : NULL;
-    size_t bytes = features * carver->lanes * item_bytes;
     carver->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return place;
+}
+
+// A tensor (M, features,N).
+static float *carve_lanes(Carver *carver, size_t features) {
+    return carve(carver, features * carver->lanes * sizeof(float));
 }
 
 static bool in_place(const CudaOp *op) {
@@ -46,14 +52,14 @@ static void list_ops(CudaOps *ops, const Spec *spec) {
 }
 
 static void carve_forward(CudaOps *ops, Carver *carver, const Spec *spec, bool training) {
-    float *values = carve(carver, shape_size(spec->input), sizeof(float));
+    float *values = carve_lanes(carver, shape_size(spec->input));
     for (int i = 0; i < ops->count; i++) {
         CudaOp *op = &ops->ops[i];
         op->in = values;
-        if (!in_place(op)) values = carve(carver, shape_size(op->layer->out), sizeof(float));
+        if (!in_place(op)) values = carve_lanes(carver, shape_size(op->layer->out));
         op->out = values;
         bool drops = op->layer->kind == LAYER_DROPOUT || op->layer->kind == LAYER_DROPOUT2D;
-        if (drops && training) op->keep = carve(carver, cuda_ops_dropout_features(op->layer), sizeof(int8_t));
+        if (drops && training) op->keep = carve(carver, cuda_ops_dropout_features(op->layer) * carver->lanes);
     }
     ops->logits = values;
 }
@@ -68,7 +74,7 @@ static void carve_backward(CudaOps *ops, Carver *carver, const Spec *spec) {
         size_t needed = shape_size(op->layer->in);
         if (features[current] < needed) features[current] = needed;
     }
-    float *buffers[2] = {carve(carver, features[0], sizeof(float)), carve(carver, features[1], sizeof(float))};
+    float *buffers[2] = {carve_lanes(carver, features[0]), carve_lanes(carver, features[1])};
     ops->logits_gradient = buffers[0];
     current = 0;
     for (int i = ops->count - 1; i >= ops->first; i--) {
@@ -80,10 +86,23 @@ static void carve_backward(CudaOps *ops, Carver *carver, const Spec *spec) {
     }
 }
 
+static void carve_scratch(CudaOps *ops, Carver *carver, int models, int samples) {
+    size_t most = 0;
+    for (int i = 0; i < ops->count; i++) {
+        const Layer *layer = ops->ops[i].layer;
+        size_t floats = layer->kind == LAYER_CONV ? cuda_conv_scratch_floats(layer, models, samples) : 0;
+        if (most < floats) most = floats;
+    }
+    ops->scratch = most > 0 ? carve(carver, most * sizeof(float)) : NULL;
+}
+
 size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, int samples, bool training) {
     Carver carver = {.base = base, .lanes = (size_t)models * (size_t)samples};
     list_ops(ops, spec);
     carve_forward(ops, &carver, spec, training);
-    if (training) carve_backward(ops, &carver, spec);
+    if (training) {
+        carve_backward(ops, &carver, spec);
+        carve_scratch(ops, &carver, models, samples);
+    }
     return carver.used;
 }

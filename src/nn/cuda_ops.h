@@ -28,6 +28,7 @@ typedef struct CudaOps {
     int first;              // the first op with parameters: the way back ends there
     float *logits;          // (M, classes, N)
     float *logits_gradient; // the same
+    float *scratch;         // of the convolutions; NULL if they need none
 } CudaOps;
 
 // How many features a dropout layer decides about.

@@ -66,8 +66,8 @@ static void conv_backward(const CudaPass *pass, const CudaOp *op) {
     if (op->in_gradient)
         cuda_conv_backward_input(op->in_gradient, op->out_gradient, plan->weights + layer->weight, plan->weights_stride,
                                  layer, &pass->step);
-    cuda_conv_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, op->in, op->out_gradient,
-                              plan->spec.parameter_count, layer, &pass->step);
+    cuda_conv_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, pass->ops.scratch, op->in,
+                              op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
 }
 
 // From the logits' gradient back to the first op with parameters, whose input gradient nobody needs.

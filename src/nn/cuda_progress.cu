@@ -2,22 +2,16 @@
 
 #include <float.h>
 
-enum { THREADS = 128, JUDGES = 256 };
+#include "nn/cuda_launch.h"
 
-static cudaLaunchConfig_t launch_of(size_t count, unsigned threads, cudaStream_t stream) {
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)((count + threads - 1) / threads));
-    config.blockDim = dim3(threads);
-    config.stream = stream;
-    return config;
-}
+namespace {
 
 struct Assignments {
     CudaAssignment of[CUDA_MOST_ASSIGNMENTS];
 };
 
-static __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
-    assign(CudaProgress progress, const Assignments assignments, unsigned count) {
+__global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
+    assign(CudaProgress progress, const Assignments assignments, uint32_t count) {
     if (threadIdx.x >= count) return;
     const CudaAssignment &assignment = assignments.of[threadIdx.x];
     const CudaTask &task = assignment.task;
@@ -34,17 +28,8 @@ static __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
     }
 }
 
-void cuda_progress_assign(const CudaProgress *progress, const CudaAssignment *assignments, int count,
-                          cudaStream_t stream) {
-    Assignments by_value = {};
-    for (int i = 0; i < count; i++)
-        by_value.of[i] = assignments[i];
-    cudaLaunchConfig_t config = launch_of(CUDA_MOST_ASSIGNMENTS, CUDA_MOST_ASSIGNMENTS, stream);
-    cudaLaunchKernelEx(&config, assign, *progress, by_value, (unsigned)count);
-}
-
-static __global__ void __launch_bounds__(THREADS) begin(CudaProgress progress) {
-    int m = (int)(blockIdx.x * THREADS + threadIdx.x);
+__global__ void __launch_bounds__(ITEM_THREADS) begin(CudaProgress progress) {
+    int m = (int)(blockIdx.x * ITEM_THREADS + threadIdx.x);
     if (m >= progress.models) return;
     uint32_t left = progress.left[m], count = left < progress.batch_size ? left : progress.batch_size;
     progress.counts[m] = count;
@@ -59,24 +44,14 @@ static __global__ void __launch_bounds__(THREADS) begin(CudaProgress progress) {
     }
 }
 
-void cuda_progress_begin(const CudaProgress *progress, cudaStream_t stream) {
-    cudaLaunchConfig_t config = launch_of((size_t)progress->models, THREADS, stream);
-    cudaLaunchKernelEx(&config, begin, *progress);
-}
-
-static __global__ void __launch_bounds__(JUDGES) judge(CudaProgress progress, const float *gradient, size_t count) {
-    size_t i = (size_t)blockIdx.x * JUDGES + threadIdx.x;
+__global__ void __launch_bounds__(ITEM_THREADS) judge(CudaProgress progress, const float *gradient, uint32_t count) {
+    uint32_t i = blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
     // False for a NaN too. Whoever finds one stores the same zero.
     if (!(fabsf(gradient[i]) <= FLT_MAX)) *progress.applied = 0;
 }
 
-void cuda_progress_judge(const CudaProgress *progress, const float *gradient, size_t count, cudaStream_t stream) {
-    cudaLaunchConfig_t config = launch_of(count, JUDGES, stream);
-    cudaLaunchKernelEx(&config, judge, *progress, gradient, count);
-}
-
-static __global__ void __launch_bounds__(1) count_update(CudaProgress progress) {
+__global__ void __launch_bounds__(1) count_update(CudaProgress progress) {
     if (*progress.counts == 0) return;
     if (*progress.applied == 0) {
         ++*progress.refused;
@@ -86,7 +61,24 @@ static __global__ void __launch_bounds__(1) count_update(CudaProgress progress) 
     progress.staleness[others < CUDA_NET_BUCKETS ? others : CUDA_NET_BUCKETS - 1]++;
 }
 
+} // namespace
+
+void cuda_progress_assign(const CudaProgress *progress, const CudaAssignment *assignments, int count,
+                          cudaStream_t stream) {
+    Assignments by_value = {};
+    for (int i = 0; i < count; i++)
+        by_value.of[i] = assignments[i];
+    launch(assign, 1, CUDA_MOST_ASSIGNMENTS, stream, *progress, by_value, (uint32_t)count);
+}
+
+void cuda_progress_begin(const CudaProgress *progress, cudaStream_t stream) {
+    launch(begin, parts_of((uint32_t)progress->models, ITEM_THREADS), ITEM_THREADS, stream, *progress);
+}
+
+void cuda_progress_judge(const CudaProgress *progress, const float *gradient, size_t count, cudaStream_t stream) {
+    launch(judge, parts_of((uint32_t)count, ITEM_THREADS), ITEM_THREADS, stream, *progress, gradient, (uint32_t)count);
+}
+
 void cuda_progress_count(const CudaProgress *progress, cudaStream_t stream) {
-    cudaLaunchConfig_t config = launch_of(1, 1, stream);
-    cudaLaunchKernelEx(&config, count_update, *progress);
+    launch(count_update, 1, 1, stream, *progress);
 }

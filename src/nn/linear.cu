@@ -1,66 +1,62 @@
+// The kernels of linear_cuda.c.
 #include "linear_cuda.h"
 
-// One thread a float4 of out: four samples of one feature.
-enum { BIAS_THREADS = 256 };
+#include "nn/cuda_launch.h"
+
+namespace {
 
 // A row is summed by SUM_WIDTH neighbouring threads, each every SUM_WIDTH-th float4; then their sums are added in
 // pairs.
-enum { SUM_WIDTH = 8, SUM_ROWS = 32 };
+enum { SUM_WIDTH = 8, SUM_ROWS = ITEM_THREADS / SUM_WIDTH };
 
 // False for a NaN, which therefore stays: a diverged net must show in its loss.
-static __device__ float rectify(float value, bool relu) {
+__device__ float rectified(float value, bool relu) {
     return relu && value < 0 ? 0 : value;
 }
 
-static __global__ void __launch_bounds__(BIAS_THREADS)
-    add_bias(float4 *out, const float *bias, size_t stride, bool relu, unsigned row, unsigned quads) {
-    unsigned i = blockIdx.x * BIAS_THREADS + threadIdx.x;
-    if (i >= quads) return;
-    float slope = bias[blockIdx.y * stride + i / row];
-    float4 *at = out + (size_t)blockIdx.y * quads + i;
-    float4 value = *at;
-    value.x = rectify(value.x + slope, relu);
-    value.y = rectify(value.y + slope, relu);
-    value.z = rectify(value.z + slope, relu);
-    value.w = rectify(value.w + slope, relu);
-    *at = value;
+// One thread for four samples of one feature.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    add_bias(float4 *out, const float *bias, size_t stride, bool relu, uint32_t row, uint32_t items) {
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    float shift = bias[at.model * stride + at.item / row];
+    out += (size_t)at.model * items + at.item;
+    float4 value = *out;
+    *out = make_float4(rectified(value.x + shift, relu), rectified(value.y + shift, relu),
+                       rectified(value.z + shift, relu), rectified(value.w + shift, relu));
 }
 
-void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step) {
-    unsigned row = (unsigned)step->samples / 4, quads = (unsigned)outs * row;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((quads + BIAS_THREADS - 1) / BIAS_THREADS, (unsigned)step->models);
-    config.blockDim = dim3(BIAS_THREADS);
-    config.stream = step->stream;
-    cudaLaunchKernelEx(&config, add_bias, (float4 *)out, bias, stride, relu, row, quads);
-}
-
-static __global__ void __launch_bounds__(SUM_WIDTH *SUM_ROWS)
-    sum_rows(float *sums, const float4 *values, size_t stride, unsigned rows, unsigned row) {
+__global__ void __launch_bounds__(ITEM_THREADS)
+    sum_rows(float *sums, const float4 *values, size_t stride, uint32_t rows, uint32_t row) {
     __shared__ float parts[SUM_ROWS][SUM_WIDTH];
-    unsigned r = blockIdx.x * SUM_ROWS + threadIdx.y, x = threadIdx.x;
+    uint32_t place = threadIdx.x / SUM_WIDTH, x = threadIdx.x % SUM_WIDTH;
+    ModelItem at = model_item(blockIdx.x, place, SUM_ROWS, rows);
     float sum = 0;
-    if (r < rows) {
-        const float4 *from = values + ((size_t)blockIdx.y * rows + r) * row;
-        for (unsigned i = x; i < row; i += SUM_WIDTH) {
-            float4 four = from[i];
+    if (at.item < rows) {
+        values += ((size_t)at.model * rows + at.item) * row;
+        for (uint32_t i = x; i < row; i += SUM_WIDTH) {
+            float4 four = values[i];
             sum += (four.x + four.y) + (four.z + four.w);
         }
     }
-    parts[threadIdx.y][x] = sum;
-    for (unsigned half = SUM_WIDTH / 2; half > 0; half /= 2) {
+    parts[place][x] = sum;
+    for (uint32_t half = SUM_WIDTH / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (x < half) parts[threadIdx.y][x] += parts[threadIdx.y][x + half];
+        if (x < half) parts[place][x] += parts[place][x + half];
     }
-    if (x == 0 && r < rows) sums[blockIdx.y * stride + r] = parts[threadIdx.y][0];
+    if (x == 0 && at.item < rows) sums[at.model * stride + at.item] = parts[place][0];
+}
+
+} // namespace
+
+void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step) {
+    uint32_t row = (uint32_t)step->samples / 4, items = (uint32_t)outs * row;
+    launch_items(add_bias, items, step, (float4 *)out, bias, stride, relu, row, items);
 }
 
 void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int outs,
                           const CudaStep *step) {
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(((unsigned)outs + SUM_ROWS - 1) / SUM_ROWS, (unsigned)step->models);
-    config.blockDim = dim3(SUM_WIDTH, SUM_ROWS);
-    config.stream = step->stream;
-    cudaLaunchKernelEx(&config, sum_rows, bias_gradient, (const float4 *)out_gradient, stride, (unsigned)outs,
-                       (unsigned)step->samples / 4);
+    uint32_t rows = (uint32_t)outs;
+    launch(sum_rows, (size_t)step->models * parts_of(rows, SUM_ROWS), ITEM_THREADS, step->stream, bias_gradient,
+           (const float4 *)out_gradient, stride, rows, (uint32_t)step->samples / 4);
 }

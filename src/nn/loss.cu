@@ -1,6 +1,7 @@
-#include <math.h>
+// The GPU's side of loss.c.
+#include "nn/cuda_launch.h"
 
-#include "nn/cuda_kernels.h"
+namespace {
 
 enum { MOST_THREADS = 256 };
 
@@ -13,7 +14,7 @@ struct Scores {
 };
 
 // logits: of one sample, `samples` floats apart.
-static __device__ Scores scores_of(const float *logits, int label, int classes, size_t samples) {
+__device__ Scores scores_of(const float *logits, int label, int classes, size_t samples) {
     Scores scores = {logits[0], 0, 0, 0};
     for (int k = 0; k < classes; k++) {
         float logit = logits[(size_t)k * samples];
@@ -28,8 +29,8 @@ static __device__ Scores scores_of(const float *logits, int label, int classes, 
     return scores;
 }
 
-static __device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label,
-                                      float scale, int classes, size_t samples) {
+__device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label, float scale,
+                               int classes, size_t samples) {
     float share = scale / scores.sum;
     for (int k = 0; k < classes; k++) {
         float probability = expf(logits[(size_t)k * samples] - scores.largest) * share;
@@ -37,24 +38,24 @@ static __device__ void write_gradient(float *gradient, const float *logits, cons
     }
 }
 
-static __device__ void write_zeros(float *gradient, int classes, size_t samples) {
+__device__ void write_zeros(float *gradient, int classes, size_t samples) {
     for (int k = 0; k < classes; k++)
         gradient[(size_t)k * samples] = 0;
 }
 
 // One block a model, one thread a sample (or several, one after another). Losses are added up in pairs, in a fixed
 // order. blockDim.x is a power of two.
-static __global__ void __launch_bounds__(MOST_THREADS)
+__global__ void __launch_bounds__(MOST_THREADS)
     softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hits, const float *logits,
                           const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts,
-                          const uint32_t *counts, int classes, unsigned samples) {
+                          const uint32_t *counts, int classes, uint32_t samples) {
     __shared__ double losses[MOST_THREADS];
     __shared__ uint32_t correct[MOST_THREADS];
-    unsigned m = blockIdx.x, t = threadIdx.x, count = counts[m];
+    uint32_t m = blockIdx.x, t = threadIdx.x, count = counts[m];
     size_t model = (size_t)m * (size_t)classes * samples;
     double loss = 0;
     uint32_t right = 0;
-    for (unsigned s = t; s < samples; s += blockDim.x) {
+    for (uint32_t s = t; s < samples; s += blockDim.x) {
         float *slopes = gradient ? gradient + model + s : gradient;
         if (s >= count) {
             if (slopes) write_zeros(slopes, classes, samples);
@@ -69,7 +70,7 @@ static __global__ void __launch_bounds__(MOST_THREADS)
     }
     losses[t] = loss;
     correct[t] = right;
-    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+    for (uint32_t half = blockDim.x / 2; half > 0; half /= 2) {
         __syncthreads();
         if (t < half) {
             losses[t] += losses[t + half];
@@ -82,16 +83,14 @@ static __global__ void __launch_bounds__(MOST_THREADS)
     }
 }
 
+} // namespace
+
 void cuda_softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hits, const float *logits,
                                 const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts, int classes,
                                 const CudaStep *step) {
-    unsigned threads = 32;
-    while (threads < (unsigned)step->samples && threads < MOST_THREADS)
+    uint32_t threads = 32;
+    while (threads < (uint32_t)step->samples && threads < MOST_THREADS)
         threads *= 2;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)step->models);
-    config.blockDim = dim3(threads);
-    config.stream = step->stream;
-    cudaLaunchKernelEx(&config, softmax_cross_entropy, gradient, loss_sums, hits, logits, labels, indices, firsts,
-                       step->counts, classes, (unsigned)step->samples);
+    launch(softmax_cross_entropy, (size_t)step->models, threads, step->stream, gradient, loss_sums, hits, logits,
+           labels, indices, firsts, step->counts, classes, (uint32_t)step->samples);
 }
