@@ -1,12 +1,29 @@
-// Arrays on the card for tests: filled from the host, read back, and between guard bands that are checked at the end.
+// What tests on a card, real or emulated, have in common. First thing in main:
+//
+//   if (card_is_missing()) return CARD_TEST_SKIPPED;
+//
+// And arrays on it: filled from the host, read back, and between guard bands that are checked at the end.
 #ifndef SOUNDER_TESTS_CARD_H
 #define SOUNDER_TESTS_CARD_H
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/device.h"
 #include "check.h"
+
+enum { CARD_TEST_SKIPPED = 77 }; // ctest's SKIP_RETURN_CODE
+
+static inline bool card_is_missing(void) {
+    Device device;
+    Error err;
+    if (device_open(&device, -1, &err) == STATUS_OK) return false;
+    fprintf(stderr, "skipped: %s\n", err.message);
+    return true;
+}
 
 enum { CARD_GUARD_BYTES = 256 };
 
