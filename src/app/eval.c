@@ -65,7 +65,7 @@ static Status evaluate(const float *parameters, const Spec *spec, const Dataset 
     uint32_t count = data->test.count;
     printf("test loss %.4f  accuracy %u/%u (%.2f%%)  %.2f s  %s\n", result.loss_sum / count, result.hits, count,
            100.0 * result.hits / count, clock_seconds_since(start), run_device_name(device));
-    if (*device->why_not) log_info("evaluated on the CPU, for there is no card: %s", device->why_not);
+    if (*device->why_not.message) log_info("evaluated on the CPU, for there is no card: %s", device->why_not.message);
     return STATUS_OK;
 }
 

@@ -38,7 +38,7 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
     Status status = device_open(&device->card, options_given(options, "gpu") ? options->gpu : -1, &card_err);
     device->on_card = status == STATUS_OK;
     bool do_without = status == STATUS_UNAVAILABLE && options->device == DEVICE_AUTO;
-    if (do_without) snprintf(device->why_not, sizeof device->why_not, "%s", card_err.message);
+    if (do_without) device->why_not = card_err;
     // That there is no card says more than that its service does not start.
     if (status != STATUS_OK)
         *err = card_err;
@@ -69,7 +69,7 @@ void run_device_describe(char *text, size_t bytes, const RunDevice *device, int 
                                            [MPS_RUNNING] = "work side by side (MPS)",
                                            [MPS_STARTED] = "work side by side (MPS, started for this run)"};
     text[0] = 0;
-    if (*device->why_not) snprintf(text, bytes, "the CPU, for there is no card: %s", device->why_not);
+    if (*device->why_not.message) snprintf(text, bytes, "the CPU, for there is no card: %s", device->why_not.message);
     if (!device->on_card) return;
     char several[80] = "";
     if (workers > 1) snprintf(several, sizeof several, ", %d workers %s", workers, together[device->mps.state]);

@@ -15,9 +15,9 @@
 
 typedef struct RunDevice {
     bool on_card;
-    Device card;       // on_card
-    Mps mps;           // on_card
-    char why_not[256]; // --device auto found no card in a build with CUDA: its sentence; else empty
+    Device card;   // on_card
+    Mps mps;       // on_card
+    Error why_not; // --device auto found no card in a build with CUDA: the sentence; else empty
     bool signals_are_blocked;
     sigset_t saved_mask;
 } RunDevice;
