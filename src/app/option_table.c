@@ -116,11 +116,11 @@ const Option option_table[] = {
      .applies = may_launch_many, .condition = "--device cuda and --algorithm fedavg or ssgd",
      .help = "clients that a worker trains in lockstep on the card"},
     {.name = "tf32", .type = OPTION_FLAG, FIELD(tf32), .group = GROUP_TRAINING, .eval = true,
-     .preset = "false",
+     .derived = "false",
      .applies = may_use_card, .condition = "--device cuda",
      .help = "on the card, linear layers may round their factors to 10 bits, which is faster"},
     {.name = "mps", .type = OPTION_CHOICE, FIELD(mps), .group = GROUP_TRAINING,
-     .placeholder = "HOW", .preset = "auto", .may_change = true,
+     .placeholder = "HOW", .derived = "auto", .may_change = true,
      .choices = {[MPS_AUTO] = "auto", [MPS_OFF] = "off", [MPS_START] = "start"},
      .applies = may_use_card, .condition = "--device cuda",
      .help = "CUDA's Multi-Process Service, by which workers run on the card side by side instead of in turns: if it runs, "

@@ -16,15 +16,11 @@ static Status check_resume_and_out(const Options *options, Error *err) {
                 options->out, options->resume);
 }
 
-// An option that nothing reads would be ignored in silence; who gave it meant something else. Its default is no such
-// wish: it stands in every config.yaml.
+// An option that nothing reads would be ignored in silence; who gave it meant something else.
 Status options_check_use(const Options *options, Error *err) {
-    Options defaults;
-    options_defaults(&defaults);
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (!options->given[i] || option_applies(options, option)) continue;
-        if (option_equal(options, &defaults, option)) continue;
         char value[OPTION_VALUE_BYTES];
         option_format(value, options, option);
         return fail(err, STATUS_USAGE, "--%s %.60s: only used with %s; add that or leave --%s out", option->name, value,
