@@ -2,7 +2,7 @@
 #ifndef SOUNDER_TESTS_CARD_NET_H
 #define SOUNDER_TESTS_CARD_NET_H
 
-#include "card.h"
+#include "card_tensor.h"
 #include "nn/cuda_net.h"
 #include "nn/net.h"
 #include "nn/zoo.h"
@@ -17,7 +17,7 @@ typedef struct CardNet {
     CudaNetPlan plan;
     uint8_t *pixels, labels[CARD_SAMPLES];
     uint32_t order[CARD_SAMPLES];
-    CardArray card_pixels, card_labels, card_order, weights, velocity, gradient;
+    CardTensor card_pixels, card_labels, card_order, weights, velocity, gradient;
     Net cpu;
     float *initial; // (models, parameters)
 } CardNet;
@@ -37,9 +37,9 @@ static inline void card_net_data(CardNet *on, Shape shape) {
         on->labels[s] = (uint8_t)rng_below(rng_block(key, s, 1, 0, 0).word[0], CARD_CLASSES);
         on->order[s] = s * 37 % CARD_SAMPLES;
     }
-    on->card_pixels = card_array(on->pixels, bytes);
-    on->card_labels = card_array(on->labels, sizeof on->labels);
-    on->card_order = card_array(on->order, sizeof on->order);
+    on->card_pixels = card_copy(on->pixels, bytes, 0);
+    on->card_labels = card_copy(on->labels, sizeof on->labels, 0);
+    on->card_order = card_copy(on->order, sizeof on->order, 0);
 }
 
 // Everything that a plan points to; the caller may change the plan before card_net_start.
@@ -61,16 +61,16 @@ static inline void card_net_prepare(CardNet *on, const char *model, Shape shape,
     assert_non_null(on->initial);
     for (int m = 0; m < models; m++)
         spec_initialise(card_initial(on, m), &plan->spec, (uint64_t)m);
-    on->weights = card_array(on->initial, bytes);
+    on->weights = card_copy(on->initial, bytes, 0);
     on->velocity = card_zeros(bytes);
-    on->gradient = card_array(NULL, bytes);
+    on->gradient = card_new(bytes, 0);
     plan->pixels = on->card_pixels.at;
     plan->labels = on->card_labels.at;
-    plan->order = on->card_order.at;
-    plan->weights = on->weights.at;
+    plan->order = card_at(on->card_order);
+    plan->weights = card_floats(on->weights);
     plan->weights_stride = count;
-    plan->velocity = on->velocity.at;
-    plan->gradient = on->gradient.at;
+    plan->velocity = card_floats(on->velocity);
+    plan->gradient = card_floats(on->gradient);
 }
 
 static inline void card_net_start(CardNet *on, const char *model, Shape shape, int models, uint32_t batch_size) {
@@ -81,7 +81,8 @@ static inline void card_net_start(CardNet *on, const char *model, Shape shape, i
 
 static inline void card_net_stop(CardNet *on) {
     cuda_net_free(on->net);
-    const CardArray all[] = {on->card_pixels, on->card_labels, on->card_order, on->weights, on->velocity, on->gradient};
+    const CardTensor all[] = {on->card_pixels, on->card_labels, on->card_order,
+                              on->weights,     on->velocity,    on->gradient};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         card_free(all[i]);
     net_free(&on->cpu);
@@ -114,10 +115,10 @@ static inline Batch card_batch(const CardNet *on, const CudaTask *task, uint32_t
 }
 
 // What the card computed for all models, (models, parameters); the caller frees it.
-static inline float *card_floats(const CardArray *array) {
-    float *values = malloc(array->bytes);
+static inline float *card_download(CardTensor tensor) {
+    float *values = malloc(tensor.bytes);
     assert_non_null(values);
-    card_read(values, *array);
+    card_read(values, tensor);
     return values;
 }
 

@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/device.h"
 #include "check.h"
 
-enum { CARD_GUARD_BYTES = 512, CARD_SKIPPED = 77 };
+enum { CARD_GUARD_BYTES = 512 };
 
 typedef struct CardTensor {
     unsigned char *base, *at; // device; owned; `bytes` from `at` on lie between the guards
@@ -47,6 +46,17 @@ static inline CardTensor card_copy(const void *values, size_t bytes, size_t offs
     return tensor;
 }
 
+static inline CardTensor card_zeros(size_t bytes) {
+    CardTensor tensor = card_new(bytes, 0);
+    check_cuda(cudaMemset(tensor.at, 0, bytes));
+    return tensor;
+}
+
+// As a pointer to whatever is wanted.
+static inline void *card_at(CardTensor tensor) {
+    return tensor.at;
+}
+
 static inline float *card_floats(CardTensor tensor) {
     return (float *)(void *)tensor.at;
 }
@@ -70,15 +80,6 @@ static inline void card_free(CardTensor tensor) {
                      tensor.bytes);
     free(copy);
     check_cuda(cudaFree(tensor.base));
-}
-
-// For main: returns CARD_SKIPPED, having said why, where there is no card.
-static inline int card_present(void) {
-    Device device;
-    Error err;
-    if (device_open(&device, -1, &err) == STATUS_OK) return 0;
-    print_message("%s\n", err.message);
-    return CARD_SKIPPED;
 }
 
 #endif

@@ -1,5 +1,6 @@
 // The exact sum on the card: the same bits as aggregate.c for any values, models and slots.
 #include "card.h"
+#include "card_tensor.h"
 #include "fedavg/aggregate.h"
 #include "fedavg/cuda_aggregate.h"
 #include "tensor.h"
@@ -9,7 +10,7 @@ enum { PARAMETERS = 1003, MODELS = 5, STRIDE = PARAMETERS + 5, SLOTS = 4, SLOT_S
 typedef struct Updates {
     float global[PARAMETERS], trained[MODELS * STRIDE];
     double shares[MODELS];
-    CardArray card_global, card_trained, card_shares;
+    CardTensor card_global, card_trained, card_shares;
 } Updates;
 
 // Updates of all magnitudes that fit, and ties that round to even.
@@ -26,9 +27,9 @@ static void make_updates(Updates *updates) {
         updates->global[i] = ldexpf((float)(i % 4), -41);
     const double shares[MODELS] = {0.3, 0.25, 0.2, 0.125, 0.125};
     memcpy(updates->shares, shares, sizeof shares);
-    updates->card_global = card_array(updates->global, sizeof updates->global);
-    updates->card_trained = card_array(updates->trained, sizeof updates->trained);
-    updates->card_shares = card_array(updates->shares, sizeof updates->shares);
+    updates->card_global = card_copy(updates->global, sizeof updates->global, 0);
+    updates->card_trained = card_copy(updates->trained, sizeof updates->trained, 0);
+    updates->card_shares = card_copy(updates->shares, sizeof updates->shares, 0);
 }
 
 static void free_updates(Updates *updates) {
@@ -42,10 +43,10 @@ static void the_sum_of_models_has_the_bits_of_the_cpu(void **state) {
     static Updates updates;
     static int64_t expected[PARAMETERS], actual[PARAMETERS];
     make_updates(&updates);
-    CardArray sum = card_zeros(sizeof actual);
+    CardTensor sum = card_zeros(sizeof actual);
     for (int twice = 0; twice < 2; twice++) { // added to what is there
-        cuda_aggregate_add(sum.at, updates.card_trained.at, updates.card_global.at, updates.card_shares.at, PARAMETERS,
-                           STRIDE, MODELS, NULL);
+        cuda_aggregate_add(card_at(sum), card_at(updates.card_trained), card_at(updates.card_global),
+                           card_at(updates.card_shares), PARAMETERS, STRIDE, MODELS, NULL);
         for (int m = 0; m < MODELS; m++)
             aggregate_add(expected, updates.trained + m * STRIDE, updates.global, updates.shares[m], PARAMETERS);
     }
@@ -69,10 +70,10 @@ static void a_model_without_a_share_adds_nothing_even_if_it_is_not_finite(void *
     double shares[MODELS];
     memcpy(shares, updates.shares, sizeof shares);
     shares[2] = 0;
-    CardArray sum = card_zeros(sizeof actual), card_diverged = card_array(diverged, sizeof updates.trained);
-    CardArray card_shares = card_array(shares, sizeof shares);
-    cuda_aggregate_add(sum.at, card_diverged.at, updates.card_global.at, card_shares.at, PARAMETERS, STRIDE, MODELS,
-                       NULL);
+    CardTensor sum = card_zeros(sizeof actual), card_diverged = card_copy(diverged, sizeof updates.trained, 0);
+    CardTensor card_shares = card_copy(shares, sizeof shares, 0);
+    cuda_aggregate_add(card_at(sum), card_at(card_diverged), card_at(updates.card_global), card_at(card_shares),
+                       PARAMETERS, STRIDE, MODELS, NULL);
     for (int m = 0; m < MODELS; m++)
         if (m != 2) aggregate_add(expected, updates.trained + m * STRIDE, updates.global, shares[m], PARAMETERS);
     card_read(actual, sum);
@@ -99,15 +100,15 @@ static void applying_used_slots_has_the_bits_of_the_cpu(void **state) {
                       PARAMETERS);
         if (used[s]) used_sums[used_count++] = sums + s * SLOT_STRIDE;
     }
-    CardArray card_sums = card_array(sums, sizeof sums), card_used = card_array(used, sizeof used);
-    CardArray weights = card_array(updates.global, sizeof updates.global), count = card_array(NULL, sizeof not_finite);
-    CardArray host_view = card_array(NULL, sizeof view);
+    CardTensor card_sums = card_copy(sums, sizeof sums, 0), card_used = card_copy(used, sizeof used, 0);
+    CardTensor weights = card_copy(updates.global, sizeof updates.global, 0), count = card_new(sizeof not_finite, 0);
+    CardTensor host_view = card_new(sizeof view, 0);
     for (int twice = 0; twice < 2; twice++) {
         const double arrived = twice ? 0.3 : 0.625;
         memcpy(expected, twice ? expected : updates.global, sizeof expected);
         aggregate_apply(expected, used_sums, used_count, arrived, PARAMETERS);
-        cuda_aggregate_apply(weights.at, host_view.at, count.at, card_sums.at, SLOT_STRIDE, card_used.at, SLOTS,
-                             arrived, PARAMETERS, NULL);
+        cuda_aggregate_apply(card_at(weights), card_at(host_view), card_at(count), card_at(card_sums), SLOT_STRIDE,
+                             card_at(card_used), SLOTS, arrived, PARAMETERS, NULL);
         check_cuda(cudaGetLastError());
         card_read(actual, weights);
         card_read(view, host_view);
@@ -116,7 +117,7 @@ static void applying_used_slots_has_the_bits_of_the_cpu(void **state) {
         assert_memory_equal(view, expected, sizeof view);
         assert_int_equal(not_finite, 0);
     }
-    const CardArray all[] = {card_sums, card_used, weights, count, host_view};
+    const CardTensor all[] = {card_sums, card_used, weights, count, host_view};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         card_free(all[i]);
     free_updates(&updates);
@@ -128,13 +129,14 @@ static void weights_that_are_not_finite_are_counted(void **state) {
     const int64_t sums[6] = {0};
     const uint8_t used = 1;
     uint32_t not_finite;
-    CardArray card_weights = card_array(weights, sizeof weights), card_sums = card_array(sums, sizeof sums);
-    CardArray card_used = card_array(&used, 1), count = card_array(NULL, sizeof not_finite);
-    CardArray host_view = card_array(NULL, sizeof weights);
-    cuda_aggregate_apply(card_weights.at, host_view.at, count.at, card_sums.at, 6, card_used.at, 1, 1.0, 6, NULL);
+    CardTensor card_weights = card_copy(weights, sizeof weights, 0), card_sums = card_copy(sums, sizeof sums, 0);
+    CardTensor card_used = card_copy(&used, 1, 0), count = card_new(sizeof not_finite, 0);
+    CardTensor host_view = card_new(sizeof weights, 0);
+    cuda_aggregate_apply(card_at(card_weights), card_at(host_view), card_at(count), card_at(card_sums), 6,
+                         card_at(card_used), 1, 1.0, 6, NULL);
     card_read(&not_finite, count);
     assert_int_equal(not_finite, 3);
-    const CardArray all[] = {card_weights, card_sums, card_used, count, host_view};
+    const CardTensor all[] = {card_weights, card_sums, card_used, count, host_view};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         card_free(all[i]);
 }
@@ -149,9 +151,10 @@ static void the_first_element_that_does_not_fit_is_found_in_each_model(void **st
     for (int m = 0; m < MODELS; m++)
         for (size_t i = places[m]; i < PARAMETERS; i += 100)
             updates.trained[(size_t)m * STRIDE + i] = bad[m];
-    CardArray trained = card_array(updates.trained, sizeof updates.trained), first = card_array(NULL, sizeof actual);
+    CardTensor trained = card_copy(updates.trained, sizeof updates.trained, 0), first = card_new(sizeof actual, 0);
     for (int twice = 0; twice < 2; twice++)
-        cuda_aggregate_first_unfit(first.at, trained.at, updates.card_global.at, PARAMETERS, STRIDE, MODELS, NULL);
+        cuda_aggregate_first_unfit(card_at(first), card_at(trained), card_at(updates.card_global), PARAMETERS, STRIDE,
+                                   MODELS, NULL);
     check_cuda(cudaGetLastError());
     card_read(actual, first);
     for (int m = 0; m < MODELS; m++) {
@@ -164,6 +167,7 @@ static void the_first_element_that_does_not_fit_is_found_in_each_model(void **st
 }
 
 int main(void) {
+    if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_of_models_has_the_bits_of_the_cpu),
         cmocka_unit_test(a_model_without_a_share_adds_nothing_even_if_it_is_not_finite),

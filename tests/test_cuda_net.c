@@ -1,5 +1,6 @@
 // Lockstep nets on the card against the CPU's net: from the same weights, samples and noise both must come to the same
 // gradients, weights, losses and logits, within rounding. M models with different numbers of samples, some idle.
+#include "card.h"
 #include "card_net.h"
 
 // What a net is tried with: small images, so that an emulated card has done before long.
@@ -61,7 +62,7 @@ static void check_gradient(const Try *with) {
     Tensor expected = tensor_new(on.plan.spec.parameter_count);
     for (uint32_t number = 0; number < 3; number++) { // directly, then captured, then replayed
         check_ok(cuda_net_gradient(on.net, &err));
-        float *gradient = card_floats(&on.gradient);
+        float *gradient = card_download(on.gradient);
         for (int m = 0; m < with->models; m++) {
             CudaTask task = card_task(m, with->counts[m]);
             Batch batch = card_batch(&on, &task, number);
@@ -99,7 +100,7 @@ static void check_training(const Try *with) {
     size_t count = on.plan.spec.parameter_count;
     check_ok(cuda_net_train(on.net, STEPS, &err));
     check_ok(cuda_net_results(on.net, results, &err));
-    float *weights = card_floats(&on.weights), *velocity = card_floats(&on.velocity);
+    float *weights = card_download(on.weights), *velocity = card_download(on.velocity);
     for (int m = 0; m < with->models; m++) {
         Tensor expected = tensor_zeros(count), expected_velocity = tensor_zeros(count);
         CudaTask task = card_task(m, with->counts[m]);
@@ -175,7 +176,7 @@ static float *trained(const Try *with, uint32_t steps) {
     CardNet on;
     start(&on, with);
     check_ok(cuda_net_train(on.net, steps, &err));
-    float *weights = card_floats(&on.weights);
+    float *weights = card_download(on.weights);
     card_net_stop(&on);
     return weights;
 }
@@ -189,7 +190,7 @@ static void repeated_runs_give_the_same_bits_however_the_steps_are_launched(void
     start(&on, &with);
     for (int step = 0; step < STEPS; step++) // one by one: another graph than sixteen at once
         check_ok(cuda_net_train(on.net, 1, &err));
-    float *one_by_one = card_floats(&on.weights), *again = trained(&with, STEPS);
+    float *one_by_one = card_download(on.weights), *again = trained(&with, STEPS);
     assert_memory_equal(one_by_one, again, on.weights.bytes);
     assert_memory_not_equal(one_by_one, on.initial, on.plan.spec.parameter_count * sizeof(float));
     size_t count = on.plan.spec.parameter_count;
@@ -226,7 +227,7 @@ static void epochs_continue_the_numbers_of_the_noise_and_the_sums(void **state) 
     BatchResult whole, half, sum;
     check_ok(cuda_net_train(on.net, 3, &err));
     check_ok(cuda_net_results(on.net, &whole, &err));
-    float *expected = card_floats(&on.weights);
+    float *expected = card_download(on.weights);
     check_cuda(cudaMemcpy(on.weights.at, on.initial, on.weights.bytes, cudaMemcpyHostToDevice));
     check_cuda(cudaMemset(on.velocity.at, 0, on.velocity.bytes));
     CudaTask first = card_task(0, 20), second = first;
@@ -240,7 +241,7 @@ static void epochs_continue_the_numbers_of_the_noise_and_the_sums(void **state) 
     check_ok(cuda_net_assign(on.net, 0, &second, false, &err));
     check_ok(cuda_net_train(on.net, 1, &err));
     check_ok(cuda_net_results(on.net, &sum, &err));
-    float *actual = card_floats(&on.weights);
+    float *actual = card_download(on.weights);
     assert_memory_equal(actual, expected, on.weights.bytes);
     assert_true(half.loss_sum < sum.loss_sum && sum.loss_sum == whole.loss_sum);
     card_assign(&on, 0, 10);
@@ -297,6 +298,7 @@ static void plans_that_cannot_work_are_refused(void **state) {
 }
 
 int main(void) {
+    if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_cpu),
         cmocka_unit_test(twenty_steps_of_training_are_those_of_the_cpu),

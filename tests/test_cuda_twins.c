@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "card.h"
+#include "card_tensor.h"
 #include "nn/cuda_blas.h"
 #include "nn/cuda_kernels.h"
 #include "nn/kernels.h"
@@ -16,14 +17,14 @@ enum { MOST_MODELS = 8, PARAMETER_GAP = 3 }; // floats between two models' param
 typedef struct Trial {
     int models, samples;
     uint32_t counts[MOST_MODELS];
-    CardArray card_counts;
+    CardTensor card_counts;
     CudaStep step;
     const Kernels *cpu;
 } Trial;
 
 typedef struct Values {
     Tensor host[MOST_MODELS]; // (each)
-    CardArray card;           // (models strided; each)
+    CardTensor card;          // (models strided; each)
     size_t each, stride;
     int models;
 } Values;
@@ -32,12 +33,12 @@ static Values values_of(const Trial *trial, size_t each, size_t gap) {
     Values values = {.each = each, .stride = each + gap, .models = trial->models};
     for (int m = 0; m < values.models; m++)
         values.host[m] = tensor_new(each);
-    values.card = card_array(NULL, (size_t)values.models * values.stride * sizeof(float));
+    values.card = card_new((size_t)values.models * values.stride * sizeof(float), 0);
     return values;
 }
 
 static float *on_card(const Values *values) {
-    return values->card.at;
+    return card_floats(values->card);
 }
 
 static void upload(const Values *values) {
@@ -159,8 +160,8 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
     }
     cuda_conv_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + layer->bias, weights.stride,
                       layer, &trial->step);
-    CardArray parts = card_array(NULL, cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float));
-    cuda_conv_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, parts.at, on_card(&in),
+    CardTensor parts = card_new(cuda_conv_scratch_floats(layer, trial->models, n) * sizeof(float), 0);
+    cuda_conv_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, card_floats(parts), on_card(&in),
                               on_card(&slopes), gradient.stride, layer, &trial->step);
     cuda_conv_backward_input(on_card(&in_gradient), on_card(&slopes), on_card(&weights), weights.stride, layer,
                              &trial->step);
@@ -178,9 +179,16 @@ static void check_direct(const Trial *trial) {
         check_conv(trial, &trial->cpu->conv, &convolutions[i]);
 }
 
+// Winograd's way takes no vectors without a sample, and net.c gives it none.
 static void check_winograd(const Trial *trial) {
+    Trial full = *trial;
+    for (int m = 0; m < trial->models; m++)
+        full.counts[m] = (uint32_t)(trial->samples - m % trial->cpu->lanes);
+    full.card_counts = card_copy(full.counts, sizeof full.counts, 0);
+    full.step.counts = card_at(full.card_counts);
     for (size_t i = 0; i < LENGTH(convolutions); i++)
-        if (convolutions[i].kernel > 1) check_conv(trial, &trial->cpu->winograd, &convolutions[i]);
+        if (convolutions[i].kernel > 1) check_conv(&full, &trial->cpu->winograd, &convolutions[i]);
+    card_free(full.card_counts);
 }
 
 static void check_pool(const Trial *trial) {
@@ -234,11 +242,11 @@ static void check_dropout(const Trial *trial) {
         keys[m] = rng_key(5, RNG_DROPOUT, 1, m, 2);
         numbers[m] = 10 + m;
     }
-    CardArray card_keys = card_array(keys, sizeof keys), card_numbers = card_array(numbers, sizeof numbers);
-    CardArray card_keep = card_array(NULL, bytes * (size_t)trial->models);
+    CardTensor card_keys = card_copy(keys, sizeof keys, 0), card_numbers = card_copy(numbers, sizeof numbers, 0);
+    CardTensor card_keep = card_new(bytes * (size_t)trial->models, 0);
     Values values = lanes(trial, FEATURES * PLANE, 8);
-    cuda_dropout_draw(card_keep.at, card_keys.at, card_numbers.at, rate, FEATURES, &trial->step);
-    cuda_dropout_apply(on_card(&values), card_keep.at, rate, FEATURES, PLANE, &trial->step);
+    cuda_dropout_draw(card_at(card_keep), card_at(card_keys), card_at(card_numbers), rate, FEATURES, &trial->step);
+    cuda_dropout_apply(on_card(&values), card_at(card_keep), rate, FEATURES, PLANE, &trial->step);
     int8_t *actual = malloc(card_keep.bytes);
     Tensor keep = tensor_new((bytes + 3) / 4); // of bytes, aligned as the op wants them
     assert_non_null(actual);
@@ -276,19 +284,51 @@ static void check_gather(const Trial *trial) {
     rows_of(trial, indices, firsts);
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * 37);
-    CardArray card[] = {card_array(pixels, sizeof pixels), card_array(indices, sizeof indices),
-                        card_array(firsts, sizeof firsts), card_array(scale, sizeof scale),
-                        card_array(shift, sizeof shift)};
+    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
+                         card_copy(firsts, sizeof firsts, 0), card_copy(scale, sizeof scale, 0),
+                         card_copy(shift, sizeof shift, 0)};
     for (int indexed = 0; indexed < 2; indexed++) {
         Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
-        cuda_gather(on_card(&out), card[0].at, indexed ? card[1].at : NULL, card[2].at, card[3].at, card[4].at, shape,
-                    &trial->step);
+        cuda_gather(on_card(&out), card_at(card[0]), indexed ? card_at(card[1]) : NULL, card_at(card[2]),
+                    card_at(card[3]), card_at(card[4]), shape, &trial->step);
         for (int m = 0; m < trial->models; m++)
             trial->cpu->gather(out.host[m].at, pixels, indexed ? indices + firsts[m] : NULL, firsts[m], scale, shift,
                                shape, (int)trial->counts[m], trial->samples);
         compare("gather", &out, NULL, 1, 1e-7);
         drop(&out);
     }
+    for (size_t i = 0; i < LENGTH(card); i++)
+        card_free(card[i]);
+}
+
+// What the CPU gathers as rows for a first linear layer, the card gathers as lanes.
+static void check_gather_rows(const Trial *trial) {
+    enum { ROW_FLOATS = (PIXELS + 15) / 16 * 16 };
+    const float scale = 0.5f, shift = -1;
+    uint8_t pixels[ROWS * PIXELS];
+    uint32_t indices[ROWS], firsts[MOST_MODELS];
+    rows_of(trial, indices, firsts);
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 41);
+    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
+                         card_copy(firsts, sizeof firsts, 0), card_copy(&scale, sizeof scale, 0),
+                         card_copy(&shift, sizeof shift, 0)};
+    Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
+    const Shape shape = {1, PIXELS, 1};
+    cuda_gather(on_card(&out), card_at(card[0]), card_at(card[1]), card_at(card[2]), card_at(card[3]), card_at(card[4]),
+                shape, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        Tensor rows = tensor_new(trial->counts[m] * ROW_FLOATS);
+        trial->cpu->gather_rows(rows.at, pixels, indices + firsts[m], 0, &scale, &shift, shape, ROW_FLOATS,
+                                (int)trial->counts[m]);
+        for (size_t i = 0; i < out.each; i++) {
+            size_t s = i % (size_t)trial->samples, p = i / (size_t)trial->samples;
+            out.host[m].at[i] = s < trial->counts[m] ? rows.at[s * ROW_FLOATS + p] : 0;
+        }
+        tensor_free(rows);
+    }
+    compare("gather rows", &out, NULL, 1, 1e-7);
+    drop(&out);
     for (size_t i = 0; i < LENGTH(card); i++)
         card_free(card[i]);
 }
@@ -305,11 +345,12 @@ static void check_loss_of(const Trial *trial, int classes, float spread, bool in
         for (size_t i = 0; i < logits.each; i++)
             logits.host[m].at[i] *= spread;
     upload(&logits);
-    CardArray card[] = {card_array(labels, sizeof labels), card_array(indices, sizeof indices),
-                        card_array(firsts, sizeof firsts), card_zeros(sizeof losses), card_zeros(sizeof hits)};
+    CardTensor card[] = {card_copy(labels, sizeof labels, 0), card_copy(indices, sizeof indices, 0),
+                         card_copy(firsts, sizeof firsts, 0), card_zeros(sizeof losses), card_zeros(sizeof hits)};
     for (int twice = 0; twice < 2; twice++) // sums and hits are added to
-        cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, card[3].at, card[4].at, on_card(&logits),
-                                   card[0].at, indexed ? card[1].at : NULL, card[2].at, classes, &trial->step);
+        cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, card_at(card[3]), card_at(card[4]),
+                                   on_card(&logits), card_at(card[0]), indexed ? card_at(card[1]) : NULL,
+                                   card_at(card[2]), classes, &trial->step);
     card_read(losses, card[3]);
     card_read(hits, card[4]);
     for (int m = 0; m < trial->models; m++) {
@@ -433,6 +474,7 @@ typedef struct Twin {
 static const Twin twins[] = {
     {OP(sgd_step), " cuda_sgd_step cuda_sgd_step_atomically ", check_sgd},
     {OP(gather), " cuda_gather ", check_gather},
+    {OP(gather_rows), " cuda_gather ", check_gather_rows},
     {OP(conv), CONVOLUTION, check_direct},
     {OP(winograd), CONVOLUTION, check_winograd},
     {OP(pool_forward), " cuda_pool_forward ", check_pool},
@@ -483,8 +525,8 @@ static void every_function_of_cuda_kernels_is_in_a_row(void **state) {
 static void twins_agree(int models, int samples, const uint32_t *counts) {
     Trial trial = {.models = models, .samples = samples, .cpu = kernels_named("baseline")};
     memcpy(trial.counts, counts, (size_t)models * sizeof *counts);
-    trial.card_counts = card_array(counts, (size_t)models * sizeof *counts);
-    trial.step = (CudaStep){.models = models, .samples = samples, .counts = trial.card_counts.at};
+    trial.card_counts = card_copy(counts, (size_t)models * sizeof *counts, 0);
+    trial.step = (CudaStep){.models = models, .samples = samples, .counts = card_at(trial.card_counts)};
     check_cuda(cudaStreamCreate(&trial.step.stream));
     for (size_t i = 0; i < LENGTH(twins); i++)
         if (i == 0 || twins[i].check != twins[i - 1].check) {
@@ -508,10 +550,11 @@ static void twins_agree_for_models_with_different_counts(void **state) {
 
 static void twins_agree_for_eight_models_of_large_batches(void **state) {
     (void)state;
-    twins_agree(8, 68, (const uint32_t[]){68, 1, 0, 33, 64, 65, 0, 68});
+    twins_agree(8, 64, (const uint32_t[]){64, 1, 0, 33, 63, 40, 0, 64});
 }
 
 int main(void) {
+    if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_of_the_cpu_has_a_row),
         cmocka_unit_test(every_function_of_cuda_kernels_is_in_a_row),

@@ -106,11 +106,12 @@ size_t used_bytes(const Locked &account) {
 
 // This process's entry, in the place of a dead one if it is new.
 Account::Process &own_entry(const Locked &account) {
+    const ProcessId self = this_process();
     for (auto &process : account->processes)
-        if (process.id == this_process()) return process;
+        if (process.id == self) return process;
     for (auto &process : account->processes) {
         if (process.id.pid != 0 && is_alive(process.id)) continue;
-        process = {this_process(), 0};
+        process = {self, 0};
         return process;
     }
     fault("more than %zu processes use the card", processes_max);
@@ -157,8 +158,9 @@ void card_note_import(const ProcessId &owner, uint64_t serial) {
 
 void card_note_close(const ProcessId &owner, uint64_t serial) {
     Locked account;
+    const ProcessId self = this_process();
     for (auto &import : account->imports) {
-        if (!(import.owner == owner && import.importer == this_process() && import.serial == serial)) continue;
+        if (!(import.owner == owner && import.importer == self && import.serial == serial)) continue;
         import = {};
         return;
     }
@@ -166,18 +168,10 @@ void card_note_close(const ProcessId &owner, uint64_t serial) {
 
 int32_t card_importer(uint64_t serial) {
     Locked account;
+    const ProcessId self = this_process();
     for (const auto &import : account->imports)
-        if (import.owner == this_process() && import.serial == serial && is_alive(import.importer))
-            return import.importer.pid;
+        if (import.owner == self && import.serial == serial && is_alive(import.importer)) return import.importer.pid;
     return 0;
-}
-
-size_t card_imports() {
-    Locked account;
-    size_t count = 0;
-    for (const auto &import : account->imports)
-        count += import.importer == this_process();
-    return count;
 }
 
 } // namespace emulator

@@ -34,9 +34,6 @@ void card_note_close(const ProcessId &owner, uint64_t serial);
 // The pid of a living process that has this process's allocation open, or 0.
 int32_t card_importer(uint64_t serial);
 
-// How many allocations of other processes this process has open.
-size_t card_imports();
-
 } // namespace emulator
 
 #endif

@@ -16,6 +16,11 @@ constexpr size_t page_bytes = 4096, mapping_bytes = 256 * 1024, line_bytes = 64;
 
 Fiber *running = nullptr;
 
+// A function of its own: __builtin_longjmp may not stand where __builtin_setjmp does.
+[[noreturn]] __attribute__((noinline)) void jump(void **place) {
+    __builtin_longjmp(place, 1);
+}
+
 // AddressSanitizer wants to know which stack is in use.
 void leave_stack(void **fake_stack, const void *next, size_t next_bytes) {
 #ifdef __SANITIZE_ADDRESS__
@@ -63,8 +68,8 @@ void Fiber::enter() {
 }
 
 void Fiber::switch_in() {
-    if (_setjmp(there_) != 0) return; // paused
-    if (started_) _longjmp(here_, 1);
+    if (__builtin_setjmp(there_) != 0) return; // paused
+    if (started_) jump(here_);
     started_ = true;
     getcontext(&start_);
     start_.uc_stack.ss_sp = stack_;
@@ -84,7 +89,7 @@ void Fiber::resume() {
 }
 
 void Fiber::switch_out() {
-    if (_setjmp(here_) == 0) _longjmp(there_, 1);
+    if (__builtin_setjmp(here_) == 0) jump(there_);
 }
 
 void Fiber::pause() {

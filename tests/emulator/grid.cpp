@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <unistd.h>
@@ -53,16 +54,14 @@ struct Runner {
     const Grid *grid = nullptr;
     const KernelSymbols *symbols = nullptr;
     size_t count = 0, begun = 0, ended = 0, phase = 0;
+    Order order = Order::forward;
     Turns turns{Order::forward, 0, 0};
-    std::vector<Waiting> waiting;
+    std::vector<Waiting> waiting, passing; // at a barrier; beyond it, but not yet resumed
     std::vector<std::unique_ptr<Fiber>> carriers;
     std::vector<Fiber *> idle;
 };
 
-Runner &runner() {
-    static Runner runner;
-    return runner;
-}
+Runner the_runner;
 
 uint3 place(size_t index, const dim3 &extent) {
     return uint3{static_cast<unsigned>(index % extent.x), static_cast<unsigned>(index / extent.x % extent.y),
@@ -75,7 +74,7 @@ size_t volume(const dim3 &extent) {
 
 // A carrier's body: takes threads as long as there are any, then pauses until there are more.
 void carry() {
-    Runner &run = runner();
+    Runner &run = the_runner;
     for (;;) {
         while (run.begun < run.count) {
             threadIdx = place(run.turns[run.begun++], run.grid->threads);
@@ -99,7 +98,7 @@ Fiber *idle_carrier(Runner &run) {
 
 void poison_shared(const KernelSymbols &symbols) {
     for (const Variable &variable : symbols.shared)
-        __builtin_memset(variable.address, 0xff, variable.bytes);
+        std::memset(variable.address, 0xff, variable.bytes);
 }
 
 void check_all_wait_together(const Runner &run) {
@@ -110,7 +109,7 @@ void check_all_wait_together(const Runner &run) {
             run.symbols->name.c_str(), blockIdx.x, blockIdx.y, blockIdx.z, first.thread.x, first.thread.y,
             first.thread.z, first.file, first.line, run.ended);
     for (const Waiting &other : run.waiting)
-        if (other.line != first.line || __builtin_strcmp(other.file, first.file) != 0)
+        if (other.line != first.line || (other.file != first.file && std::strcmp(other.file, first.file) != 0))
             fault("kernel %s, block (%u,%u,%u): thread (%u,%u,%u) waits at the barrier in %s:%d, but thread (%u,%u,%u) "
                   "in %s:%d",
                   run.symbols->name.c_str(), blockIdx.x, blockIdx.y, blockIdx.z, first.thread.x, first.thread.y,
@@ -121,12 +120,13 @@ void check_all_wait_together(const Runner &run) {
 // Lets everybody go on from the barrier at which all wait.
 void pass_barrier(Runner &run) {
     check_all_wait_together(run);
-    std::vector<Waiting> passing;
-    passing.swap(run.waiting);
-    Turns turns(settings().order, passing.size(), ++run.phase);
-    for (size_t i = 0; i < passing.size(); i++) {
-        // They came in their order: only shuffled needs another one each time.
-        const Waiting &next = passing[settings().order == Order::shuffled ? turns[i] : i];
+    run.passing.swap(run.waiting);
+    run.waiting.clear();
+    // They came in their order: only shuffled needs another one each time.
+    bool shuffled = run.order == Order::shuffled;
+    Turns turns(run.order, run.passing.size(), ++run.phase);
+    for (size_t i = 0; i < run.passing.size(); i++) {
+        const Waiting &next = run.passing[shuffled ? turns[i] : i];
         threadIdx = next.thread;
         next.carrier->resume();
     }
@@ -135,7 +135,7 @@ void pass_barrier(Runner &run) {
 void run_block(Runner &run) {
     poison_shared(*run.symbols);
     run.begun = run.ended = 0;
-    run.turns = Turns(settings().order, run.count, ++run.phase);
+    run.turns = Turns(run.order, run.count, ++run.phase);
     while (run.begun < run.count)
         idle_carrier(run)->resume();
     while (!run.waiting.empty())
@@ -148,7 +148,7 @@ struct sigaction actions_before[2]; // for SIGSEGV, SIGBUS
 
 // A kernel, or the host, has followed a bad pointer: says where it was and leaves the rest to who was there before.
 void report_bad_access(int signal_number, siginfo_t *info, void *) {
-    const Runner &run = runner();
+    const Runner &run = the_runner;
     char text[600];
     int length;
     if (run.grid)
@@ -178,13 +178,13 @@ void watch(int signal_number, struct sigaction *before) {
 } // namespace
 
 void barrier(const char *file, int line) {
-    Runner &run = runner();
+    Runner &run = the_runner;
     run.waiting.push_back({Fiber::current(), threadIdx, file, line});
     Fiber::pause();
 }
 
 void run_grid(const Grid &grid) {
-    Runner &run = runner();
+    Runner &run = the_runner;
     watch_bad_accesses(); // again and again: test frameworks set handlers of their own
     run.grid = &grid;
     run.symbols = &kernel_symbols(grid.kernel);
@@ -192,7 +192,8 @@ void run_grid(const Grid &grid) {
     blockDim = grid.threads;
     gridDim = grid.blocks;
     size_t blocks = volume(grid.blocks);
-    Turns turns(settings().order, blocks, ++run.phase);
+    run.order = settings().order;
+    Turns turns(run.order, blocks, ++run.phase);
     for (size_t i = 0; i < blocks; i++) {
         blockIdx = place(turns[i], grid.blocks);
         run_block(run);

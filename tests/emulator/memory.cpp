@@ -224,7 +224,6 @@ const Block *memory_block(const void *address) {
 }
 
 void memory_check_guards() {
-    DeviceAccess access;
     for (const auto &entry : memory().blocks)
         check_guards(entry.second);
 }

@@ -55,7 +55,7 @@ void memory_free_all();
 // The block an address lies in, or null.
 const Block *memory_block(const void *address);
 
-// Faults if a guard band has been written to.
+// Faults if a guard band has been written to. While a DeviceAccess lives.
 void memory_check_guards();
 
 // "byte 4100 of the 4096 at 0x7f..." for messages about an address; a freed block is recognised.

@@ -81,6 +81,7 @@ void drain(CUstream_st *stream, const std::function<bool()> &wanted) {
         if (failed_for_good() == cudaSuccess) work();
     }
     stream->draining = false;
+    memory_check_guards();
 }
 
 void drain(CUstream_st *stream) {
@@ -98,6 +99,7 @@ void run_on_legacy(const Work &work) {
         if (stream->blocking) drain(stream);
     DeviceAccess access;
     if (failed_for_good() == cudaSuccess) work();
+    memory_check_guards();
 }
 
 template <typename T> cudaError_t destroy(std::set<T *> &known_ones, T *one) {
@@ -151,14 +153,12 @@ cudaError_t stream_finish(cudaStream_t handle) {
     if (capture_of(stream)) return spoil_captures();
     if (stream == &all().legacy) return streams_finish();
     drain(stream);
-    memory_check_guards();
     return failed_for_good();
 }
 
 cudaError_t streams_finish() {
     if (stream_anybody_captures()) return spoil_captures();
     drain_all();
-    memory_check_guards();
     return failed_for_good();
 }
 

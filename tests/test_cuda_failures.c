@@ -1,0 +1,146 @@
+// A net on the emulated card when any call of CUDA fails, or any kernel: one sentence, and nothing is left behind. And
+// how many calls the CPU spends on an epoch.
+#include <stdio.h>
+
+#include "card_net.h"
+#include "emulator.h"
+
+static const char layers[] = "conv 3 3; relu; pool 2; dropout 0.3; linear 7";
+static const Shape shape = {1, 6, 6};
+enum { STEPS = 18 }; // directly, in a large and in a small graph
+
+// All that a worker does with a net.
+static Status work(CardNet *on, Error *err) {
+    BatchResult result;
+    CudaTask task = card_task(0, 300);
+    float logits[20 * CARD_CLASSES];
+    TRY(cuda_net_init(&on->net, &on->plan, err));
+    TRY(cuda_net_assign(on->net, 0, &task, true, err));
+    TRY(cuda_net_train(on->net, STEPS, err));
+    TRY(cuda_net_results(on->net, &result, err));
+    TRY(cuda_net_assign(on->net, 0, &task, true, err));
+    TRY(cuda_net_gradient(on->net, err));
+    TRY(cuda_net_gradient(on->net, err));
+    TRY(cuda_net_evaluate(on->net, STEPS, err));
+    TRY(cuda_net_logits(on->net, logits, 20, err));
+    return cuda_net_results(on->net, &result, err);
+}
+
+static uint64_t calls_of_work(void) {
+    Error err;
+    CardNet on;
+    emulator_reset();
+    card_net_prepare(&on, layers, shape, 1, 10);
+    uint64_t before = emulator_calls();
+    check_ok(work(&on, &err));
+    uint64_t calls = emulator_calls() - before;
+    card_net_stop(&on);
+    assert_int_equal(emulator_objects(), 0);
+    return calls;
+}
+
+static void any_call_that_fails_is_one_sentence_and_leaves_nothing(void **state) {
+    (void)state;
+    uint64_t calls = calls_of_work();
+    assert_true(calls > 300);
+    for (uint64_t k = 1; k <= calls; k += k < 50 || k > calls - 20 ? 1 : 19) { // in between are captured launches
+        Error err = {0};
+        CardNet on;
+        emulator_reset();
+        card_net_prepare(&on, layers, shape, 1, 10);
+        size_t objects = emulator_objects();
+        emulator_fail_call(emulator_calls() + k);
+        Status status = work(&on, &err);
+        emulator_fail_call(0);
+        if (status == STATUS_OK) fail_msg("call %d failed and nobody noticed", (int)k);
+        assert_true(strlen(err.message) > 10 && !strchr(err.message, '\n'));
+        cuda_net_free(on.net);
+        on.net = NULL;
+        assert_int_equal(emulator_objects(), objects);
+        card_net_stop(&on);
+    }
+}
+
+static void any_kernel_that_fails_is_one_sentence_and_leaves_nothing(void **state) {
+    (void)state;
+    for (int k = 1; k <= 400; k += k < 20 ? 1 : 37) {
+        Error err = {0};
+        CardNet on;
+        char what[32];
+        emulator_reset();
+        card_net_prepare(&on, layers, shape, 1, 10);
+        snprintf(what, sizeof what, "kernel:%d", k);
+        size_t objects = emulator_objects();
+        emulator_fail(what);
+        Status status = work(&on, &err);
+        if (status == STATUS_OK) fail_msg("kernel %d failed and nobody noticed", k);
+        assert_true(strlen(err.message) > 10 && !strchr(err.message, '\n'));
+        cuda_net_free(on.net);
+        assert_int_equal(emulator_objects(), objects);
+        net_free(&on.cpu); // the card is gone for good, and with it what the test has there
+        free(on.initial);
+        free(on.pixels);
+    }
+    emulator_reset();
+}
+
+static void without_cublas_a_sentence_says_what_to_install(void **state) {
+    (void)state;
+    Error err;
+    CardNet on;
+    emulator_reset();
+    card_net_prepare(&on, layers, shape, 1, 10);
+    size_t objects = emulator_objects();
+    emulator_set_cublas(0);
+    assert_int_equal(cuda_net_init(&on.net, &on.plan, &err), STATUS_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "libcublas.so."));
+    assert_non_null(strstr(err.message, "LD_LIBRARY_PATH"));
+    assert_null(on.net);
+    assert_int_equal(emulator_objects(), objects);
+    card_net_stop(&on);
+    emulator_reset();
+}
+
+static void too_little_memory_is_a_sentence_with_the_numbers(void **state) {
+    (void)state;
+    Error err;
+    CardNet on;
+    emulator_reset();
+    card_net_prepare(&on, layers, shape, 8, 64);
+    on.plan.batch_size = 1 << 22;
+    size_t objects = emulator_objects();
+    assert_int_equal(cuda_net_init(&on.net, &on.plan, &err), STATUS_OS);
+    assert_non_null(strstr(err.message, "8 models with batches of 4194304"));
+    assert_int_equal(emulator_objects(), objects);
+    card_net_stop(&on);
+}
+
+static void an_epoch_costs_a_handful_of_launches(void **state) {
+    (void)state;
+    Error err;
+    CardNet on;
+    emulator_reset();
+    card_net_start(&on, layers, shape, 8, 10);
+    for (int m = 0; m < 8; m++)
+        card_assign(&on, m, 500);
+    check_ok(cuda_net_train(on.net, 35, &err)); // directly, and both graphs captured
+    BatchResult results[8];
+    check_ok(cuda_net_results(on.net, results, &err));
+    for (int m = 0; m < 8; m++)
+        card_assign(&on, m, 500);
+    uint64_t before = emulator_calls();
+    check_ok(cuda_net_train(on.net, 50, &err));
+    assert_true(emulator_calls() - before <= 8); // the tasks; three times 16 steps; two single ones
+    card_net_stop(&on);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_call_that_fails_is_one_sentence_and_leaves_nothing),
+        cmocka_unit_test(any_kernel_that_fails_is_one_sentence_and_leaves_nothing),
+        cmocka_unit_test(without_cublas_a_sentence_says_what_to_install),
+        cmocka_unit_test(too_little_memory_is_a_sentence_with_the_numbers),
+        cmocka_unit_test(an_epoch_costs_a_handful_of_launches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
