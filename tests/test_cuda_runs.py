@@ -283,6 +283,19 @@ class Failures(CardCase):
         self.assertIn("not even one worker fits", err)
         self.assertFalse(os.path.exists(self.path("run")))
 
+    def test_the_card_has_its_memory_back_whoever_was_killed(self):
+        environment = self.emulated(CARD=self.path("card"), MEMORY_BYTES=7 * GIBIBYTE // 4, CONTEXT_BYTES=300 << 20)  # one run fits
+        for victim in ("worker", "parent"):
+            process = self.start(*CARD, "--workers", "2", "--rounds", "60", "--out", victim, env=environment)
+            self.wait_for_round(victim, 1)
+            _, err = self.train(*CARD, "--workers", "2", "--out", "refused", env=environment, code=71)
+            self.assertIn("GiB are free", self.has_one_sentence(err))
+            os.kill(children_of(process.pid)[0] if victim == "worker" else process.pid, signal.SIGKILL)
+            if victim == "worker":
+                self.finish(process)
+            process.communicate()
+            self.train(*CARD, "--workers", "2", "--out", "after-" + victim, env=environment)
+
     def test_without_a_wish_launches_are_as_large_as_memory_allows(self):
         options = [*CARD, "--model", "linear 20000; linear 10", "--clients", "16", "--workers", "1", "--rounds", "1"]
         out, _ = self.train(*options, "--batch-size", "160", "--out", "run", env=self.emulated(MEMORY_BYTES=GIBIBYTE))

@@ -11,6 +11,7 @@
 #include "app/options.h"
 #include "app/progress.h"
 #include "app/report.h"
+#include "app/run_checkpoint.h"
 #include "app/run_device.h"
 #include "app/run_folder.h"
 #include "app/suggest.h"
@@ -37,8 +38,7 @@ typedef struct Run {
     Metrics metrics;
     Progress progress;
     uint32_t rounds_done;
-    uint32_t published; // the round whose model the shared memory holds: rounds_done, or between its training and its
-                        // end 1 more
+    uint32_t published; // the round whose model the shared memory holds: from its training on, before it is done
     uint32_t saved;     // the round of the last checkpoint
     uint32_t workers_lost;
     RoundReport report;    // of the last round
@@ -46,8 +46,7 @@ typedef struct Run {
     double cold_start_seconds;
 } Run;
 
-// Options
-// ----------------------------------------------------------------------------------------------------------------
+// Options -------------------------------------------------------------------------------------------------------------
 
 static Status read_options(Options *options, int argc, char **argv, Error *err) {
     options_defaults(options);
@@ -174,59 +173,12 @@ static Status create_memory(Run *run, Error *err) {
     return status;
 }
 
-static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t index) {
-    snprintf(name, SAFETENSORS_NAME_BYTES, "sounder.velocity.%u", index);
-    return name;
-}
-
-static Status restore_checkpoint(Run *run, Error *err) {
-    char path[RUN_PATH_BYTES];
-    Safetensors file;
-    Status status =
-        checkpoint_open_last(&file, &run->rounds_done, run_folder_path(path, &run->folder, "checkpoints"), err);
-    if (status == STATUS_NOINPUT) { // killed before the first checkpoint: the first round comes out the same
-        log_info("%s has no checkpoint yet; starting from the first round", run->folder.path);
-        return STATUS_OK;
-    }
-    if (status != STATUS_OK) return status;
-    status = model_load(run->memory.weights, &run->spec, &file, err);
-    const RunConfig *config = &run->memory.control->config;
-    uint32_t first, end;
-    run_lasting_slots(&first, &end, config);
-    for (uint32_t slot = first; slot < end && status == STATUS_OK; slot++) {
-        char name[SAFETENSORS_NAME_BYTES];
-        status = checkpoint_load(run_memory_floats(&run->memory, slot), config->parameters, &file,
-                                 velocity_name(name, slot - first), err);
-    }
-    safetensors_close(&file);
-    return status;
-}
-
-// Rounds
-// -----------------------------------------------------------------------------------------------------------------
+// Rounds --------------------------------------------------------------------------------------------------------------
 
 static Status write_checkpoint(Run *run, Error *err) {
-    const RunConfig *config = &run->memory.control->config;
-    uint32_t first, end;
-    run_lasting_slots(&first, &end, config);
-    size_t count = (size_t)run->spec.tensor_count + (end - first);
-    NamedTensor *tensors = calloc(count, sizeof *tensors);
-    if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
-    model_tensors(tensors, &run->spec, run->memory.weights);
-    for (uint32_t slot = first; slot < end; slot++) {
-        NamedTensor *tensor = &tensors[(size_t)run->spec.tensor_count + slot - first];
-        *tensor = (NamedTensor){
-            .rank = 1, .shape = {(int64_t)config->parameters}, .values = run_memory_floats(&run->memory, slot)};
-        velocity_name(tensor->name, slot - first);
-    }
-    ModelNotes notes;
-    char path[RUN_PATH_BYTES];
-    model_notes(&notes, &run->spec, run->model_text);
-    Status status = checkpoint_write(run_folder_path(path, &run->folder, "checkpoints"), run->rounds_done, tensors,
-                                     count, notes.notes, MODEL_NOTES, err);
-    free(tensors);
-    if (status == STATUS_OK) run->saved = run->rounds_done;
-    return status;
+    TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, run->model_text, run->rounds_done, err));
+    run->saved = run->rounds_done;
+    return STATUS_OK;
 }
 
 static bool is_due(int every, uint32_t round, uint32_t last) {
@@ -296,8 +248,7 @@ static bool has_result(const Run *run) {
     return is_finished(run) && access(run_folder_path(path, &run->folder, "model.safetensors"), F_OK) == 0;
 }
 
-// Ends
-// -------------------------------------------------------------------------------------------------------------------
+// Ends ----------------------------------------------------------------------------------------------------------------
 
 static void print_heading(const Run *run) {
     if (run->options.quiet) return;
@@ -396,7 +347,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
 
 static Status run_in_folder(Run *run, int *exit_code, Error *err) {
     if (run->options.resume[0]) {
-        TRY(restore_checkpoint(run, err));
+        TRY(run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, err));
         if (run->rounds_done > (uint32_t)run->options.rounds)
             return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u rounds already", run->options.rounds,
                         run->folder.path, run->rounds_done);
