@@ -145,7 +145,6 @@ static Status apply(Server *server, bool *finite, const bool *used, uint32_t slo
     for (uint32_t slot = 0; slot < slots; slot++)
         flags[slot] = used[slot];
     TRY(copy(self, self->used, flags, sizeof flags, err));
-    CUDA_TRY(cudaMemsetAsync(&self->view->not_finite, 0, sizeof(uint32_t), self->stream), err, "clearing a counter");
     cuda_aggregate_apply(self->blocks.weights, self->view->weights, &self->view->not_finite,
                          cuda_blocks_sum(&self->blocks, &config->card, 0), config->card.slot_bytes / sizeof(int64_t),
                          self->used, (int)slots, arrived, config->parameters, self->stream);
