@@ -276,6 +276,61 @@ static void many_models_are_assigned_at_once(void **state) {
     card_net_stop(&on);
 }
 
+// As ssgd and evaluation want it: many batches at once, one array of weights.
+static void models_may_share_weights_that_do_not_change(void **state) {
+    (void)state;
+    Error err;
+    CardNet on;
+    const uint32_t counts[] = {10, 0, 7};
+    BatchResult results[3], expected;
+    card_net_prepare(&on, all_layers, (Shape){2, 10, 9}, 3, 10);
+    on.plan.weights_stride = 0;
+    on.plan.velocity = NULL;
+    check_ok(cuda_net_init(&on.net, &on.plan, &err));
+    for (int m = 0; m < 3; m++)
+        card_assign(&on, m, counts[m]);
+    check_ok(cuda_net_gradient(on.net, &err));
+    float *gradient = card_download(on.gradient);
+    for (int m = 0; m < 3; m++)
+        card_assign(&on, m, counts[m]);
+    check_ok(cuda_net_evaluate(on.net, 1, &err));
+    check_ok(cuda_net_results(on.net, results, &err));
+    Tensor slopes = tensor_new(on.plan.spec.parameter_count);
+    for (int m = 0; m < 3; m++) {
+        CudaTask task = card_task(m, counts[m]);
+        Batch batch = card_batch(&on, &task, 0);
+        net_gradient(&on.cpu, slopes.at, &expected, card_initial(&on, 0), &batch, &task.noise);
+        compare("gradient", &on, m, gradient, slopes.at, 1e-5);
+        net_evaluate(&on.cpu, &expected, card_initial(&on, 0), &batch);
+        compare_loss(results[m].loss_sum, expected.loss_sum);
+        assert_int_equal(results[m].hits, expected.hits);
+    }
+    tensor_free(slopes);
+    free(gradient);
+    card_net_stop(&on);
+}
+
+// On a card with tensor cores the bits differ, and the logits by no more than factors rounded to 10 bits explain.
+static void with_tf32_logits_stay_close(void **state) {
+    (void)state;
+    enum { COUNT = 20 };
+    Error err;
+    CardNet on;
+    card_net_prepare(&on, "2nn", (Shape){1, 6, 5}, 1, COUNT);
+    on.plan.tf32 = true;
+    check_ok(cuda_net_init(&on.net, &on.plan, &err));
+    card_assign(&on, 0, COUNT);
+    CudaTask task = card_task(0, COUNT);
+    Batch batch = card_batch(&on, &task, 0);
+    float actual[COUNT * CARD_CLASSES], logits[COUNT * CARD_CLASSES];
+    check_ok(cuda_net_logits(on.net, actual, COUNT, &err));
+    net_logits(&on.cpu, logits, card_initial(&on, 0), &batch);
+    double *exact = doubles(logits, COUNT * CARD_CLASSES);
+    check_close("logits", actual, exact, COUNT * CARD_CLASSES, 5e-3);
+    free(exact);
+    card_net_stop(&on);
+}
+
 static void plans_that_cannot_work_are_refused(void **state) {
     (void)state;
     Error err;
@@ -292,6 +347,14 @@ static void plans_that_cannot_work_are_refused(void **state) {
     plan = on.plan;
     plan.batch_size = 0;
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
+    plan.batch_size = 1u << 31;
+    assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
+    plan = on.plan;
+    plan.updates = card_at(on.gradient); // never looked at
+    assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
+    plan = on.plan;
+    plan.spec.parameter_count = 0;
+    assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
     assert_null(net);
     assert_true(cuda_net_bytes(&plan.spec, 2, 64) > cuda_net_bytes(&plan.spec, 1, 64));
     card_net_stop(&on);
@@ -307,6 +370,8 @@ int main(void) {
         cmocka_unit_test(a_model_comes_to_the_same_bits_whatever_the_others_do),
         cmocka_unit_test(epochs_continue_the_numbers_of_the_noise_and_the_sums),
         cmocka_unit_test(many_models_are_assigned_at_once),
+        cmocka_unit_test(models_may_share_weights_that_do_not_change),
+        cmocka_unit_test(with_tf32_logits_stay_close),
         cmocka_unit_test(plans_that_cannot_work_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include "nn/cuda_pass.h"
 
 enum { MOST_MODELS = 65535 }; // of one batch of products, in all versions of cuBLAS
-enum { MOST_CHANNELS = 16, MOST_COLUMNS = 1 << 24 };
+enum { MOST_CHANNELS = 16 };
 
 typedef enum StepKind { STEP_TRAIN, STEP_GRADIENT, STEP_EVALUATE, STEP_KINDS } StepKind;
 
@@ -104,17 +104,31 @@ static Status allocate(CudaNet *net, Error *err) {
 
 // ---- Life.
 
+// Ops count a tensor's floats in 32 bits.
+static bool is_too_large(const Spec *spec, uint32_t batch_size) {
+    size_t most = shape_size(spec->input);
+    for (int l = 0; l < spec->layer_count; l++)
+        if (most < shape_size(spec->layers[l].out)) most = shape_size(spec->layers[l].out);
+    return batch_size > INT32_MAX / most - 3;
+}
+
 static Status check_plan(const CudaNetPlan *plan, Error *err) {
+    const Spec *spec = &plan->spec;
     if (plan->models < 1 || plan->models > MOST_MODELS)
         return fail(err, STATUS_USAGE, "%d models in one launch; from 1 to %d are possible", plan->models, MOST_MODELS);
-    if (plan->batch_size < 1 || plan->batch_size > MOST_COLUMNS)
-        return fail(err, STATUS_USAGE, "batches of %u samples; on a card from 1 to %d are possible", plan->batch_size,
-                    MOST_COLUMNS);
-    if (plan->spec.input.channels > MOST_CHANNELS)
+    if (plan->batch_size < 1 || is_too_large(spec, plan->batch_size))
+        return fail(err, STATUS_USAGE, "batches of %u samples cannot be computed at once on a card; use smaller ones",
+                    plan->batch_size);
+    if (spec->input.channels > MOST_CHANNELS)
         return fail(err, STATUS_USAGE, "samples of %d channels; on a card at most %d are possible",
-                    plan->spec.input.channels, MOST_CHANNELS);
-    if (plan->models > 1 && plan->velocity && (plan->weights_stride == 0 || plan->updates))
+                    spec->input.channels, MOST_CHANNELS);
+    if (plan->velocity && spec->parameter_count == 0)
+        return fail(err, STATUS_USAGE, "a net without parameters cannot be trained; add a linear layer");
+    if (plan->velocity && plan->models > 1 && plan->weights_stride == 0)
         return fail(err, STATUS_USAGE, "%d models cannot train the same weights in one launch; use 1", plan->models);
+    if (plan->updates && plan->weights_stride > 0)
+        return fail(err, STATUS_USAGE, "updates are counted of shared weights only; their stride is %zu, not 0",
+                    plan->weights_stride);
     return STATUS_OK;
 }
 

@@ -36,7 +36,7 @@ typedef struct CudaNetPlan {
     const uint32_t *order;          // indices of samples, see CudaTask; NULL: samples themselves are numbered
     float scale[16], shift[16];     // by channel, host values
     float *weights;                 // (M strided) parameters
-    size_t weights_stride;          // floats; 0: one shared array (Hogwild, ssgd, evaluation), which only M = 1 trains
+    size_t weights_stride;          // floats; 0: all models share one array, which then only M = 1 may train (Hogwild)
     float *velocity;                // (M strided by parameters); NULL: only gradients and evaluation are wanted
     float *gradient;                // (M strided by parameters); NULL: only evaluation is wanted. Scratch of training
     uint64_t *updates;              // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
@@ -55,6 +55,7 @@ typedef struct CudaNet CudaNet;
 // Device bytes of the net itself, besides what the plan points to.
 size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size);
 
+// USAGE for a plan that cannot work, UNAVAILABLE without cuBLAS, OS for want of memory: nothing to free then.
 Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err);
 void cuda_net_free(CudaNet *net); // NULL is allowed
 
