@@ -17,6 +17,7 @@ namespace emulator {
 namespace {
 
 constexpr size_t page = 4096, alignment = 256, export_unit = size_t{2} << 20;
+constexpr size_t off_limits = size_t{1} << 20; // before and behind an allocation: addresses only, no memory
 constexpr unsigned char poison = 0xff, guard = 0xa5;
 constexpr uint64_t export_magic = 0x64726163646d65ull;
 
@@ -48,12 +49,14 @@ void protect(const Block &block, int protection) {
 
 // Pages between guard pages, on fd or, if that is -1, anonymous. Null: no memory.
 char *map_pages(size_t bytes, int fd) {
-    void *reserved = mmap(nullptr, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *reserved =
+        mmap(nullptr, bytes + 2 * off_limits, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (reserved == MAP_FAILED) return nullptr;
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-    void *pages = mmap(static_cast<char *>(reserved) + page, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
+    void *pages =
+        mmap(static_cast<char *>(reserved) + off_limits, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
     if (pages != MAP_FAILED) return static_cast<char *>(pages);
-    munmap(reserved, bytes + 2 * page);
+    munmap(reserved, bytes + 2 * off_limits);
     return nullptr;
 }
 
