@@ -1,12 +1,10 @@
 #include "rounds.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/aggregate.h"
 #include "fedavg/node_jobs.h"
 #include "fedavg/sampler.h"
 #include "fedavg/ssgd.h"
@@ -77,7 +75,7 @@ static void post_shards(const Rounds *rounds) {
         post(rounds, shard)->client = shard;
 }
 
-uint64_t rounds_samples(Rounds *rounds, uint32_t round) {
+uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate) {
     const RunConfig *config = run_config(rounds);
     ShardRange own = run_node_shards(config, config->node);
     uint64_t samples = 0;
@@ -89,7 +87,8 @@ uint64_t rounds_samples(Rounds *rounds, uint32_t round) {
             samples += client_samples(rounds, client);
     }
     if (config->global_batch) samples /= config->clients; // which share them
-    return samples * config->local_epochs;
+    uint64_t evaluated = evaluate && !rounds->server.kind->evaluate ? rounds->memory->data.test.count : 0;
+    return samples * config->local_epochs + evaluated;
 }
 
 static void collect_workers(const Rounds *rounds, RoundReport *report) {
@@ -138,25 +137,20 @@ static uint32_t take_deaths(Rounds *rounds) {
 }
 
 static void clear_tallies(const Rounds *rounds) {
-    atomic_store_explicit(&rounds->memory->control->updates, 0, memory_order_relaxed);
     for (uint32_t rank = 0; rank < run_config(rounds)->workers; rank++) {
         WorkerTally *tally = &rounds->memory->control->tallies[rank];
         *tally = (WorkerTally){.first_sample_nanoseconds = tally->first_sample_nanoseconds};
     }
 }
 
-// The sums of this node's workers who finished jobs; the jobs are those of all nodes.
-static size_t list_sums(const Rounds *rounds) {
-    const RunMemory *memory = rounds->memory;
-    bool used[MAX_WORKERS] = {false};
-    for (uint32_t i = 0; i < memory->queue->count; i++) {
-        const Job *job = &memory->queue->jobs[i];
+// used (MAX_WORKERS): this node's workers who finished jobs; the jobs are those of all nodes.
+static void find_used(bool *used, const Rounds *rounds) {
+    const Queue *queue = rounds->memory->queue;
+    memset(used, 0, MAX_WORKERS * sizeof *used);
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const Job *job = &queue->jobs[i];
         if (job->state == JOB_DONE && job->node == rounds->nodes->rank) used[job->owner - 1] = true;
     }
-    size_t sum_count = 0;
-    for (uint32_t rank = 0; rank < run_config(rounds)->workers; rank++)
-        if (used[rank]) rounds->sums[sum_count++] = run_memory_sum(memory, rank);
-    return sum_count;
 }
 
 // The sum of the shares that arrived.
@@ -180,47 +174,25 @@ static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
         return fail(err, STATUS_SOFTWARE,
                     "round %u: the updates of all clients were refused as not finite; lower --lr (now %g)", round,
                     (double)config->lr);
-    size_t sum_count = list_sums(rounds);
-    if (rounds->total) {
-        aggregate_total(rounds->total, rounds->sums, sum_count, config->parameters);
-        TRY(nodes_sum(rounds->nodes, rounds->total, config->parameters, err));
-        rounds->sums[0] = rounds->total;
-        sum_count = 1;
-    }
-    aggregate_apply(memory->weights, rounds->sums, sum_count, arrived, config->parameters);
-    return STATUS_OK;
-}
-
-static bool weights_are_finite(const Rounds *rounds) {
-    const float *weights = rounds->memory->weights;
-    size_t infinite = 0;
-    for (size_t i = 0; i < run_config(rounds)->parameters; i++)
-        infinite += !isfinite(weights[i]) ? 1u : 0u;
-    return infinite == 0;
-}
-
-static void keep(Rounds *rounds) {
-    const RunConfig *config = run_config(rounds);
-    size_t bytes = config->parameters * sizeof(float);
-    memcpy(rounds->restore_weights, rounds->memory->weights, bytes);
-    if (config->algorithm == TRAIN_SSGD) memcpy(rounds->restore_velocity, run_memory_velocity(rounds->memory), bytes);
-}
-
-static void restore(const Rounds *rounds) {
-    const RunConfig *config = run_config(rounds);
-    size_t bytes = config->parameters * sizeof(float);
-    memcpy(rounds->memory->weights, rounds->restore_weights, bytes);
-    if (config->algorithm == TRAIN_SSGD) memcpy(run_memory_velocity(rounds->memory), rounds->restore_velocity, bytes);
+    bool used[MAX_WORKERS], finite;
+    find_used(used, rounds);
+    TRY(rounds->server.kind->average(&rounds->server, &finite, used, arrived, err));
+    if (finite) return STATUS_OK;
+    return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
+                (double)config->lr);
 }
 
 // The algorithms that train the shared weights in place have published them already: what is not finite is taken back.
-static Status check_weights(const Rounds *rounds, uint32_t round, Error *err) {
+static Status check_weights(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = run_config(rounds);
     const Control *control = rounds->memory->control;
+    const ServerKind *server = rounds->server.kind;
+    bool finite;
+    TRY(server->adopt(&rounds->server, &finite, err));
     bool all_refused =
         config->algorithm == TRAIN_HOGWILD && atomic_load_explicit(&control->updates, memory_order_relaxed) == 0;
-    if (weights_are_finite(rounds) && !all_refused) return STATUS_OK;
-    restore(rounds);
+    if (finite && !all_refused) return STATUS_OK;
+    TRY(server->restore(&rounds->server, err));
     return fail(err, STATUS_SOFTWARE, "round %u: the %s no longer finite; lower --lr (now %g) or --momentum (now %g)",
                 round, all_refused ? "gradients are" : "weights are", (double)config->lr, (double)config->momentum);
 }
@@ -245,7 +217,7 @@ static Status run_lockstep(Rounds *rounds, uint32_t round, Error *err) {
         if (unfinished == 0) return STATUS_OK;
         rounds->phases.fruitless_deaths = 0; // the number of attempts is the limit here
         log_info("round %u: a worker died in lockstep; the round starts over", round);
-        restore(rounds);
+        TRY(rounds->server.kind->restore(&rounds->server, err));
     }
     return fail(err, STATUS_UNAVAILABLE,
                 "round %u: a worker died in each of %d attempts; shorter rounds (more --rounds on "
@@ -269,7 +241,7 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     const RunConfig *config = run_config(rounds);
     *report = (RoundReport){.round = round};
-    if (config->algorithm != TRAIN_FEDAVG) keep(rounds);
+    TRY(rounds->server.kind->begin(&rounds->server, err));
     uint64_t start = clock_nanoseconds();
     TRY(run_training(rounds, round, err));
     uint64_t begin = trace_begin(rounds->trace);
@@ -297,9 +269,8 @@ Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
 // Evaluation
 // -------------------------------------------------------------------------------------------------------------
 
-Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
+static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, BatchResult *result, Error *err) {
     RunMemory *memory = rounds->memory;
-    uint64_t start = clock_nanoseconds();
     queue_clear(memory->queue);
     for (uint32_t first = 0; first < memory->data.test.count; first += EVALUATION_CHUNK) {
         uint32_t left = memory->data.test.count - first, place = first / EVALUATION_CHUNK;
@@ -310,14 +281,23 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     TRY(node_jobs_merge(memory->queue, rounds->nodes, err));
-    double loss_sum = 0;
-    report->test_hits = 0;
+    *result = (BatchResult){0};
     for (uint32_t i = 0; i < memory->queue->count; i++) {
-        loss_sum += memory->queue->jobs[i].loss_sum;
-        report->test_hits += memory->queue->jobs[i].hits;
+        result->loss_sum += memory->queue->jobs[i].loss_sum;
+        result->hits += memory->queue->jobs[i].hits;
     }
-    report->test_count = memory->data.test.count;
-    report->test_loss = loss_sum / (double)report->test_count;
+    return STATUS_OK;
+}
+
+Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
+    const ServerKind *server = rounds->server.kind;
+    uint64_t start = clock_nanoseconds();
+    BatchResult result;
+    TRY(server->evaluate ? server->evaluate(&rounds->server, &result, err)
+                         : evaluate_in_chunks(rounds, round, &result, err));
+    report->test_hits = result.hits;
+    report->test_count = rounds->memory->data.test.count;
+    report->test_loss = result.loss_sum / (double)report->test_count;
     report->evaluate_seconds = clock_seconds_since(start);
     report->workers_lost += take_deaths(rounds);
     trace_end(rounds->trace, TRACE_EVALUATE, start, round, round);
@@ -341,32 +321,6 @@ uint64_t rounds_progress(const Rounds *rounds) {
 
 static bool exchanges(const Rounds *rounds) {
     return rounds->nodes->size > 1 && run_config(rounds)->algorithm == TRAIN_SSGD;
-}
-
-static void free_memory(Rounds *rounds) {
-    if (exchanges(rounds)) exchange_free(&rounds->exchange);
-    free(rounds->total);
-    free(rounds->restore_velocity);
-    free(rounds->restore_weights);
-    free(rounds->sums);
-    free(rounds->scratch);
-    free(rounds->cohort);
-}
-
-static Status allocate(Rounds *rounds, Error *err) {
-    const RunConfig *config = run_config(rounds);
-    bool sums_nodes = rounds->nodes->size > 1 && config->algorithm == TRAIN_FEDAVG;
-    rounds->cohort = malloc(config->clients * sizeof *rounds->cohort);
-    rounds->scratch = malloc(config->clients * sizeof *rounds->scratch);
-    rounds->sums = malloc(config->workers * sizeof *rounds->sums);
-    rounds->restore_weights = malloc(config->parameters * sizeof(float));
-    rounds->restore_velocity = malloc(config->parameters * sizeof(float));
-    if (sums_nodes) rounds->total = malloc(config->parameters * sizeof *rounds->total);
-    if (!rounds->cohort || !rounds->scratch || !rounds->sums || !rounds->restore_weights || !rounds->restore_velocity ||
-        (sums_nodes && !rounds->total))
-        return fail(err, STATUS_OS, "no memory for %u clients and %llu parameters", config->clients,
-                    (unsigned long long)config->parameters);
-    return STATUS_OK;
 }
 
 // While the workers work: the other nodes.
@@ -393,22 +347,43 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
     return STATUS_OK;
 }
 
+static void free_memory(Rounds *rounds) {
+    if (exchanges(rounds)) exchange_free(&rounds->exchange);
+    free(rounds->scratch);
+    free(rounds->cohort);
+}
+
+static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
+    uint32_t clients = run_config(rounds)->clients;
+    rounds->cohort = malloc(clients * sizeof *rounds->cohort);
+    rounds->scratch = malloc(clients * sizeof *rounds->scratch);
+    if (!rounds->cohort || !rounds->scratch) return fail(err, STATUS_OS, "no memory for %u clients", clients);
+    if (!exchanges(rounds)) return STATUS_OK;
+    return exchange_init(&rounds->exchange, rounds->memory, config->spec, config->nodes, err);
+}
+
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
     *rounds = (Rounds){.memory = memory,
                        .clients_per_round = config->clients_per_round,
+                       .server = {.kind = config->server, .memory = memory, .nodes = config->nodes},
                        .nodes = config->nodes,
                        .trace = run_memory_trace(memory, memory->control->config.workers)};
-    Status status = allocate(rounds, err);
-    if (status == STATUS_OK && exchanges(rounds))
-        status = exchange_init(&rounds->exchange, memory, config->spec, config->nodes, err);
-    if (status == STATUS_OK) status = start_phases(rounds, &config->phases, err);
-    if (status != STATUS_OK) free_memory(rounds);
+    Status status;
+    TRY_GOTO(free_memory, allocate(rounds, config, err));
+    TRY_GOTO(free_memory, config->server->init(&rounds->server, err));
+    TRY_GOTO(free_server, start_phases(rounds, &config->phases, err));
+    return STATUS_OK;
+free_server:
+    config->server->free(&rounds->server);
+free_memory:
+    free_memory(rounds);
     return status;
 }
 
 void rounds_free(Rounds *rounds) {
     rounds->nodes->cancelled = NULL;
-    phases_free(&rounds->phases);
+    phases_free(&rounds->phases); // first, for the workers use what the server owns
+    rounds->server.kind->free(&rounds->server);
     free_memory(rounds);
 }

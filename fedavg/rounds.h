@@ -16,9 +16,11 @@
 #include "fedavg/nodes.h"
 #include "fedavg/phases.h"
 #include "fedavg/run_memory.h"
+#include "fedavg/server.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
+    const ServerKind *server; // where the parent's arithmetic is done
     uint32_t clients_per_round;
     Nodes *nodes;     // borrowed; all of them call the same functions of this header
     const Spec *spec; // borrowed
@@ -49,13 +51,11 @@ typedef struct Rounds {
     Phases phases;     // and with them the workers
     RunMemory *memory; // borrowed
     uint32_t clients_per_round;
-    uint32_t *cohort, *scratch;                // owned (clients)
-    float *restore_weights, *restore_velocity; // owned (parameters); hogwild, ssgd: as the round began
-    const int64_t **sums;                      // owned (workers)
-    Nodes *nodes;                              // borrowed
-    int64_t *total;                            // owned (parameters); fedavg on several nodes
-    Exchange exchange;                         // ssgd on several nodes
-    TraceBuffer *trace;                        // the parent's
+    uint32_t *cohort, *scratch; // owned (clients)
+    Server server;
+    Nodes *nodes;       // borrowed
+    Exchange exchange;  // ssgd on several nodes
+    TraceBuffer *trace; // the parent's
 } Rounds;
 
 // Starts all workers and waits until they stand at the barrier. Nothing to free on failure.
@@ -66,7 +66,8 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
 // be replaced, CANCELLED after a second SIGINT or SIGTERM.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
-// Evaluates the shared weights on the test set, in chunks, by all workers of all nodes.
+// Evaluates the shared weights on the test set: by all workers of all nodes in chunks, or by the server itself where it
+// does that.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
 // What else the nodes have to tell each other, before a round is reported and the next one begins: all deaths, signals.
@@ -75,8 +76,8 @@ Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err);
 // Samples all workers have worked through since their start: for a progress line.
 uint64_t rounds_progress(const Rounds *rounds);
 
-// Training samples that this node will work through in a round.
-uint64_t rounds_samples(Rounds *rounds, uint32_t round);
+// Samples that this node's workers will work through in a round: in training, and to evaluate if that is theirs to do.
+uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate);
 
 // Jobs in the largest phase of such a run: what RunPlan.job_capacity needs.
 uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count);

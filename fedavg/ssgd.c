@@ -52,8 +52,15 @@ static Part shard_part(const RunMemory *memory, uint32_t shard, uint32_t number)
     return (Part){(uint32_t)(first + begin), (uint32_t)(end - begin)};
 }
 
-uint32_t ssgd_batch_samples(const RunMemory *memory, uint32_t shard, uint32_t number) {
+uint32_t ssgd_shard_samples(const RunMemory *memory, uint32_t shard, uint32_t number) {
     return shard_part(memory, shard, number).count;
+}
+
+uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {
+    uint32_t total = 0;
+    for (uint32_t shard = 0; shard < memory->control->config.clients; shard++)
+        total += ssgd_shard_samples(memory, shard, number);
+    return total;
 }
 
 uint32_t ssgd_round_steps(const RunMemory *memory) {
@@ -92,14 +99,12 @@ static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
 // The shares of this node's shards in the mean gradient of this step.
 static void share_step(Lockstep *self) {
     const RunMemory *memory = self->memory;
-    uint32_t total = 0;
-    for (uint32_t shard = 0; shard < memory->control->config.clients; shard++)
-        total += ssgd_batch_samples(memory, shard, self->number);
+    uint32_t total = ssgd_step_samples(memory, self->number);
     for (uint32_t shard = self->shards.first; shard < self->shards.end; shard++)
         self->leaves[shard - self->shards.first] =
             (ShardLeaf){.range = {shard, shard + 1},
                         .values = run_memory_gradient(memory, shard),
-                        .share = (float)ssgd_batch_samples(memory, shard, self->number) / (float)total};
+                        .share = (float)ssgd_shard_samples(memory, shard, self->number) / (float)total};
 }
 
 // Sums
@@ -215,7 +220,7 @@ static void compute_gradient(Lockstep *self, uint32_t shard, Part part) {
 
 // The next of this worker's shards, from `shard` on, that has samples in this step.
 static uint32_t next_shard(const Lockstep *self, uint32_t shard) {
-    while (shard < self->shards.end && ssgd_batch_samples(self->memory, shard, self->number) == 0)
+    while (shard < self->shards.end && ssgd_shard_samples(self->memory, shard, self->number) == 0)
         shard += self->members;
     return shard;
 }
@@ -281,12 +286,13 @@ static Status lockstep(Lockstep *self) {
     return STATUS_OK;
 }
 
-static void finish_shards(const Lockstep *self, uint64_t start_nanoseconds) {
-    Queue *queue = self->memory->queue;
-    for (uint32_t place = self->position; place < queue->count; place += self->members) {
+void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseconds) {
+    const PhaseOrder *order = &memory->control->order;
+    Queue *queue = memory->queue;
+    for (uint32_t place = order->position[rank]; place < queue->count; place += order->members) {
         Job *job = &queue->jobs[place];
         job->seconds = clock_seconds_since(start_nanoseconds);
-        atomic_store_explicit(&job->owner, self->trainer->rank + 1, memory_order_relaxed);
+        atomic_store_explicit(&job->owner, rank + 1, memory_order_relaxed);
         queue_finish(job, JOB_DONE);
     }
 }
@@ -328,6 +334,6 @@ Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent) {
     WorkerTally *tally = &memory->control->tallies[trainer->rank];
     tally->synchronising_nanoseconds += self.synchronising_nanoseconds;
     tally->hidden_nanoseconds += self.hidden_nanoseconds;
-    finish_shards(&self, start);
+    ssgd_finish(memory, trainer->rank, start);
     return STATUS_OK;
 }

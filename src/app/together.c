@@ -4,20 +4,20 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "nn/kernels.h"
+#include "base/device.h"
 
 Status together_options(Options *options, Nodes *nodes, Status mine, Error *err) {
     TRY(nodes_agree(nodes, mine, err));
     return nodes_broadcast(nodes, options, sizeof *options, err);
 }
 
-static Status compare(const RunMemory *memory, const char *isa, const char *first_isa, uint64_t data,
+static Status compare(const RunMemory *memory, const char *device, const char *first_device, uint64_t data,
                       uint64_t first_data, const Nodes *nodes, Error *err) {
-    if (strcmp(isa, first_isa) != 0)
+    if (strcmp(device, first_device) != 0)
         return fail(err, STATUS_UNAVAILABLE,
-                    "node %u computes with %s and node 0 with %s, whose results differ in the last bits; set "
-                    "SOUNDER_ISA to what all of them can",
-                    nodes->rank, isa, first_isa);
+                    "node %u computes with %s and node 0 with %s, whose results differ in the last bits; set --device, "
+                    "or SOUNDER_ISA, to what all of them have",
+                    nodes->rank, device, first_device);
     if (data != first_data)
         return fail(err, STATUS_DATA,
                     "the data set %s of node %u is not that of node 0; give all of them the same files",
@@ -37,18 +37,17 @@ static uint64_t hash_data(const RunMemory *memory) {
     return XXH3_64bits_withSeed(memory->partition_segment.memory, memory->partition_segment.bytes, hash);
 }
 
-Status together_check(const RunMemory *memory, Nodes *nodes, Status mine, Error *err) {
+Status together_check(const RunMemory *memory, const char *device, Nodes *nodes, Status mine, Error *err) {
     TRY(nodes_agree(nodes, mine, err));
     if (nodes->size == 1) return STATUS_OK;
     struct {
-        char isa[16];
+        char device[sizeof(((Device *)0)->name)];
         uint64_t data;
     } first = {.data = hash_data(memory)};
     uint64_t data = first.data;
-    const char *isa = kernels_best()->name;
-    snprintf(first.isa, sizeof first.isa, "%s", isa);
+    snprintf(first.device, sizeof first.device, "%s", device);
     TRY(nodes_broadcast(nodes, &first, sizeof first, err));
-    return nodes_agree(nodes, compare(memory, isa, first.isa, data, first.data, nodes, err), err);
+    return nodes_agree(nodes, compare(memory, device, first.device, data, first.data, nodes, err), err);
 }
 
 Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {

@@ -11,12 +11,15 @@
 #include "app/options.h"
 #include "app/progress.h"
 #include "app/report.h"
+#include "app/run_checkpoint.h"
+#include "app/run_device.h"
 #include "app/run_folder.h"
 #include "app/suggest.h"
 #include "app/together.h"
 #include "app/worker.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "fedavg/card.h"
 #include "fedavg/nodes.h"
 #include "fedavg/rounds.h"
 #include "fedavg/ssgd.h"
@@ -34,6 +37,7 @@ typedef struct Run {
     Spec spec;
     RunFolder folder;
     DatasetSource source;
+    RunDevice device;
     RunMemory memory;
     Nodes nodes;
     Rounds rounds;
@@ -41,6 +45,8 @@ typedef struct Run {
     Progress progress;
     TraceFile trace;
     uint32_t rounds_done;
+    uint32_t published; // the round whose model the shared memory holds: from its training on, before it is done
+    uint32_t saved;     // the round of the last checkpoint
     uint32_t workers_lost;
     int stop_signal;       // that ends the run before its time; 0: none
     RoundReport report;    // of the last round
@@ -48,8 +54,7 @@ typedef struct Run {
     double cold_start_seconds;
 } Run;
 
-// Options
-// ----------------------------------------------------------------------------------------------------------------
+// Options -------------------------------------------------------------------------------------------------------------
 
 // One node alone writes files and prints; it is the first.
 static bool is_first(const Run *run) {
@@ -72,6 +77,7 @@ static Status complete_options(Options *options, const Nodes *nodes, Error *err)
     options->nodes = (int)nodes->size;
     if (options->resume[0]) TRY(read_saved(options, err));
     log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
+    TRY(run_device_check(options, err));
     return options_resolve(options, err);
 }
 
@@ -187,82 +193,42 @@ static uint32_t trace_capacity(const Run *run, uint32_t jobs) {
     return spans + steps * (SPANS_PER_STEP + slices);
 }
 
-// The net, and the memory that its size decides.
-static Status build_model(Run *run, Error *err) {
+static Status read_model(Run *run, Error *err) {
     const Dataset *data = &run->memory.data;
+    TRY(check_model_name(run->options.model, err));
     zoo_expand(run->model_text, sizeof run->model_text, run->options.model, data->classes);
+    return spec_parse(&run->spec, run->model_text, data->shape, data->classes, err);
+}
+
+// The memory whose size the net and the device decide.
+static Status create_memory(Run *run, Error *err) {
+    const Options *options = &run->options;
+    const Dataset *data = &run->memory.data;
+    uint32_t clients_per_round = (uint32_t)options->clients_per_round;
     char *header = NULL;
-    RunPlan plan = {.job_capacity = rounds_job_capacity((uint32_t)run->options.clients_per_round, data->test.count),
-                    .spins = run->options.workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
-    Status status = check_model_name(run->options.model, err);
-    if (status == STATUS_OK) status = spec_parse(&run->spec, run->model_text, data->shape, data->classes, err);
-    if (status == STATUS_OK)
-        status = model_header(&header, &plan.weights_header_bytes, &run->spec, run->model_text, err);
-    if (status != STATUS_OK) {
-        run_memory_free(&run->memory);
-        return status;
+    RunPlan plan = {.config = make_config(run),
+                    .job_capacity = rounds_job_capacity(clients_per_round, data->test.count),
+                    .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    if (run->device.on_card) {
+        plan.config.card.tf32 = options->tf32;
+        TRY(card_plan(&plan.config, &run->device.card, &run->spec, data, clients_per_round,
+                      (uint32_t)options->models_per_launch, err));
     }
-    plan.config = make_config(run);
     plan.trace_capacity = trace_capacity(run, plan.job_capacity);
+    TRY(model_header(&header, &plan.weights_header_bytes, &run->spec, run->model_text, err));
     plan.weights_header = header;
-    status = run_memory_create(&run->memory, &plan, err);
+    Status status = run_memory_create(&run->memory, &plan, err);
     free(header);
-    if (status == STATUS_OK) spec_initialise(run->memory.weights, &run->spec, run->options.seed);
+    if (status == STATUS_OK) spec_initialise(run->memory.weights, &run->spec, options->seed);
     return status;
 }
 
-static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t index) {
-    snprintf(name, SAFETENSORS_NAME_BYTES, "sounder.velocity.%u", index);
-    return name;
-}
+// Rounds --------------------------------------------------------------------------------------------------------------
 
-static Status restore_checkpoint(Run *run, Error *err) {
-    char path[RUN_PATH_BYTES];
-    Safetensors file;
-    Status status =
-        checkpoint_open_last(&file, &run->rounds_done, run_folder_path(path, &run->folder, "checkpoints"), err);
-    if (status == STATUS_NOINPUT) { // killed before the first checkpoint: the first round comes out the same
-        log_info("%s has no checkpoint yet; starting from the first round", run->folder.path);
-        return STATUS_OK;
-    }
-    if (status != STATUS_OK) return status;
-    status = model_load(run->memory.weights, &run->spec, &file, err);
-    const RunConfig *config = &run->memory.control->config;
-    uint32_t first, end;
-    run_lasting_slots(&first, &end, config);
-    for (uint32_t slot = first; slot < end && status == STATUS_OK; slot++) {
-        char name[SAFETENSORS_NAME_BYTES];
-        status = checkpoint_load(run_memory_floats(&run->memory, slot), config->parameters, &file,
-                                 velocity_name(name, slot - first), err);
-    }
-    safetensors_close(&file);
-    return status;
-}
-
-// Rounds
-// -----------------------------------------------------------------------------------------------------------------
-
-static Status write_checkpoint(const Run *run, Error *err) {
-    const RunConfig *config = &run->memory.control->config;
-    uint32_t first, end;
-    run_lasting_slots(&first, &end, config);
-    size_t count = (size_t)run->spec.tensor_count + (end - first);
-    NamedTensor *tensors = calloc(count, sizeof *tensors);
-    if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
-    model_tensors(tensors, &run->spec, run->memory.weights);
-    for (uint32_t slot = first; slot < end; slot++) {
-        NamedTensor *tensor = &tensors[(size_t)run->spec.tensor_count + slot - first];
-        *tensor = (NamedTensor){
-            .rank = 1, .shape = {(int64_t)config->parameters}, .values = run_memory_floats(&run->memory, slot)};
-        velocity_name(tensor->name, slot - first);
-    }
-    ModelNotes notes;
-    char path[RUN_PATH_BYTES];
-    model_notes(&notes, &run->spec, run->model_text);
-    Status status = checkpoint_write(run_folder_path(path, &run->folder, "checkpoints"), run->rounds_done, tensors,
-                                     count, notes.notes, MODEL_NOTES, err);
-    free(tensors);
-    return status;
+static Status write_checkpoint(Run *run, Error *err) {
+    TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, run->model_text, run->rounds_done, err));
+    run->saved = run->rounds_done;
+    return STATUS_OK;
 }
 
 static bool is_due(int every, uint32_t round, uint32_t last) {
@@ -282,11 +248,11 @@ static Status run_round(Run *run, Error *err) {
     uint32_t round = run->rounds_done + 1, last = (uint32_t)options->rounds;
     bool evaluate = is_due(options->eval_every, round, last);
     uint64_t begin = trace_begin(run->rounds.trace);
-    progress_begin(&run->progress, round,
-                   rounds_samples(&run->rounds, round) + (evaluate ? run->memory.data.test.count : 0));
+    progress_begin(&run->progress, round, rounds_samples(&run->rounds, round, evaluate));
     Status status = rounds_train(&run->rounds, round, report, err);
     TRY(dataset_segment_check(&run->memory.data_segment, err)); // first: workers may have died of it
     TRY(status);
+    run->published = round;
     if (is_first(run)) TRY(report_clients(&run->metrics, &run->memory, round, err));
     if (evaluate) {
         TRY(rounds_evaluate(&run->rounds, round, report, err));
@@ -296,7 +262,8 @@ static Status run_round(Run *run, Error *err) {
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
     progress_end(&run->progress, report, evaluate);
-    if (is_first(run)) TRY(report_round(&run->metrics, &run->memory, report, evaluate, err));
+    if (is_first(run))
+        TRY(report_round(&run->metrics, &run->memory, report, evaluate, run_device_name(&run->device), err));
     run->rounds_done = round;
     if (is_first(run) && (is_due(options->checkpoint_every, round, last) || run->stop_signal))
         TRY(save_round(run, err));
@@ -319,6 +286,7 @@ static bool is_finished(const Run *run) {
 }
 
 static Status run_rounds(Run *run, Error *err) {
+    run->published = run->saved = run->rounds_done;
     RoundReport before = {0};
     TRY(rounds_conclude(&run->rounds, &before, err));
     run->stop_signal = before.stop_signal;
@@ -329,6 +297,17 @@ static Status run_rounds(Run *run, Error *err) {
     return STATUS_OK;
 }
 
+// A card that fails takes nothing along that was published: the shared memory holds the model of the last round.
+static void save_what_is_there(Run *run) {
+    Error err;
+    if (!run->device.on_card || run->published == run->saved) return;
+    run->rounds_done = run->published;
+    if (write_checkpoint(run, &err) == STATUS_OK)
+        log_warning("round %u is saved; continue with: sounder train --resume %s", run->saved, run->folder.path);
+    else
+        log_warning("round %u cannot be saved: %s", run->published, err.message);
+}
+
 // A finished run that is resumed without more rounds has nothing left to do. Without its model it was killed at the
 // very end, and that is made up for.
 static bool has_result(const Run *run) {
@@ -336,18 +315,20 @@ static bool has_result(const Run *run) {
     return is_finished(run) && access(run_folder_path(path, &run->folder, "model.safetensors"), F_OK) == 0;
 }
 
-// Ends
-// -------------------------------------------------------------------------------------------------------------------
+// Ends ----------------------------------------------------------------------------------------------------------------
 
 static void print_heading(const Run *run) {
     if (run->options.quiet) return;
     char nodes[32] = "";
     if (run->nodes.size > 1) snprintf(nodes, sizeof nodes, " on each of %u nodes", run->nodes.size);
     static const char *const algorithms[] = {"fedavg", "hogwild", "ssgd"};
-    char parameters[28], train_count[28], test_count[28];
+    char parameters[28], train_count[28], test_count[28], device[512];
     printf("Sounder: %s of %s (%s parameters), %d workers%s, %d clients, %s\n", algorithms[run->options.algorithm],
            run_label(&run->options), with_commas(parameters, run->spec.parameter_count), run->options.workers, nodes,
-           run->options.clients, kernels_best()->name);
+           run->options.clients, run->device.on_card ? run->device.card.name : kernels_best()->name);
+    run_device_describe(device, sizeof device, &run->device, run->options.workers,
+                        run->memory.control->config.card.models_per_launch);
+    if (*device) printf("Device: %s\n", device);
     printf("Data: %s, %s training and %s test samples\n", run->memory.data.name,
            with_commas(train_count, run->memory.data.train.count),
            with_commas(test_count, run->memory.data.test.count));
@@ -365,7 +346,8 @@ static Status write_model(Run *run, Error *err) {
                           .cold_start_seconds = run->cold_start_seconds,
                           .workers_lost = run->workers_lost,
                           .last = &run->evaluated,
-                          .model_sha256 = sha256};
+                          .model_sha256 = sha256,
+                          .device = run_device_name(&run->device)};
     TRY(report_summary(&run->metrics, &run->memory, &summary, err));
     if (run->options.quiet) return STATUS_OK;
     if (run->evaluated.test_count > 0)
@@ -416,6 +398,7 @@ static Status run_with_workers(Run *run, Error *err) {
     print_heading(run);
     Status status = run_traced(run, err);
     if (!is_first(run)) return status;
+    if (status != STATUS_OK) save_what_is_there(run);
     run_folder_unlink_live(&run->folder);
     if (status != STATUS_OK) metrics_close(&run->metrics);
     return status;
@@ -429,6 +412,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .hang_seconds = run->options.hang_seconds,
                                       .on_tick = progress_tick,
                                       .context = &run->progress},
+                           .server = run->device.on_card ? server_on_card() : &server_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
                            .nodes = &run->nodes,
                            .spec = &run->spec};
@@ -444,7 +428,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
 
 static Status restore(Run *run, Error *err) {
     if (!run->options.resume[0] || !is_first(run)) return STATUS_OK;
-    TRY(restore_checkpoint(run, err));
+    TRY(run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, err));
     if (run->rounds_done <= (uint32_t)run->options.rounds) return STATUS_OK;
     return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u rounds already", run->options.rounds,
                 run->folder.path, run->rounds_done);
@@ -466,24 +450,42 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
     return status;
 }
 
+// What only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
     TRY(load_data(run, err));
-    return build_model(run, err); // frees the memory on failure
+    Status status = read_model(run, err);
+    if (status != STATUS_OK) run_memory_free(&run->memory);
+    return status;
 }
 
-// Data and net first: what is wrong with them is said before anything is created on disk.
+// The folder comes before the device, whose service may have to be started there, and the device before the memory,
+// whose size it decides.
+static Status run_on_device(Run *run, int *exit_code, Error *err) {
+    Status status = run_device_open(&run->device, &run->options, is_first(run) ? run->folder.path : NULL, err);
+    bool open = status == STATUS_OK;
+    const char *name = run->device.on_card ? run->device.card.name : kernels_best()->name;
+    TRY_GOTO(close, together_check(&run->memory, name, &run->nodes, status, err));
+    TRY_GOTO(close, nodes_agree(&run->nodes, create_memory(run, err), err));
+    status = run_in_folder(run, exit_code, err);
+close:
+    if (open) run_device_close(&run->device);
+    return status;
+}
+
 static Status run_all(Run *run, int *exit_code, Error *err) {
-    Status prepared = prepare(run, err), status = together_check(&run->memory, &run->nodes, prepared, err);
+    Status prepared = prepare(run, err), status = nodes_agree(&run->nodes, prepared, err);
     if (prepared != STATUS_OK) return status;
-    if (status == STATUS_OK) {
-        status = open_folder(run, err);
-        bool open = status == STATUS_OK;
-        status = nodes_agree(&run->nodes, status, err);
-        if (status == STATUS_OK) status = run_in_folder(run, exit_code, err);
-        if (open) run_folder_close(&run->folder);
-    }
+    if (status != STATUS_OK) goto free_memory;
+    status = open_folder(run, err);
+    bool open = status == STATUS_OK;
+    TRY_GOTO(close_folder, nodes_agree(&run->nodes, status, err));
+    status = run_on_device(run, exit_code, err);
     // Last, when nobody waits for anything any more; not after a signal, which wants a quick end.
     if (status == STATUS_OK && *exit_code == 0) dataset_segment_keep(&run->memory.data_segment, &run->source);
+close_folder:
+    if (open && status != STATUS_OK) run_folder_discard(&run->folder);
+    if (open) run_folder_close(&run->folder);
+free_memory:
     run_memory_free(&run->memory);
     return status;
 }
