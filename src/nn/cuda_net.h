@@ -10,6 +10,10 @@
 // so that they may be imported from another process. Activations are the net's own. One local step is captured once in
 // a CUDA graph; a second graph holds several in a row, and a local epoch is a few launches. What changes between steps
 // (step number, counts, first sample) is kept and advanced on the device.
+//
+// The same calls give the same bits in every run. A model's bits depend neither on its place among the models nor on
+// what the others do, so that a client may be trained again in other company; they do depend on M and on the batch
+// size, for which cuBLAS and the convolutions choose how they divide their sums.
 #ifndef SOUNDER_NN_CUDA_NET_H
 #define SOUNDER_NN_CUDA_NET_H
 

@@ -1,5 +1,6 @@
 #include "cuda_ops.h"
 
+#include "nn/buffers.h"
 #include "nn/cuda_kernels.h"
 
 enum { ALIGNMENT = 256 }; // bytes: as cudaMalloc's, so that no tensor shares a line with another
@@ -25,10 +26,6 @@ static float *carve_lanes(Carver *carver, size_t features) {
 static bool in_place(const CudaOp *op) {
     LayerKind kind = op->layer->kind;
     return kind == LAYER_RELU || kind == LAYER_DROPOUT || kind == LAYER_DROPOUT2D;
-}
-
-size_t cuda_ops_dropout_features(const Layer *layer) {
-    return layer->kind == LAYER_DROPOUT2D ? (size_t)layer->in.channels : shape_size(layer->in);
 }
 
 // The layers from `l` on that one op computes: writes it and returns their number.
@@ -59,7 +56,7 @@ static void carve_forward(CudaOps *ops, Carver *carver, const Spec *spec, bool t
         if (!in_place(op)) values = carve_lanes(carver, shape_size(op->layer->out));
         op->out = values;
         bool drops = op->layer->kind == LAYER_DROPOUT || op->layer->kind == LAYER_DROPOUT2D;
-        if (drops && training) op->keep = carve(carver, cuda_ops_dropout_features(op->layer) * carver->lanes);
+        if (drops && training) op->keep = carve(carver, dropout_features(op->layer) * carver->lanes);
     }
     ops->logits = values;
 }

@@ -31,9 +31,6 @@ typedef struct CudaOps {
     float *scratch;         // of the convolutions; NULL if they need none
 } CudaOps;
 
-// How many features a dropout layer decides about.
-size_t cuda_ops_dropout_features(const Layer *layer);
-
 // Places everything for `models` times `samples` in the arena at `base` (device memory, or NULL to measure only).
 // Without `training` there is no room for gradients and dropout. Returns the bytes that the arena needs. spec: borrowed
 // for as long as ops is used.

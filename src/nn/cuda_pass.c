@@ -1,13 +1,15 @@
 #include "cuda_pass.h"
 
+#include "nn/buffers.h"
+
 static void drop(const CudaPass *pass, const CudaOp *op, float *values) {
-    size_t features = cuda_ops_dropout_features(op->layer);
+    size_t features = dropout_features(op->layer);
     cuda_dropout_apply(values, op->keep, op->layer->rate, features, shape_size(op->layer->in) / features, &pass->step);
 }
 
 static void drop_forward(const CudaPass *pass, const CudaOp *op) {
     const RngKey *keys = pass->progress.keys + (size_t)op->number * (size_t)pass->step.models;
-    cuda_dropout_draw(op->keep, keys, pass->progress.numbers, op->layer->rate, cuda_ops_dropout_features(op->layer),
+    cuda_dropout_draw(op->keep, keys, pass->progress.numbers, op->layer->rate, dropout_features(op->layer),
                       &pass->step);
     drop(pass, op, op->out);
 }
