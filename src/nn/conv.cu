@@ -8,6 +8,9 @@ namespace {
 // Floats of weights that a block keeps in shared memory.
 enum { STAGED_FLOATS = 3072 };
 
+// Blocks that a multiprocessor has room for: leaves each thread of convolve 96 registers, of slopes 168, which suffice.
+enum { CONV_RESIDENT = 5, SLOPES_RESIDENT = 3 };
+
 // COUNT columns of one row of one sample, `samples` apart. Those whose bit is not set in `inside` lie beyond the image
 // and are zero.
 template <int COUNT>
@@ -41,7 +44,7 @@ __device__ void stage_weights(float *staged, const float *weight, const ConvMap 
     }
 }
 
-// Adds what one row of taps makes of one row of the input. Each value serves all taps that meet it.
+// Adds what one row of taps (TAPS, channels) makes of one row of the input. Each value serves all taps that meet it.
 template <int TAPS, int CHANNELS>
 __device__ void add_row(float (&sums)[CHANNELS][CONV_COLUMNS], const float (&values)[CONV_COLUMNS + TAPS - 1],
                         const float4 *taps) {
@@ -81,11 +84,12 @@ __device__ void store_sums(float *out, const float (&sums)[CHANNELS][CONV_COLUMN
             if (o < channels && x < columns) out[x * samples] = real ? sums[o][x] : 0;
 }
 
-// A thread computes CHANNELS output channels of one place. bias: NULL for none.
+// A thread computes CHANNELS output channels of one place. bias: NULL for none. Weight and bias are not __restrict__,
+// which would promise that nobody changes them meanwhile: with Hogwild others do.
 template <int TAPS, int CHANNELS>
-__global__ void __launch_bounds__(CONV_THREADS, 5)
-    convolve(float *out, const float *__restrict__ in, const float *__restrict__ weight, const float *__restrict__ bias,
-             size_t stride, ConvMap map, const uint32_t *__restrict__ counts) {
+__global__ void __launch_bounds__(CONV_THREADS, CONV_RESIDENT)
+    convolve(float *out, const float *__restrict__ in, const float *weight, const float *bias, size_t stride,
+             ConvMap map, const uint32_t *__restrict__ counts) {
     enum { QUADS = (CHANNELS + 3) / 4, ROWS = STAGED_FLOATS / (TAPS * QUADS * 4) };
     __shared__ float4 staged[ROWS * TAPS * QUADS];
     ConvBlock block = conv_block(blockIdx.x, &map, CHANNELS);
@@ -122,8 +126,8 @@ __global__ void __launch_bounds__(CONV_THREADS, 5)
                          (size_t)(map.out.rows * map.out.columns) * (size_t)map.samples, map.samples);
 }
 
-// The sums over a block's threads, for TAPS x TAPS values that each of them has. shared: as large as slopes has it.
-// Those of the threads go to `to` (rows of a kernel, `side` wide) where they belong to it.
+// Sums each of TAPS x TAPS values over a block's threads, in an order that is always the same. to: where the first of
+// them belongs in a kernel of `side` taps a row; of the others those up to `rows` and `columns` belong there too.
 template <int TAPS>
 __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], float (*shared)[SLOPES_THREADS + 1],
                                  int rows, int columns, int side) {
@@ -185,7 +189,7 @@ __device__ void add_slopes(float (&sums)[CHANNELS][TAPS][TAPS], const float *in,
 
 // The weight's gradient, or one part of it: to model m's and part p's sums, out + m * stride + p * part_stride.
 template <int TAPS, int CHANNELS>
-__global__ void __launch_bounds__(SLOPES_THREADS, 3)
+__global__ void __launch_bounds__(SLOPES_THREADS, SLOPES_RESIDENT)
     slopes(float *out, size_t stride, size_t part_stride, const float *__restrict__ in,
            const float *__restrict__ gradient, ConvMap map, SlopesGrid grid, const uint32_t *__restrict__ counts) {
     __shared__ float shared[TAPS * TAPS][SLOPES_THREADS + 1];
