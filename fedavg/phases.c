@@ -1,6 +1,9 @@
 #include "phases.h"
 
-enum { MAX_FRUITLESS_DEATHS = 300 }; // in a row without a finished job in between, before a run is given up
+enum {
+    MAX_FRUITLESS_DEATHS = 300, // in a row without a finished job in between, before a run is given up
+    EXPLAINED_DEATH = 100, // what one counts for that said why it could not start: its successors will say the same
+};
 
 static const RunConfig *run_config(const Phases *phases) {
     return &phases->config.memory->control->config;
@@ -16,12 +19,14 @@ static Status count_death(Phases *phases, uint32_t rank, Error *err) {
     if (phases->config.on_worker_death == WORKER_DEATH_ABORT)
         return fail(err, STATUS_UNAVAILABLE, "worker %u died, and --on-worker-death is abort", rank);
     bool fruitful = queue_unfinished(phases->config.memory->queue) < phases->unfinished;
-    phases->fruitless_deaths = fruitful ? 0 : phases->fruitless_deaths + 1;
-    if (phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS)
-        return fail(err, STATUS_UNAVAILABLE,
-                    "%u workers in a row died and no job was finished in between; the messages above say of what",
-                    phases->fruitless_deaths);
-    return STATUS_OK;
+    const WorkerRecord *worker = &phases->supervisor.workers[rank];
+    uint32_t counts_for = !worker->was_ready && *worker->message ? EXPLAINED_DEATH : 1;
+    phases->fruitless_deaths = fruitful ? 0 : phases->fruitless_deaths + counts_for;
+    if (phases->fruitless_deaths < MAX_FRUITLESS_DEATHS) return STATUS_OK;
+    if (counts_for > 1) return fail(err, STATUS_UNAVAILABLE, "worker %u cannot start: %s", rank, worker->message);
+    return fail(err, STATUS_UNAVAILABLE,
+                "%u workers in a row died and no job was finished in between; the messages above say of what",
+                phases->fruitless_deaths);
 }
 
 // Opens again what the dead worker leaves undone. Its finished jobs stay: evaluation has its results beside the job,

@@ -1,12 +1,9 @@
 #include "rounds.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/aggregate.h"
 #include "fedavg/sampler.h"
 
 enum {
@@ -27,13 +24,14 @@ static uint32_t client_samples(const Rounds *rounds, uint32_t client) {
     return count;
 }
 
-uint64_t rounds_samples(Rounds *rounds, uint32_t round) {
+uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate) {
     const RunConfig *config = run_config(rounds);
     uint64_t samples = 0;
     sampler_draw(rounds->cohort, rounds->scratch, config->clients, rounds->clients_per_round, config->seed, round);
     for (uint32_t i = 0; i < rounds->clients_per_round; i++)
         samples += client_samples(rounds, rounds->cohort[i]);
-    return samples * config->local_epochs;
+    uint64_t evaluated = evaluate && !rounds->server.kind->evaluate ? rounds->memory->data.test.count : 0;
+    return samples * config->local_epochs + evaluated;
 }
 
 static int largest_first(const void *a, const void *b, void *context) {
@@ -100,7 +98,6 @@ static uint32_t take_deaths(Rounds *rounds) {
 }
 
 static void clear_tallies(const Rounds *rounds) {
-    atomic_store_explicit(&rounds->memory->control->updates, 0, memory_order_relaxed);
     for (uint32_t rank = 0; rank < run_config(rounds)->workers; rank++) {
         WorkerTally *tally = &rounds->memory->control->tallies[rank];
         *tally = (WorkerTally){.first_sample_nanoseconds = tally->first_sample_nanoseconds};
@@ -111,59 +108,37 @@ static void clear_tallies(const Rounds *rounds) {
 static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
     RunMemory *memory = rounds->memory;
     const RunConfig *config = run_config(rounds);
-    bool used[MAX_WORKERS] = {false};
+    bool used[MAX_WORKERS] = {false}, any = false, finite;
     double arrived = 0, refused = 0;
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
         if (job->state == JOB_REFUSED)
             refused += job->share;
         else
-            used[job->owner - 1] = true, arrived += job->share;
+            used[job->owner - 1] = any = true, arrived += job->share;
     }
     if (refused == 0) arrived = 1; // exactly, whatever the rounding of the shares' sum
-    size_t sum_count = 0;
-    for (uint32_t rank = 0; rank < config->workers; rank++)
-        if (used[rank]) rounds->sums[sum_count++] = run_memory_sum(memory, rank);
-    if (sum_count == 0)
+    if (!any)
         return fail(err, STATUS_SOFTWARE,
                     "round %u: the updates of all clients were refused as not finite; lower --lr (now %g)", round,
                     (double)config->lr);
-    aggregate_apply(memory->weights, rounds->sums, sum_count, arrived, config->parameters);
-    return STATUS_OK;
-}
-
-static bool weights_are_finite(const Rounds *rounds) {
-    const float *weights = rounds->memory->weights;
-    size_t infinite = 0;
-    for (size_t i = 0; i < run_config(rounds)->parameters; i++)
-        infinite += !isfinite(weights[i]) ? 1u : 0u;
-    return infinite == 0;
-}
-
-static void keep(Rounds *rounds) {
-    const RunConfig *config = run_config(rounds);
-    size_t bytes = config->parameters * sizeof(float);
-    memcpy(rounds->restore_weights, rounds->memory->weights, bytes);
-    if (config->algorithm == TRAIN_SSGD)
-        memcpy(rounds->restore_velocity, run_memory_floats(rounds->memory, config->clients), bytes);
-}
-
-static void restore(const Rounds *rounds) {
-    const RunConfig *config = run_config(rounds);
-    size_t bytes = config->parameters * sizeof(float);
-    memcpy(rounds->memory->weights, rounds->restore_weights, bytes);
-    if (config->algorithm == TRAIN_SSGD)
-        memcpy(run_memory_floats(rounds->memory, config->clients), rounds->restore_velocity, bytes);
+    TRY(rounds->server.kind->average(&rounds->server, &finite, used, arrived, err));
+    if (finite) return STATUS_OK;
+    return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
+                (double)config->lr);
 }
 
 // The algorithms that train the shared weights in place have published them already: what is not finite is taken back.
-static Status check_weights(const Rounds *rounds, uint32_t round, Error *err) {
+static Status check_weights(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = run_config(rounds);
     const Control *control = rounds->memory->control;
+    const ServerKind *server = rounds->server.kind;
+    bool finite;
+    TRY(server->adopt(&rounds->server, &finite, err));
     bool all_refused =
         config->algorithm == TRAIN_HOGWILD && atomic_load_explicit(&control->updates, memory_order_relaxed) == 0;
-    if (weights_are_finite(rounds) && !all_refused) return STATUS_OK;
-    restore(rounds);
+    if (finite && !all_refused) return STATUS_OK;
+    TRY(server->restore(&rounds->server, err));
     return fail(err, STATUS_SOFTWARE, "round %u: the %s no longer finite; lower --lr (now %g) or --momentum (now %g)",
                 round, all_refused ? "gradients are" : "weights are", (double)config->lr, (double)config->momentum);
 }
@@ -177,7 +152,7 @@ static Status run_lockstep(Rounds *rounds, uint32_t round, Error *err) {
         if (queue_unfinished(rounds->memory->queue) == 0) return STATUS_OK;
         rounds->phases.fruitless_deaths = 0; // the number of attempts is the limit here
         log_info("round %u: a worker died in lockstep; the round starts over", round);
-        restore(rounds);
+        TRY(rounds->server.kind->restore(&rounds->server, err));
     }
     return fail(err, STATUS_UNAVAILABLE,
                 "round %u: a worker died in each of %d attempts; shorter rounds (more --rounds on "
@@ -188,7 +163,7 @@ static Status run_lockstep(Rounds *rounds, uint32_t round, Error *err) {
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     const RunConfig *config = run_config(rounds);
     *report = (RoundReport){.round = round};
-    if (config->algorithm != TRAIN_FEDAVG) keep(rounds);
+    TRY(rounds->server.kind->begin(&rounds->server, err));
     uint64_t start = clock_nanoseconds();
     if (config->algorithm == TRAIN_SSGD) {
         TRY(run_lockstep(rounds, round, err));
@@ -210,9 +185,8 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
 // Evaluation
 // -------------------------------------------------------------------------------------------------------------
 
-Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
+static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, BatchResult *result, Error *err) {
     RunMemory *memory = rounds->memory;
-    uint64_t start = clock_nanoseconds();
     queue_clear(memory->queue);
     for (uint32_t first = 0; first < memory->data.test.count; first += EVALUATION_CHUNK) {
         uint32_t left = memory->data.test.count - first;
@@ -221,14 +195,23 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
         job->count = left < EVALUATION_CHUNK ? left : EVALUATION_CHUNK;
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
-    double loss_sum = 0;
-    report->test_hits = 0;
+    *result = (BatchResult){0};
     for (uint32_t i = 0; i < memory->queue->count; i++) {
-        loss_sum += memory->queue->jobs[i].loss_sum;
-        report->test_hits += memory->queue->jobs[i].hits;
+        result->loss_sum += memory->queue->jobs[i].loss_sum;
+        result->hits += memory->queue->jobs[i].hits;
     }
-    report->test_count = memory->data.test.count;
-    report->test_loss = loss_sum / (double)report->test_count;
+    return STATUS_OK;
+}
+
+Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
+    const ServerKind *server = rounds->server.kind;
+    uint64_t start = clock_nanoseconds();
+    BatchResult result;
+    TRY(server->evaluate ? server->evaluate(&rounds->server, &result, err)
+                         : evaluate_in_chunks(rounds, round, &result, err));
+    report->test_hits = result.hits;
+    report->test_count = rounds->memory->data.test.count;
+    report->test_loss = result.loss_sum / (double)report->test_count;
     report->evaluate_seconds = clock_seconds_since(start);
     report->workers_lost += take_deaths(rounds);
     return STATUS_OK;
@@ -249,36 +232,29 @@ uint64_t rounds_progress(const Rounds *rounds) {
     return samples;
 }
 
-static void free_memory(Rounds *rounds) {
-    free(rounds->restore_velocity);
-    free(rounds->restore_weights);
-    free(rounds->sums);
+Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
+    *rounds = (Rounds){.memory = config->phases.memory,
+                       .clients_per_round = config->clients_per_round,
+                       .server = {.kind = config->server, .memory = config->phases.memory}};
+    uint32_t clients = run_config(rounds)->clients;
+    rounds->cohort = malloc(clients * sizeof *rounds->cohort);
+    rounds->scratch = malloc(clients * sizeof *rounds->scratch);
+    Status status = STATUS_OK;
+    if (!rounds->cohort || !rounds->scratch) status = fail(err, STATUS_OS, "no memory for %u clients", clients);
+    if (status == STATUS_OK) status = config->server->init(&rounds->server, err);
+    if (status != STATUS_OK) goto free_cohort;
+    status = phases_init(&rounds->phases, &config->phases, err);
+    if (status == STATUS_OK) return STATUS_OK;
+    config->server->free(&rounds->server);
+free_cohort:
     free(rounds->scratch);
     free(rounds->cohort);
-}
-
-static Status allocate(Rounds *rounds, Error *err) {
-    const RunConfig *config = run_config(rounds);
-    rounds->cohort = malloc(config->clients * sizeof *rounds->cohort);
-    rounds->scratch = malloc(config->clients * sizeof *rounds->scratch);
-    rounds->sums = malloc(config->workers * sizeof *rounds->sums);
-    rounds->restore_weights = malloc(config->parameters * sizeof(float));
-    rounds->restore_velocity = malloc(config->parameters * sizeof(float));
-    if (!rounds->cohort || !rounds->scratch || !rounds->sums || !rounds->restore_weights || !rounds->restore_velocity)
-        return fail(err, STATUS_OS, "no memory for %u clients and %llu parameters", config->clients,
-                    (unsigned long long)config->parameters);
-    return STATUS_OK;
-}
-
-Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
-    *rounds = (Rounds){.memory = config->phases.memory, .clients_per_round = config->clients_per_round};
-    Status status = allocate(rounds, err);
-    if (status == STATUS_OK) status = phases_init(&rounds->phases, &config->phases, err);
-    if (status != STATUS_OK) free_memory(rounds);
     return status;
 }
 
 void rounds_free(Rounds *rounds) {
-    phases_free(&rounds->phases);
-    free_memory(rounds);
+    phases_free(&rounds->phases); // first, for the workers use what the server owns
+    rounds->server.kind->free(&rounds->server);
+    free(rounds->scratch);
+    free(rounds->cohort);
 }

@@ -14,9 +14,11 @@
 #include "base/err.h"
 #include "fedavg/phases.h"
 #include "fedavg/run_memory.h"
+#include "fedavg/server.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
+    const ServerKind *server; // where the parent's arithmetic is done
     uint32_t clients_per_round;
 } RoundsConfig;
 
@@ -39,9 +41,8 @@ typedef struct Rounds {
     Phases phases;     // and with them the workers
     RunMemory *memory; // borrowed
     uint32_t clients_per_round;
-    uint32_t *cohort, *scratch;                // owned (clients)
-    float *restore_weights, *restore_velocity; // owned (parameters); hogwild, ssgd: as the round began
-    const int64_t **sums;                      // owned (workers)
+    uint32_t *cohort, *scratch; // owned (clients)
+    Server server;
 } Rounds;
 
 // Starts all workers and waits until they stand at the barrier. Nothing to free on failure.
@@ -52,14 +53,14 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
 // be replaced, CANCELLED after a second SIGINT or SIGTERM.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
-// Evaluates the shared weights on the test set, in chunks, by all workers.
+// Evaluates the shared weights on the test set: by all workers in chunks, or by the server itself where it does that.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
 // Samples all workers have worked through since their start: for a progress line.
 uint64_t rounds_progress(const Rounds *rounds);
 
-// Training samples that a round will work through.
-uint64_t rounds_samples(Rounds *rounds, uint32_t round);
+// Samples that the workers will work through in a round: in training, and to evaluate if that is theirs to do.
+uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate);
 
 // Jobs in the largest phase of such a run: what RunPlan.job_capacity needs.
 uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count);

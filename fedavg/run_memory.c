@@ -3,6 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
@@ -17,6 +19,18 @@ uint32_t run_slot_count(const RunConfig *config) {
         return config->clients + 1;
     }
     return 0;
+}
+
+void run_lasting_slots(uint32_t *first, uint32_t *end, const RunConfig *config) {
+    *end = config->algorithm == TRAIN_FEDAVG ? 0 : run_slot_count(config);
+    *first = config->algorithm == TRAIN_SSGD ? config->clients : 0;
+}
+
+// The slots that lie in the host's memory: all, or for a run on the card those that outlive a round.
+static void host_slots(uint32_t *first, uint32_t *end, const RunConfig *config) {
+    *first = 0;
+    *end = run_slot_count(config);
+    if (config->card.used) run_lasting_slots(first, end, config);
 }
 
 static size_t slot_value_bytes(const RunConfig *config) {
@@ -95,7 +109,11 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
 static Status create_slots(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->slot_bytes = round_up(config->parameters * slot_value_bytes(config), 64);
-    return segment_create(&memory->slots_segment, "slots", run_slot_count(config) * config->slot_bytes, err);
+    uint32_t first, end;
+    host_slots(&first, &end, config);
+    // A segment has at least one byte.
+    size_t bytes = first < end ? (end - first) * config->slot_bytes : 64;
+    return segment_create(&memory->slots_segment, "slots", bytes, err);
 }
 
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
@@ -158,5 +176,13 @@ int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank) {
 }
 
 float *run_memory_floats(const RunMemory *memory, uint32_t index) {
-    return (float *)(memory->slots + index * memory->control->config.slot_bytes);
+    const RunConfig *config = &memory->control->config;
+    uint32_t first, end;
+    host_slots(&first, &end, config);
+    return (float *)(memory->slots + (index - first) * config->slot_bytes);
+}
+
+void run_memory_note_start(const RunMemory *memory, uint32_t rank) {
+    uint64_t *first = &memory->control->tallies[rank].first_sample_nanoseconds;
+    if (*first == 0) *first = clock_nanoseconds();
 }

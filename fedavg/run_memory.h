@@ -53,11 +53,17 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory);
 
 void run_memory_free(RunMemory *memory);
 
-// Slot `index` as its algorithm sees it.
+// Slot `index` as its algorithm sees it. On the card only the lasting ones are here.
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank);   // fedavg (parameters)
 float *run_memory_floats(const RunMemory *memory, uint32_t index); // hogwild, ssgd (parameters)
 
+// A worker begins its first job of the run: when that was goes into its tally.
+void run_memory_note_start(const RunMemory *memory, uint32_t rank);
+
 // How many slots an algorithm needs.
 uint32_t run_slot_count(const RunConfig *config);
+
+// Slots [*first, *end) outlive a round and belong in a checkpoint: hogwild one a client, ssgd the last, fedavg none.
+void run_lasting_slots(uint32_t *first, uint32_t *end, const RunConfig *config);
 
 #endif

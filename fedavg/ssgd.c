@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "datasets/batch.h"
+#include "fedavg/ssgd_index.h"
 
 // One worker's view of a round.
 typedef struct Lockstep {
@@ -31,12 +32,23 @@ uint32_t ssgd_round_steps(const RunMemory *memory) {
     return most * config->local_epochs;
 }
 
-// Samples of a shard in batch `number` of an epoch: full batches, one remainder, then none.
-static uint32_t shard_batch_samples(const RunMemory *memory, uint32_t shard, uint32_t number) {
-    uint32_t count = shard_count(memory, shard), size = memory->control->config.batch_size;
-    uint64_t first = (uint64_t)number * size;
-    if (first >= count) return 0;
-    return count - (uint32_t)first < size ? count - (uint32_t)first : size;
+uint32_t ssgd_shard_samples(const RunMemory *memory, uint32_t shard, uint32_t number) {
+    return ssgd_batch_samples(shard_count(memory, shard), number, memory->control->config.batch_size);
+}
+
+uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {
+    uint32_t total = 0;
+    for (uint32_t shard = 0; shard < memory->control->config.clients; shard++)
+        total += ssgd_shard_samples(memory, shard, number);
+    return total;
+}
+
+void ssgd_slice(size_t *first, size_t *end, const PhaseOrder *order, uint32_t position, size_t parameters) {
+    // Slices begin on cache lines, so that no two workers write the same one.
+    size_t lines = (parameters + 15) / 16;
+    *first = lines * position / order->members * 16;
+    *end = lines * (position + 1) / order->members * 16;
+    if (*end > parameters) *end = parameters;
 }
 
 // Where a shard's shuffled order lies in the worker's buffer: as its indices lie in the partition.
@@ -60,7 +72,7 @@ static void compute_gradients(const Lockstep *self, uint32_t number, uint32_t st
     const RunMemory *memory = trainer->memory;
     const RunConfig *config = &memory->control->config;
     for (uint32_t shard = self->position; shard < config->clients; shard += self->members) {
-        if (shard_batch_samples(memory, shard, number) == 0) continue;
+        if (ssgd_shard_samples(memory, shard, number) == 0) continue;
         uint32_t count;
         const uint32_t *indices = partition_client(&memory->partition, shard, &count);
         Batch batch = trainer_batch(trainer, shard_order(trainer, indices), number, count);
@@ -81,12 +93,10 @@ static void step_slice(const Lockstep *self, uint32_t number) {
     const RunConfig *config = &memory->control->config;
     size_t first = self->slice_first, count = self->slice_end - first;
     float *mean = trainer->gradient + first;
-    uint32_t total = 0;
-    for (uint32_t shard = 0; shard < config->clients; shard++)
-        total += shard_batch_samples(memory, shard, number);
+    uint32_t total = ssgd_step_samples(memory, number);
     memset(mean, 0, count * sizeof *mean);
     for (uint32_t shard = 0; shard < config->clients; shard++) {
-        float share = (float)shard_batch_samples(memory, shard, number) / (float)total;
+        float share = (float)ssgd_shard_samples(memory, shard, number) / (float)total;
         const float *gradient = run_memory_floats(memory, shard) + first;
         for (size_t i = 0; share > 0 && i < count; i++)
             mean[i] += share * gradient[i];
@@ -108,12 +118,13 @@ static Status lockstep(Lockstep *self, uint32_t number, uint32_t step) {
     return STATUS_OK;
 }
 
-static void finish_shards(const Lockstep *self, uint64_t start_nanoseconds) {
-    Queue *queue = self->trainer->memory->queue;
-    for (uint32_t shard = self->position; shard < queue->count; shard += self->members) {
+void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseconds) {
+    const PhaseOrder *order = &memory->control->order;
+    Queue *queue = memory->queue;
+    for (uint32_t shard = order->position[rank]; shard < queue->count; shard += order->members) {
         Job *job = &queue->jobs[shard];
         job->seconds = clock_seconds_since(start_nanoseconds);
-        atomic_store_explicit(&job->owner, self->trainer->rank + 1, memory_order_relaxed);
+        atomic_store_explicit(&job->owner, rank + 1, memory_order_relaxed);
         queue_finish(job, JOB_DONE);
     }
 }
@@ -127,11 +138,7 @@ Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent) {
                      .position = order->position[trainer->rank],
                      .members = order->members,
                      .parent = parent};
-    // Slices begin on cache lines, so that no two workers write the same one.
-    size_t lines = (config->parameters + 15) / 16;
-    self.slice_first = lines * self.position / self.members * 16;
-    self.slice_end = lines * (self.position + 1) / self.members * 16;
-    if (self.slice_end > config->parameters) self.slice_end = config->parameters;
+    ssgd_slice(&self.slice_first, &self.slice_end, order, self.position, config->parameters);
     uint64_t start = clock_nanoseconds();
     uint32_t steps_per_epoch = ssgd_round_steps(memory) / config->local_epochs, step = 0;
     for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++) {
@@ -140,6 +147,6 @@ Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent) {
             TRY(lockstep(&self, number, step));
     }
     memory->control->tallies[trainer->rank].synchronising_nanoseconds += self.synchronising_nanoseconds;
-    finish_shards(&self, start);
+    ssgd_finish(memory, trainer->rank, start);
     return STATUS_OK;
 }

@@ -19,7 +19,19 @@
 // (jobs[s].client == s); a worker fills in and finishes those of its own shards. CANCELLED when the step barrier was.
 Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent);
 
+// The parts of it that are the same on the card (cuda_ssgd.c).
+
 // Steps that a round takes: those of the largest shard.
 uint32_t ssgd_round_steps(const RunMemory *memory);
+
+// Samples of a shard, and those of all shards, in batch `number` of an epoch.
+uint32_t ssgd_shard_samples(const RunMemory *memory, uint32_t shard, uint32_t number);
+uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number);
+
+// Parameters [*first, *end) are summed and stepped by the member at `position`.
+void ssgd_slice(size_t *first, size_t *end, const PhaseOrder *order, uint32_t position, size_t parameters);
+
+// Finishes the jobs of the shards at `position`, which began with the round.
+void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseconds);
 
 #endif

@@ -9,6 +9,10 @@
 //   fedavg   one slot a worker: int64 sum (parameters) of its clients' weighted updates, see fedavg/aggregate.h
 //   hogwild  one slot a client (= worker): float velocity (parameters), kept from round to round
 //   ssgd     one slot a client (= shard): float gradient (parameters); one more, the last: the velocity, common to all
+//
+// A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
+// lies here then is what the host needs: the partition, a copy of the weights, and of the slots those that outlive a
+// round (the velocities).
 #ifndef SOUNDER_SHM_LAYOUT_H
 #define SOUNDER_SHM_LAYOUT_H
 
@@ -18,14 +22,29 @@
 #include <stdint.h>
 
 #include "shm/barrier.h"
+#include "shm/cuda_share.h"
 #include "shm/supervisor.h"
 
-enum { LAYOUT_VERSION = 1, MAX_WORKERS = BARRIER_MAX_RANKS - 1, MODEL_TEXT_BYTES = 2048, STALENESS_BUCKETS = 64 };
+enum { LAYOUT_VERSION = 2, MAX_WORKERS = BARRIER_MAX_RANKS - 1, MODEL_TEXT_BYTES = 2048, STALENESS_BUCKETS = 64 };
 
 // The descriptors a worker inherits, from WORKER_FIRST_FD on.
 enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 4 };
 
 typedef enum TrainAlgorithm { TRAIN_FEDAVG, TRAIN_HOGWILD, TRAIN_SSGD } TrainAlgorithm;
+
+// Where a run on the card has what, in bytes from the start of each block.
+typedef struct CardConfig {
+    uint32_t used;                                             // 0: the run is on the CPU, and the rest is zeros
+    uint32_t gpu;                                              // as CUDA numbers the visible cards
+    uint32_t models_per_launch;                                // clients that a worker trains in lockstep
+    uint32_t tf32;                                             // 1: products may round their factors to 10 bits
+    uint64_t updates_offset;                                   // weights block: the weights, then Hogwild's counter
+    uint64_t slot_bytes;                                       // slots block: stride
+    uint64_t train_labels_offset;                              // data block: training pixels, labels,
+    uint64_t test_pixels_offset, test_labels_offset;           // then those of the test set
+    uint64_t weights_bytes, slots_bytes, data_bytes;           // of the blocks
+    CudaShareHandle weights_handle, slots_handle, data_handle; // set before the first worker starts
+} CardConfig;
 
 // Constant from before the first worker starts to the end of the run.
 typedef struct RunConfig {
@@ -42,6 +61,7 @@ typedef struct RunConfig {
     uint64_t weights_offset;                                   // of the first weight in the weights segment, bytes
     uint64_t slot_bytes;                                       // stride of the slots segment, a multiple of 64
     uint64_t queue_offset;                                     // of the Queue in the control segment
+    CardConfig card;
 } RunConfig;
 
 typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE } PhaseKind;

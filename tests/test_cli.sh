@@ -47,7 +47,10 @@ check 64 '' 'sounder: error: --rounds 0: needs a whole number from 1 to 1000000'
 check 64 '' 'sounder: error: --round: unknown option; did you mean --rounds[?]' train --round 3
 check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; *' train --alpha 0.3
 check 66 '' 'sounder: error: *nothing.yaml: cannot be opened: *' train "$work/nothing.yaml"
-check 69 '' 'sounder: error: --device cuda: this sounder was built without CUDA; *' train --device cuda
+export CUDA_VISIBLE_DEVICES= # with no card to be seen, whether built with CUDA or not
+check 69 '' 'sounder: error: *use --device cpu*' train --device cuda --data synthetic:1x8x8:64:16 --model softmax --out "$work/run"
+check 0 '*accuracy*' '' train --device auto --data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --out "$work/run"
+unset CUDA_VISIBLE_DEVICES
 check 64 '' 'sounder: error: sounder eval: needs a model; *' eval
 
 if "$sounder" help train >/dev/full 2>"$work/err"; then complain "a full disk passes" help train; fi

@@ -98,6 +98,27 @@ static void pooling_and_its_fused_relu_agree_with_the_cpu(void **state) {
             check_pool(&(PoolCase){shapes[i].in, shapes[i].size, shapes[i].samples, bits & 1, bits & 2, bits & 4});
 }
 
+// A grid's second and third dimensions end at 65,535 blocks.
+static void more_models_than_a_grid_has_rows_are_pooled(void **state) {
+    (void)state;
+    enum { MANY = 66000, SAMPLES = 4, PLANE = 4 * SAMPLES };
+    const Layer layer = {.kind = LAYER_POOL, .in = {1, 2, 2}, .out = {1, 1, 1}, .kernel = 2};
+    Tensor values = tensor_random(MANY * PLANE, 1), out = tensor_new(MANY * SAMPLES);
+    CardTensor card_values = card_of(values), card_out = card_new(out.count * sizeof(float), 0);
+    CudaStep step = {.models = MANY, .samples = SAMPLES};
+    cuda_pool_forward(card_floats(card_out), card_floats(card_values), false, &layer, &step);
+    card_read(out.at, card_out);
+    for (size_t i = 0; i < out.count; i++) {
+        const float *window = values.at + i / SAMPLES * PLANE + i % SAMPLES;
+        float above = fmaxf(window[0], window[SAMPLES]), below = fmaxf(window[2 * SAMPLES], window[3 * SAMPLES]);
+        if (out.at[i] != fmaxf(above, below)) fail_msg("the maximum of window %zu is wrong", i);
+    }
+    tensor_free(values);
+    tensor_free(out);
+    card_free(card_values);
+    card_free(card_out);
+}
+
 // ---- Relu.
 
 static void relu_agrees_with_the_cpu_and_keeps_a_nan(void **state) {
@@ -233,6 +254,7 @@ int main(void) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pooling_and_its_fused_relu_agree_with_the_cpu),
+        cmocka_unit_test(more_models_than_a_grid_has_rows_are_pooled),
         cmocka_unit_test(relu_agrees_with_the_cpu_and_keeps_a_nan),
         cmocka_unit_test(dropout_draws_the_bits_of_the_cpu),
         cmocka_unit_test(gathering_agrees_with_the_cpu),

@@ -192,15 +192,15 @@ static void options_that_contradict_each_other_are_refused(void **state) {
          "--workers"},
         {"--algorithm|ssgd|--clients|8|--clients-per-round|4",
          "--clients-per-round 4: with --algorithm ssgd all 8 clients train in every round; leave it out"},
+        {"--device|cpu|--gpu|1", "--gpu 1: only used with --device cuda; add that or leave --gpu out"},
+        {"--device|cpu|--tf32", "--tf32 true: only used with --device cuda; add that or leave --tf32 out"},
+        {"--algorithm|hogwild|--models-per-launch|8",
+         "--models-per-launch 8: only used with --device cuda and --algorithm fedavg or ssgd; add that or leave "
+         "--models-per-launch out"},
         {"--resume|runs/a|--out|runs/b",
          "--out runs/b: --resume runs/a goes on in its own folder; leave one of the two out"},
     };
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
-    static const Refusal missing[] = {
-        {"--device|cuda", "--device cuda: this sounder was built without CUDA; use --device cpu, or configure with "
-                          "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed"},
-    };
-    check_refusals(missing, 1, STATUS_UNAVAILABLE);
 }
 
 static void workers_and_clients_follow_from_each_other(void **state) {
@@ -336,8 +336,12 @@ static void eval_takes_one_model_and_its_own_options(void **state) {
     assert_string_equal(err.message, "--rounds: no option of `sounder eval`; `sounder help eval` lists them");
     assert_int_equal(options_parse_eval(&options, &model, 2, (char *[]){"m", "n"}, &err), STATUS_USAGE);
     assert_string_equal(err.message, "n: a second model, after m; give one");
-    assert_int_equal(options_parse_eval(&options, &model, 2, (char *[]){"m", "--device=cuda"}, &err),
-                     STATUS_UNAVAILABLE);
+    check_ok(options_parse_eval(&options, &model, 3, (char *[]){"m", "--device=cuda", "--gpu=1"}, &err));
+    assert_int_equal(options.gpu, 1);
+    options_defaults(&options);
+    assert_int_equal(options_parse_eval(&options, &model, 3, (char *[]){"m", "--device=cpu", "--tf32"}, &err),
+                     STATUS_USAGE);
+    assert_string_equal(err.message, "--tf32 true: only used with --device cuda; add that or leave --tf32 out");
 }
 
 static void a_suggestion_is_at_most_two_edits_or_a_beginning_away(void **state) {

@@ -7,9 +7,11 @@
 
 #include "app/model_file.h"
 #include "app/options.h"
+#include "app/run_device.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "datasets/dataset.h"
+#include "fedavg/card.h"
 #include "nn/net.h"
 #include "nn/zoo.h"
 
@@ -32,12 +34,12 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
     return spec_parse(spec, text, data->shape, data->classes, err);
 }
 
-static Status evaluate(const float *parameters, const Spec *spec, const Dataset *data, Error *err) {
+static Status evaluate_on_cpu(BatchResult *sum, const float *parameters, const Spec *spec, const Dataset *data,
+                              Error *err) {
     Net net;
     TRY(net_init(&net, spec, kernels_best(), err));
-    double loss_sum = 0;
-    uint32_t hits = 0, count = data->test.count;
-    uint64_t start = clock_nanoseconds();
+    *sum = (BatchResult){0};
+    uint32_t count = data->test.count;
     for (uint32_t first = 0; first < count; first += EVALUATION_CHUNK) {
         Batch batch = {.pixels = data->test.pixels,
                        .labels = data->test.labels,
@@ -47,12 +49,23 @@ static Status evaluate(const float *parameters, const Spec *spec, const Dataset 
                        .shift = data->shift};
         BatchResult result;
         net_evaluate(&net, &result, parameters, &batch);
-        loss_sum += result.loss_sum;
-        hits += result.hits;
+        sum->loss_sum += result.loss_sum;
+        sum->hits += result.hits;
     }
-    printf("test loss %.4f  accuracy %u/%u (%.2f%%)  %.2f s\n", loss_sum / count, hits, count, 100.0 * hits / count,
-           clock_seconds_since(start));
     net_free(&net);
+    return STATUS_OK;
+}
+
+static Status evaluate(const float *parameters, const Spec *spec, const Dataset *data, const Options *options,
+                       const RunDevice *device, Error *err) {
+    uint64_t start = clock_nanoseconds();
+    BatchResult result;
+    TRY(device->on_card ? card_evaluate(&result, parameters, spec, data, options->tf32, err)
+                        : evaluate_on_cpu(&result, parameters, spec, data, err));
+    uint32_t count = data->test.count;
+    printf("test loss %.4f  accuracy %u/%u (%.2f%%)  %.2f s  %s\n", result.loss_sum / count, result.hits, count,
+           100.0 * result.hits / count, clock_seconds_since(start), run_device_name(device));
+    if (*device->why_not.message) log_info("evaluated on the CPU, for there is no card: %s", device->why_not.message);
     return STATUS_OK;
 }
 
@@ -63,7 +76,12 @@ static Status evaluate_file(const Safetensors *file, const char *path, const Opt
     float *parameters = aligned_alloc(64, (spec.parameter_count * sizeof(float) + 63) / 64 * 64);
     if (!parameters) return fail(err, STATUS_OS, "no memory for %zu parameters", spec.parameter_count);
     Status status = model_load(parameters, &spec, file, err);
-    if (status == STATUS_OK) status = evaluate(parameters, &spec, data, err);
+    RunDevice device;
+    if (status == STATUS_OK) status = run_device_open(&device, options, NULL, err);
+    if (status == STATUS_OK) {
+        status = evaluate(parameters, &spec, data, options, &device, err);
+        run_device_close(&device);
+    }
     free(parameters);
     return status;
 }

@@ -19,6 +19,12 @@ static bool is_shards(const Options *options) {
 static bool is_hogwild(const Options *options) {
     return options->algorithm == ALGORITHM_HOGWILD;
 }
+static bool may_use_card(const Options *options) {
+    return options->device != DEVICE_CPU;
+}
+static bool may_launch_many(const Options *options) {
+    return may_use_card(options) && !is_hogwild(options);
+}
 static bool is_partitioned(const Options *options) {
     return !is_hogwild(options) || options->hogwild_data == HOGWILD_SHARD;
 }
@@ -99,7 +105,26 @@ const Option option_table[] = {
     {.name = "device", .type = OPTION_CHOICE, FIELD(device), .group = GROUP_TRAINING, .eval = true,
      .placeholder = "NAME", .preset = "auto", .may_change = true,
      .choices = {[DEVICE_AUTO] = "auto", [DEVICE_CPU] = "cpu", [DEVICE_CUDA] = "cuda"},
-     .help = "where the arithmetic is done"},
+     .help = "where the arithmetic is done; auto: on a card if there is one"},
+    {.name = "gpu", .type = OPTION_WHOLE, FIELD(gpu), .group = GROUP_TRAINING, .eval = true,
+     .placeholder = "N", .derived = "the one LOCAL_RANK names, or the first", .minimum = 0, .maximum = 255,
+     .may_change = true,
+     .applies = may_use_card, .condition = "--device cuda",
+     .help = "which card, as CUDA numbers them"},
+    {.name = "models-per-launch", .type = OPTION_WHOLE, FIELD(models_per_launch), .group = GROUP_TRAINING,
+     .placeholder = "N", .derived = "by cohort and memory", .minimum = 1, .maximum = 1024, .may_change = true,
+     .applies = may_launch_many, .condition = "--device cuda and --algorithm fedavg or ssgd",
+     .help = "clients that a worker trains in lockstep on the card"},
+    {.name = "tf32", .type = OPTION_FLAG, FIELD(tf32), .group = GROUP_TRAINING, .eval = true,
+     .derived = "false",
+     .applies = may_use_card, .condition = "--device cuda",
+     .help = "on the card, linear layers may round their factors to 10 bits, which is faster"},
+    {.name = "mps", .type = OPTION_CHOICE, FIELD(mps), .group = GROUP_TRAINING,
+     .placeholder = "HOW", .derived = "auto", .may_change = true,
+     .choices = {[MPS_AUTO] = "auto", [MPS_OFF] = "off", [MPS_START] = "start"},
+     .applies = may_use_card, .condition = "--device cuda",
+     .help = "CUDA's Multi-Process Service, by which workers run on the card side by side instead of in turns: if it runs, "
+             "never, or started for this run"},
 
     {.name = "on-worker-death", .type = OPTION_CHOICE, FIELD(on_worker_death), .group = GROUP_FAULTS,
      .placeholder = "WHAT", .preset = "continue", .may_change = true,

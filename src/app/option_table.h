@@ -34,7 +34,7 @@ typedef struct Option {
     const char *placeholder;                 // stands for the value in help
     const char *help;                        // a phrase without a full stop
     const char *preset;                      // default as a user would write it; NULL: zero, filled in later
-    const char *derived;                     // words for the default when preset is NULL
+    const char *derived;                     // words for the default when preset is NULL; config.yaml leaves it out
     const char *choices[OPTION_MAX_CHOICES]; // CHOICE: in the order of the enum; TEXT: what completion offers
     bool (*applies)(const Options *options); // whether the other options let this one matter; NULL: always
     const char *condition;                   // what makes it apply, in the user's words: "--partition dirichlet"
@@ -54,8 +54,12 @@ extern const char *const option_group_titles[GROUP_COUNT];
 int option_index(const Option *option);
 const Option *option_find(const char *name); // NULL: no such option
 bool option_applies(const Options *options, const Option *option);
+bool option_is_zero(const Options *options, const Option *option); // 0, "", false, the first choice
 bool option_equal(const Options *a, const Options *b, const Option *option);
 void option_copy(Options *to, const Options *from, const Option *option);
+
+// USAGE when an option was given that nothing will read.
+Status options_check_use(const Options *options, Error *err);
 
 // Reads the value strictly and stores it; sets given. A refusal names `where` ("--", or "file.yaml:3: "), option, value
 // and what is needed. options is unchanged then.

@@ -65,6 +65,11 @@ static bool only(const char *text, const char *letters) {
     return *text && text[strspn(text, letters)] == '\0';
 }
 
+bool option_is_zero(const Options *options, const Option *option) {
+    static const char zeros[OPTION_TEXT_BYTES];
+    return memcmp(field_of(options, option), zeros, field_bytes(option)) == 0;
+}
+
 // strtod and its kin skip blanks, read "nan", "inf" and hexadecimal, and stop at junk: here a number is all of the
 // text, and made of nothing but digits, sign, point and exponent.
 static bool read_whole(int *value, const Option *option, const char *text) {

@@ -101,5 +101,5 @@ Status options_parse_eval(Options *options, const char **model_file, int argc, c
     }
     if (!*model_file)
         return fail(err, STATUS_USAGE, "sounder eval: needs a model; write sounder eval MODEL.safetensors --data NAME");
-    return options_check_device(options, err);
+    return options_check_use(options, err);
 }

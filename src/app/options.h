@@ -12,7 +12,7 @@
 //   TRY(options_resolve(&options, err));                           // defaults that depend on others; contradictions
 //
 // A refused option is STATUS_USAGE (exit 64) with one sentence naming option, value and remedy. The other failures: a
-// file that cannot be opened (NOINPUT), read or written (IO), and --device cuda in a build without CUDA (UNAVAILABLE).
+// file that cannot be opened (NOINPUT), read or written (IO).
 // Options is plain data: it owns nothing and may be copied.
 #ifndef SOUNDER_APP_OPTIONS_H
 #define SOUNDER_APP_OPTIONS_H
@@ -30,6 +30,7 @@ typedef enum Algorithm { ALGORITHM_FEDAVG, ALGORITHM_HOGWILD, ALGORITHM_SSGD } A
 typedef enum HogwildUpdate { HOGWILD_PLAIN, HOGWILD_ATOMIC } HogwildUpdate;
 typedef enum HogwildData { HOGWILD_FULL, HOGWILD_SHARD } HogwildData;
 typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
+typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
 typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
 // Values of --partition equal PartitionKind of datasets/partition.h.
 
@@ -51,6 +52,10 @@ typedef struct Options {
     double weight_decay;            // 0
     uint64_t seed;                  // 1
     int device;                     // DeviceKind: auto
+    int gpu;                        // as CUDA numbers them; only if given, else the one LOCAL_RANK names, or the first
+    int models_per_launch;          // clients in lockstep on the card; 0: as many as fit
+    bool tf32;                      // false
+    int mps;                        // MpsUse: auto
     int hogwild_update;             // HogwildUpdate: plain
     int hogwild_data;               // HogwildData: full
     char out[OPTION_TEXT_BYTES];    // "": runs/<time>-<model>
@@ -87,13 +92,10 @@ Status options_read_yaml(Options *options, const char *path, Error *err);
 Status options_resolve(Options *options, Error *err);
 
 // For --resume: `saved` is the config.yaml of the run, `given` what the user asked for now. Takes everything from saved
-// except the options that may change without changing the bits (workers, device, rounds, checkpoint_every, eval_every,
-// on_worker_death, hang_seconds, quiet, log_level) where the user gave them; USAGE when another one was given and
-// differs. options->out becomes the folder of --resume, wherever it was moved.
+// except the options that may change without making another run of it (workers, device, gpu, models_per_launch, mps,
+// rounds, checkpoint_every, eval_every, on_worker_death, hang_seconds, quiet, log_level) where the user gave them;
+// USAGE when another one was given and differs. options->out becomes the folder of --resume, wherever it was moved.
 Status options_resume(Options *options, const Options *saved, Error *err);
-
-// UNAVAILABLE when this build has no such device. options_resolve and options_parse_eval call it.
-Status options_check_device(const Options *options, Error *err);
 
 // The effective configuration as YAML that options_read_yaml reads back to the same values, and options_resolve
 // accepts. Left out: resume, options that the others make irrelevant (alpha without --partition dirichlet), and what is

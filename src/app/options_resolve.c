@@ -10,13 +10,6 @@ static bool given(const Options *options, const char *name) {
     return options_given(options, name);
 }
 
-Status options_check_device(const Options *options, Error *err) {
-    if (options->device != DEVICE_CUDA) return STATUS_OK;
-    return fail(err, STATUS_UNAVAILABLE,
-                "--device cuda: this sounder was built without CUDA; use --device cpu, or configure with "
-                "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
-}
-
 static Status check_resume_and_out(const Options *options, Error *err) {
     if (!options->resume[0] || !given(options, "out")) return STATUS_OK;
     return fail(err, STATUS_USAGE, "--out %.200s: --resume %.200s goes on in its own folder; leave one of the two out",
@@ -24,7 +17,7 @@ static Status check_resume_and_out(const Options *options, Error *err) {
 }
 
 // An option that nothing reads would be ignored in silence; who gave it meant something else.
-static Status check_all_apply(const Options *options, Error *err) {
+Status options_check_use(const Options *options, Error *err) {
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (!options->given[i] || option_applies(options, option)) continue;
@@ -116,10 +109,9 @@ static Status check_rate(const Options *options, Error *err) {
 }
 
 Status options_resolve(Options *options, Error *err) {
-    TRY(options_check_device(options, err));
     TRY(check_rate(options, err));
     TRY(check_resume_and_out(options, err));
-    TRY(check_all_apply(options, err));
+    TRY(options_check_use(options, err));
     switch ((Algorithm)options->algorithm) {
     case ALGORITHM_FEDAVG:
         return resolve_fedavg(options, err);
@@ -149,6 +141,10 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         option_copy(options, saved, option);
         options->given[i] = saved->given[i];
     }
+    // What the run does not need any more on another device was not asked for now either.
+    for (int i = 0; i < option_count; i++)
+        if (!option_applies(options, &option_table[i]) && option_equal(options, saved, &option_table[i]))
+            options->given[i] = false;
     // The folder may have been moved since: the run goes on where it is now.
     memcpy(options->out, options->resume, sizeof options->out);
     options->given[option_index(out)] = false;

@@ -162,8 +162,8 @@ static bool emit_scalar(yaml_emitter_t *emitter, const char *value, yaml_scalar_
 }
 
 // An option without influence on the run has no effective value and is left out; so is one that is still empty.
-static bool is_written(const Options *options, const Option *option, const char *value) {
-    bool empty = !option->preset && strcmp(value, option->type == OPTION_TEXT ? "" : "0") == 0;
+static bool is_written(const Options *options, const Option *option) {
+    bool empty = !option->preset && option_is_zero(options, option);
     return !empty && strcmp(option->name, "resume") != 0 && option_applies(options, option);
 }
 
@@ -175,9 +175,9 @@ static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
           yaml_emitter_emit(emitter, &event)))
         return false;
     for (int i = 0; i < option_count; i++) {
+        if (!is_written(options, &option_table[i])) continue;
         char value[OPTION_VALUE_BYTES];
         option_format(value, options, &option_table[i]);
-        if (!is_written(options, &option_table[i], value)) continue;
         if (!emit_scalar(emitter, option_table[i].name, YAML_PLAIN_SCALAR_STYLE)) return false;
         if (!emit_scalar(emitter, value, style_of(&option_table[i], value))) return false;
     }

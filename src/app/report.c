@@ -39,18 +39,19 @@ static json_t *staleness_histogram(const Control *control) {
     return array;
 }
 
-Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated, Error *err) {
+Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated,
+                    const char *device, Error *err) {
     const Control *control = memory->control;
-    json_t *object = json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:I, s:I}", "type", "round", "round",
-                               (json_int_t)report->round, "train_loss", metrics_real(report->train_loss), "test_loss",
-                               evaluated ? metrics_real(report->test_loss) : json_null(), "test_accuracy",
-                               evaluated ? metrics_real((double)report->test_hits / report->test_count) : json_null(),
-                               "seconds", metrics_real(report->seconds), "eval_seconds",
-                               evaluated ? metrics_real(report->evaluate_seconds) : json_null(), "samples",
-                               (json_int_t)report->samples, "samples_per_second",
-                               metrics_real((double)report->samples / report->seconds), "barrier_wait_seconds",
-                               per_rank(report->barrier_wait_seconds, control->config.workers), "workers_lost",
-                               (json_int_t)report->workers_lost, "updates_refused", (json_int_t)report->refused);
+    json_t *object = json_pack(
+        "{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:I, s:I}", "type", "round", "round",
+        (json_int_t)report->round, "device", device, "train_loss", metrics_real(report->train_loss), "test_loss",
+        evaluated ? metrics_real(report->test_loss) : json_null(), "test_accuracy",
+        evaluated ? metrics_real((double)report->test_hits / report->test_count) : json_null(), "seconds",
+        metrics_real(report->seconds), "eval_seconds", evaluated ? metrics_real(report->evaluate_seconds) : json_null(),
+        "samples", (json_int_t)report->samples, "samples_per_second",
+        metrics_real((double)report->samples / report->seconds), "barrier_wait_seconds",
+        per_rank(report->barrier_wait_seconds, control->config.workers), "workers_lost",
+        (json_int_t)report->workers_lost, "updates_refused", (json_int_t)report->refused);
     if (object && control->config.algorithm == TRAIN_SSGD)
         json_object_set_new(object, "synchronising_seconds",
                             per_rank(report->synchronising_seconds, control->config.workers));
@@ -72,12 +73,12 @@ static json_int_t peak_bytes(int who) {
 Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err) {
     const RoundReport *last = summary->last;
     json_t *object = json_pack(
-        "{s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:{s:I, s:I}, s:I, s:s}", "type", "summary", "rounds",
+        "{s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:{s:I, s:I}, s:I, s:s, s:s}", "type", "summary", "rounds",
         (json_int_t)summary->rounds, "test_loss", last->test_count ? metrics_real(last->test_loss) : json_null(),
         "test_accuracy", last->test_count ? metrics_real((double)last->test_hits / last->test_count) : json_null(),
         "seconds", metrics_real(summary->seconds), "cold_start_seconds", metrics_real(summary->cold_start_seconds),
         "workers_lost", (json_int_t)summary->workers_lost, "peak_memory_bytes", "parent", peak_bytes(RUSAGE_SELF),
         "largest_worker", peak_bytes(RUSAGE_CHILDREN), "parameters", (json_int_t)memory->control->config.parameters,
-        "model_sha256", summary->model_sha256);
+        "model_sha256", summary->model_sha256, "device", summary->device);
     return metrics_append(metrics, object, err);
 }

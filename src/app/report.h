@@ -14,13 +14,15 @@ typedef struct RunSummary {
     uint32_t workers_lost;
     const RoundReport *last;  // the last evaluated round
     const char *model_sha256; // of model.safetensors
+    const char *device;       // its name
 } RunSummary;
 
 // The clients of the round just trained, from the queue: call before evaluation reuses it.
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err);
 
-// evaluated: whether the report holds a test result (null otherwise).
-Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated, Error *err);
+// evaluated: whether the report holds a test result (null otherwise). device: its name.
+Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated,
+                    const char *device, Error *err);
 
 // Call when the workers have been reaped, so that the peak memory of the largest is known.
 Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err);

@@ -71,8 +71,10 @@ static Status make_checkpoints(RunFolder *folder, Error *err) {
 
 Status run_folder_create(RunFolder *folder, const char *path, const char *label, Error *err) {
     folder->lock_fd = -1;
+    folder->made = true;
     if (path[0]) {
         TRY(set_path(folder, path, err));
+        folder->made = access(folder->path, F_OK) != 0;
         if (make_folders(folder->path) < 0)
             return fail_errno(err, STATUS_CANTCREATE, "cannot create the run folder %s", folder->path);
     } else {
@@ -90,6 +92,7 @@ Status run_folder_create(RunFolder *folder, const char *path, const char *label,
 
 Status run_folder_open(RunFolder *folder, const char *path, Error *err) {
     folder->lock_fd = -1;
+    folder->made = false;
     TRY(set_path(folder, path, err));
     char name[RUN_PATH_BYTES];
     if (access(run_folder_path(name, folder, "config.yaml"), R_OK) < 0)
@@ -119,6 +122,13 @@ void run_folder_unlink_live(const RunFolder *folder) {
     char name[RUN_PATH_BYTES];
     unlink(run_folder_path(name, folder, "live/global.safetensors"));
     rmdir(run_folder_path(name, folder, "live"));
+}
+
+void run_folder_discard(const RunFolder *folder) {
+    char name[RUN_PATH_BYTES];
+    if (!folder->made) return;
+    rmdir(run_folder_path(name, folder, "checkpoints"));
+    rmdir(folder->path);
 }
 
 void run_folder_close(RunFolder *folder) {

@@ -11,6 +11,8 @@
 #ifndef SOUNDER_APP_RUN_FOLDER_H
 #define SOUNDER_APP_RUN_FOLDER_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 enum { RUN_PATH_BYTES = 4096 };
@@ -18,6 +20,7 @@ enum { RUN_PATH_BYTES = 4096 };
 typedef struct RunFolder {
     char path[RUN_PATH_BYTES - 64]; // room for the names below
     int lock_fd;                    // owned; close-on-exec, so that workers do not keep the lock
+    bool made;                      // by run_folder_create: it had not been there
 } RunFolder;
 
 // Creates the folder (and those above it) and locks it. An empty `path` means runs/<date>-<time>-<label>. CANTCREATE
@@ -33,6 +36,9 @@ const char *run_folder_path(char path[RUN_PATH_BYTES], const RunFolder *folder, 
 // Links live/global.safetensors to a descriptor of this process; takes the link away.
 Status run_folder_link_live(const RunFolder *folder, int weights_fd, Error *err);
 void run_folder_unlink_live(const RunFolder *folder);
+
+// A run that could not begin: takes away what was made for it and is still empty.
+void run_folder_discard(const RunFolder *folder);
 
 void run_folder_close(RunFolder *folder);
 

@@ -11,11 +11,14 @@
 #include "app/options.h"
 #include "app/progress.h"
 #include "app/report.h"
+#include "app/run_checkpoint.h"
+#include "app/run_device.h"
 #include "app/run_folder.h"
 #include "app/suggest.h"
 #include "app/worker.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "fedavg/card.h"
 #include "fedavg/rounds.h"
 #include "io/durable.h"
 #include "nn/kernels.h"
@@ -29,19 +32,21 @@ typedef struct Run {
     char model_text[SPEC_TEXT_BYTES]; // layer list
     Spec spec;
     RunFolder folder;
+    RunDevice device;
     RunMemory memory;
     Rounds rounds;
     Metrics metrics;
     Progress progress;
     uint32_t rounds_done;
+    uint32_t published; // the round whose model the shared memory holds: from its training on, before it is done
+    uint32_t saved;     // the round of the last checkpoint
     uint32_t workers_lost;
     RoundReport report;    // of the last round
     RoundReport evaluated; // of the last evaluated round
     double cold_start_seconds;
 } Run;
 
-// Options
-// ----------------------------------------------------------------------------------------------------------------
+// Options -------------------------------------------------------------------------------------------------------------
 
 static Status read_options(Options *options, int argc, char **argv, Error *err) {
     options_defaults(options);
@@ -58,6 +63,7 @@ static Status read_options(Options *options, int argc, char **argv, Error *err) 
         TRY(options_resume(options, &saved, err));
     }
     log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
+    TRY(run_device_check(options, err));
     return options_resolve(options, err);
 }
 
@@ -138,87 +144,41 @@ static Status check_model_name(const char *model, Error *err) {
                 suggestion.best ? "?)" : "", names);
 }
 
-// The net, and the memory that its size decides.
-static Status build_model(Run *run, Error *err) {
+static Status read_model(Run *run, Error *err) {
     const Dataset *data = &run->memory.data;
+    TRY(check_model_name(run->options.model, err));
     zoo_expand(run->model_text, sizeof run->model_text, run->options.model, data->classes);
+    return spec_parse(&run->spec, run->model_text, data->shape, data->classes, err);
+}
+
+// The memory whose size the net and the device decide.
+static Status create_memory(Run *run, Error *err) {
+    const Options *options = &run->options;
+    const Dataset *data = &run->memory.data;
+    uint32_t clients_per_round = (uint32_t)options->clients_per_round;
     char *header = NULL;
-    RunPlan plan = {.job_capacity = rounds_job_capacity((uint32_t)run->options.clients_per_round, data->test.count),
-                    .spins = run->options.workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
-    Status status = check_model_name(run->options.model, err);
-    if (status == STATUS_OK) status = spec_parse(&run->spec, run->model_text, data->shape, data->classes, err);
-    if (status == STATUS_OK)
-        status = model_header(&header, &plan.weights_header_bytes, &run->spec, run->model_text, err);
-    if (status != STATUS_OK) {
-        run_memory_free(&run->memory);
-        return status;
+    RunPlan plan = {.config = make_config(run),
+                    .job_capacity = rounds_job_capacity(clients_per_round, data->test.count),
+                    .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    if (run->device.on_card) {
+        plan.config.card.tf32 = options->tf32;
+        TRY(card_plan(&plan.config, &run->device.card, &run->spec, data, clients_per_round,
+                      (uint32_t)options->models_per_launch, err));
     }
-    plan.config = make_config(run);
+    TRY(model_header(&header, &plan.weights_header_bytes, &run->spec, run->model_text, err));
     plan.weights_header = header;
-    status = run_memory_create(&run->memory, &plan, err);
+    Status status = run_memory_create(&run->memory, &plan, err);
     free(header);
-    if (status == STATUS_OK) spec_initialise(run->memory.weights, &run->spec, run->options.seed);
+    if (status == STATUS_OK) spec_initialise(run->memory.weights, &run->spec, options->seed);
     return status;
 }
 
-static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t index) {
-    snprintf(name, SAFETENSORS_NAME_BYTES, "sounder.velocity.%u", index);
-    return name;
-}
+// Rounds --------------------------------------------------------------------------------------------------------------
 
-// The slots that outlive a round and hence belong in a checkpoint: hogwild one a client, ssgd the last, fedavg none.
-static void lasting_slots(const RunConfig *config, uint32_t *first, uint32_t *end) {
-    *end = config->algorithm == TRAIN_FEDAVG ? 0 : run_slot_count(config);
-    *first = config->algorithm == TRAIN_SSGD ? config->clients : 0;
-}
-
-static Status restore_checkpoint(Run *run, Error *err) {
-    char path[RUN_PATH_BYTES];
-    Safetensors file;
-    Status status =
-        checkpoint_open_last(&file, &run->rounds_done, run_folder_path(path, &run->folder, "checkpoints"), err);
-    if (status == STATUS_NOINPUT) { // killed before the first checkpoint: the first round comes out the same
-        log_info("%s has no checkpoint yet; starting from the first round", run->folder.path);
-        return STATUS_OK;
-    }
-    if (status != STATUS_OK) return status;
-    status = model_load(run->memory.weights, &run->spec, &file, err);
-    const RunConfig *config = &run->memory.control->config;
-    uint32_t first, end;
-    lasting_slots(config, &first, &end);
-    for (uint32_t slot = first; slot < end && status == STATUS_OK; slot++) {
-        char name[SAFETENSORS_NAME_BYTES];
-        status = checkpoint_load(run_memory_floats(&run->memory, slot), config->parameters, &file,
-                                 velocity_name(name, slot - first), err);
-    }
-    safetensors_close(&file);
-    return status;
-}
-
-// Rounds
-// -----------------------------------------------------------------------------------------------------------------
-
-static Status write_checkpoint(const Run *run, Error *err) {
-    const RunConfig *config = &run->memory.control->config;
-    uint32_t first, end;
-    lasting_slots(config, &first, &end);
-    size_t count = (size_t)run->spec.tensor_count + (end - first);
-    NamedTensor *tensors = calloc(count, sizeof *tensors);
-    if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
-    model_tensors(tensors, &run->spec, run->memory.weights);
-    for (uint32_t slot = first; slot < end; slot++) {
-        NamedTensor *tensor = &tensors[(size_t)run->spec.tensor_count + slot - first];
-        *tensor = (NamedTensor){
-            .rank = 1, .shape = {(int64_t)config->parameters}, .values = run_memory_floats(&run->memory, slot)};
-        velocity_name(tensor->name, slot - first);
-    }
-    ModelNotes notes;
-    char path[RUN_PATH_BYTES];
-    model_notes(&notes, &run->spec, run->model_text);
-    Status status = checkpoint_write(run_folder_path(path, &run->folder, "checkpoints"), run->rounds_done, tensors,
-                                     count, notes.notes, MODEL_NOTES, err);
-    free(tensors);
-    return status;
+static Status write_checkpoint(Run *run, Error *err) {
+    TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, run->model_text, run->rounds_done, err));
+    run->saved = run->rounds_done;
+    return STATUS_OK;
 }
 
 static bool is_due(int every, uint32_t round, uint32_t last) {
@@ -230,9 +190,9 @@ static Status run_round(Run *run, Error *err) {
     RoundReport *report = &run->report;
     uint32_t round = run->rounds_done + 1, last = (uint32_t)options->rounds;
     bool evaluate = is_due(options->eval_every, round, last);
-    progress_begin(&run->progress, round,
-                   rounds_samples(&run->rounds, round) + (evaluate ? run->memory.data.test.count : 0));
+    progress_begin(&run->progress, round, rounds_samples(&run->rounds, round, evaluate));
     TRY(rounds_train(&run->rounds, round, report, err));
+    run->published = round;
     TRY(report_clients(&run->metrics, &run->memory, round, err));
     if (evaluate) {
         TRY(rounds_evaluate(&run->rounds, round, report, err));
@@ -240,7 +200,7 @@ static Status run_round(Run *run, Error *err) {
     }
     run->workers_lost += report->workers_lost;
     progress_end(&run->progress, report, evaluate);
-    TRY(report_round(&run->metrics, &run->memory, report, evaluate, err));
+    TRY(report_round(&run->metrics, &run->memory, report, evaluate, run_device_name(&run->device), err));
     run->rounds_done = round;
     if (is_due(options->checkpoint_every, round, last) || run->rounds.phases.supervisor.interrupts > 0)
         TRY(write_checkpoint(run, err));
@@ -262,11 +222,23 @@ static bool is_finished(const Run *run) {
 }
 
 static Status run_rounds(Run *run, Error *err) {
+    run->published = run->saved = run->rounds_done;
     while (!is_finished(run) && run->rounds.phases.supervisor.interrupts == 0) {
         TRY(run_round(run, err));
         if (run->cold_start_seconds == 0) note_cold_start(run);
     }
     return STATUS_OK;
+}
+
+// A card that fails takes nothing along that was published: the shared memory holds the model of the last round.
+static void save_what_is_there(Run *run) {
+    Error err;
+    if (!run->device.on_card || run->published == run->saved) return;
+    run->rounds_done = run->published;
+    if (write_checkpoint(run, &err) == STATUS_OK)
+        log_warning("round %u is saved; continue with: sounder train --resume %s", run->saved, run->folder.path);
+    else
+        log_warning("round %u cannot be saved: %s", run->published, err.message);
 }
 
 // A finished run that is resumed without more rounds has nothing left to do. Without its model it was killed at the
@@ -276,16 +248,18 @@ static bool has_result(const Run *run) {
     return is_finished(run) && access(run_folder_path(path, &run->folder, "model.safetensors"), F_OK) == 0;
 }
 
-// Ends
-// -------------------------------------------------------------------------------------------------------------------
+// Ends ----------------------------------------------------------------------------------------------------------------
 
 static void print_heading(const Run *run) {
     if (run->options.quiet) return;
     static const char *const algorithms[] = {"fedavg", "hogwild", "ssgd"};
-    char parameters[28], train_count[28], test_count[28];
+    char parameters[28], train_count[28], test_count[28], device[512];
     printf("Sounder: %s of %s (%s parameters), %d workers, %d clients, %s\n", algorithms[run->options.algorithm],
            run_label(&run->options), with_commas(parameters, run->spec.parameter_count), run->options.workers,
-           run->options.clients, kernels_best()->name);
+           run->options.clients, run->device.on_card ? run->device.card.name : kernels_best()->name);
+    run_device_describe(device, sizeof device, &run->device, run->options.workers,
+                        run->memory.control->config.card.models_per_launch);
+    if (*device) printf("Device: %s\n", device);
     printf("Data: %s, %s training and %s test samples\n", run->memory.data.name,
            with_commas(train_count, run->memory.data.train.count),
            with_commas(test_count, run->memory.data.test.count));
@@ -303,7 +277,8 @@ static Status write_model(Run *run, Error *err) {
                           .cold_start_seconds = run->cold_start_seconds,
                           .workers_lost = run->workers_lost,
                           .last = &run->evaluated,
-                          .model_sha256 = sha256};
+                          .model_sha256 = sha256,
+                          .device = run_device_name(&run->device)};
     TRY(report_summary(&run->metrics, &run->memory, &summary, err));
     if (run->options.quiet) return STATUS_OK;
     if (run->evaluated.test_count > 0)
@@ -344,6 +319,7 @@ static Status run_with_workers(Run *run, Error *err) {
     TRY(begin_files(run, err));
     print_heading(run);
     Status status = run_rounds(run, err);
+    if (status != STATUS_OK) save_what_is_there(run);
     run_folder_unlink_live(&run->folder);
     if (status != STATUS_OK) metrics_close(&run->metrics);
     return status;
@@ -357,6 +333,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .hang_seconds = run->options.hang_seconds,
                                       .on_tick = progress_tick,
                                       .context = &run->progress},
+                           .server = run->device.on_card ? server_on_card() : &server_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round};
     Status status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
@@ -370,7 +347,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
 
 static Status run_in_folder(Run *run, int *exit_code, Error *err) {
     if (run->options.resume[0]) {
-        TRY(restore_checkpoint(run, err));
+        TRY(run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, err));
         if (run->rounds_done > (uint32_t)run->options.rounds)
             return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u rounds already", run->options.rounds,
                         run->folder.path, run->rounds_done);
@@ -389,15 +366,22 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
     return status;
 }
 
-// Data and net first: what is wrong with them is said before anything is created on disk.
+// Data and net first: what is wrong with them is said before anything is created on disk. The folder comes before the
+// device, whose service may have to be started there.
 static Status run_all(Run *run, int *exit_code, Error *err) {
     TRY(load_data(run, err));
-    TRY(build_model(run, err)); // frees the memory on failure
-    Status status = open_folder(run, err);
-    if (status == STATUS_OK) {
-        status = run_in_folder(run, exit_code, err);
-        run_folder_close(&run->folder);
-    }
+    Status status;
+    TRY_GOTO(free_memory, read_model(run, err));
+    TRY_GOTO(free_memory, open_folder(run, err));
+    TRY_GOTO(close_folder, run_device_open(&run->device, &run->options, run->folder.path, err));
+    TRY_GOTO(close_device, create_memory(run, err));
+    status = run_in_folder(run, exit_code, err);
+close_device:
+    run_device_close(&run->device);
+close_folder:
+    if (status != STATUS_OK) run_folder_discard(&run->folder);
+    run_folder_close(&run->folder);
+free_memory:
     run_memory_free(&run->memory);
     return status;
 }

@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "app/commands.h"
-#include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/client.h"
-#include "fedavg/hogwild.h"
-#include "fedavg/ssgd.h"
+#include "fedavg/card.h"
+#include "fedavg/trainer.h"
 
 char *const worker_arguments[] = {"sounder", "worker", "@RANK", "@PARENT", NULL};
 
@@ -16,66 +14,25 @@ typedef struct Worker {
     uint32_t rank;
     pid_t parent;
     RunMemory memory;
-    Trainer trainer;
+    const TrainerKind *kind;
+    void *trainer; // of that kind
 } Worker;
 
-static void note_first_sample(const Worker *self) {
-    uint64_t *first = &self->memory.control->tallies[self->rank].first_sample_nanoseconds;
-    if (*first == 0) *first = clock_nanoseconds();
-}
-
-// Takes clients from the queue until it is empty.
-static void train_clients(Worker *self, uint32_t round) {
-    bool hogwild = self->memory.control->config.algorithm == TRAIN_HOGWILD;
-    for (Job *job; (job = queue_take(self->memory.queue, self->rank));) {
-        note_first_sample(self);
-        if (hogwild)
-            hogwild_train(&self->trainer, job, round);
-        else
-            client_train(&self->trainer, job, round);
-    }
-}
-
-static void evaluate_chunks(Worker *self) {
-    const Dataset *data = &self->memory.data;
-    for (Job *job; (job = queue_take(self->memory.queue, self->rank));) {
-        uint64_t start = clock_nanoseconds();
-        Batch batch = {.pixels = data->test.pixels,
-                       .labels = data->test.labels,
-                       .first = job->first,
-                       .count = job->count,
-                       .scale = data->scale,
-                       .shift = data->shift};
-        BatchResult result;
-        net_evaluate(&self->trainer.net, &result, self->memory.weights, &batch);
-        job->loss_sum = result.loss_sum;
-        job->hits = result.hits;
-        job->samples = job->count;
-        job->seconds = clock_seconds_since(start);
-        queue_finish(job, JOB_DONE);
-    }
-}
-
 static Status follow_order(Worker *self, Error *err) {
-    PhaseOrder *order = &self->memory.control->order;
+    const PhaseOrder *order = &self->memory.control->order;
     switch ((PhaseKind)order->kind) {
     case PHASE_NONE:
         return STATUS_OK;
     case PHASE_EVALUATE:
-        evaluate_chunks(self);
-        return STATUS_OK;
+        return self->kind->evaluate(self->trainer, err);
     case PHASE_TRAIN:
         break;
     }
-    if (self->memory.control->config.algorithm != TRAIN_SSGD) {
-        train_clients(self, order->round);
-        return STATUS_OK;
-    }
-    note_first_sample(self);
-    Status status = ssgd_train(&self->trainer, order->round, self->parent);
+    if (self->memory.control->config.algorithm != TRAIN_SSGD)
+        return self->kind->train(self->trainer, order->round, err);
+    Status status = self->kind->train_in_step(self->trainer, order->round, self->parent, err);
     // Cancelled: somebody died, and the parent will order the round again.
-    if (status == STATUS_OK || status == STATUS_CANCELLED) return STATUS_OK;
-    return fail(err, status, "the step barrier failed (%s)", status_name(status));
+    return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
 
 // A worker that starts in the middle of a phase finds its order and joins in; one that starts between phases finds
@@ -96,12 +53,19 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     TRY(worker_attach(self->parent, err));
     TRY(run_memory_attach(&self->memory, err));
     log_init((LogLevel)self->memory.control->config.log_level, (int)self->rank);
-    return trainer_init(&self->trainer, &self->memory, self->rank, err);
+    self->kind = self->memory.control->config.card.used ? trainer_on_card() : &trainer_on_cpu;
+    return self->kind->init(&self->trainer, &self->memory, self->rank, err);
 }
 
+// What ends a worker is the parent's to know, who says it in the line about this death: a card that failed, for
+// example, serves this process no more, and its work is done again by others.
 Status command_worker(int argc, char **argv, Error *err) {
     Worker self = {0};
     Status status = start(&self, argc, argv, err);
-    worker_report(status == STATUS_OK ? NULL : err->message);
-    return status == STATUS_OK ? work(&self, err) : status;
+    if (status == STATUS_OK) {
+        worker_report(NULL);
+        status = work(&self, err);
+    }
+    worker_report(err->message);
+    return status;
 }

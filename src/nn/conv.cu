@@ -8,13 +8,13 @@ namespace {
 // Floats of weights that a block keeps in shared memory.
 enum { STAGED_FLOATS = 3072 };
 
-// COUNT columns from x on of one row of one sample, zeros beyond the image. Neighbours are `samples` apart; `from` is
-// column x, whether or not there is one.
+// COUNT columns of one row of one sample, `samples` apart. Those whose bit is not set in `inside` lie beyond the image
+// and are zero.
 template <int COUNT>
-__device__ void load_columns(float (&values)[COUNT], const float *from, int x, int columns, int samples) {
+__device__ void load_columns(float (&values)[COUNT], const float *from, uint32_t inside, int samples) {
 #pragma unroll
     for (int j = 0; j < COUNT; j++, from += samples)
-        values[j] = (uint32_t)(x + j) < (uint32_t)columns ? *from : 0;
+        values[j] = inside & 1u << j ? *from : 0;
 }
 
 // `i` is known to the compiler.
@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(CONV_THREADS, 5)
             if ((uint32_t)y >= (uint32_t)map.in.rows) continue;
             float values[CONV_COLUMNS + TAPS - 1];
             int from = (row.channel * map.in.rows + y) * map.in.columns + x;
-            load_columns(values, in + (ptrdiff_t)from * map.samples, x, map.in.columns, map.samples);
+            uint32_t inside = columns_inside(x, map.in.columns);
+            load_columns(values, in + (ptrdiff_t)from * map.samples, inside, map.samples);
             add_row<TAPS, CHANNELS>(sums, values, staged + r * TAPS * QUADS);
         }
     }
@@ -151,6 +152,37 @@ __device__ void sum_over_threads(float *to, const float (&values)[TAPS][TAPS], f
     }
 }
 
+// Adds what one place gives to the slopes of all taps. Output channels beyond the last repeat it; slopes drops them.
+template <int TAPS, int CHANNELS>
+__device__ void add_slopes(float (&sums)[CHANNELS][TAPS][TAPS], const float *in, const float *gradient,
+                           const SlopesBlock &block, const ConvPlace &place, const ConvMap &map) {
+    float given[CHANNELS][CONV_COLUMNS];
+    uint32_t inside = columns_inside(place.x, map.out.columns);
+#pragma unroll
+    for (int o = 0; o < CHANNELS; o++) {
+        int channel = block.out_channel + o < map.out.channels ? block.out_channel + o : map.out.channels - 1;
+        int from = (channel * map.out.rows + place.y) * map.out.columns + place.x;
+        load_columns(given[o], gradient + (ptrdiff_t)from * map.samples, inside, map.samples);
+    }
+    int y = place.y + block.y - map.pad, x = place.x + block.x - map.pad;
+    inside = columns_inside(x, map.in.columns);
+    in += (ptrdiff_t)((block.in_channel * map.in.rows + y) * map.in.columns + x) * map.samples;
+    ptrdiff_t row = (ptrdiff_t)map.in.columns * map.samples;
+#pragma unroll
+    for (int i = 0; i < TAPS; i++, in += row) {
+        if ((uint32_t)(y + i) >= (uint32_t)map.in.rows) continue;
+        float values[CONV_COLUMNS + TAPS - 1];
+        load_columns(values, in, inside, map.samples);
+#pragma unroll
+        for (int j = 0; j < TAPS; j++)
+#pragma unroll
+            for (int o = 0; o < CHANNELS; o++)
+#pragma unroll
+                for (int c = 0; c < CONV_COLUMNS; c++)
+                    sums[o][i][j] += given[o][c] * values[c + j];
+    }
+}
+
 // The weight's gradient, or one part of it: to model m's and part p's sums, out + m * stride + p * part_stride.
 template <int TAPS, int CHANNELS>
 __global__ void __launch_bounds__(SLOPES_THREADS, 3)
@@ -166,31 +198,7 @@ __global__ void __launch_bounds__(SLOPES_THREADS, 3)
     float sums[CHANNELS][TAPS][TAPS] = {};
     for (uint32_t index = block.part * blockDim.x + threadIdx.x; index < map.places; index += step) {
         ConvPlace place = conv_place(index, &map);
-        if (place.sample >= count) continue;
-        const float *in_sample = in + place.sample, *gradient_sample = gradient + place.sample;
-        float given[CHANNELS][CONV_COLUMNS];
-#pragma unroll
-        for (int o = 0; o < CHANNELS; o++) { // channels beyond the last repeat it and are dropped at the end
-            int channel = block.out_channel + o < map.out.channels ? block.out_channel + o : map.out.channels - 1;
-            int from = (channel * map.out.rows + place.y) * map.out.columns + place.x;
-            load_columns(given[o], gradient_sample + (ptrdiff_t)from * map.samples, place.x, map.out.columns,
-                         map.samples);
-        }
-#pragma unroll
-        for (int i = 0; i < TAPS; i++) {
-            int y = place.y + block.y + i - map.pad, x = place.x + block.x - map.pad;
-            if ((uint32_t)y >= (uint32_t)map.in.rows) continue;
-            float values[CONV_COLUMNS + TAPS - 1];
-            int from = (block.in_channel * map.in.rows + y) * map.in.columns + x;
-            load_columns(values, in_sample + (ptrdiff_t)from * map.samples, x, map.in.columns, map.samples);
-#pragma unroll
-            for (int j = 0; j < TAPS; j++)
-#pragma unroll
-                for (int o = 0; o < CHANNELS; o++)
-#pragma unroll
-                    for (int c = 0; c < CONV_COLUMNS; c++)
-                        sums[o][i][j] += given[o][c] * values[c + j];
-        }
+        if (place.sample < count) add_slopes(sums, in + place.sample, gradient + place.sample, block, place, map);
     }
 
     int area = map.kernel * map.kernel;

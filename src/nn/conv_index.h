@@ -73,6 +73,13 @@ CUDA_INDEX size_t conv_offset(uint32_t channel, ConvPlace place, const ConvMap *
     return (line * (size_t)map->out.columns + (size_t)place.x) * (size_t)map->samples + (size_t)place.sample;
 }
 
+// Which of the columns x, x + 1, ... lie in an image, one bit each.
+CUDA_INDEX uint32_t columns_inside(int x, int columns) {
+    uint32_t from_0 = x >= 0 ? ~0u : x > -32 ? ~0u << -x : 0;
+    int left = columns - x;
+    return left >= 32 ? from_0 : left > 0 ? from_0 & ~(~0u << left) : 0;
+}
+
 // ---- Forward and the input's gradient: a block for some places and some output channels of one model.
 
 // Output channels of a thread: 4, 8 or 10, whichever leaves the fewest beyond the last; if equal, the largest.

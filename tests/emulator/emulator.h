@@ -26,7 +26,7 @@
 //   SOUNDER_EMULATED_FAIL           what fails: "7" the seventh call, "cudaMalloc" the first of that name,
 //                                   "cudaMalloc:3" the third, "kernel:3" the third kernel - which, as on a card, makes
 //                                   every later call of the process fail
-//   SOUNDER_EMULATED_FAIL_RANK      only in the process started as "worker RANK"
+//   SOUNDER_EMULATED_FAIL_RANK      only in the process started as "worker RANK"; "parent": in all but workers
 // The program is one thread as far as the emulated runtime is concerned.
 #ifndef SOUNDER_TESTS_EMULATOR_EMULATOR_H
 #define SOUNDER_TESTS_EMULATOR_EMULATOR_H

@@ -40,8 +40,9 @@ bool is_chosen_rank() {
     if (rank.empty()) return true;
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
     std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    std::string wanted = std::string("\0worker\0", 8) + rank + std::string("\0", 1);
-    return line.find(wanted) != std::string::npos;
+    std::string worker("\0worker\0", 8);
+    if (rank == "parent") return line.find(worker) == std::string::npos;
+    return line.find(worker + rank + std::string("\0", 1)) != std::string::npos;
 }
 
 } // namespace

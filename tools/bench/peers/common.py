@@ -8,8 +8,9 @@ from torch.nn import functional
 MEAN, STDDEV = 0.1307, 0.3081  # of pixel / 255, as the published MNIST scripts have it
 
 
-def arguments(description, **defaults):
-    """The options of all peers; `defaults` replaces those that a job sees differently."""
+def arguments(description, extra=(), **defaults):
+    """The options of all peers; `defaults` replaces those that a job sees differently; `extra`: names with their choices, of
+    which the first is the default."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="folder of IDX files, or synthetic")
     parser.add_argument("--model", default="lenet", choices=sorted(NETS))
@@ -26,6 +27,8 @@ def arguments(description, **defaults):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--started", type=float, default=time.monotonic(),
                         help="CLOCK_MONOTONIC when the user pressed return, for the cold start")
+    for name, choices in extra:
+        parser.add_argument(name, choices=choices, default=choices[0])
     parser.set_defaults(**defaults)
     return parser.parse_args()
 

@@ -1,0 +1,151 @@
+#include "mps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { START_SECONDS = 10, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
+
+static const char control_program[] = "nvidia-cuda-mps-control";
+
+// Keeps the daemon: starts it, waits until the other end of the pipe at descriptor 3 is closed, and ends it. Whatever
+// ends the shell, the daemon and its sockets go first; its log stays.
+static const char keeper_script[] =
+    "trap 'echo quit | nvidia-cuda-mps-control 3<&-; rm -rf \"$CUDA_MPS_PIPE_DIRECTORY\"' EXIT\n"
+    "trap exit INT TERM HUP\n"
+    "mkdir -p \"$CUDA_MPS_PIPE_DIRECTORY\" \"$CUDA_MPS_LOG_DIRECTORY\" || exit\n"
+    "nvidia-cuda-mps-control -d 3<&- || exit\n"
+    "read -r nothing <&3\n";
+
+const char *mps_pipe_folder(void) {
+    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    return folder && *folder ? folder : "/tmp/nvidia-mps";
+}
+
+// Of a socket of another type that somebody listens at, the kernel says that its type is wrong; of one that nobody has,
+// that it refuses. Neither reaches the listener.
+bool mps_listens(const char *pipe_folder) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/control", pipe_folder);
+    if (length < 0 || (size_t)length >= sizeof address.sun_path) return false;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return false;
+    bool listens = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EPROTOTYPE;
+    close(fd);
+    return listens;
+}
+
+static bool is_installed(void) {
+    const char *path = getenv("PATH");
+    char *folders = strdup(path ? path : "/usr/bin:/bin"), *rest = folders, file[PATH_MAX];
+    bool found = false;
+    for (char *folder; !found && (folder = strsep(&rest, ":"));) {
+        snprintf(file, sizeof file, "%s/%s", folder, control_program);
+        found = access(file, X_OK) == 0;
+    }
+    free(folders);
+    return found;
+}
+
+// The shell inherits nothing but the pipe, and is of a session of its own: a Ctrl-C shall not end the daemon before the
+// workers.
+static Status start_keeper(int pipe_end, Error *err) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    pid_t pid;
+    sigemptyset(&none);
+    char *arguments[] = {"sh", "-c", (char *)keeper_script, NULL};
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, pipe_end, SHELL_FD);
+    posix_spawn_file_actions_addclosefrom_np(&actions, SHELL_FD + 1);
+    int error = posix_spawn(&pid, "/bin/sh", &actions, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error == 0) return STATUS_OK;
+    return fail(err, STATUS_OS, "--mps start: cannot start a shell: %s", strerror(error));
+}
+
+static Status wait_for_daemon(const char *pipe_folder, Error *err) {
+    uint64_t start = clock_nanoseconds();
+    while (!mps_listens(pipe_folder)) {
+        if (clock_seconds_since(start) > START_SECONDS)
+            return fail(err, STATUS_UNAVAILABLE,
+                        "--mps start: %s did not start within %d s; its log in %s/../log may say why, --mps off does "
+                        "without",
+                        control_program, START_SECONDS, pipe_folder);
+        nanosleep(&(struct timespec){.tv_nsec = POLL_MILLISECONDS * 1000000L}, NULL);
+    }
+    return STATUS_OK;
+}
+
+// Where the daemon has its files; named in the environment, for us and for all that we start.
+static Status name_folders(char pipe_folder[PATH_MAX], const char *folder, Error *err) {
+    char absolute[PATH_MAX], log_folder[PATH_MAX + 16];
+    if (!realpath(folder, absolute)) return fail_errno(err, STATUS_IO, "--mps start: cannot find %s", folder);
+    int length = snprintf(pipe_folder, PATH_MAX, "%s/mps/pipe", absolute);
+    size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - sizeof "/control";
+    if ((size_t)length > most)
+        return fail(err, STATUS_USAGE,
+                    "--mps start: %s is too long a path for a socket by %zu characters; give a shorter --out",
+                    pipe_folder, (size_t)length - most);
+    snprintf(log_folder, sizeof log_folder, "%s/mps/log", absolute);
+    setenv("CUDA_MPS_PIPE_DIRECTORY", pipe_folder, 1);
+    setenv("CUDA_MPS_LOG_DIRECTORY", log_folder, 1);
+    return STATUS_OK;
+}
+
+static Status start_daemon(Mps *mps, const char *folder, Error *err) {
+    char pipe_folder[PATH_MAX];
+    int ends[2];
+    if (!is_installed())
+        return fail(err, STATUS_UNAVAILABLE,
+                    "--mps start: there is no %s in PATH; it comes with NVIDIA's driver, --mps off does without",
+                    control_program);
+    TRY(name_folders(pipe_folder, folder, err));
+    if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(err, STATUS_OS, "--mps start: cannot create a pipe");
+    Status status = start_keeper(ends[0], err);
+    close(ends[0]);
+    if (status == STATUS_OK) status = wait_for_daemon(pipe_folder, err);
+    if (status == STATUS_OK)
+        *mps = (Mps){.state = MPS_STARTED, .keeper_fd = ends[1]};
+    else
+        close(ends[1]);
+    return status;
+}
+
+Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err) {
+    *mps = (Mps){.keeper_fd = -1};
+    if (use == MPS_OFF) { // where no daemon can be
+        setenv("CUDA_MPS_PIPE_DIRECTORY", "/dev/null/no-mps", 1);
+        return STATUS_OK;
+    }
+    if (mps_listens(mps_pipe_folder())) {
+        mps->state = MPS_RUNNING;
+        return STATUS_OK;
+    }
+    return use == MPS_START ? start_daemon(mps, folder, err) : STATUS_OK;
+}
+
+void mps_close(Mps *mps) {
+    if (mps->keeper_fd >= 0) close(mps->keeper_fd);
+    mps->keeper_fd = -1;
+}

@@ -1,0 +1,78 @@
+#include "run_device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+Status run_device_check(const Options *options, Error *err) {
+    if (options->device != DEVICE_CUDA || device_is_built()) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE,
+                "--device cuda: this sounder was built without CUDA; use --device cpu, or configure with "
+                "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
+}
+
+static void block_signals(RunDevice *device) {
+    sigset_t interrupts;
+    sigemptyset(&interrupts);
+    sigaddset(&interrupts, SIGINT);
+    sigaddset(&interrupts, SIGTERM);
+    sigprocmask(SIG_BLOCK, &interrupts, &device->saved_mask);
+    device->signals_are_blocked = true;
+}
+
+static void log_use(const RunDevice *device, int workers) {
+    if (workers > 1 && device->mps.state == MPS_ABSENT)
+        log_info("%s: no MPS runs, so that %d workers take turns on it; --mps start has them work side by side",
+                 device->card.name, workers);
+}
+
+Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err) {
+    *device = (RunDevice){.mps.keeper_fd = -1};
+    TRY(run_device_check(options, err));
+    if (options->device == DEVICE_CPU || !device_is_built()) return STATUS_OK;
+    block_signals(device);
+    Error mps_err, card_err;
+    MpsUse use = folder ? (MpsUse)options->mps : MPS_AUTO;
+    Status mps_status = mps_prepare(&device->mps, use, folder, &mps_err);
+    Status status = device_open(&device->card, options_given(options, "gpu") ? options->gpu : -1, &card_err);
+    device->on_card = status == STATUS_OK;
+    bool do_without = status == STATUS_UNAVAILABLE && options->device == DEVICE_AUTO;
+    if (do_without) device->why_not = card_err;
+    // That there is no card says more than that its service does not start.
+    if (status != STATUS_OK)
+        *err = card_err;
+    else if (mps_status != STATUS_OK)
+        *err = mps_err, status = mps_status;
+    if (device->on_card && status == STATUS_OK) {
+        log_use(device, options->workers);
+        return STATUS_OK;
+    }
+    run_device_close(device);
+    return do_without ? STATUS_OK : status;
+}
+
+void run_device_close(RunDevice *device) {
+    if (device->on_card) device_close();
+    device->on_card = false;
+    mps_close(&device->mps);
+    if (device->signals_are_blocked) sigprocmask(SIG_SETMASK, &device->saved_mask, NULL);
+    device->signals_are_blocked = false;
+}
+
+const char *run_device_name(const RunDevice *device) {
+    return device->on_card ? device->card.name : "cpu";
+}
+
+void run_device_describe(char *text, size_t bytes, const RunDevice *device, int workers, uint32_t models) {
+    static const char *const together[] = {[MPS_ABSENT] = "take turns (no MPS)",
+                                           [MPS_RUNNING] = "work side by side (MPS)",
+                                           [MPS_STARTED] = "work side by side (MPS, started for this run)"};
+    text[0] = 0;
+    if (*device->why_not.message) snprintf(text, bytes, "the CPU, for there is no card: %s", device->why_not.message);
+    if (!device->on_card) return;
+    char several[80] = "";
+    if (workers > 1) snprintf(several, sizeof several, ", %d workers %s", workers, together[device->mps.state]);
+    snprintf(text, bytes, "%s (card %d)%s, %u model%s a launch", device->card.name, device->card.index, several, models,
+             models == 1 ? "" : "s");
+}
