@@ -41,6 +41,9 @@ void emulator_fail(const char *what) {
 void emulator_fail_call(uint64_t number) {
     set_failure(settings(), number ? std::to_string(number) : "");
 }
+void emulator_fail_for_good() {
+    fail_for_good(cudaErrorIllegalAddress);
+}
 
 uint64_t emulator_calls() {
     return calls_made();

@@ -52,6 +52,9 @@ void emulator_set_order(const char *order);
 void emulator_fail(const char *what);
 void emulator_fail_call(uint64_t number);
 
+// As if a kernel had failed: from now on every call does.
+void emulator_fail_for_good(void);
+
 uint64_t emulator_calls(void); // of the runtime, so far
 
 // What this process has and has not given back: allocations, imports, streams, events, graphs.
