@@ -6,12 +6,14 @@
 
 enum { BLOCK_THREADS = 256 };
 
-static __global__ void broadcast(float *__restrict__ weights, const float *__restrict__ global, size_t count) {
+static __global__ void __launch_bounds__(BLOCK_THREADS)
+    broadcast(float *__restrict__ weights, const float *__restrict__ global, size_t count) {
     size_t i = (size_t)blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (i < count) weights[blockIdx.y * count + i] = global[i];
 }
 
-static __global__ void ssgd_step(float *weights, float *velocity, CudaShards shards, Sgd sgd, size_t count) {
+static __global__ void __launch_bounds__(BLOCK_THREADS)
+    ssgd_step(float *weights, float *velocity, CudaShards shards, Sgd sgd, size_t count) {
     size_t i = (size_t)blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (i >= count) return;
     float mean = 0;

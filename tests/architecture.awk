@@ -55,6 +55,9 @@ FNR == 1 {
 $1 == "#ifndef" && $2 == guard { wanted = guard }
 $1 == "#define" && $2 == guard && wanted == guard { guarded = 1 }
 
+# Without a bound the compiler may give a thread so many registers that a large block cannot start.
+/__global__/ && !/__launch_bounds__|#define/ { complain("a kernel without __launch_bounds__") }
+
 # clang-format puts the first line of every definition, and only that, at the left margin; a function ends with a bare
 # brace there, tables and structs with "};" or a name.
 /^[A-Za-z_]/ {

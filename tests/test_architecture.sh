@@ -3,6 +3,7 @@
 #   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way
 #   guards      a header's guard is its path: src/app/options.h has SOUNDER_APP_OPTIONS_H
 #   lengths     a function has at most 60 lines
+#   kernels     name the threads of their blocks: __launch_bounds__ stands in the line of __global__
 # Each rule is first tried on a bad sample, which it must refuse.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -54,6 +55,7 @@ printf '#ifndef A_H\n#define A_H\n#endif\n' | refuses 'SOUNDER_APP_A_B_H' src/ap
 echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 printf '#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_B_H\n#endif\n' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 long_function too_long 61 | refuses 'too_long has 61 lines' src/app/a.c
+echo 'static __global__ void scale(float *values) {' | refuses 'without __launch_bounds__' src/nn/a.cu
 
 # What is just within the rules passes.
 long_function long_enough 60 >"$work/src/app/a.c"

@@ -52,6 +52,8 @@ static void why_there_is_no_card_is_said_with_a_remedy(void **state) {
     expect_unavailable(-1, "no GPU was found: look at nvidia-smi and CUDA_VISIBLE_DEVICES");
     emulator_set_devices(2);
     expect_unavailable(2, "there is no GPU 2: this machine has 2, numbered from 0");
+    emulator_fail("cudaFuncGetAttributes");
+    expect_unavailable(1, "this program has no code for GPU 1 (Emulated card, compute capability 8.0): build it on");
 }
 
 static void cards_of_a_launcher_go_round_by_local_rank(void **state) {

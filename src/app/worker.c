@@ -82,5 +82,7 @@ Status command_worker(int argc, char **argv, Error *err) {
         status = work(&self, err);
     }
     worker_report(err->message);
+    if (self.trainer) self.kind->free(self.trainer);
+    if (self.memory.control) run_memory_free(&self.memory);
     return status;
 }

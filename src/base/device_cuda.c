@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cuda_try.h"
+#include "base/device_probe.h"
 
 bool device_is_built(void) {
     return true;
@@ -52,6 +53,10 @@ static Status describe(Device *device, Error *err) {
     device->major = properties.major;
     device->minor = properties.minor;
     device->multiprocessors = properties.multiProcessorCount;
+    CUDA_TRY(device_probe(), err,
+             "this program has no code for GPU %d (%s, compute capability %d.%d): build it on this machine, or with "
+             "-D CMAKE_CUDA_ARCHITECTURES=%d%d",
+             device->index, device->name, device->major, device->minor, device->major, device->minor);
     CUDA_TRY(cudaMemGetInfo(&device->free_bytes, &device->memory_bytes), err, "cannot read the memory of GPU %d (%s)",
              device->index, device->name);
     return STATUS_OK;

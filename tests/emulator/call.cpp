@@ -27,6 +27,7 @@ cudaError_t planned_error(const std::string &name) {
     if (name.find("Alloc") != std::string::npos || name.find("Malloc") != std::string::npos)
         return cudaErrorMemoryAllocation;
     if (name == "cudaIpcOpenMemHandle") return cudaErrorMapBufferObjectFailed;
+    if (name == "cudaFuncGetAttributes") return cudaErrorNoKernelImageForDevice;
     return cudaErrorUnknown;
 }
 
