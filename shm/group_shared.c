@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "shm/group_combine.h"
+#include "shm/group_stream.h"
 #include "shm/rendezvous.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 };
@@ -208,6 +209,12 @@ static Status make_segment(SharedGroup *shared, uint32_t size, GroupMemory memor
     return STATUS_OK;
 }
 
+static Status publish_host(void *to, const void *from, size_t bytes, Error *err) {
+    (void)err;
+    group_stream(to, from, bytes);
+    return STATUS_OK;
+}
+
 static Status copy_host(void *to, const void *from, size_t bytes, Error *err) {
     (void)err;
     memcpy(to, from, bytes);
@@ -243,7 +250,7 @@ static Status shared_new(SharedGroup **made, Group *group, Error *err) {
         shared->peers = calloc(group->size, sizeof *shared->peers);
         shared->polls = calloc(group->size, sizeof *shared->polls);
         shared->pidfds = malloc(group->size * sizeof *shared->pidfds);
-        shared->mover = shared->host_mover = (GroupMover){copy_host, combine_host, settle_host};
+        shared->mover = shared->host_mover = (GroupMover){publish_host, copy_host, combine_host, settle_host};
         if (shared->pidfds) memset(shared->pidfds, -1, group->size * sizeof *shared->pidfds);
     }
     if (!shared || !shared->peers || !shared->polls || !shared->pidfds) {

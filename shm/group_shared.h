@@ -55,7 +55,8 @@ typedef struct GroupHeader {
 
 // How bytes move between a rank's buffers, the slots and the rings: they are all in host memory or all on one device.
 typedef struct GroupMover {
-    Status (*copy)(void *to, const void *from, size_t bytes, Error *err);
+    Status (*publish)(void *to, const void *from, size_t bytes, Error *err); // into a slot or a ring
+    Status (*copy)(void *to, const void *from, size_t bytes, Error *err);    // out of one, or within
     Status (*combine)(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op,
                       Error *err);
     Status (*settle)(Error *err); // what was moved has arrived: the others may be told

@@ -88,8 +88,8 @@ static Status publish(SharedGroup *shared, const Pass *pass, const Chunk *chunk,
         size_t length = pass_piece_length(pass, chunk, rank, reader);
         if (length > 0)
             TRY(mover_of(shared, pass)
-                    ->copy(slot_piece(shared, pass, chunk, rank, reader, shared->step + 1),
-                           pass_own_piece(pass, chunk, reader), length * element, err));
+                    ->publish(slot_piece(shared, pass, chunk, rank, reader, shared->step + 1),
+                              pass_own_piece(pass, chunk, reader), length * element, err));
         if (!pass->has_rows) break; // all readers look at the same
     }
     return STATUS_OK;
