@@ -357,8 +357,17 @@ static Status split(Group *part, Group *parent, const uint32_t *members, Error *
     return STATUS_OK;
 }
 
-static const GroupTransport mpi_transport = {
-    .collective = collective, .start = start, .wait = wait, .test = test, .split = split, .release = release};
+static Status finish(Group *group, const GroupCall *call, Error *err) {
+    return collective(group, call, NULL, NULL, err);
+}
+
+static const GroupTransport mpi_transport = {.collective = collective,
+                                             .finish = finish,
+                                             .start = start,
+                                             .wait = wait,
+                                             .test = test,
+                                             .split = split,
+                                             .release = release};
 
 static Status start_mpi(bool *started, Error *err) {
     int initialized = 0, finalized = 0, granted;

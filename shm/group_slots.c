@@ -75,7 +75,8 @@ static const GroupMover *mover_of(const SharedGroup *shared, const Pass *pass) {
 // Piece (publisher, reader) in the publisher's slot.
 static unsigned char *slot_piece(const SharedGroup *shared, const Pass *pass, const Chunk *chunk, uint32_t publisher,
                                  uint32_t reader, uint64_t step) {
-    unsigned char *slot = shared->slots + (2 * publisher + step % 2) * shared->header->chunk_bytes;
+    unsigned char *slots = pass->call->operation == OPERATION_SPLIT ? shared->slots : shared->device_slots;
+    unsigned char *slot = slots + (2 * publisher + step % 2) * shared->header->chunk_bytes;
     return slot + (pass->has_rows ? reader * chunk->most * group_type_bytes((GroupType)pass->call->type) : 0);
 }
 

@@ -333,6 +333,19 @@ static void check_gather(const Kernels *kernels) {
                 assert_true(out.at[(size_t)(f * samples + s)] == expected);
             }
         tensor_free(out);
+
+        enum { ROW_FLOATS = 64 }; // 45 elements, zeros up to a whole vector, and some more that nobody looks at
+        Tensor rows = tensor_new((size_t)(count * ROW_FLOATS));
+        kernels->gather_rows(rows.at, pixels, indexed ? indices : NULL, ROWS - 18, scale, shift, shape, ROW_FLOATS,
+                             count);
+        int padded = (SIZE + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
+        for (int s = 0; s < count; s++)
+            for (int f = 0; f < padded; f++) {
+                uint32_t row = indexed ? indices[s] : (uint32_t)(ROWS - 18 + s);
+                float expected = f < SIZE ? (float)pixels[row * SIZE + (uint32_t)f] * scale[f / 15] + shift[f / 15] : 0;
+                assert_true(rows.at[s * ROW_FLOATS + f] == expected);
+            }
+        tensor_free(rows);
     }
     free(pixels);
 }

@@ -45,7 +45,9 @@ size_t conv_parameters(const Layer *layer) {
 static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec, const Kernels *kernels, int samples) {
     size_t scratch = 0, n = (size_t)samples;
     buffers->first_layer = spec->layer_count;
-    float *values = carve_floats(carver, shape_size(spec->input) * n);
+    // A linear layer that comes first gets its input as rows.
+    bool first_is_linear = spec->layers[0].kind == LAYER_LINEAR;
+    float *values = first_is_linear ? NULL : carve_floats(carver, shape_size(spec->input) * n);
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         LayerBuffers *at = &buffers->layers[l];

@@ -10,8 +10,8 @@ enum { ARENA_ALIGNMENT = 64 }; // bytes
 // Where a layer's tensors lie in the arena. (C,H,W,N); relu and dropout work in place: their in and out coincide.
 typedef struct LayerBuffers {
     const ConvKernels *conv; // how a convolution is computed; NULL for other layers
-    float *in, *out;
-    float *in_gradient; // NULL if nobody needs it
+    float *in, *out;         // in is NULL where the net begins with a linear layer: the samples come as its rows
+    float *in_gradient;      // NULL if nobody needs it
     float *out_gradient;
     float *packed, *packed_gradient; // of a convolution
     float *slopes;                   // of a convolution: its weight's gradient and its bias's

@@ -8,7 +8,8 @@
 // count is 0 is idle: its gradients come out zero and its weights stay. Pointers are device memory, 16-byte aligned
 // except for parameters and pixels. Nothing synchronises and nothing depends on the host after the launch, so that all
 // of it can be captured in a graph: what changes from step to step is read from device memory. Sums are taken in a
-// fixed order: the same bits in every run.
+// fixed order: the same bits in every run. A tensor of one model has less than 2^32 floats. A launch that was refused
+// shows in cudaGetLastError.
 //
 // The arithmetic of indices is in __host__ __device__ functions of X_index.h; tests run every kernel over all threads
 // of its grid on the CPU (tests/emulator).
@@ -43,9 +44,13 @@ void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, con
 
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                        const Layer *layer, const CudaStep *step);
-// weight_gradient (M strided; OC,IC,K,K) and bias_gradient (M strided; OC) are overwritten.
-void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, const float *in, const float *out_gradient,
-                               size_t stride, const Layer *layer, const CudaStep *step);
+// weight_gradient (M strided; OC,IC,K,K) and bias_gradient (M strided; OC) are overwritten; stride is the gradients'.
+// scratch: cuda_conv_scratch_floats, forgotten between calls; may be shared by all layers on one stream.
+void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
+                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
+// Floats of device memory. With few models the sums are shared among more blocks, whose parts lie there; otherwise 0,
+// and scratch may be NULL. A few hundred kilobytes at most.
+size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples);
 void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
                               const Layer *layer, const CudaStep *step);
 
@@ -58,14 +63,15 @@ void cuda_pool_backward(float *in_gradient, const float *in, const float *out_gr
 void cuda_relu_forward(float *values, size_t features, const CudaStep *step);
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step);
 
-// The mask that the CPU draws for the same key and step number. keys: device (M). number: device, the step's number.
-void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *number, float rate, size_t features,
+// The mask that the CPU draws for the same key and step number. keys, numbers: device (M): models that do not have the
+// same number of batches come to a step with different numbers.
+void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers, float rate, size_t features,
                        const CudaStep *step);
 void cuda_dropout_apply(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
                         const CudaStep *step);
 
 // cuBLAS, strided and batched over the models, then one kernel for the bias (and max(0, .) with relu).
-struct CudaBlas;
+struct CudaBlas; // cuda_blas.h
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
                          const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
 void cuda_linear_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
@@ -80,9 +86,12 @@ void cuda_softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hi
                                 const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts, int classes,
                                 const CudaStep *step);
 
-// As sgd_step, for (M strided; count) weights, velocities and gradients. Idle models keep theirs.
+// As sgd_step. weights: (M strided; count); velocity, gradient: (M, count). Idle models keep theirs.
 void cuda_sgd_step(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count, size_t stride,
                    const CudaStep *step);
+// The same with one atomic addition a weight: of several processes' steps at once (Hogwild) none is lost.
+void cuda_sgd_step_atomically(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count,
+                              size_t stride, const CudaStep *step);
 
 #ifdef __cplusplus
 }

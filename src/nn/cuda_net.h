@@ -38,13 +38,13 @@ typedef struct CudaNetPlan {
     float *weights;                 // (M strided) parameters
     size_t weights_stride;          // floats; 0: one shared array (Hogwild, ssgd, evaluation), M = 1
     float *velocity;                // (M strided by parameters); NULL: only gradients and evaluation are wanted
-    float *gradient;                // (M strided by parameters); NULL: only evaluation is wanted
+    float *gradient;                // (M strided by parameters); NULL: only evaluation is wanted. Scratch of training
     uint64_t *updates;              // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
     bool atomic_updates;            // Hogwild: one atomic add a weight instead of plain stores
 } CudaNetPlan;
 
-// What model m does: steps through order[first] ... order[first + count - 1] in batches. Step s is number `step` + s of
-// its dropout noise.
+// What model m does: steps through order[first] ... order[first + count - 1] in batches. Its batch b is number
+// noise.step + b of its dropout noise.
 typedef struct CudaTask {
     uint32_t first, count; // count 0: idle
     Noise noise;
@@ -58,26 +58,31 @@ size_t cuda_net_bytes(const Spec *spec, int models, uint32_t batch_size);
 Status cuda_net_init(CudaNet **net, const CudaNetPlan *plan, Error *err);
 void cuda_net_free(CudaNet *net); // NULL is allowed
 
-// Asynchronous. Resets the model's step number to task->noise.step and, with `fresh`, its loss sum and hits.
+// Asynchronous, and not even a launch: what was assigned goes to the card with the next call below. With `fresh`, the
+// model's loss sum and hits start from zero. Models that were never assigned anything are idle.
 Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh, Error *err);
 
 // Asynchronous. `steps` steps of SGD on all models; a model that has come to its end idles. With updates (Hogwild), a
 // step whose gradient is not finite is not applied; staleness is counted.
 Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err);
 
-// Asynchronous. The gradient of one step (into plan.gradient), no update; and on to the next step.
+// Asynchronous. The gradient of one step (into plan.gradient; zeros for idle models), no update; and on to the next
+// step.
 Status cuda_net_gradient(CudaNet *net, Error *err);
 
-// Asynchronous. Loss and hits of all the task's samples in evaluation mode.
+// Asynchronous. Loss and hits of the next `steps` batches of each task in evaluation mode, no dropout.
 Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err);
 
 // Waits for the stream. results (M): since the last fresh assignment.
 Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err);
 
-// Hogwild, after cuda_net_results: refused steps and the histogram (buckets) of staleness since the last call.
+// Hogwild, after cuda_net_results: refused steps and the histogram (buckets) of staleness since the last call; the last
+// bucket counts that many updates or more. buckets: 1 to CUDA_NET_BUCKETS.
+enum { CUDA_NET_BUCKETS = 64 };
 Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *histogram, int buckets, Error *err);
 
-// logits (count, classes) of the first `count` samples of model 0's task, sample-major, host memory: for tests.
+// Waits. logits (count, classes) of the next `count` samples of model 0's task, sample-major, host memory: for tests
+// and tools.
 Status cuda_net_logits(CudaNet *net, float *logits, uint32_t count, Error *err);
 
 // The stream everything above runs on (a cudaStream_t), for copies that must be ordered with it.

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+enum { CACHE_LINE_BYTES = 64, ROWS_AHEAD = 4 };
+
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of four pixels is a word's lowest byte");
 
 // One channel of one vector of samples: `plane` pixels of each source. Reading four pixels of every sample as one
@@ -46,5 +48,37 @@ void ISA_NAME(gather)(float *out, const uint8_t *pixels, const uint32_t *indices
             for (int i = 0; i < SOUNDER_LANES; i++)
                 if (source[i]) source[i] += plane;
         }
+    }
+}
+
+static const uint8_t *row_of(const uint8_t *pixels, const uint32_t *indices, uint32_t first, int s, size_t size) {
+    return pixels + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size;
+}
+
+// Shuffled samples lie anywhere in a data set that no cache holds: asked for in time, they come from memory side by
+// side.
+static void prefetch_row(const uint8_t *row, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += CACHE_LINE_BYTES)
+        __builtin_prefetch(row + i);
+}
+
+static void normalise(float *restrict to, const uint8_t *restrict from, size_t count, float scale, float shift) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)from[i] * scale + shift;
+}
+
+void ISA_NAME(gather_rows)(float *rows, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
+                           const float *scale, const float *shift, Shape shape, size_t row_floats, int count) {
+    size_t plane = (size_t)shape.rows * (size_t)shape.columns, size = shape_size(shape);
+    size_t padded = (size + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
+    for (int s = 0; s < count && s < ROWS_AHEAD; s++)
+        prefetch_row(row_of(pixels, indices, first, s, size), size);
+    for (int s = 0; s < count; s++, rows += row_floats) {
+        if (s + ROWS_AHEAD < count) prefetch_row(row_of(pixels, indices, first, s + ROWS_AHEAD, size), size);
+        const uint8_t *source = row_of(pixels, indices, first, s, size);
+        for (size_t c = 0; c < (size_t)shape.channels; c++)
+            normalise(rows + c * plane, source + c * plane, plane, scale[c], shift[c]);
+        for (size_t i = size; i < padded; i++)
+            rows[i] = 0;
     }
 }

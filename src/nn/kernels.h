@@ -87,6 +87,11 @@ typedef struct Kernels {
     void (*gather)(float *out, const uint8_t *pixels, const uint32_t *indices, uint32_t first, const float *scale,
                    const float *shift, Shape shape, int count, int samples);
 
+    // The same samples for a linear layer, which wants them one a row: rows (count, row_floats), with zeros from the
+    // last element to the end of a vector.
+    void (*gather_rows)(float *rows, const uint8_t *pixels, const uint32_t *indices, uint32_t first, const float *scale,
+                        const float *shift, Shape shape, size_t row_floats, int count);
+
     ConvKernels conv, winograd;
 
     // Max pooling. out: (C,OH,OW,N). The gradient goes to the first maximum of a window in row-major order, as in
@@ -106,8 +111,8 @@ typedef struct Kernels {
     void (*dropout_apply)(float *values, const int8_t *keep, float rate, size_t features, size_t plane, int samples);
 
     // out (OUT,N) = weight (OUT,IN) * in (IN,N) + bias (OUT), in the first `count` columns; what the others get is
-    // finite if bias is, and means nothing. rows (count, linear_row_floats) is written: linear_backward_weight reads
-    // it.
+    // finite if bias is, and means nothing. rows (count, linear_row_floats) is written, for linear_backward_weight to
+    // read; or, if in is NULL, gather_rows has written it.
     void (*linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
                            const Layer *layer, int count, int samples);
     // in_gradient (IN,N) is overwritten. From column count on, out_gradient (OUT,N) must be zero and in_gradient

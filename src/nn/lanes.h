@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if SOUNDER_LANES > 4
+#include <immintrin.h> // for parts of a vector; all other operations are the compiler's own vector extensions
+#endif
+
 #if !defined SOUNDER_LANES || !defined SOUNDER_ISA
 #error "compile this file through the per-instruction-set targets of src/nn/CMakeLists.txt"
 #endif
@@ -33,13 +37,37 @@ ALWAYS_INLINE Lanes lanes_of(float value) {
     return value - (Lanes){0};
 }
 
-// The first `count` floats from a place anywhere in memory, then zeros. count: up to SOUNDER_LANES.
+// The first `count` lanes, for count up to SOUNDER_LANES, read from and written to anywhere in memory; nothing behind
+// them is touched, and the other lanes read as zeros.
+#if SOUNDER_LANES == 16
+ALWAYS_INLINE Lanes lanes_part(const float *from, size_t count) {
+    return (Lanes)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from);
+}
+ALWAYS_INLINE void lanes_store_part(float *to, Lanes part, size_t count) {
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)part);
+}
+#elif SOUNDER_LANES == 8
+ALWAYS_INLINE __m256i lanes_mask(size_t count) {
+    return (__m256i)((IntLanes){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)count);
+}
+ALWAYS_INLINE Lanes lanes_part(const float *from, size_t count) {
+    return (Lanes)_mm256_maskload_ps(from, lanes_mask(count));
+}
+ALWAYS_INLINE void lanes_store_part(float *to, Lanes part, size_t count) {
+    _mm256_maskstore_ps(to, lanes_mask(count), (__m256)part);
+}
+#else
 ALWAYS_INLINE Lanes lanes_part(const float *from, size_t count) {
     Lanes part = lanes_of(0);
     for (size_t i = 0; i < count; i++)
         part[i] = from[i];
     return part;
 }
+ALWAYS_INLINE void lanes_store_part(float *to, Lanes part, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = part[i];
+}
+#endif
 
 // Lane by lane: mask is all ones (true) or all zeros, as comparisons of Lanes give it.
 ALWAYS_INLINE Lanes lanes_select(IntLanes mask, Lanes yes, Lanes no) {

@@ -144,7 +144,7 @@ static void dot_rows(float *out, const WeightRows *weight, const float *rows, si
 void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
                               const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
-    to_rows(rows, in, ins, row_floats, (size_t)count, (size_t)samples);
+    if (in) to_rows(rows, in, ins, row_floats, (size_t)count, (size_t)samples);
     Lanes *to = (Lanes *)out;
     for (size_t o = 0; o < outs; o++)
         for (int s = 0; s < samples; s += SOUNDER_LANES)
@@ -186,6 +186,18 @@ typedef struct WeightStep {
     const Descent *descent;
 } WeightStep;
 
+// gradient and weight: the tile's first element of (OUT,IN). keeps, outs and columns are constants where this is
+// inlined.
+ALWAYS_INLINE void descend_tile(float *gradient, float *weight, Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], size_t ins,
+                                const Descent *descent, bool keeps, int outs, int columns) {
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++, gradient += ins, weight += weight ? ins : 0)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL, sums[r][c], descent,
+                    keeps);
+}
+
 // Outputs from o on and `columns` vectors of inputs from i on. While the slopes are computed, what they will change is
 // on its way from memory.
 ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int outs, int columns) {
@@ -195,25 +207,23 @@ ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int out
     ScalarMatrix slopes = step->slopes;
     slopes.at += o * slopes.row_stride;
     product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
-#pragma GCC unroll 8
-    for (int r = 0; r < outs; r++)
-#pragma GCC unroll 8
-        for (int c = 0; c < columns; c++) {
-            size_t at = (size_t)r * step->ins + (size_t)c * SOUNDER_LANES;
-            descend(gradient + at, weight ? weight + at : NULL, sums[r][c], step->descent);
-        }
+    if (step->descent->keep != 0)
+        descend_tile(gradient, weight, sums, step->ins, step->descent, true, outs, columns);
+    else
+        descend_tile(gradient, weight, sums, step->ins, step->descent, false, outs, columns);
 }
 
-static void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
+// The same for the inputs from i on that do not fill a vector.
+ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
+    float *gradient = step->gradient + o * step->ins + i;
+    float *weight = step->weight ? step->weight + o * step->ins + i : NULL;
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
     ScalarMatrix slopes = step->slopes;
-    for (int r = 0; r < outs; r++, o++) {
-        slopes.at = step->slopes.at + o * slopes.row_stride;
-        product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, 1, 1);
-        size_t at = o * step->ins + i;
-        descend_part(step->gradient + at, step->weight ? step->weight + at : NULL, sums[0][0], step->descent,
-                     step->ins - i);
-    }
+    slopes.at += o * slopes.row_stride;
+    product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, 1);
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++, gradient += step->ins, weight += weight ? step->ins : 0)
+        descend_part(gradient, weight, sums[r][0], step->descent, step->ins - i);
 }
 
 // `outs` rows of the weight from o on, in one strip.
@@ -226,14 +236,16 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
     if (strip.tail) step_tail(step, o, i, outs);
 }
 
-static void step_bias(float *gradient, float *bias, const float *out_gradient, size_t outs, int samples,
+static void step_bias(float *gradient, float *bias, const float *out_gradient, size_t outs, size_t samples,
                       const Descent *descent) {
     const Lanes *slopes = (const Lanes *)out_gradient;
-    for (size_t o = 0; o < outs; o++) {
-        Lanes sum = lanes_of(0);
-        for (int s = 0; s < samples; s += SOUNDER_LANES)
-            sum += *slopes++;
-        descend_part(gradient + o, bias ? bias + o : NULL, lanes_of(lanes_sum(sum)), descent, 1);
+    for (size_t o = 0; o < outs; o += SOUNDER_LANES) {
+        size_t count = at_most(SOUNDER_LANES, outs - o);
+        Lanes sums[SOUNDER_LANES] = {0};
+        for (size_t k = 0; k < count; k++)
+            for (size_t s = 0; s < samples; s += SOUNDER_LANES)
+                sums[k] += *slopes++;
+        descend_part(gradient + o, bias ? bias + o : NULL, lanes_sums(sums), descent, count);
     }
 }
 
@@ -257,5 +269,5 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *bias_gradie
         for (; o < outs; o++)
             step_rows(&step, o, strip, 1);
     }
-    step_bias(bias_gradient, bias, out_gradient, outs, samples, descent);
+    step_bias(bias_gradient, bias, out_gradient, outs, (size_t)samples, descent);
 }

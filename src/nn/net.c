@@ -44,8 +44,13 @@ static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
 static void load_chunk(Net *net, const Batch *batch, Chunk chunk) {
     const uint32_t *indices = batch->indices ? batch->indices + chunk.first : NULL;
     uint32_t first = batch->first + chunk.first;
-    net->kernels->gather(net->buffers->layers[0].in, batch->pixels, indices, first, batch->scale, batch->shift,
-                         net->spec.input, chunk.count, chunk.samples);
+    const LayerBuffers *to = &net->buffers->layers[0];
+    if (to->in)
+        net->kernels->gather(to->in, batch->pixels, indices, first, batch->scale, batch->shift, net->spec.input,
+                             chunk.count, chunk.samples);
+    else
+        net->kernels->gather_rows(to->rows, batch->pixels, indices, first, batch->scale, batch->shift, net->spec.input,
+                                  linear_row_floats(&net->spec.layers[0]), chunk.count);
     for (int s = 0; s < chunk.count; s++)
         net->buffers->labels[s] = batch->labels[indices ? indices[s] : first + (uint32_t)s];
 }

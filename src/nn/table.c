@@ -19,6 +19,7 @@ const Kernels ISA_NAME(kernels) = {
     .lanes = SOUNDER_LANES,
     .sgd_step = ISA_NAME(sgd_step),
     .gather = ISA_NAME(gather),
+    .gather_rows = ISA_NAME(gather_rows),
     .conv = {.sizes = ISA_NAME(conv_sizes),
              .pack = ISA_NAME(conv_pack),
              .forward = ISA_NAME(conv_forward),

@@ -1,0 +1,76 @@
+#include "base/device.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cuda_try.h"
+
+bool device_is_built(void) {
+    return true;
+}
+
+// Why no card can be counted: the driver is not there, or too old, or there is none.
+static Status no_card(Error *err, cudaError_t error) {
+    int driver = 0, runtime = 0;
+    if (error == cudaErrorNoDevice)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "no GPU was found: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu");
+    if (error != cudaErrorInsufficientDriver)
+        return cuda_fail(err, error, "the GPU cannot be used (look at nvidia-smi, or use --device cpu)");
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "no NVIDIA driver was found: install it (in a container: docker run --gpus all), or use --device "
+                    "cpu");
+    cudaRuntimeGetVersion(&runtime);
+    return fail(err, STATUS_UNAVAILABLE,
+                "the NVIDIA driver supports CUDA %d.%d, but this program was built for CUDA %d.%d: update the driver, "
+                "or use --device cpu",
+                driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+}
+
+// The card that a launcher such as torchrun gave this process: processes share cards if there are more of them.
+static Status local_card(int *gpu, int cards, Error *err) {
+    const char *text = getenv("LOCAL_RANK");
+    *gpu = 0;
+    if (!text || !*text) return STATUS_OK;
+    char *end;
+    errno = 0;
+    long rank = strtol(text, &end, 10);
+    if (errno != 0 || *end || rank < 0 || rank > INT_MAX)
+        return fail(err, STATUS_USAGE, "LOCAL_RANK is \"%s\": set it to a rank, or choose a card with --gpu", text);
+    *gpu = (int)(rank % cards);
+    return STATUS_OK;
+}
+
+static Status describe(Device *device, Error *err) {
+    struct cudaDeviceProp properties;
+    CUDA_TRY(cudaGetDeviceProperties(&properties, device->index), err, "cannot read what GPU %d is", device->index);
+    snprintf(device->name, sizeof device->name, "%.*s", (int)sizeof device->name - 1, properties.name);
+    device->major = properties.major;
+    device->minor = properties.minor;
+    device->multiprocessors = properties.multiProcessorCount;
+    CUDA_TRY(cudaMemGetInfo(&device->free_bytes, &device->memory_bytes), err, "cannot read the memory of GPU %d (%s)",
+             device->index, device->name);
+    return STATUS_OK;
+}
+
+Status device_open(Device *device, int gpu, Error *err) {
+    *device = (Device){0};
+    int cards = 0;
+    cudaError_t error = cudaGetDeviceCount(&cards);
+    if (error == cudaSuccess && cards == 0) error = cudaErrorNoDevice;
+    if (error != cudaSuccess) return no_card(err, error);
+    if (gpu < 0) TRY(local_card(&gpu, cards, err));
+    if (gpu >= cards)
+        return fail(err, STATUS_UNAVAILABLE, "there is no GPU %d: this machine has %d, numbered from 0", gpu, cards);
+    CUDA_TRY(cudaSetDevice(gpu), err, "GPU %d cannot be used (look at nvidia-smi for who uses it)", gpu);
+    device->index = gpu;
+    return describe(device, err);
+}
+
+void device_close(void) {
+    cudaDeviceReset(); // waits by itself; fails after a sticky error, when the end of the process does the rest
+}

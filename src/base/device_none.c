@@ -1,0 +1,14 @@
+#include "base/device.h"
+
+bool device_is_built(void) {
+    return false;
+}
+
+Status device_open(Device *device, int gpu, Error *err) {
+    *device = (Device){.index = gpu};
+    return fail(
+        err, STATUS_UNAVAILABLE,
+        "this program was built without CUDA: use --device cpu, or build it where the CUDA toolkit is installed");
+}
+
+void device_close(void) {}

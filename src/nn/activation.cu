@@ -1,0 +1,49 @@
+// The GPU's side of activation.c.
+#include "nn/cuda_launch.h"
+
+namespace {
+
+// Both comparisons are false for a NaN, which therefore stays: a diverged net must show in its loss.
+__device__ float rectified(float value) {
+    return value < 0 ? 0 : value;
+}
+
+__device__ float rectified_slope(float slope, float out) {
+    return out <= 0 ? 0 : slope;
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS) relu_forward(float4 *values, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    float4 value = values[i];
+    values[i] = make_float4(rectified(value.x), rectified(value.y), rectified(value.z), rectified(value.w));
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, const float4 *out, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    float4 slope = gradient[i], value = out[i];
+    gradient[i] = make_float4(rectified_slope(slope.x, value.x), rectified_slope(slope.y, value.y),
+                              rectified_slope(slope.z, value.z), rectified_slope(slope.w, value.w));
+}
+
+// Vectors of four samples in all models' tensors together: the op does the same to all of them.
+size_t quads_of(size_t features, const CudaStep *step) {
+    return (size_t)step->models * features * (size_t)step->samples / 4;
+}
+
+size_t blocks_of(size_t count) {
+    return (count + ITEM_THREADS - 1) / ITEM_THREADS;
+}
+
+} // namespace
+
+void cuda_relu_forward(float *values, size_t features, const CudaStep *step) {
+    size_t count = quads_of(features, step);
+    launch(relu_forward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)values, count);
+}
+
+void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step) {
+    size_t count = quads_of(features, step);
+    launch(relu_backward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)gradient, (const float4 *)out, count);
+}

@@ -1,0 +1,85 @@
+#include "cuda_blas.h"
+
+#include <dlfcn.h>
+
+#include "base/cuda_try.h"
+
+#define WORD(name)         #name
+#define VERSIONED(version) "libcublas.so." WORD(version)
+#define LIBRARY            VERSIONED(CUBLAS_VER_MAJOR)
+#define SYMBOL_OF(function)                                                                                            \
+    WORD(function) // cublas_v2.h renames functions: the symbol of cublasCreate is cublasCreate_v2
+
+// What is needed only while opening.
+typedef struct Setup {
+    __typeof__(cublasCreate) *create;
+    __typeof__(cublasSetStream) *set_stream;
+    __typeof__(cublasSetWorkspace) *set_workspace;
+    __typeof__(cublasSetMathMode) *set_math_mode;
+} Setup;
+
+static Status find(void **function, void *library, const char *name, Error *err) {
+    *function = dlsym(library, name);
+    if (*function) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE, "cuBLAS has no function %s; install the one of CUDA %d", name,
+                CUBLAS_VER_MAJOR);
+}
+
+static Status load(CudaBlas *blas, Setup *setup, Error *err) {
+    // RTLD_NODELETE: cuBLAS leaves things of its own behind, and must not vanish under them.
+    blas->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!blas->library) blas->library = dlopen("libcublas.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!blas->library)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "cuBLAS cannot be opened (%s); install " LIBRARY " or name its folder in LD_LIBRARY_PATH",
+                    dlerror());
+    TRY(find((void **)&setup->create, blas->library, SYMBOL_OF(cublasCreate), err));
+    TRY(find((void **)&setup->set_stream, blas->library, SYMBOL_OF(cublasSetStream), err));
+    TRY(find((void **)&setup->set_workspace, blas->library, SYMBOL_OF(cublasSetWorkspace), err));
+    TRY(find((void **)&setup->set_math_mode, blas->library, SYMBOL_OF(cublasSetMathMode), err));
+    TRY(find((void **)&blas->destroy, blas->library, SYMBOL_OF(cublasDestroy), err));
+    TRY(find((void **)&blas->multiply, blas->library, SYMBOL_OF(cublasSgemmStridedBatched), err));
+    return STATUS_OK;
+}
+
+static Status blas_try(cublasStatus_t result, const char *what, Error *err) {
+    if (result == CUBLAS_STATUS_SUCCESS) return STATUS_OK;
+    Status status = result == CUBLAS_STATUS_ALLOC_FAILED ? STATUS_OS : STATUS_UNAVAILABLE;
+    return fail(err, status, "%s: cuBLAS refused with status %d", what, (int)result);
+}
+
+Status cuda_blas_open(CudaBlas *blas, cudaStream_t stream, bool tf32, Error *err) {
+    *blas = (CudaBlas){.failure = CUBLAS_STATUS_SUCCESS};
+    Setup setup = {0};
+    Status status;
+    TRY_GOTO(fail, load(blas, &setup, err));
+    TRY_GOTO(fail, blas_try(setup.create(&blas->handle), "starting cuBLAS", err));
+    // In this order: setting the stream puts cuBLAS's own workspace back.
+    TRY_GOTO(fail, blas_try(setup.set_stream(blas->handle, stream), "giving cuBLAS its stream", err));
+    cudaError_t allocated = cudaMalloc(&blas->workspace, CUDA_BLAS_WORKSPACE_BYTES);
+    if (allocated != cudaSuccess) {
+        status = cuda_fail(err, allocated, "no memory for cuBLAS's workspace of %d bytes", CUDA_BLAS_WORKSPACE_BYTES);
+        goto fail;
+    }
+    TRY_GOTO(fail, blas_try(setup.set_workspace(blas->handle, blas->workspace, CUDA_BLAS_WORKSPACE_BYTES),
+                            "giving cuBLAS its workspace", err));
+    cublasMath_t mode = tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+    TRY_GOTO(fail, blas_try(setup.set_math_mode(blas->handle, mode), "setting cuBLAS's precision", err));
+    return STATUS_OK;
+fail:
+    cuda_blas_close(blas);
+    return status;
+}
+
+void cuda_blas_close(CudaBlas *blas) {
+    if (blas->handle) blas->destroy(blas->handle);
+    if (blas->workspace) cudaFree(blas->workspace);
+    if (blas->library) dlclose(blas->library);
+    *blas = (CudaBlas){0};
+}
+
+Status cuda_blas_check(CudaBlas *blas, Error *err) {
+    cublasStatus_t failure = blas->failure;
+    blas->failure = CUBLAS_STATUS_SUCCESS;
+    return blas_try(failure, "a product of a linear layer", err);
+}

@@ -1,0 +1,41 @@
+// cuBLAS, for the products of linear layers. It is opened when the first net on a card is made and never linked: a
+// program that stays on the CPU neither needs nor loads it.
+//
+//   CudaBlas blas;
+//   TRY(cuda_blas_open(&blas, stream, tf32, err));
+//   cuda_linear_forward(..., &blas, &step);      // any number of products, captured in a graph or not
+//   TRY(cuda_blas_check(&blas, err));            // did all of them reach the stream?
+//   cuda_blas_close(&blas);
+//
+// It computes in a workspace of its own on one stream: that is what makes captured products legal, and their bits the
+// same in every run (cuBLAS documentation, "Results reproducibility").
+#ifndef SOUNDER_NN_CUDA_BLAS_H
+#define SOUNDER_NN_CUDA_BLAS_H
+
+#include <cublas_v2.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+
+enum { CUDA_BLAS_WORKSPACE_BYTES = 32 << 20 }; // what NVIDIA recommends for Hopper; enough for all before it
+
+typedef struct CudaBlas {
+    void *library;         // owned
+    cublasHandle_t handle; // owned
+    void *workspace;       // owned, device memory
+    __typeof__(cublasSgemmStridedBatched) *multiply;
+    __typeof__(cublasDestroy) *destroy;
+    cublasStatus_t failure; // the first that a product met since the last check
+} CudaBlas;
+
+// tf32: products may round their factors to 10 bits and use tensor cores. Everything runs on `stream`. UNAVAILABLE if
+// there is no cuBLAS; nothing to close on failure.
+Status cuda_blas_open(CudaBlas *blas, cudaStream_t stream, bool tf32, Error *err);
+
+// A CudaBlas of zeros is left alone.
+void cuda_blas_close(CudaBlas *blas);
+
+// Whether every product since the last check was accepted.
+Status cuda_blas_check(CudaBlas *blas, Error *err);
+
+#endif

@@ -1,0 +1,42 @@
+// What a net does on the card, op by op, and where the ops' tensors lie in its arena.
+//
+// An op is a layer, or two that are computed in one pass: a linear layer and the relu behind it, or a pooling and the
+// relu on either side of it. (The maximum of a window commutes with max(0, .), and a window whose maximum is not above
+// zero gets no gradient in either order.)
+#ifndef SOUNDER_NN_CUDA_OPS_H
+#define SOUNDER_NN_CUDA_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nn/spec.h"
+
+// Tensors are (M, C,H,W, N). Relu and dropout work in place: their in and out coincide, and so do the gradients.
+typedef struct CudaOp {
+    const Layer *layer; // of the spec
+    int number;         // the layer's place in the spec: dropout draws by it
+    bool relu;          // max(0, .) in the same pass
+    float *in, *out;
+    float *in_gradient, *out_gradient; // in_gradient: NULL if nobody needs it
+    int8_t *keep;                      // dropout: (M, features, N)
+} CudaOp;
+
+typedef struct CudaOps {
+    CudaOp ops[SPEC_MAX_LAYERS];
+    int count;
+    int first;              // the first op with parameters: the way back ends there
+    float *logits;          // (M, classes, N)
+    float *logits_gradient; // the same
+    float *scratch;         // of the convolutions; NULL if they need none
+} CudaOps;
+
+// How many features a dropout layer decides about.
+size_t cuda_ops_dropout_features(const Layer *layer);
+
+// Places everything for `models` times `samples` in the arena at `base` (device memory, or NULL to measure only).
+// Without `training` there is no room for gradients and dropout. Returns the bytes that the arena needs. spec: borrowed
+// for as long as ops is used.
+size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, int samples, bool training);
+
+#endif

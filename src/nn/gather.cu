@@ -1,0 +1,45 @@
+// The GPU's side of gather.c.
+#include "nn/cuda_launch.h"
+#include "nn/gather_index.h"
+
+namespace {
+
+// The first of the pixels in the lowest byte. Words are read at once where all of them lie at multiples of four bytes.
+template <bool WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint32_t count) {
+    if (WORDS) return *(const uint32_t *)from;
+    uint32_t word = 0;
+    for (uint32_t i = 0; i < count; i++)
+        word |= (uint32_t)from[i] << 8 * i;
+    return word;
+}
+
+template <bool WORDS>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    gather(float *out, const uint8_t *pixels, const uint32_t *indices, const uint32_t *firsts, const float *scale,
+           const float *shift, Shape shape, uint32_t samples, const uint32_t *counts) {
+    uint32_t items = gather_items(shape, (int)samples);
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    GatherPlace place = gather_place(at.item, shape, (int)samples);
+    uint32_t plane = (uint32_t)(shape.rows * shape.columns), size = (uint32_t)shape.channels * plane, word = 0;
+    float factor = 0, offset = 0;
+    if (place.sample < counts[at.model]) {
+        uint32_t row = firsts[at.model] + place.sample;
+        if (indices) row = indices[row];
+        word = pixels_at<WORDS>(pixels + (size_t)row * size + place.channel * plane + place.pixel, place.count);
+        factor = scale[place.channel];
+        offset = shift[place.channel];
+    }
+    out += ((size_t)at.model * size + place.channel * plane + place.pixel) * samples + place.sample;
+    for (uint32_t i = 0; i < place.count; i++, word >>= 8)
+        out[(size_t)i * samples] = (float)(word & 255) * factor + offset;
+}
+
+} // namespace
+
+void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const uint32_t *firsts, const float *scale,
+                 const float *shift, Shape shape, const CudaStep *step) {
+    bool words = shape.rows * shape.columns % GATHER_PIXELS == 0 && (uintptr_t)pixels % sizeof(uint32_t) == 0;
+    launch_items(words ? gather<true> : gather<false>, gather_items(shape, step->samples), step, out, pixels, indices,
+                 firsts, scale, shift, shape, (uint32_t)step->samples, step->counts);
+}

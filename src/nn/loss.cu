@@ -1,0 +1,96 @@
+// The GPU's side of loss.c.
+#include "nn/cuda_launch.h"
+
+namespace {
+
+enum { MOST_THREADS = 256 };
+
+// What one sample's softmax needs.
+struct Scores {
+    float largest; // logit
+    float sum;     // of e^(logit - largest)
+    float correct; // the label's logit
+    int best;      // class of the first largest logit
+};
+
+// logits: of one sample, `samples` floats apart.
+__device__ Scores scores_of(const float *logits, int label, int classes, size_t samples) {
+    Scores scores = {logits[0], 0, 0, 0};
+    for (int k = 0; k < classes; k++) {
+        float logit = logits[(size_t)k * samples];
+        if (logit > scores.largest) {
+            scores.largest = logit;
+            scores.best = k;
+        }
+        if (k == label) scores.correct = logit;
+    }
+    for (int k = 0; k < classes; k++)
+        scores.sum += expf(logits[(size_t)k * samples] - scores.largest);
+    return scores;
+}
+
+__device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label, float scale,
+                               int classes, size_t samples) {
+    float share = scale / scores.sum;
+    for (int k = 0; k < classes; k++) {
+        float probability = expf(logits[(size_t)k * samples] - scores.largest) * share;
+        gradient[(size_t)k * samples] = probability - (k == label ? scale : 0);
+    }
+}
+
+__device__ void write_zeros(float *gradient, int classes, size_t samples) {
+    for (int k = 0; k < classes; k++)
+        gradient[(size_t)k * samples] = 0;
+}
+
+// One block a model, one thread a sample (or several, one after another). Losses are added up in pairs, in a fixed
+// order. blockDim.x is a power of two.
+__global__ void __launch_bounds__(MOST_THREADS)
+    softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hits, const float *logits,
+                          const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts,
+                          const uint32_t *counts, int classes, uint32_t samples) {
+    __shared__ double losses[MOST_THREADS];
+    __shared__ uint32_t correct[MOST_THREADS];
+    uint32_t m = blockIdx.x, t = threadIdx.x, count = counts[m];
+    size_t model = (size_t)m * (size_t)classes * samples;
+    double loss = 0;
+    uint32_t right = 0;
+    for (uint32_t s = t; s < samples; s += blockDim.x) {
+        float *slopes = gradient ? gradient + model + s : gradient;
+        if (s >= count) {
+            if (slopes) write_zeros(slopes, classes, samples);
+            continue;
+        }
+        uint32_t row = firsts[m] + s;
+        int label = labels[indices ? indices[row] : row];
+        Scores scores = scores_of(logits + model + s, label, classes, samples);
+        if (slopes) write_gradient(slopes, logits + model + s, scores, label, 1.0f / (float)count, classes, samples);
+        loss += log((double)scores.sum) + (double)scores.largest - (double)scores.correct;
+        right += scores.best == label;
+    }
+    losses[t] = loss;
+    correct[t] = right;
+    for (uint32_t half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) {
+            losses[t] += losses[t + half];
+            correct[t] += correct[t + half];
+        }
+    }
+    if (t == 0) {
+        loss_sums[m] += losses[0];
+        if (hits) hits[m] += correct[0];
+    }
+}
+
+} // namespace
+
+void cuda_softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hits, const float *logits,
+                                const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts, int classes,
+                                const CudaStep *step) {
+    uint32_t threads = 32;
+    while (threads < (uint32_t)step->samples && threads < MOST_THREADS)
+        threads *= 2;
+    launch(softmax_cross_entropy, (size_t)step->models, threads, step->stream, gradient, loss_sums, hits, logits,
+           labels, indices, firsts, step->counts, classes, (uint32_t)step->samples);
+}

@@ -1,0 +1,34 @@
+// What the emulated machine is like: from the environment at first use, changed by tests through emulator.h.
+#ifndef SOUNDER_TESTS_EMULATOR_SETTINGS_H
+#define SOUNDER_TESTS_EMULATOR_SETTINGS_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace emulator {
+
+enum class Order { forward, reversed, shuffled };
+
+struct Settings {
+    Order order;
+    int devices, current;
+    int driver; // as cudaDriverGetVersion has it; 0: there is none
+    size_t memory_bytes, context_bytes;
+    bool ipc, cublas, lazy_streams;
+    std::string fail_name; // of the call that fails; empty: any
+    uint64_t fail_at;      // which call of that name, from 1; 0: none
+};
+
+Settings &settings();
+Settings settings_from_environment();
+
+// "forward", "reversed" or "shuffled".
+Order order_named(const std::string &name);
+
+// Sets fail_name and fail_at from "7", "cudaMalloc", "cudaMalloc:2" or "kernel:3".
+void set_failure(Settings &settings, const std::string &text);
+
+} // namespace emulator
+
+#endif
