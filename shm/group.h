@@ -60,7 +60,10 @@ typedef enum GroupOp {
     GROUP_BXOR
 } GroupOp;
 
-// Where the buffers given to the calls are: in this process's memory, or all of them on the current CUDA device.
+// Where the buffers given to the calls are: in this process's memory, or all of them on the current CUDA device, which
+// is the same for all ranks. There the calls work in the default stream and have finished when they return; what other
+// streams do to the buffers must have finished before. A program gets it by linking the code for cards
+// (sounder_device). Rank 0's process holds device memory for all; after a failure, until it ends.
 typedef enum GroupMemory { GROUP_HOST, GROUP_CUDA } GroupMemory;
 
 enum {

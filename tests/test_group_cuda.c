@@ -164,6 +164,7 @@ static void do_die(Group *group) {
     if (group_rank(group) == 1) raise(SIGKILL);
     require(group_all_reduce(group, b.out, b.in, LONG, GROUP_F32, GROUP_SUM, &err) == STATUS_PEER_DIED);
     require(group_failed_rank(group) == 1);
+    card_buffers_free(&b);
     require(group_finish(group, &err) == STATUS_PEER_DIED);
 }
 
