@@ -32,7 +32,8 @@
 // group_finish. Its sub-groups live on if their own members do. USAGE (an argument that can be seen to be wrong: a
 // rank out of range, a send to oneself, a bitwise operation on floats) is this rank's alone: nothing was sent, the
 // group is as before.
-// Under MPI, mpirun ends all ranks when one dies, before any of them could return; the rest holds there too.
+// Under MPI, mpirun ends all ranks when one dies, before any of them could return; and a TIMEOUT, or a message that its
+// receiver refuses, is that rank's alone: the others meet their own deadlines.
 //
 // Source of names and semantics: torch.distributed, and the MPI standard for what that leaves open.
 #ifndef SOUNDER_SHM_GROUP_H

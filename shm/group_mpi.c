@@ -4,7 +4,8 @@
 // Only point-to-point calls that return at once are used, polled until a deadline: so that no wait is for ever, the
 // headers of a call can be compared before its data are waited for, and sums are taken in the order of the ranks, which
 // MPI_Allreduce leaves open. What cannot be held: mpirun ends all ranks when one dies without MPI_Finalize, so
-// PEER_DIED is never returned; and a rank's failure by TIMEOUT is not told to the others, who meet their own.
+// PEER_DIED is never returned; and a rank's TIMEOUT, or its refusal of a message, is not told to the others, who meet
+// their own deadlines.
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
