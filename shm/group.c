@@ -89,8 +89,9 @@ static Status check_op(GroupType type, GroupOp op, Error *err) {
 
 // Collectives ---------------------------------------------------------------------------------------------------------
 
-static Status collective(Group *group, GroupOperation operation, void *out, const void *in, size_t count,
-                         GroupType type, GroupOp op, uint32_t root, Error *err) {
+// Fills in group->call, which is then this rank's next.
+static Status prepare(Group *group, GroupOperation operation, size_t count, GroupType type, GroupOp op, uint32_t root,
+                      Error *err) {
     TRY(check_failed(group, err));
     TRY(check_elements(group, count, type, err));
     TRY(check_op(type, op, err));
@@ -101,6 +102,12 @@ static Status collective(Group *group, GroupOperation operation, void *out, cons
                               .operation = (uint8_t)operation,
                               .type = (uint8_t)type,
                               .op = (uint8_t)op};
+    return STATUS_OK;
+}
+
+static Status collective(Group *group, GroupOperation operation, void *out, const void *in, size_t count,
+                         GroupType type, GroupOp op, uint32_t root, Error *err) {
+    TRY(prepare(group, operation, count, type, op, root, err));
     return group->transport->collective(group, &group->call, out, in, err);
 }
 
@@ -144,7 +151,8 @@ Status group_barrier(Group *group, Error *err) {
 
 Status group_finish(Group *group, Error *err) {
     if (!group) return STATUS_OK;
-    Status status = collective(group, OPERATION_FINISH, NULL, NULL, 0, GROUP_U8, GROUP_SUM, 0, err);
+    Status status = prepare(group, OPERATION_FINISH, 0, GROUP_U8, GROUP_SUM, 0, err);
+    if (status == STATUS_OK) status = group->transport->finish(group, &group->call, err);
     group->transport->release(group, status != STATUS_OK);
     free(group);
     return status;

@@ -32,7 +32,8 @@
 // group_finish. Its sub-groups live on if their own members do. USAGE (an argument that can be seen to be wrong: a
 // rank out of range, a send to oneself, a bitwise operation on floats) is this rank's alone: nothing was sent, the
 // group is as before.
-// Under MPI, mpirun ends all ranks when one dies, before any of them could return; the rest holds there too.
+// Under MPI, mpirun ends all ranks when one dies, before any of them could return; and a TIMEOUT, or a message that its
+// receiver refuses, is that rank's alone: the others meet their own deadlines.
 //
 // Source of names and semantics: torch.distributed, and the MPI standard for what that leaves open.
 #ifndef SOUNDER_SHM_GROUP_H
@@ -60,7 +61,10 @@ typedef enum GroupOp {
     GROUP_BXOR
 } GroupOp;
 
-// Where the buffers given to the calls are: in this process's memory, or all of them on the current CUDA device.
+// Where the buffers given to the calls are: in this process's memory, or all of them on the current CUDA device, which
+// is the same for all ranks. There the calls work in the default stream and have finished when they return; what other
+// streams do to the buffers must have finished before. A program gets it by linking the code for cards
+// (sounder_device). Rank 0's process holds device memory for all; after a failure, until it ends.
 typedef enum GroupMemory { GROUP_HOST, GROUP_CUDA } GroupMemory;
 
 enum {

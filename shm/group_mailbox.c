@@ -45,8 +45,8 @@ static Status write_ring(const SharedGroup *shared, const Channel *channel, uint
                          const unsigned char *from, size_t bytes, Error *err) {
     size_t offset = (size_t)(position & (channel->capacity - 1));
     size_t before_end = smaller(bytes, channel->capacity - offset);
-    TRY(shared->mover.copy(channel->payload + offset, from, before_end, err));
-    return bytes > before_end ? shared->mover.copy(channel->payload, from + before_end, bytes - before_end, err)
+    TRY(shared->mover.publish(channel->payload + offset, from, before_end, err));
+    return bytes > before_end ? shared->mover.publish(channel->payload, from + before_end, bytes - before_end, err)
                               : STATUS_OK;
 }
 

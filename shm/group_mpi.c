@@ -4,7 +4,8 @@
 // Only point-to-point calls that return at once are used, polled until a deadline: so that no wait is for ever, the
 // headers of a call can be compared before its data are waited for, and sums are taken in the order of the ranks, which
 // MPI_Allreduce leaves open. What cannot be held: mpirun ends all ranks when one dies without MPI_Finalize, so
-// PEER_DIED is never returned; and a rank's failure by TIMEOUT is not told to the others, who meet their own.
+// PEER_DIED is never returned; and a rank's TIMEOUT, or its refusal of a message, is not told to the others, who meet
+// their own deadlines.
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -357,8 +358,17 @@ static Status split(Group *part, Group *parent, const uint32_t *members, Error *
     return STATUS_OK;
 }
 
-static const GroupTransport mpi_transport = {
-    .collective = collective, .start = start, .wait = wait, .test = test, .split = split, .release = release};
+static Status finish(Group *group, const GroupCall *call, Error *err) {
+    return collective(group, call, NULL, NULL, err);
+}
+
+static const GroupTransport mpi_transport = {.collective = collective,
+                                             .finish = finish,
+                                             .start = start,
+                                             .wait = wait,
+                                             .test = test,
+                                             .split = split,
+                                             .release = release};
 
 static Status start_mpi(bool *started, Error *err) {
     int initialized = 0, finalized = 0, granted;

@@ -13,6 +13,8 @@
 
 #include "base/clock.h"
 #include "shm/group_combine.h"
+#include "shm/group_cuda.h"
+#include "shm/group_stream.h"
 #include "shm/rendezvous.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 };
@@ -194,17 +196,37 @@ static void find_parts(SharedGroup *shared, size_t size) {
     shared->members = (GroupMember *)(base + layout.members);
     shared->rings = (GroupRing *)(base + layout.rings);
     shared->ring_bytes = base + layout.ring_bytes;
-    shared->payload_bytes = shared->ring_bytes;
     shared->slots = base + layout.slots;
+    shared->payload_bytes = shared->ring_bytes;
+    shared->device_slots = shared->slots;
+}
+
+static size_t device_slot_bytes(const Layout *layout, uint32_t size) {
+    return (size_t)size * 2 * layout->bytes_per_chunk;
 }
 
 static Status make_segment(SharedGroup *shared, uint32_t size, GroupMemory memory, Error *err) {
     Layout layout = layout_of(size);
     TRY(segment_create(&shared->segment, "group", layout.total, err));
-    GroupHeader *header = shared->segment.memory;
-    *header = (GroupHeader){
+    find_parts(shared, size);
+    *shared->header = (GroupHeader){
         .size = size, .memory = memory, .ring_bytes = layout.bytes_per_ring, .chunk_bytes = layout.bytes_per_chunk};
+    if (memory == GROUP_CUDA)
+        TRY(group_cuda_create(shared, device_slot_bytes(&layout, size), (size_t)size * size * layout.bytes_per_ring,
+                              err));
     segment_publish(&shared->segment);
+    return STATUS_OK;
+}
+
+static Status map_segment(SharedGroup *shared, int fd, Error *err) {
+    TRY(segment_map(&shared->segment, fd, SEGMENT_READ_WRITE, err));
+    find_parts(shared, shared->group->size);
+    return STATUS_OK;
+}
+
+static Status publish_host(void *to, const void *from, size_t bytes, Error *err) {
+    (void)err;
+    group_stream(to, from, bytes);
     return STATUS_OK;
 }
 
@@ -229,6 +251,7 @@ static Status settle_host(Error *err) {
 static void shared_free(SharedGroup *shared, uint32_t size) {
     for (uint32_t rank = 0; shared->pidfds && rank < size; rank++)
         if (shared->pidfds[rank] >= 0) close(shared->pidfds[rank]);
+    if (shared->device.memory) group_cuda_detach(shared);
     segment_free(&shared->segment);
     free(shared->pidfds);
     free(shared->polls);
@@ -243,7 +266,7 @@ static Status shared_new(SharedGroup **made, Group *group, Error *err) {
         shared->peers = calloc(group->size, sizeof *shared->peers);
         shared->polls = calloc(group->size, sizeof *shared->polls);
         shared->pidfds = malloc(group->size * sizeof *shared->pidfds);
-        shared->mover = shared->host_mover = (GroupMover){copy_host, combine_host, settle_host};
+        shared->mover = shared->host_mover = (GroupMover){publish_host, copy_host, combine_host, settle_host};
         if (shared->pidfds) memset(shared->pidfds, -1, group->size * sizeof *shared->pidfds);
     }
     if (!shared || !shared->peers || !shared->polls || !shared->pidfds) {
@@ -269,27 +292,44 @@ static uint32_t count_cores(const SharedGroup *shared) {
 // The segment is mapped, the process descriptors are there: meets the others in it for the first time.
 static Status enter(SharedGroup *shared, Error *err) {
     Group *group = shared->group;
-    find_parts(shared, group->size);
     group->state = shared;
     for (uint32_t rank = 0; rank < group->size; rank++)
         shared->polls[rank] = (struct pollfd){.fd = rank == group->rank ? -1 : shared->pidfds[rank], .events = POLLIN};
     GroupMember *self = &shared->members[group->rank];
     self->pid = getpid();
     sched_getaffinity(0, sizeof self->cores, (cpu_set_t *)self->cores); // a mask that does not fit leaves no core
+    Error reason = {.message = ""};
+    Status opened = STATUS_OK;
+    if (group->rank > 0 && shared->header->memory == GROUP_CUDA) {
+        Layout layout = layout_of(group->size);
+        opened = group_cuda_open(shared, device_slot_bytes(&layout, group->size), &reason);
+    }
+    if (opened != STATUS_OK) return group_shared_fail(shared, opened, -1, &reason, err);
     GroupCall call = {.operation = OPERATION_BARRIER, .type = GROUP_U8};
     TRY(group_shared_collective(group, &call, NULL, NULL, err));
     shared->spins = group->size <= count_cores(shared) ? SPINS_WHEN_CORES_SUFFICE : 0;
     return STATUS_OK;
 }
 
+// CUDA wants an exported block freed after all have closed it: whoever opened it does so before he arrives to finish,
+// the first rank frees it afterwards, or, where a failure has kept the others from finishing, leaves it to the end of
+// its process.
+static Status finish(Group *group, const GroupCall *call, Error *err) {
+    SharedGroup *shared = group->state;
+    if (group->rank > 0 && shared->device.memory) group_cuda_detach(shared);
+    return group_shared_collective(group, call, NULL, NULL, err);
+}
+
 static void release(Group *group, bool failed) {
-    (void)failed;
-    shared_free(group->state, group->size);
+    SharedGroup *shared = group->state;
+    if (failed && !shared->device.imported) shared->device = (CudaShare){0};
+    shared_free(shared, group->size);
 }
 
 static Status split(Group *part, Group *parent, const uint32_t *members, Error *err);
 
 static const GroupTransport shared_transport = {.collective = group_shared_collective,
+                                                .finish = finish,
                                                 .start = group_mailbox_start,
                                                 .wait = group_mailbox_wait,
                                                 .test = group_mailbox_test,
@@ -301,7 +341,7 @@ static Status share_segment(SharedGroup *shared, Rendezvous *meeting, uint64_t d
     if (meeting->rank > 0) {
         int fd = -1;
         TRY(rendezvous_receive(meeting, &fd, deadline, err));
-        return segment_map(&shared->segment, fd, SEGMENT_READ_WRITE, err);
+        return map_segment(shared, fd, err);
     }
     Error reason = {.message = ""};
     Status status = make_segment(shared, meeting->size, meeting->memory, &reason);
@@ -312,8 +352,9 @@ static Status share_segment(SharedGroup *shared, Rendezvous *meeting, uint64_t d
 }
 
 Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memory, Error *err) {
-    if (memory == GROUP_CUDA)
-        return fail(err, STATUS_UNAVAILABLE, "this program was built without groups on a CUDA device");
+    if (memory == GROUP_CUDA && !group_cuda_create)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "this program was built without groups whose buffers are on a CUDA device");
     uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
     group->transport = &shared_transport;
     group->rank = (uint32_t)place->rank;
@@ -350,7 +391,7 @@ static Status open_offer(SharedGroup *shared, const Offer *offer, Error *err) {
     if (fd < 0 && offer->fd < 0)
         return fail(err, STATUS_OS, "process %d could not make the memory of a sub-group", offer->pid);
     if (fd < 0) return fail_errno(err, STATUS_OS, "cannot open the memory of a sub-group through %s", path);
-    return segment_map(&shared->segment, fd, SEGMENT_READ_WRITE, err);
+    return map_segment(shared, fd, err);
 }
 
 static Status take_part(SharedGroup *shared, const SharedGroup *parent, const uint32_t *members, const Offer *offers,

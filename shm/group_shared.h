@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 
+#include "shm/cuda_share.h"
 #include "shm/group_transport.h"
 #include "shm/segment.h"
 
@@ -49,13 +50,15 @@ typedef struct GroupRing {
 
 typedef struct GroupHeader {
     uint32_t size, memory;
-    uint64_t ring_bytes;  // a power of two
-    uint64_t chunk_bytes; // of one slot, a multiple of 64
+    uint64_t ring_bytes;    // a power of two
+    uint64_t chunk_bytes;   // of one slot, a multiple of 64
+    CudaShareHandle device; // of GROUP_CUDA: the slots and the rings' data that are used instead of those here
 } GroupHeader;
 
 // How bytes move between a rank's buffers, the slots and the rings: they are all in host memory or all on one device.
 typedef struct GroupMover {
-    Status (*copy)(void *to, const void *from, size_t bytes, Error *err);
+    Status (*publish)(void *to, const void *from, size_t bytes, Error *err); // into a slot or a ring
+    Status (*copy)(void *to, const void *from, size_t bytes, Error *err);    // out of one, or within
     Status (*combine)(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op,
                       Error *err);
     Status (*settle)(Error *err); // what was moved has arrived: the others may be told
@@ -78,6 +81,8 @@ typedef struct SharedGroup {
     unsigned char *ring_bytes;    // (size, size, ring_bytes): envelopes, and between them the data ...
     unsigned char *payload_bytes; // ... unless that is on a device, at the same places; otherwise ring_bytes
     unsigned char *slots;         // (size, 2, chunk_bytes)
+    unsigned char *device_slots;  // the same on a device; otherwise slots
+    CudaShare device;             // owned; zeros without one
     GroupMover mover, host_mover; // of the buffers; of what the group itself exchanges
     uint32_t spins;               // polls before sleeping
     uint64_t step;                // of this rank's last arrival

@@ -75,7 +75,8 @@ static const GroupMover *mover_of(const SharedGroup *shared, const Pass *pass) {
 // Piece (publisher, reader) in the publisher's slot.
 static unsigned char *slot_piece(const SharedGroup *shared, const Pass *pass, const Chunk *chunk, uint32_t publisher,
                                  uint32_t reader, uint64_t step) {
-    unsigned char *slot = shared->slots + (2 * publisher + step % 2) * shared->header->chunk_bytes;
+    unsigned char *slots = pass->call->operation == OPERATION_SPLIT ? shared->slots : shared->device_slots;
+    unsigned char *slot = slots + (2 * publisher + step % 2) * shared->header->chunk_bytes;
     return slot + (pass->has_rows ? reader * chunk->most * group_type_bytes((GroupType)pass->call->type) : 0);
 }
 
@@ -88,8 +89,8 @@ static Status publish(SharedGroup *shared, const Pass *pass, const Chunk *chunk,
         size_t length = pass_piece_length(pass, chunk, rank, reader);
         if (length > 0)
             TRY(mover_of(shared, pass)
-                    ->copy(slot_piece(shared, pass, chunk, rank, reader, shared->step + 1),
-                           pass_own_piece(pass, chunk, reader), length * element, err));
+                    ->publish(slot_piece(shared, pass, chunk, rank, reader, shared->step + 1),
+                              pass_own_piece(pass, chunk, reader), length * element, err));
         if (!pass->has_rows) break; // all readers look at the same
     }
     return STATUS_OK;

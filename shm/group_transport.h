@@ -14,6 +14,9 @@ typedef struct GroupTransport {
     // All ranks: carries out the call. out and in as the function of group.h has them.
     Status (*collective)(Group *group, const GroupCall *call, void *out, const void *in, Error *err);
 
+    // All ranks, last of all: meets the others. It is followed by release, whether it succeeds or not.
+    Status (*finish)(Group *group, const GroupCall *call, Error *err);
+
     // Queues a request whose next, data, bytes, count, type, peer and is_send are set; waits for nothing.
     Status (*start)(Group *group, GroupRequest *request, Error *err);
 

@@ -56,6 +56,13 @@ class Benchmarks(unittest.TestCase):
             self.assertGreater(figures["nanoseconds"], 0)
             self.assertGreater(figures["pthread_nanoseconds"], 0)
 
+    def test_groups_of_few_and_of_many_ranks_are_measured(self):
+        for ranks in "2", "5":
+            figures = self.figures("group", "--ranks", ranks, "--waits", "20", "--bytes", "100000")
+            self.assertEqual((figures["ranks"], figures["bytes"]), (int(ranks), 100000))
+            for kind in "all_reduce", "small_all_reduce", "one_way":
+                self.assertGreater(figures[f"{kind}_microseconds"], 0)
+
     def test_what_it_cannot_do_is_refused_in_one_sentence(self):
         for words, named in [
             (["nonsense"], "nonsense: unknown benchmark"),
@@ -65,6 +72,7 @@ class Benchmarks(unittest.TestCase):
             (["averaging", "--slots", "1000"], "--slots 1000"),
             (["averaging", "--seconds", "nan"], "--seconds nan"),
             (["barrier", "--ranks", "1"], "--ranks 1"),
+            (["group", "--ranks", "251"], "--ranks 251"),
         ]:
             result = run(*words)
             self.assertEqual(result.returncode, 64, words)

@@ -45,7 +45,8 @@ class Catalogue:
 
     def all(self):
         rows = [self.seed_job(), *self.training(), *self.hogwild(), *self.ssgd(), self.fedavg(), self.evaluation()]
-        return rows + [*self.cold_start(), *self.averaging(), *self.barrier(), self.memory(), *self.scaling()]
+        rows += [*self.cold_start(), *self.averaging(), *self.barrier(), *self.group()]
+        return rows + [self.memory(), *self.scaling()]
 
     def seed_job(self):
         programs, rounds = self.programs, self.sizes.rounds
@@ -150,6 +151,17 @@ class Catalogue:
     def both_barriers(self, ranks):
         figures = self.programs.micro("barrier", ranks=ranks, waits=self.sizes.waits)
         return {"Sounder": figures["nanoseconds"], "pthread_barrier_t": figures["pthread_nanoseconds"]}
+
+    def group(self):
+        """Microseconds; 2 ranks, which every machine with two cores has cores for."""
+        for name, title, figure, target in (
+                ("all-reduce", "all_reduce of 1 MiB, 2 processes", "all_reduce_microseconds", Target(ratio=5)),
+                ("all-reduce-small", "all_reduce of 8 bytes, 2 processes", "small_all_reduce_microseconds",
+                 Target(limit=2)),
+                ("message", "message of 8 bytes, one way", "one_way_microseconds", Target(limit=2))):
+            yield self.against_torch(
+                name, title, "us", lambda f=figure: self.programs.micro("group", waits=self.sizes.waits)[f],
+                lambda torch, f=figure: self.programs.peer(torch, "group")[0][f], less_is_better=True, target=target)
 
     def memory(self):
         def ours():
