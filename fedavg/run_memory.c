@@ -11,6 +11,7 @@ static size_t round_up(size_t bytes, size_t unit) {
 
 ShardRange run_node_shards(const RunConfig *config, uint32_t node) {
     uint64_t shards = config->clients;
+    if (config->nodes <= 1) return (ShardRange){0, config->clients};
     return (ShardRange){(uint32_t)(shards * node / config->nodes), (uint32_t)(shards * (node + 1) / config->nodes)};
 }
 
@@ -23,7 +24,7 @@ static uint32_t node_shard_count(const RunConfig *config) {
 static uint32_t ssgd_slot_count(const RunConfig *config) {
     ShardRange sums[SHARD_MAX_SUMS];
     uint32_t slots = node_shard_count(config) + 1;
-    if (config->nodes == 1) return slots;
+    if (config->nodes <= 1) return slots;
     return slots + 1 + shard_sums(sums, config->clients, run_node_shards(config, config->node));
 }
 

@@ -147,7 +147,7 @@ static void sum_elements(const Lockstep *self, size_t first, size_t count) {
 }
 
 static void sum_slice(const Lockstep *self, Slice slice) {
-    bool alone = self->memory->control->config.nodes == 1;
+    bool alone = self->memory->control->config.nodes <= 1;
     for (size_t first = slice.first; first < slice.end; first += SHARD_SUM_BLOCK) {
         size_t count = slice.end - first < SHARD_SUM_BLOCK ? slice.end - first : SHARD_SUM_BLOCK;
         if (alone)

@@ -69,7 +69,7 @@ typedef struct RunConfig {
     uint64_t weights_offset; // of the first weight in the weights segment, bytes
     uint64_t slot_bytes;     // stride of the slots segment, a multiple of 64
     uint64_t queue_offset;   // of the Queue in the control segment
-    uint32_t node, nodes;    // of several machines, each with workers: this one
+    uint32_t node, nodes;    // of several machines, each with workers: this one, how many
     uint32_t global_batch;   // ssgd: 1: the shards share one batch
     uint32_t trace_capacity; // spans in each trace buffer; 0: nothing is traced
     uint64_t trace_offset;   // of the first in the control segment

@@ -38,6 +38,13 @@ class NodesCase(RunCase):
     def train_nodes(self, nodes, *arguments, code=0):
         return self.finish(self.start_nodes(nodes, *arguments), code)
 
+    def refused(self, nodes, *arguments):
+        """What mpirun returns is the code of whoever ends first: 64, or 69 of those who hear of it."""
+        process = self.start_nodes(nodes, *arguments)
+        out, err = process.communicate(timeout=60 * SLOWED)
+        self.assertIn(process.returncode, (64, 69))
+        return err
+
     def parents(self, process):
         """The nodes' processes, in the order of their ranks."""
         found = []
@@ -81,11 +88,13 @@ class Nodes(NodesCase):
                                            f"{name}-storm")
                 kills, chooser = 0, random.Random(4)
                 while process.poll() is None and kills < 8:  # in lockstep each of them costs a round
-                    time.sleep(0.3 * SLOWED)
                     workers = [worker for parent in self.parents(process) for worker in children_of(parent)]
-                    if workers:
-                        os.kill(chooser.choice(workers), signal.SIGKILL)
-                        kills += 1
+                    if not workers:
+                        time.sleep(0.005)
+                        continue
+                    os.kill(chooser.choice(workers), signal.SIGKILL)
+                    kills += 1
+                    time.sleep(0.3 * SLOWED)
                 self.finish(process)
                 self.assertGreater(kills, 0)
                 self.assertEqual(self.model(f"{name}-calm"), self.model(f"{name}-storm"))
@@ -159,11 +168,11 @@ class Nodes(NodesCase):
             self.assertGreater(entry["exchange_seconds"], entry["exchange_hidden_seconds"])
 
     def test_hogwild_is_refused(self):
-        _, err = self.train_nodes(2, "--algorithm", "hogwild", "--data", DATA, "--out", "run", code=64)
+        err = self.refused(2, "--algorithm", "hogwild", "--data", DATA, "--out", "run")
         self.assertIn("--algorithm hogwild: its workers write one piece of memory, which 2 nodes do not share", err)
 
     def test_more_workers_on_all_nodes_than_shards_are_refused(self):
-        _, err = self.train_nodes(2, *TWO_BUCKETS, "--workers", "5", "--out", "run", code=64)
+        err = self.refused(2, *TWO_BUCKETS, "--workers", "5", "--out", "run")
         self.assertIn("--workers is 5 on every node; raise --clients or lower --workers", err)
 
     def test_nodes_with_other_instructions_are_refused(self):

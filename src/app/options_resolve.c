@@ -169,6 +169,6 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
     options->given[option_index(out)] = false;
     // A trace shows one process's life: the next one does not write over it.
     const Option *trace = option_find("trace");
-    if (!asked_for_trace) options->trace[0] = 0, options->given[option_index(trace)] = false;
+    if (!asked_for_trace) memset(options->trace, 0, sizeof options->trace), options->given[option_index(trace)] = false;
     return STATUS_OK;
 }
