@@ -24,6 +24,13 @@ Status group_fail(Group *group, Status status, int rank, const Error *reason, Er
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
+static Status open_over_mpi(Group *group, const GroupPlace *place, Error *err) {
+    if (group_mpi_open) return group_mpi_open(group, place, err);
+    return fail(err, STATUS_UNAVAILABLE,
+                "mpi://: this program was built without MPI; install it (Debian: libopenmpi-dev), configure with "
+                "-D SOUNDER_MPI=ON, and link sounder_group_mpi");
+}
+
 Status group_init(Group **group, const GroupConfig *config, Error *err) {
     *group = NULL;
     GroupPlace place;
@@ -33,7 +40,7 @@ Status group_init(Group **group, const GroupConfig *config, Error *err) {
     made->timeout_nanoseconds = nanoseconds(config->timeout_seconds);
     made->failed_rank = -1;
     Status status =
-        place.is_mpi ? group_mpi_open(made, &place, err) : group_shared_open(made, &place, config->memory, err);
+        place.is_mpi ? open_over_mpi(made, &place, err) : group_shared_open(made, &place, config->memory, err);
     if (status == STATUS_OK)
         *group = made;
     else

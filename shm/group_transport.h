@@ -55,7 +55,8 @@ typedef struct GroupPlace {
 
 // Makes the state of a whole group and fills in rank, size and local_rank. Nothing is left on failure.
 Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memory, Error *err);
-Status group_mpi_open(Group *group, const GroupPlace *place, Error *err);
+// Weak: a program that does not link sounder_group_mpi has none of it, and mpi:// says so.
+__attribute__((weak)) Status group_mpi_open(Group *group, const GroupPlace *place, Error *err);
 
 // Notes the failure, so that later calls return it, and returns it with its sentence in *err.
 Status group_fail(Group *group, Status status, int rank, const Error *reason, Error *err);
