@@ -2,7 +2,7 @@
 
 Usage: test_gpu_check.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import json, os, subprocess, sys, tempfile, unittest
+import json, os, runpy, subprocess, sys, tempfile, unittest
 
 SOUNDER = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -42,6 +42,29 @@ class GpuCheck(unittest.TestCase):
         result = self.check("/bin/false", "--minutes", "1")
         self.assertEqual(result.returncode, 1, result.stdout)
         self.assertIn("FAILED: kills, same bits, accuracies", result.stdout)
+
+    def test_the_tests_of_a_carried_build_are_run_and_judged(self):
+        built = os.path.join(self.folder.name, "built")
+        os.makedirs(os.path.join(built, "tests", "on_card"))
+        for name, code in (("test_good", 0), ("test_skipped", 77), ("test_bad", 1)):
+            path = os.path.join(built, "tests", "on_card", name)
+            with open(path, "w") as file:
+                file.write(f"#!/bin/sh\nexit {code}\n")
+            os.chmod(path, 0o755)
+        result = self.check("/bin/false", "--minutes", "1", "--build", built)
+        self.assertRegex(result.stdout, r"(?m)^ok +test_good\b")
+        self.assertRegex(result.stdout, r"(?m)^skipped +test_skipped\b")
+        self.assertRegex(result.stdout, r"(?m)^FAILED +test_bad\b")
+
+    def test_a_packed_build_has_the_libraries_that_the_program_needs(self):
+        packed = os.path.join(self.folder.name, "packed")
+        pack = runpy.run_path(os.path.join(ROOT, "tools", "gpu-pack"))["pack"]
+        pack(packed, os.path.dirname(SOUNDER))
+        names = [name.split(".so")[0] for name in os.listdir(os.path.join(packed, "lib"))]
+        self.assertIn("libjansson", names)
+        self.assertFalse({"libc", "libm", "libstdc++"} & set(names))
+        environment = {"LD_LIBRARY_PATH": os.path.join(packed, "lib")}
+        subprocess.run([os.path.join(packed, "sounder"), "--version"], env=environment, check=True, stdout=subprocess.DEVNULL)
 
     def test_without_a_card_it_says_so(self):
         if os.path.exists("/dev/nvidiactl"):

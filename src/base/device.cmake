@@ -77,6 +77,9 @@ function(sounder_device_libraries)
   # CUDA's headers are C++ 17's, and not written for our warnings.
   target_include_directories(sounder_device_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(sounder_device_cuda PUBLIC ${SOUNDER_DEVICE_BOXES} CUDA::cudart_static ${CMAKE_DL_LIBS})
+  # cuBLAS is opened when it is needed, that of this toolkit even where nobody told the loader of its folder. (A run path
+  # would do, but be searched for every library whenever the program starts.)
+  target_compile_definitions(sounder_device_cuda PRIVATE SOUNDER_CUBLAS_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
   set_target_properties(sounder_device_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 17
                         CUDA_STANDARD_REQUIRED ON)
   add_library(sounder_device ALIAS sounder_device_cuda)

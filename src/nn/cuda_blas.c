@@ -7,6 +7,10 @@
 #define WORD(name)         #name
 #define VERSIONED(version) "libcublas.so." WORD(version)
 #define LIBRARY            VERSIONED(CUBLAS_VER_MAJOR)
+// Where the toolkit of this build has it, for a loader that was not told; a build may leave that out.
+#ifndef SOUNDER_CUBLAS_FOLDER
+#define SOUNDER_CUBLAS_FOLDER ""
+#endif
 #define SYMBOL_OF(function)                                                                                            \
     WORD(function) // cublas_v2.h renames functions: the symbol of cublasCreate is cublasCreate_v2
 
@@ -26,9 +30,10 @@ static Status find(void **function, void *library, const char *name, Error *err)
 }
 
 static Status load(CudaBlas *blas, Setup *setup, Error *err) {
+    static const char *const names[] = {LIBRARY, SOUNDER_CUBLAS_FOLDER "/" LIBRARY, "libcublas.so"};
     // RTLD_NODELETE: cuBLAS leaves things of its own behind, and must not vanish under them.
-    blas->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!blas->library) blas->library = dlopen("libcublas.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !blas->library; i++)
+        blas->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!blas->library)
         return fail(err, STATUS_UNAVAILABLE,
                     "cuBLAS cannot be opened (%s); install " LIBRARY " or name its folder in LD_LIBRARY_PATH",

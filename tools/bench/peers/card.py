@@ -20,6 +20,14 @@ def wait_for(device):
 
 
 def work(rank, options, barrier):
+    try:
+        train_between(rank, options, barrier)
+    except BaseException:
+        barrier.abort()  # or the others would wait for ever
+        raise
+
+
+def train_between(rank, options, barrier):
     torch.set_num_threads(1)
     torch.manual_seed(options.seed + rank)
     images, labels = (tensor.to(options.device) for tensor in load_normalised(options.data, "train"))
