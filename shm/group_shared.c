@@ -172,13 +172,15 @@ static size_t clamp(size_t value, size_t least, size_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
-// Rings and slots shrink as the group grows, so that the segment stays at some 20 MB up to a hundred ranks.
+// Rings and slots shrink as the group grows, so that the segment stays at some 25 MB up to a hundred ranks. Slots are
+// long because a line that comes round again after a megabyte has left the caches of its reader alone, where it would
+// have to be won back from.
 static Layout layout_of(size_t size) {
     enum { RINGS_TOTAL = 16 << 20, SLOTS_TOTAL = 8 << 20 };
     Layout layout = {.bytes_per_ring = 1024};
     while (layout.bytes_per_ring < 65536 && 2 * layout.bytes_per_ring * size * size <= RINGS_TOTAL)
         layout.bytes_per_ring *= 2;
-    layout.bytes_per_chunk = clamp(SLOTS_TOTAL / (2 * size) / 64 * 64, 32768, 262144);
+    layout.bytes_per_chunk = clamp(SLOTS_TOTAL / (2 * size) / 64 * 64, 32768, 1048576);
     layout.record = (sizeof(GroupHeader) + 63) & ~(size_t)63;
     layout.members = layout.record + sizeof(GroupRecord);
     layout.rings = layout.members + size * sizeof(GroupMember);
