@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "shm/pause.h"
 
 // Memory orders. Every step that decides something is sequentially consistent: the stores of `arrived` and `gone`, the
 // loads of the scan, and each look at the generation that a decision is built on. They then have one total order,
@@ -32,17 +33,6 @@ static uint32_t present_generation(const Barrier *barrier) {
 
 static void wake_everyone(Barrier *barrier) {
     syscall(SYS_futex, &barrier->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-// Tells the core that this is a polling loop, so that it saves power and leaves its twin hyperthread the units.
-static void pause_core(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#else
-    atomic_signal_fence(memory_order_seq_cst);
-#endif
 }
 
 // Moves the generation on if every member has arrived for it. The scan runs from the last rank down, because a

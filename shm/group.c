@@ -173,8 +173,8 @@ static Status start(Group *group, GroupRequest *request, void *data, size_t coun
     TRY(check_elements(group, count, type, err));
     if (peer != GROUP_ANY || is_send) TRY(check_rank(group, is_send ? "receiver" : "sender", (uint32_t)peer, err));
     if (peer == (int)group->rank)
-        return fail(err, STATUS_USAGE, "rank %u cannot %s itself a message", group->rank,
-                    is_send ? "send" : "receive from");
+        return fail(err, STATUS_USAGE, "rank %u cannot %s itself: name another rank", group->rank,
+                    is_send ? "send a message to" : "receive a message from");
     *request = (GroupRequest){.data = data,
                               .count = count,
                               .bytes = count * group_type_bytes(type),

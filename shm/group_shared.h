@@ -101,6 +101,7 @@ typedef struct GroupWaiting {
     void *context;
 } GroupWaiting;
 
+// group_wait.c
 Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err);
 
 // The group's failure, if another rank has found one.

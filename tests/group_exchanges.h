@@ -141,6 +141,7 @@ static inline void refuse_arguments(Group *group, const void *context) {
     uint32_t rank = group_rank(group);
     require(group_send(group, data, 1, GROUP_F32, rank, &err) == STATUS_USAGE && strstr(err.message, "itself"));
     require(group_recv(group, data, NULL, 1, GROUP_F32, (int)rank, &err) == STATUS_USAGE);
+    require(strstr(err.message, "cannot receive a message from itself: name another rank"));
     require(group_send(group, data, 1, GROUP_F32, 2, &err) == STATUS_USAGE && strstr(err.message, "ranks 0 to 1"));
     require(group_recv(group, data, NULL, 1, GROUP_F32, -2, &err) == STATUS_USAGE);
     require(group_broadcast(group, data, 1, GROUP_F32, 2, &err) == STATUS_USAGE && strstr(err.message, "root 2"));

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-enum { LONG = 200000 }; // elements: more than any ring or slot holds
+enum { LONG = 300000 }; // elements: more than any ring or slot holds
 
 // A call that every kind of test makes: number `kind` of the list, on a group of three.
 enum { CALLS = 16 };
@@ -117,9 +117,9 @@ static void a_rank_that_dies_inside_any_call_is_named_by_all_who_wait_in_it(void
         assert_int_equal(run_ranks(3, die_inside, &kind), 0);
 }
 
-// Rank 1 dies at a random moment of a storm of calls.
+// Rank 1 dies at a random moment of a storm of calls. context: the write end of a pipe, told that this rank has joined.
 static void die_at_random(Group *group, const void *context) {
-    (void)context;
+    require(write(*(const int *)context, "", 1) == 1);
     Error err = {.message = ""};
     Buffers *buffers = buffers_new();
     Status status = STATUS_OK;
@@ -134,14 +134,18 @@ static void deaths_at_random_moments_never_hang_the_others(void **state) {
         pid_t pids[3];
         char place[64];
         meeting_place(place);
+        int joined[2];
+        assert_int_equal(pipe(joined), 0);
         for (int rank = 0; rank < 3; rank++)
             pids[rank] = start_rank(&(GroupConfig){.init = place, .rank = rank, .size = 3, .timeout_seconds = 60},
-                                    die_at_random, NULL);
-        struct timespec moment = {.tv_nsec = 30000000 + (long)(i * 7919 % 1000) * 10000};
+                                    die_at_random, &joined[1]);
+        close(joined[1]);
+        char byte;
+        for (int rank = 0; rank < 3; rank++)
+            assert_int_equal(read(joined[0], &byte, 1), 1);
+        close(joined[0]);
+        struct timespec moment = {.tv_nsec = (long)(i * 7919 % 1000) * 10000};
         nanosleep(&moment, NULL);
-        int ready;
-        for (ready = 0; access(place + strlen("file://"), F_OK) == 0; ready++)
-            sleep_milliseconds(1); // they still meet
         kill(pids[1], SIGKILL);
         assert_int_equal(wait_for_ranks(pids, 3), 0);
     }

@@ -358,8 +358,15 @@ class Launch(LaunchTest):
         process.stdout.close()
         self.assertEqual(process.wait(timeout=DEADLINE), 74)
         self.assertEqual(self.read_files("done"), ["done\n"])
-        self.assertIn("standard output cannot be written", process.stderr.read())
+        self.assertIn("standard output cannot be written: Broken pipe", process.stderr.read())
         process.stdout = open(os.devnull)  # for communicate
+
+    def test_output_that_a_full_disk_swallows_is_an_error_with_its_reason(self):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([SOUNDER, "launch", "-n", "2", "echo", "lost"], stdout=full, stderr=subprocess.PIPE,
+                                 text=True, timeout=DEADLINE)
+        self.assertEqual(run.returncode, 74)
+        self.assertIn("standard output cannot be written: No space left on device; --log-dir", run.stderr)
 
 
 GLOO = """

@@ -47,8 +47,10 @@ static Status run_all(LaunchGroup *group, RankPlan *plan, int *exit_code, Error 
     }
     *exit_code = group->signals ? 128 + group->last_signal : 0;
     if (group->first_failure) *exit_code = rank_exit_code(group->first_failure);
-    if (*exit_code == 0 && group->consoles[0].is_broken)
-        return fail(err, STATUS_IO, "standard output cannot be written: nobody reads it any more");
+    int write_error = group->consoles[0].write_error;
+    if (*exit_code == 0 && write_error)
+        return fail(err, STATUS_IO, "standard output cannot be written: %s; --log-dir keeps what the ranks print",
+                    strerror(write_error));
     return STATUS_OK;
 }
 

@@ -14,7 +14,8 @@ static_assert(READ_MAKES_BYTES + CONSOLE_MESSAGE_BYTES < CONSOLE_BYTES, "an empt
 
 void console_init(Console *console, int fd) {
     console->fd = fd;
-    console->is_broken = console->is_mid_line = false;
+    console->write_error = 0;
+    console->is_mid_line = false;
     console->start = console->end = 0;
 }
 
@@ -29,7 +30,7 @@ bool console_is_empty(const Console *console) {
 void console_add_line(Console *console, const char *prefix, const char *line, size_t length) {
     const size_t prefix_length = strlen(prefix), needed = prefix_length + length + 1;
     const size_t waiting = console->end - console->start;
-    if (console->is_broken || waiting + needed > CONSOLE_BYTES) return;
+    if (console->write_error || waiting + needed > CONSOLE_BYTES) return;
     if (console->end + needed > CONSOLE_BYTES) {
         memmove(console->bytes, console->bytes + console->start, waiting);
         console->start = 0;
@@ -54,7 +55,7 @@ void console_write(Console *console) {
         console->start += (size_t)written;
         console->is_mid_line = first[written - 1] != '\n';
     } else if (written < 0 && errno != EAGAIN && errno != EINTR) {
-        console->is_broken = true;
+        console->write_error = errno;
         console->is_mid_line = false;
         console->start = console->end;
     }

@@ -28,7 +28,7 @@ enum {
 
 typedef struct Console {
     int fd;            // borrowed
-    bool is_broken;    // nobody reads it any more: what comes is dropped
+    int write_error;   // errno of the write that failed: what comes is dropped; 0: none has
     bool is_mid_line;  // what has been written so far ends within a line
     size_t start, end; // bytes[start] to bytes[end - 1] are yet to be written
     char bytes[CONSOLE_BYTES];

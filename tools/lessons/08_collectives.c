@@ -6,11 +6,10 @@
 // come.
 //
 // PyTorch, "Writing Distributed Applications", collective communication:
-//   group = dist.new_group([0, 1])                                group_subset(&part, group, (uint32_t[]){0, 1}, 2,
-//   ...) dist.broadcast(tensor, src=3)                                 group_broadcast(group, tensor, 1, GROUP_F32, 3,
-//   ...) dist.reduce(tensor, dst=0, op=dist.ReduceOp.MAX)              group_reduce(group, out, in, ..., GROUP_MAX, 0,
-//   ...) dist.all_reduce(tensor, op=dist.ReduceOp.SUM, group=group)    group_all_reduce(part, out, in, ..., GROUP_SUM,
-//   ...)
+//   pair = dist.new_group([0, 1])                     group_subset(&pair, group, (uint32_t[]){0, 1}, 2, ...)
+//   dist.broadcast(tensor, src=3)                     group_broadcast(group, tensor, 1, GROUP_F32, 3, ...)
+//   dist.reduce(tensor, dst=0, op=dist.ReduceOp.MAX)  group_reduce(group, out, in, 1, GROUP_F32, GROUP_MAX, 0, ...)
+//   dist.all_reduce(tensor, group=pair)               group_all_reduce(pair, out, in, 1, GROUP_F32, GROUP_SUM, ...)
 //
 // Run: build/sounder launch --standalone -n 4 build/lessons/08_collectives
 // Prints, in any order:

@@ -10,9 +10,9 @@
 //
 // Run: build/sounder launch -n 3 build/lessons/09_partition
 // Prints, in any order:
-//   [0] contiguous: 0 to 2
-//   [1] contiguous: 3 to 5
-//   [2] contiguous: 6 to 9
+//   [0] contiguous: 3 samples from 0 on
+//   [1] contiguous: 3 samples from 3 on
+//   [2] contiguous: 4 samples from 6 on
 //   [0] dealt: 0 3 6 9
 //   [1] dealt: 1 4 7 0
 //   [2] dealt: 2 5 8 1
@@ -46,7 +46,7 @@ int main(void) {
 
     uint32_t first, count;
     contiguous_split(&first, &count, SAMPLES, sampler.ranks, sampler.rank);
-    printf("contiguous: %u to %u\n", first, first + count - 1);
+    printf("contiguous: %u samples from %u on\n", count, first);
 
     print_epoch("dealt", &sampler, 0);
     sampler.drop_last = true;

@@ -13,8 +13,8 @@
 //
 // Run: build/sounder launch --standalone -n 4 build/lessons/11_federated_averaging
 // Prints:
-//   [0] round 1: loss 0.033, w 1.524, b 1.193
-//   [0] round 10: loss 0.000, w 1.936, b 1.085
+//   [0] round 1: loss 0.046, w 1.429, b 1.200
+//   [0] round 10: loss 0.000, w 1.929, b 1.085
 //   [0] round 100: loss 0.000, w 2.000, b 1.000
 #include <stdio.h>
 #include <string.h>
@@ -29,9 +29,9 @@ typedef struct Client {
     float x[MOST_SAMPLES], y[MOST_SAMPLES]; // (samples)
 } Client;
 
-// Client k has 40 - 10 k samples of y = 2 x + 1 with x from k to k + 1.
+// Client k has 40 / (k + 1) samples of y = 2 x + 1 with x from k to k + 1.
 static void collect(Client *client, uint32_t rank) {
-    client->samples = MOST_SAMPLES - 10 * rank;
+    client->samples = MOST_SAMPLES / (rank + 1);
     for (uint32_t i = 0; i < client->samples; i++) {
         client->x[i] = (float)rank + (float)i / (float)client->samples;
         client->y[i] = 2 * client->x[i] + 1;
