@@ -38,11 +38,11 @@ class NodesCase(RunCase):
     def train_nodes(self, nodes, *arguments, code=0):
         return self.finish(self.start_nodes(nodes, *arguments), code)
 
-    def refused(self, nodes, *arguments):
-        """What mpirun returns is the code of whoever ends first: 64, or 69 of those who hear of it."""
+    def refused(self, nodes, *arguments, codes=(64, 69)):
+        """What mpirun returns is the code of whoever ends first: the cause's, or 69 of those who hear of it."""
         process = self.start_nodes(nodes, *arguments)
         out, err = process.communicate(timeout=60 * SLOWED)
-        self.assertIn(process.returncode, (64, 69))
+        self.assertIn(process.returncode, codes)
         return err
 
     def parents(self, process):
@@ -141,6 +141,11 @@ class Nodes(NodesCase):
         _, err = process.communicate(timeout=60 * SLOWED)
         self.assertIn("sounder: error: all 1 workers have died", err)
         self.assertRegex(err, r"sounder: error: node 1 \(process \d+ on \S+\) (has ended the run|is lost)")
+
+    def test_what_one_node_finds_wrong_is_not_called_a_loss_by_the_others(self):
+        err = self.refused(2, *SMALL, "--workers", "1", "--trace", "nowhere/trace.json", "--out", "run", codes=(73, 69))
+        self.assertIn("--trace nowhere/trace.json: cannot be written", err)
+        self.assertNotIn("is lost", err)
 
     def test_a_signal_to_any_node_ends_all_after_the_same_round(self):
         self.train(*SMALL, "--rounds", "16", "--workers", "1", "--checkpoint-every", "0", "--out", "calm")
