@@ -154,12 +154,15 @@ static Status hear(Nodes *nodes, Error *err) {
         NodeSignal signal;
         TRY(nodes->transport->listen(nodes->connection, &from, &signal, err));
         if (signal == 0) return STATUS_OK;
-        if (signal == NODE_LEAVING) return gave_up(nodes, from, err);
+        if (signal == NODE_LEAVING) nodes->peers[from].has_left = true;
         nodes->peers[from].heard_nanoseconds = clock_nanoseconds();
     }
 }
 
-static Status find_dead(const Nodes *nodes, Error *err) {
+// Who has said that it leaves has a better reason than to have died, which it does next.
+static Status find_gone(const Nodes *nodes, Error *err) {
+    for (uint32_t node = 0; node < nodes->size; node++)
+        if (nodes->peers[node].has_left) return gave_up(nodes, node, err);
     for (uint32_t node = 0; node < nodes->size; node++) {
         struct pollfd death = {.fd = nodes->peers[node].pidfd, .events = POLLIN};
         if (death.fd >= 0 && poll(&death, 1, 0) == 1) return lost(nodes, node, "it has died", err);
@@ -187,9 +190,10 @@ Status nodes_watch(Nodes *nodes, Error *err) {
     for (uint32_t node = 0; node < nodes->size; node++)
         nodes->peers[node].heard_nanoseconds += away;
     nodes->watched_nanoseconds = now;
-    TRY(find_dead(nodes, err)); // first: its sentence says more than MPI's about a broken connection
+    Status heard = hear(nodes, err);
+    TRY(find_gone(nodes, err)); // first: its sentence says more than MPI's about a broken connection
+    TRY(heard);
     TRY(nodes->transport->signal(nodes->connection, NODE_ALIVE, err));
-    TRY(hear(nodes, err));
     return find_silent(nodes, err);
 }
 
@@ -199,7 +203,8 @@ Status nodes_watch(Nodes *nodes, Error *err) {
 Status nodes_test(Nodes *nodes, bool *done, Error *err) {
     Status status = nodes->transport->test(nodes->connection, done, err);
     if (status == STATUS_OK) return *done ? STATUS_OK : nodes_watch(nodes, err);
-    TRY(find_dead(nodes, err)); // which says more about a connection that has broken
+    hear(nodes, NULL);          // what has come through
+    TRY(find_gone(nodes, err)); // says more about a connection that has broken
     return status;
 }
 

@@ -25,7 +25,8 @@ enum { NODE_HOST_BYTES = 64 };
 typedef struct NodePeer {
     char host[NODE_HOST_BYTES];
     int32_t pid;
-    int pidfd; // owned; -1 where its death cannot be seen from here
+    int pidfd;     // owned; -1 where its death cannot be seen from here
+    bool has_left; // has said that it leaves
     uint64_t heard_nanoseconds;
 } NodePeer;
 

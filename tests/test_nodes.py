@@ -38,11 +38,11 @@ class NodesCase(RunCase):
     def train_nodes(self, nodes, *arguments, code=0):
         return self.finish(self.start_nodes(nodes, *arguments), code)
 
-    def refused(self, nodes, *arguments):
-        """What mpirun returns is the code of whoever ends first: 64, or 69 of those who hear of it."""
+    def refused(self, nodes, *arguments, codes=(64, 69)):
+        """What mpirun returns is the code of whoever ends first: the cause's, or 69 of those who hear of it."""
         process = self.start_nodes(nodes, *arguments)
         out, err = process.communicate(timeout=60 * SLOWED)
-        self.assertIn(process.returncode, (64, 69))
+        self.assertIn(process.returncode, codes)
         return err
 
     def parents(self, process):
@@ -52,6 +52,30 @@ class NodesCase(RunCase):
             with open(path) as file:
                 found += map(int, file.read().split())
         return sorted(pid for pid in found if command_line(pid)[1:2] == [b"train"])
+
+
+    def kill_workers_of_nodes(self, process, every_seconds, chooser, most):
+        kills = 0
+        while process.poll() is None and kills < most:
+            workers = [worker for parent in self.parents(process) for worker in children_of(parent)]
+            if not workers:
+                time.sleep(0.005)
+                continue
+            os.kill(chooser.choice(workers), signal.SIGKILL)
+            kills += 1
+            time.sleep(every_seconds)
+        return kills
+
+    def lose(self, process, run, number):
+        """Sends the signal to the last node's parent; the others shall end with a sentence, and everybody's workers."""
+        self.wait_for_round(run, 2)
+        parents = self.parents(process)
+        workers = [worker for parent in parents for worker in children_of(parent)]
+        os.kill(parents[-1], number)
+        _, err = process.communicate(timeout=60 * SLOWED)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents + workers), 5), "somebody lives on")
+        return err
 
 
 class Nodes(NodesCase):
@@ -71,7 +95,7 @@ class Nodes(NodesCase):
     def test_losses_accuracy_and_clients_are_those_of_one_node(self):
         self.train(*SMALL, "--workers", "2", "--out", "one")
         out, _ = self.train_nodes(3, *SMALL, "--workers", "1", "--out", "three")
-        self.assertIn("1 workers on each of 3 nodes", out)
+        self.assertIn("1 worker on each of 3 nodes", out)
         self.assertEqual(out.count("Round 1/3"), 1, "node 0 alone prints")
         for one, three in zip(self.rounds("one"), self.rounds("three")):
             for key in ("train_loss", "test_loss", "test_accuracy", "samples"):
@@ -86,29 +110,11 @@ class Nodes(NodesCase):
                 self.train(*arguments, "--workers", "2", "--out", f"{name}-calm")
                 process = self.start_nodes(2, *arguments, "--workers", "2", "--on-worker-death", "respawn", "--out",
                                            f"{name}-storm")
-                kills, chooser = 0, random.Random(4)
-                while process.poll() is None and kills < 8:  # in lockstep each of them costs a round
-                    workers = [worker for parent in self.parents(process) for worker in children_of(parent)]
-                    if not workers:
-                        time.sleep(0.005)
-                        continue
-                    os.kill(chooser.choice(workers), signal.SIGKILL)
-                    kills += 1
-                    time.sleep(0.3 * SLOWED)
+                # In lockstep each of them costs a round.
+                kills = self.kill_workers_of_nodes(process, 0.3 * SLOWED, random.Random(4), most=8)
                 self.finish(process)
                 self.assertGreater(kills, 0)
                 self.assertEqual(self.model(f"{name}-calm"), self.model(f"{name}-storm"))
-
-    def lose(self, process, run, number):
-        """Sends the signal to the last node's parent; the others shall end with a sentence, and everybody's workers."""
-        self.wait_for_round(run, 2)
-        parents = self.parents(process)
-        workers = [worker for parent in parents for worker in children_of(parent)]
-        os.kill(parents[-1], number)
-        _, err = process.communicate(timeout=60 * SLOWED)
-        self.assertNotEqual(process.returncode, 0)
-        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents + workers), 5), "somebody lives on")
-        return err
 
     def test_a_lost_node_ends_the_run_with_a_sentence_and_it_resumes_with_other_numbers_of_nodes(self):
         for algorithm, arguments in (("fedavg", SMALL), ("ssgd", TWO_BUCKETS)):
@@ -135,6 +141,11 @@ class Nodes(NodesCase):
         _, err = process.communicate(timeout=60 * SLOWED)
         self.assertIn("sounder: error: all 1 workers have died", err)
         self.assertRegex(err, r"sounder: error: node 1 \(process \d+ on \S+\) (has ended the run|is lost)")
+
+    def test_what_one_node_finds_wrong_is_not_called_a_loss_by_the_others(self):
+        err = self.refused(2, *SMALL, "--workers", "1", "--trace", "nowhere/trace.json", "--out", "run", codes=(73, 69))
+        self.assertIn("--trace nowhere/trace.json: cannot be written", err)
+        self.assertNotIn("is lost", err)
 
     def test_a_signal_to_any_node_ends_all_after_the_same_round(self):
         self.train(*SMALL, "--rounds", "16", "--workers", "1", "--checkpoint-every", "0", "--out", "calm")

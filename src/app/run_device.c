@@ -12,13 +12,12 @@ Status run_device_check(const Options *options, Error *err) {
                 "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
 }
 
-// What the card's lockstep cannot do.
-static Status check_use(const Options *options, Error *err) {
-    if (options->algorithm != ALGORITHM_SSGD) return STATUS_OK;
-    if (options->global_batch) return fail(err, STATUS_USAGE, "--global-batch is for the CPU alone; use --device cpu");
-    if (options->nodes > 1)
-        return fail(err, STATUS_USAGE, "--algorithm ssgd on several nodes is for their CPUs alone; use --device cpu");
-    return STATUS_OK;
+// What the card's lockstep cannot do, or NULL.
+static const char *only_on_cpu(const Options *options) {
+    if (options->algorithm != ALGORITHM_SSGD) return NULL;
+    if (options->global_batch) return "--global-batch is for the CPU alone";
+    if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";
+    return NULL;
 }
 
 static void block_signals(RunDevice *device) {
@@ -40,12 +39,12 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
     *device = (RunDevice){.mps.keeper_fd = -1};
     TRY(run_device_check(options, err));
     if (options->device == DEVICE_CPU || !device_is_built()) return STATUS_OK;
-    Status possible = check_use(options, err);
-    if (possible != STATUS_OK && options->device == DEVICE_AUTO) {
-        device->why_not = *err;
+    const char *obstacle = only_on_cpu(options);
+    if (obstacle && options->device == DEVICE_CUDA) return fail(err, STATUS_USAGE, "%s; use --device cpu", obstacle);
+    if (obstacle) {
+        fail(&device->why_not, STATUS_USAGE, "%s", obstacle);
         return STATUS_OK;
     }
-    TRY(possible);
     block_signals(device);
     Error mps_err, card_err;
     MpsUse use = folder ? (MpsUse)options->mps : MPS_AUTO;

@@ -323,9 +323,10 @@ static void print_heading(const Run *run) {
     if (run->nodes.size > 1) snprintf(nodes, sizeof nodes, " on each of %u nodes", run->nodes.size);
     static const char *const algorithms[] = {"fedavg", "hogwild", "ssgd"};
     char parameters[28], train_count[28], test_count[28], device[512];
-    printf("Sounder: %s of %s (%s parameters), %d workers%s, %d clients, %s\n", algorithms[run->options.algorithm],
-           run_label(&run->options), with_commas(parameters, run->spec.parameter_count), run->options.workers, nodes,
-           run->options.clients, run->device.on_card ? run->device.card.name : kernels_best()->name);
+    printf("Sounder: %s of %s (%s parameters), %d worker%s%s, %d clients, %s\n", algorithms[run->options.algorithm],
+           run_label(&run->options), with_commas(parameters, run->spec.parameter_count), run->options.workers,
+           run->options.workers == 1 ? "" : "s", nodes, run->options.clients,
+           run->device.on_card ? run->device.card.name : kernels_best()->name);
     run_device_describe(device, sizeof device, &run->device, run->options.workers,
                         run->memory.control->config.card.models_per_launch);
     if (*device) printf("Device: %s\n", device);
