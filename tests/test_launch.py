@@ -219,9 +219,12 @@ class Launch(LaunchTest):
         # Both deaths wait for the launcher, who is stopped meanwhile; the later one has the lower rank.
         script = f"""
             echo $$ >{self.folder.name}/pid.$RANK
+            echo ready
             while [ ! -e {self.folder.name}/end.$RANK ]; do sleep 0.01; done
             exit $((RANK + 10))"""
         process = self.start("-n", "2", "sh", "-c", script)
+        for _ in range(2):  # whoever passes on what both have printed watches both
+            self.assertIn("ready", process.stdout.readline())
         pids = [int(text) for text in self.read_files("pid.0", "pid.1")]
         process.send_signal(signal.SIGSTOP)
         for rank in (1, 0):
