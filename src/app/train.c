@@ -6,15 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/cores.h"
-#include "app/model_file.h"
-#include "app/options.h"
 #include "app/progress.h"
 #include "app/report.h"
 #include "app/run_checkpoint.h"
 #include "app/run_device.h"
 #include "app/run_folder.h"
-#include "app/suggest.h"
+#include "app/run_set_up.h"
 #include "app/together.h"
 #include "app/worker.h"
 #include "base/clock.h"
@@ -22,13 +19,10 @@
 #include "fedavg/card.h"
 #include "fedavg/nodes.h"
 #include "fedavg/rounds.h"
-#include "fedavg/ssgd.h"
 #include "fedavg/trace_file.h"
 #include "io/durable.h"
 #include "nn/kernels.h"
 #include "nn/zoo.h"
-
-enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
 
 typedef struct Run {
     Options options;
@@ -61,21 +55,9 @@ static bool is_first(const Run *run) {
     return run->nodes.rank == 0;
 }
 
-static Status read_saved(Options *options, Error *err) {
-    Options saved;
-    char path[RUN_PATH_BYTES];
-    RunFolder folder;
-    TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
-    run_folder_path(path, &folder, "config.yaml");
-    run_folder_close(&folder);
-    options_defaults(&saved);
-    TRY(options_read_yaml(&saved, path, err));
-    return options_resume(options, &saved, err);
-}
-
 static Status complete_options(Options *options, const Nodes *nodes, Error *err) {
     options->nodes = (int)nodes->size;
-    if (options->resume[0]) TRY(read_saved(options, err));
+    if (options->resume[0]) TRY(run_read_saved_options(options, err));
     log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
     TRY(run_device_check(options, err));
     return options_resolve(options, err);
@@ -126,101 +108,6 @@ static Status open_folder(Run *run, Error *err) {
     }
     if (options->resume[0]) return run_folder_open(&run->folder, options->resume, err);
     return run_folder_create(&run->folder, options->out, run_label(options), err);
-}
-
-static Status load_data(Run *run, Error *err) {
-    const Options *options = &run->options;
-    TRY(dataset_find(&run->source, options->data, options->seed, err));
-    bool whole =
-        options->algorithm == ALGORITHM_HOGWILD ? options->hogwild_data == HOGWILD_FULL : options->global_batch;
-    PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,
-                               .clients = (uint32_t)options->clients,
-                               .alpha = options->alpha,
-                               .shards_per_client = (uint32_t)options->shards_per_client,
-                               .seed = options->seed};
-    return run_memory_load(&run->memory, &run->source, &partition, err);
-}
-
-static RunConfig make_config(const Run *run) {
-    const Options *options = &run->options;
-    RunConfig config = {.algorithm = (uint32_t)options->algorithm,
-                        .workers = (uint32_t)options->workers,
-                        .clients = (uint32_t)options->clients,
-                        .local_epochs = (uint32_t)options->local_epochs,
-                        .batch_size = (uint32_t)options->batch_size,
-                        .lr = (float)options->lr,
-                        .momentum = (float)options->momentum,
-                        .weight_decay = (float)options->weight_decay,
-                        .atomic_updates = options->hogwild_update == HOGWILD_ATOMIC,
-                        .log_level = (uint32_t)options->log_level,
-                        .seed = options->seed,
-                        .parameters = run->spec.parameter_count,
-                        .node = run->nodes.rank,
-                        .nodes = run->nodes.size,
-                        .global_batch = options->global_batch};
-    snprintf(config.model, sizeof config.model, "%s", run->model_text);
-    return config;
-}
-
-// A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
-static Status check_model_name(const char *model, Error *err) {
-    if (strpbrk(model, " ;") || strcmp(model, "relu") == 0) return STATUS_OK;
-    Suggestion suggestion = {.typed = model};
-    char names[256] = "";
-    for (size_t i = 0; i < zoo_entry_count; i++) {
-        if (strcmp(model, zoo_entries[i].name) == 0) return STATUS_OK;
-        suggestion_consider(&suggestion, zoo_entries[i].name);
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", zoo_entries[i].name);
-    }
-    return fail(err, STATUS_USAGE,
-                "--model %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)", model,
-                suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
-                suggestion.best ? "?)" : "", names);
-}
-
-// Spans that a worker has in a round at most, when it has all the jobs and none dies: training and evaluation.
-static uint32_t trace_capacity(const Run *run, uint32_t jobs) {
-    enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
-    if (!run->options.trace[0]) return 0;
-    uint32_t spans = 2 * jobs + SPANS_BESIDE_JOBS;
-    if (run->options.algorithm != ALGORITHM_SSGD) return spans;
-    Buckets buckets;
-    buckets_cut(&buckets, &run->spec);
-    uint32_t slices = buckets.count * (SPANS_PER_BUCKET + (uint32_t)run->options.workers);
-    uint32_t steps =
-        (run->memory.data.train.count / (uint32_t)run->options.batch_size + 1) * (uint32_t)run->options.local_epochs;
-    return spans + steps * (SPANS_PER_STEP + slices);
-}
-
-static Status read_model(Run *run, Error *err) {
-    const Dataset *data = &run->memory.data;
-    TRY(check_model_name(run->options.model, err));
-    zoo_expand(run->model_text, sizeof run->model_text, run->options.model, data->classes);
-    return spec_parse(&run->spec, run->model_text, data->shape, data->classes, err);
-}
-
-// The memory whose size the net and the device decide.
-static Status create_memory(Run *run, Error *err) {
-    const Options *options = &run->options;
-    const Dataset *data = &run->memory.data;
-    uint32_t clients_per_round = (uint32_t)options->clients_per_round;
-    char *header = NULL;
-    RunPlan plan = {.config = make_config(run),
-                    .job_capacity = rounds_job_capacity(clients_per_round, data->test.count),
-                    .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
-    if (run->device.on_card) {
-        plan.config.card.tf32 = options->tf32;
-        TRY(card_plan(&plan.config, &run->device.card, &run->spec, data, clients_per_round,
-                      (uint32_t)options->models_per_launch, err));
-    }
-    plan.trace_capacity = trace_capacity(run, plan.job_capacity);
-    TRY(model_header(&header, &plan.weights_header_bytes, &run->spec, run->model_text, err));
-    plan.weights_header = header;
-    Status status = run_memory_create(&run->memory, &plan, err);
-    free(header);
-    if (status == STATUS_OK) spec_initialise(run->memory.weights, &run->spec, options->seed);
-    return status;
 }
 
 // Rounds --------------------------------------------------------------------------------------------------------------
@@ -453,10 +340,14 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
 
 // What only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
-    TRY(load_data(run, err));
-    Status status = read_model(run, err);
+    TRY(run_load_data(&run->memory, &run->source, &run->options, err));
+    Status status = run_read_model(&run->spec, run->model_text, &run->options, &run->memory.data, err);
     if (status != STATUS_OK) run_memory_free(&run->memory);
     return status;
+}
+
+static Status create_memory(Run *run, Error *err) {
+    return run_create_memory(&run->memory, &run->options, &run->spec, run->model_text, &run->device, &run->nodes, err);
 }
 
 // The folder comes before the device, whose service may have to be started there, and the device before the memory,
