@@ -315,7 +315,8 @@ class TwoNetworks(NodesCase):
             for pid in self.inside(name):
                 os.kill(pid, signal.SIGKILL)
         _, err = process.communicate(timeout=60 * SLOWED)
-        self.assertRegex(err, "sounder: error: (node 1 .* is lost: nothing was heard of it for 3 s|the connection between)")
+        # Both run on this machine: if MPI's daemon on the far side is quicker to give up, its node is seen to be dead.
+        self.assertRegex(err, "sounder: error: (node 1 .* is lost: (nothing was heard of it for 3 s|it has died)|the connection between)")
 
 
 def can_run():
