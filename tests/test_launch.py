@@ -5,26 +5,9 @@ Every launch is a child with a deadline. Ranks tell what they see by printing it
 """
 import collections, os, re, signal, socket, subprocess, sys, tempfile, time, unittest
 
-SOUNDER = os.path.abspath(sys.argv[1])
-SLOWED = float(os.environ.get("SOUNDER_TEST_SLOWDOWN", "1"))
+from runs import SLOWED, SOUNDER, alive, wait_until
+
 DEADLINE = 180 * SLOWED  # importing PyTorch four times on a busy machine takes most of a minute
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def wait_until(condition, seconds=30.0):
-    end = time.monotonic() + seconds * SLOWED
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def lines_of_ranks(text):
