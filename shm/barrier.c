@@ -12,7 +12,7 @@
 
 // Memory orders. Every step that decides something is sequentially consistent: the stores of `arrived` and `gone`, the
 // loads of the scan, and each look at the generation that a decision is built on. They then have one total order,
-// which is the assumption of tests/barrier_model.c, and it makes two things certain:
+// which is the assumption of tests/shm/barrier_model.c, and it makes two things certain:
 //   - Whichever store of `arrived` or `gone` comes last, its author's scan sees all the others (Dekker), so somebody
 //     opens the barrier, or dies on the way, and then the supervisor's barrier_depart opens it.
 //   - Whoever opens has loaded every `arrived` (acquire, pairs with the store in barrier_arrive), and whoever crosses

@@ -13,8 +13,8 @@
 //
 // Lives in shared memory, holds no pointers. Everything is seq_cst where an arrival must be seen by the others'
 // scan (Dekker: each stores its own slot, then reads all others); barrier.c explains every order. Checked by
-// tests/barrier_model.c (every interleaving), tests/barrier_step.c (a kill at every instruction) and
-// tests/test_barrier.c.
+// tests/shm/barrier_model.c (every interleaving), tests/shm/barrier_step.c (a kill at every instruction) and
+// tests/shm/test_barrier.c.
 #ifndef SOUNDER_SHM_BARRIER_H
 #define SOUNDER_SHM_BARRIER_H
 

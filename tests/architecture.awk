@@ -1,14 +1,25 @@
 # Prints every violation of the rules in test_architecture.sh and exits 1 if there is one.
 
 BEGIN {
+    below_fedavg = " base nn io shm datasets "
     may["base"] = " base "
     may["nn"] = " base nn "
     may["io"] = " base io "
     may["shm"] = " base shm "
+    may["shm/group"] = " base shm shm/group "
     may["datasets"] = " base datasets "
-    may["fedavg"] = " base nn io shm datasets fedavg "
-    may["app"] = " base nn io shm datasets fedavg app "
-    may["tests"] = " base nn io shm datasets fedavg app tests "
+    may["fedavg/rules"] = below_fedavg "fedavg/rules "
+    may["fedavg/nodes"] = below_fedavg "fedavg/nodes "
+    may["fedavg/memory"] = below_fedavg "fedavg/rules fedavg/nodes fedavg/memory "
+    may["fedavg/worker"] = may["fedavg/memory"] "fedavg/worker "
+    may["fedavg/parent"] = may["fedavg/worker"] "fedavg/parent "
+    may["fedavg/card"] = may["fedavg/parent"] "fedavg/card "
+    all = may["fedavg/card"] "shm/group "
+    may["app/options"] = all "app/options "
+    may["app/launch"] = all "app app/options app/launch "
+    may["app/run"] = all "app app/options app/run "
+    may["app"] = all "app app/options app/launch app/run "
+    may["tests"] = may["app"] "tests "
 }
 
 function complain(text) {
@@ -16,10 +27,12 @@ function complain(text) {
     violations++
 }
 
-# "src/app/options.h" -> "app", "shm/queue.h" -> "shm"
-function box_of(path) {
+# The room of a file: "src/nn/net.h" -> "nn", "fedavg/memory/queue.h" -> "fedavg/memory". A folder that is no room
+# belongs to the box around it.
+function room_of(path) {
     sub(/^src\//, "", path)
-    sub(/\/.*/, "", path)
+    while (sub(/\/[^\/]*$/, "", path))
+        if (path in may) return path
     return path
 }
 
@@ -33,7 +46,7 @@ function end_of_file() {
 FNR == 1 {
     end_of_file()
     last_file = FILENAME
-    box = box_of(FILENAME)
+    room = room_of(FILENAME)
     guarded = 0
     guard = FILENAME
     sub(/^src\//, "", guard)
@@ -45,11 +58,11 @@ FNR == 1 {
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, quoted, "\"")
     included = quoted[2]
-    target = included ~ /\// ? box_of(included) : box # a name without a folder is a neighbour
+    target = included ~ /\// ? room_of(included) : room # a name without a folder is a neighbour
     if (included ~ /^\./ || included ~ /^src\// || !(target in may))
         complain("\"" included "\": write headers by their box, such as \"base/err.h\"")
-    else if (index(may[box], " " target " ") == 0)
-        complain(box " may not include " target ": \"" included "\"")
+    else if (index(may[room], " " target " ") == 0)
+        complain(room " may not include " target ": \"" included "\"")
 }
 
 $1 == "#ifndef" && $2 == guard { wanted = guard }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The rules of the house that a compiler does not check. Usage: test_architecture.sh SOURCE_FOLDER
-#   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way
-#   guards      a header's guard is its path: src/app/options.h has SOUNDER_APP_OPTIONS_H
+#   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way; within
+#               fedavg: rules, nodes <- memory <- worker <- parent <- card; shm <- shm/group; app/options <- launch, run
+#   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   lengths     a function has at most 60 lines
 #   kernels     name the threads of their blocks: __launch_bounds__ stands in the line of __global__
 # Each rule is first tried on a bad sample, which it must refuse.
@@ -45,12 +46,20 @@ long_function() {
 }
 
 echo '#include "nn/net.h"' | refuses 'base may not include nn' src/base/a.c
-echo '#include "shm/queue.h"' | refuses 'nn may not include shm' src/nn/a.c
+echo '#include "shm/segment.h"' | refuses 'nn may not include shm' src/nn/a.c
 echo '  #  include "../nn/net.h"' | refuses 'by their box' datasets/a.c
 echo '#include "src/nn/net.h"' | refuses 'by their box' fedavg/a.c
 echo '#include "io/metrics.h"' | refuses 'shm may not include io' shm/deep/a.cu
-echo '#include "app/options.h"' | refuses 'fedavg may not include app' fedavg/a.c
-echo '#include "fedavg/rounds.h"' | refuses 'datasets may not include fedavg' datasets/a.h
+echo '#include "app/options/options.h"' | refuses 'fedavg/card may not include app/options' fedavg/card/a.c
+echo '#include "fedavg/parent/rounds.h"' | refuses 'datasets may not include fedavg/parent' datasets/a.h
+echo '#include "fedavg/memory/layout.h"' | refuses 'fedavg/rules may not include fedavg/memory' fedavg/rules/a.c
+echo '#include "fedavg/rules/aggregate.h"' | refuses 'fedavg/nodes may not include fedavg/rules' fedavg/nodes/a.c
+echo '#include "fedavg/worker/client.h"' | refuses 'fedavg/memory may not include fedavg/worker' fedavg/memory/a.c
+echo '#include "fedavg/parent/rounds.h"' | refuses 'fedavg/worker may not include fedavg/parent' fedavg/worker/a.c
+echo '#include "fedavg/card/card.h"' | refuses 'fedavg/parent may not include fedavg/card' fedavg/parent/a.c
+echo '#include "shm/group/group.h"' | refuses 'shm may not include shm/group' shm/a.c
+echo '#include "app/run/report.h"' | refuses 'app/options may not include app/run' src/app/options/a.c
+echo '#include "fedavg/a.h"' | refuses 'by their box' fedavg/rules/a.c
 printf '#ifndef A_H\n#define A_H\n#endif\n' | refuses 'SOUNDER_APP_A_B_H' src/app/a_b.h
 echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 printf '#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_B_H\n#endif\n' | refuses 'SOUNDER_SHM_A_H' shm/a.h
@@ -59,7 +68,7 @@ echo 'static __global__ void scale(float *values) {' | refuses 'without __launch
 
 # What is just within the rules passes.
 long_function long_enough 60 >"$work/src/app/a.c"
-printf 'static const int table[] = {\n    1,\n};\n#include "fedavg/rounds.h"\n#include "b.h"\n' >>"$work/src/app/a.c"
+printf 'static const int table[] = {\n    1,\n};\n#include "fedavg/parent/rounds.h"\n#include "b.h"\n' >>"$work/src/app/a.c"
 printf '// #include "app/main.h"\n#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_A_H\n#include "base/err.h"\n#endif\n' \
     >"$work/shm/a.h"
 check "$work"

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/model_file.h"
-#include "app/options.h"
-#include "app/run_device.h"
+#include "app/run/model_file.h"
+#include "app/options/options.h"
+#include "app/run/run_device.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/card.h"
-#include "fedavg/dataset_segment.h"
+#include "fedavg/card/card.h"
+#include "fedavg/memory/dataset_segment.h"
 #include "nn/net.h"
 #include "nn/zoo.h"
 

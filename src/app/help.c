@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "commands.h"
-#include "launch_options.h"
+#include "app/launch/launch_options.h"
 #include "nn/zoo.h"
-#include "options.h"
-#include "suggest.h"
+#include "app/options/options.h"
+#include "app/options/suggest.h"
 
 static void print_overview(FILE *file) {
     fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n"

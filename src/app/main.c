@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "suggest.h"
+#include "app/options/suggest.h"
 
 static Status print_version(void) {
     puts("sounder " SOUNDER_VERSION);

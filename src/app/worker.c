@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "app/commands.h"
-#include "app/cores.h"
-#include "app/long_turns.h"
+#include "base/cores.h"
+#include "app/run/long_turns.h"
 #include "base/log.h"
-#include "fedavg/card.h"
-#include "fedavg/trainer.h"
+#include "fedavg/card/card.h"
+#include "fedavg/worker/trainer.h"
 
 char *const worker_arguments[] = {"sounder", "worker", "@RANK", "@PARENT", NULL};
 

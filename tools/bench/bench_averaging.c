@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "bench.h"
-#include "fedavg/aggregate.h"
+#include "fedavg/rules/aggregate.h"
 #include "shm/segment.h"
 
 enum { MAX_SLOTS = 256, MAX_REPEATS = 10000, MIN_REPEATS = 5 };

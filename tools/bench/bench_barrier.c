@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/cores.h"
+#include "base/cores.h"
 #include "base/clock.h"
 #include "bench.h"
 #include "shm/barrier.h"

@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/cores.h"
+#include "base/cores.h"
 #include "base/clock.h"
 #include "bench.h"
-#include "shm/group.h"
+#include "shm/group/group.h"
 
 enum { TURNS = 9, MESSAGE_FLOATS = 2 };
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "bench.h"
 #include "datasets/batch.h"
-#include "fedavg/dataset_segment.h"
+#include "fedavg/memory/dataset_segment.h"
 #include "nn/net.h"
 #include "nn/zoo.h"
 

@@ -27,7 +27,7 @@
 #include <stdio.h>
 
 #include "lesson.h"
-#include "shm/group.h"
+#include "shm/group/group.h"
 
 int main(void) {
     Error err;

@@ -22,7 +22,7 @@
 
 #include "datasets/distributed_sampler.h"
 #include "lesson.h"
-#include "shm/group.h"
+#include "shm/group/group.h"
 
 enum { SAMPLES = 64, STEPS = 300, WEIGHTS = 2 };
 

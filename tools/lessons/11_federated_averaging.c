@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "lesson.h"
-#include "shm/group.h"
+#include "shm/group/group.h"
 
 enum { ROUNDS = 100, LOCAL_EPOCHS = 5, WEIGHTS = 2, MOST_SAMPLES = 40 };
 

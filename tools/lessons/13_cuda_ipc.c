@@ -16,7 +16,7 @@
 #include <cuda_runtime_api.h>
 
 #include "lesson.h"
-#include "shm/group.h"
+#include "shm/group/group.h"
 
 enum { COUNT = 4, ALLOCATION_BYTES = 2 << 20 };
 

@@ -1,0 +1,35 @@
+// aggregate.h on the card: the same integers, the same bits.
+#ifndef SOUNDER_FEDAVG_CARD_CUDA_AGGREGATE_H
+#define SOUNDER_FEDAVG_CARD_CUDA_AGGREGATE_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// All pointers are device memory; everything is asynchronous on `stream`, and what goes wrong shows in
+// cudaGetLastError. Model m of `trained` begins m * stride floats behind it.
+
+// first_unfit (models): the first element for which the update of that model must be refused, count when there is none.
+void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, const float *global, size_t count,
+                                size_t stride, int models, cudaStream_t stream);
+
+// sum (count) += fixed point of shares[m] * (trained[m] - global), model by model. Share 0: not added.
+void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
+                        size_t stride, int models, cudaStream_t stream);
+
+// weights (count) += (sum over the slots s < slots with used[s]) / arrived; slot s begins s * slot_stride elements
+// after `sums`. host_view (count): managed memory that gets the new weights too; not_finite: overwritten with how many
+// of them are not finite.
+void cuda_aggregate_apply(float *weights, float *host_view, uint32_t *not_finite, const int64_t *sums,
+                          size_t slot_stride, const uint8_t *used, int slots, double arrived, size_t count,
+                          cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,122 @@
+// Where a run on the card has what, and whether it all fits.
+#include <stdio.h>
+
+#include "fedavg/card/card.h"
+#include "fedavg/card/cuda_evaluate.h"
+#include "nn/cuda_net.h"
+
+enum {
+    BLOCK_ALIGNMENT = 256,             // of every array in a block, bytes
+    MODELS_BY_DEFAULT = 128,           // a launch; more make it no faster
+    CONTEXT_BYTES = 512 * 1024 * 1024, // what a process has on the card before it allocates anything, cuBLAS included
+};
+
+static uint64_t align(uint64_t bytes) {
+    return (bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
+}
+
+static uint64_t model_bytes(const RunConfig *config) {
+    return align(config->parameters * sizeof(float));
+}
+
+static void place_data(CardConfig *card, const Dataset *data) {
+    uint64_t sample = shape_size(data->shape);
+    card->train_labels_offset = align(data->train.count * sample);
+    card->test_pixels_offset = card->train_labels_offset + align(data->train.count);
+    card->test_labels_offset = card->test_pixels_offset + align(data->test.count * sample);
+    card->data_bytes = card->test_labels_offset + align(data->test.count);
+}
+
+static void place_model(CardConfig *card, const RunConfig *config) {
+    size_t value_bytes = config->algorithm == TRAIN_FEDAVG ? sizeof(int64_t) : sizeof(float);
+    card->updates_offset = model_bytes(config);
+    card->weights_bytes = card->updates_offset + align(sizeof(uint64_t));
+    card->slot_bytes = align(config->parameters * value_bytes);
+    card->slots_bytes = card->slot_bytes * run_slot_count(config);
+}
+
+// Bytes of the card, by what they are for.
+typedef struct CardNeed {
+    uint64_t contexts, weights, data, activations; // weights: the global model, slots and local models
+    uint64_t all;
+} CardNeed;
+
+static uint64_t block_bytes(uint64_t bytes) {
+    return (bytes / CUDA_SHARE_UNIT_BYTES + 1) * CUDA_SHARE_UNIT_BYTES;
+}
+
+static CardNeed card_need(const RunConfig *config, const Spec *spec, const Dataset *data, uint32_t workers,
+                          uint32_t models) {
+    const CardConfig *card = &config->card;
+    uint64_t slot_count = run_slot_count(config);
+    if (config->algorithm == TRAIN_FEDAVG) slot_count = workers;
+    CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
+    // A worker has weights, velocity and gradient of each local model; the parent the host's view and two copies.
+    need.weights = block_bytes(card->weights_bytes) + block_bytes(card->slot_bytes * slot_count) +
+                   3 * model_bytes(config) * ((uint64_t)workers * models + 1);
+    need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
+    need.activations =
+        workers * cuda_net_bytes(spec, (int)models, config->batch_size) + cuda_net_bytes(spec, 1, EVALUATION_BATCH);
+    need.all = need.contexts + need.weights + need.data + need.activations;
+    return need;
+}
+
+static double gibibytes(uint64_t bytes) {
+    return (double)bytes / (1 << 30);
+}
+
+static Status refuse(const RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
+                     uint32_t models, Error *err) {
+    CardNeed need = card_need(config, spec, data, config->workers, models);
+    uint32_t fitting = config->workers;
+    while (fitting > 0 && card_need(config, spec, data, fitting, models).all > device->free_bytes)
+        fitting--;
+    char remedy[128];
+    if (fitting > 0)
+        snprintf(remedy, sizeof remedy, "%u worker%s would fit", fitting, fitting == 1 ? "" : "s");
+    else
+        snprintf(remedy, sizeof remedy, "not even one worker fits; lower --batch-size%s or take a smaller --model",
+                 models > 1 ? ", --models-per-launch" : "");
+    return fail(
+        err, STATUS_OS,
+        "--workers %u: with %u models a launch they need %.2f GiB on %s (contexts %.2f, weights %.2f, data %.2f, "
+        "activations %.2f), but %.2f of its %.2f GiB are free: %s",
+        config->workers, models, gibibytes(need.all), device->name, gibibytes(need.contexts), gibibytes(need.weights),
+        gibibytes(need.data), gibibytes(need.activations), gibibytes(device->free_bytes),
+        gibibytes(device->memory_bytes), remedy);
+}
+
+// No launch ever has more models than this: the cohort, or in lockstep a worker's share of the shards; with Hogwild a
+// worker trains the one model.
+static uint32_t most_models(const RunConfig *config, uint32_t clients_per_round) {
+    switch ((TrainAlgorithm)config->algorithm) {
+    case TRAIN_FEDAVG:
+        return clients_per_round;
+    case TRAIN_HOGWILD:
+        return 1;
+    case TRAIN_SSGD:
+        return (config->clients + config->workers - 1) / config->workers;
+    }
+    return 1;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+Status card_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
+                 uint32_t clients_per_round, uint32_t models, Error *err) {
+    CardConfig *card = &config->card;
+    *card = (CardConfig){.used = 1, .gpu = (uint32_t)device->index, .tf32 = card->tf32};
+    place_data(card, data);
+    place_model(card, config);
+    uint32_t most = most_models(config, clients_per_round);
+    uint32_t share = (clients_per_round + config->workers - 1) / config->workers;
+    card->models_per_launch = smaller(most, models > 0 ? models : smaller(share, MODELS_BY_DEFAULT));
+    while (models == 0 && card->models_per_launch > 1 &&
+           card_need(config, spec, data, config->workers, card->models_per_launch).all > device->free_bytes)
+        card->models_per_launch--;
+    if (card_need(config, spec, data, config->workers, card->models_per_launch).all <= device->free_bytes)
+        return STATUS_OK;
+    return refuse(config, device, spec, data, card->models_per_launch, err);
+}

@@ -1,0 +1,241 @@
+// The parent's arithmetic on the card. The host's shared memory (weights and lasting slots) is overwritten only when a
+// round has succeeded: whatever happens to the card, it holds the model of the last round that did.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cuda_try.h"
+#include "fedavg/rules/aggregate.h"
+#include "fedavg/card/card.h"
+#include "fedavg/card/cuda_aggregate.h"
+#include "fedavg/card/cuda_blocks.h"
+#include "fedavg/card/cuda_evaluate.h"
+
+// Managed memory: the card writes it, this process reads it.
+typedef struct HostView {
+    uint32_t not_finite; // weights that are not
+    uint32_t unused[63]; // the weights begin on a line of 256 bytes
+    float weights[];     // (parameters)
+} HostView;
+
+typedef struct CudaServer {
+    CudaBlocks blocks;
+    HostView *view;                      // managed, owned
+    uint8_t *used;                       // device, owned (MAX_WORKERS)
+    float *kept_weights, *kept_velocity; // device, owned (parameters): as the round began
+    CudaNet *evaluator;                  // owned
+    cudaStream_t stream;                 // owned
+} CudaServer;
+
+static const RunConfig *run_config(const Server *server) {
+    return &server->memory->control->config;
+}
+
+static Status wait_for_card(const CudaServer *self, Error *err, const char *what) {
+    CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
+    CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
+    return STATUS_OK;
+}
+
+static Status copy(const CudaServer *self, void *to, const void *from, size_t bytes, Error *err) {
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+static void release(CudaServer *self) {
+    cuda_net_free(self->evaluator);
+    if (self->stream) cudaStreamDestroy(self->stream);
+    cudaFree(self->kept_velocity);
+    cudaFree(self->kept_weights);
+    cudaFree(self->used);
+    cudaFree(self->view);
+    cuda_blocks_free(&self->blocks);
+    free(self);
+}
+
+static void cuda_free(Server *server) {
+    release(server->state);
+}
+
+static Status allocate(CudaServer *self, RunConfig *config, Error *err) {
+    size_t bytes = config->parameters * sizeof(float);
+    CUDA_TRY(cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking), err, "a stream");
+    TRY(cuda_blocks_create(&self->blocks, &config->card, err));
+    CUDA_TRY(cudaMallocManaged((void **)&self->view, sizeof *self->view + bytes, cudaMemAttachGlobal), err,
+             "%zu bytes for the host's view of the model", bytes);
+    CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
+    if (config->algorithm == TRAIN_FEDAVG) return STATUS_OK;
+    CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
+    CUDA_TRY(cudaMalloc((void **)&self->kept_velocity, bytes), err, "%zu bytes for a copy of the velocity", bytes);
+    return STATUS_OK;
+}
+
+static Status upload_data(const CudaServer *self, const Dataset *data, const CardConfig *card, Error *err) {
+    size_t sample = (size_t)shape_size(data->shape);
+    uint8_t *block = self->blocks.data_block.memory;
+    TRY(copy(self, block, data->train.pixels, data->train.count * sample, err));
+    TRY(copy(self, block + card->train_labels_offset, data->train.labels, data->train.count, err));
+    TRY(copy(self, block + card->test_pixels_offset, data->test.pixels, data->test.count * sample, err));
+    return copy(self, block + card->test_labels_offset, data->test.labels, data->test.count, err);
+}
+
+// Weights and velocities are as initialised, or from a checkpoint.
+static Status upload_model(const CudaServer *self, const RunMemory *memory, Error *err) {
+    const RunConfig *config = &memory->control->config;
+    size_t bytes = config->parameters * sizeof(float);
+    uint32_t slot, end;
+    TRY(copy(self, self->blocks.weights, memory->weights, bytes, err));
+    for (run_lasting_slots(&slot, &end, config); slot < end; slot++)
+        TRY(copy(self, cuda_blocks_floats(&self->blocks, &config->card, slot), run_memory_floats(memory, slot), bytes,
+                 err));
+    return wait_for_card(self, err, "copying data set and model to the card");
+}
+
+static Status open_evaluator(CudaServer *self, const RunMemory *memory, Error *err) {
+    const RunConfig *config = &memory->control->config;
+    Spec spec;
+    TRY(spec_parse(&spec, config->model, memory->data.shape, memory->data.classes, err));
+    return cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
+                               self->blocks.test_labels, &spec, &memory->data, config->card.tf32 != 0, err);
+}
+
+static Status cuda_init(Server *server, Error *err) {
+    RunConfig *config = &server->memory->control->config;
+    CudaServer *self = server->state = calloc(1, sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory for the server");
+    Status status;
+    TRY_GOTO(fail, allocate(self, config, err));
+    TRY_GOTO(fail, upload_data(self, &server->memory->data, &config->card, err));
+    TRY_GOTO(fail, upload_model(self, server->memory, err));
+    TRY_GOTO(fail, open_evaluator(self, server->memory, err));
+    return STATUS_OK;
+fail:
+    release(self);
+    return status;
+}
+
+static Status cuda_begin(Server *server, Error *err) {
+    const RunConfig *config = run_config(server);
+    CudaServer *self = server->state;
+    size_t bytes = config->parameters * sizeof(float);
+    if (config->algorithm == TRAIN_FEDAVG) return STATUS_OK;
+    TRY(copy(self, self->kept_weights, self->blocks.weights, bytes, err));
+    if (config->algorithm == TRAIN_SSGD)
+        TRY(copy(self, self->kept_velocity, cuda_blocks_floats(&self->blocks, &config->card, config->clients), bytes,
+                 err));
+    CUDA_TRY(cudaMemsetAsync(self->blocks.updates, 0, sizeof(uint64_t), self->stream), err, "clearing a counter");
+    return wait_for_card(self, err, "keeping the model as the round began");
+}
+
+static Status cuda_restore(Server *server, Error *err) {
+    const RunConfig *config = run_config(server);
+    CudaServer *self = server->state;
+    size_t bytes = config->parameters * sizeof(float);
+    TRY(copy(self, self->blocks.weights, self->kept_weights, bytes, err));
+    if (config->algorithm == TRAIN_SSGD)
+        TRY(copy(self, cuda_blocks_floats(&self->blocks, &config->card, config->clients), self->kept_velocity, bytes,
+                 err));
+    return wait_for_card(self, err, "putting the model back as the round began");
+}
+
+// weights += the mean of the slots with used, of which there are `slots`; the host's view of them, and whether they are
+// finite. Of no slots at all the mean is zero, and what is left is the view.
+static Status apply(Server *server, bool *finite, const bool *used, uint32_t slots, double arrived, Error *err) {
+    const RunConfig *config = run_config(server);
+    CudaServer *self = server->state;
+    uint8_t flags[MAX_WORKERS] = {0};
+    for (uint32_t slot = 0; slot < slots; slot++)
+        flags[slot] = used[slot];
+    TRY(copy(self, self->used, flags, sizeof flags, err));
+    cuda_aggregate_apply(self->blocks.weights, self->view->weights, &self->view->not_finite,
+                         cuda_blocks_sum(&self->blocks, &config->card, 0), config->card.slot_bytes / sizeof(int64_t),
+                         self->used, (int)slots, arrived, config->parameters, self->stream);
+    TRY(wait_for_card(self, err, "averaging the updates"));
+    *finite = self->view->not_finite == 0;
+    return STATUS_OK;
+}
+
+static void publish(const Server *server) {
+    const CudaServer *self = server->state;
+    memcpy(server->memory->weights, self->view->weights, run_config(server)->parameters * sizeof(float));
+}
+
+// total (parameters) = the sum of this node's slots with used. All host memory; slots (workers, parameters): workspace.
+static Status sum_slots(const Server *server, int64_t *total, int64_t *slots, const bool *used, Error *err) {
+    const RunConfig *config = run_config(server);
+    const CudaServer *self = server->state;
+    const int64_t *sums[MAX_WORKERS];
+    size_t count = config->parameters, sum_count = 0;
+    for (uint32_t rank = 0; rank < config->workers; rank++) {
+        if (!used[rank]) continue;
+        TRY(copy(self, slots, cuda_blocks_sum(&self->blocks, &config->card, rank), count * sizeof *slots, err));
+        sums[sum_count++] = slots;
+        slots += count;
+    }
+    TRY(wait_for_card(self, err, "copying the workers' sums from the card"));
+    aggregate_total(total, sums, sum_count, count);
+    return STATUS_OK;
+}
+
+// The sum over all nodes travels through the host and comes back in slot 0.
+static Status average_with_nodes(Server *server, bool *finite, const bool *used, double arrived, Error *err) {
+    const RunConfig *config = run_config(server);
+    const CudaServer *self = server->state;
+    size_t count = config->parameters;
+    int64_t *total = malloc((config->workers + 1) * count * sizeof *total);
+    if (!total)
+        return fail(err, STATUS_OS, "no memory for the sums of %zu parameters of %u workers", count, config->workers);
+    Status status;
+    TRY_GOTO(done, sum_slots(server, total, total + count, used, err));
+    TRY_GOTO(done, nodes_sum(server->nodes, total, count, err));
+    TRY_GOTO(done, copy(self, cuda_blocks_sum(&self->blocks, &config->card, 0), total, count * sizeof *total, err));
+    TRY_GOTO(done, apply(server, finite, (const bool[]){true}, 1, arrived, err));
+done:
+    free(total);
+    return status;
+}
+
+static Status cuda_average(Server *server, bool *finite, const bool *used, double arrived, Error *err) {
+    if (server->nodes->size > 1)
+        TRY(average_with_nodes(server, finite, used, arrived, err));
+    else
+        TRY(apply(server, finite, used, run_config(server)->workers, arrived, err));
+    if (*finite) publish(server);
+    return STATUS_OK;
+}
+
+// The velocities go to the host first: should that fail, neither they nor the weights there are of this round... unless
+// it fails in between, which leaves no more than a momentum that is one round ahead.
+static Status cuda_adopt(Server *server, bool *finite, Error *err) {
+    const RunConfig *config = run_config(server);
+    RunMemory *memory = server->memory;
+    CudaServer *self = server->state;
+    uint64_t updates;
+    uint32_t slot, end;
+    TRY(apply(server, finite, NULL, 0, 1, err));
+    TRY(copy(self, &updates, self->blocks.updates, sizeof updates, err));
+    TRY(wait_for_card(self, err, "reading the count of updates"));
+    atomic_store_explicit(&memory->control->updates, updates, memory_order_relaxed);
+    if (!*finite) return STATUS_OK;
+    for (run_lasting_slots(&slot, &end, config); slot < end; slot++)
+        TRY(copy(self, run_memory_floats(memory, slot), cuda_blocks_floats(&self->blocks, &config->card, slot),
+                 config->parameters * sizeof(float), err));
+    TRY(wait_for_card(self, err, "copying the velocities from the card"));
+    publish(server);
+    return STATUS_OK;
+}
+
+static Status cuda_evaluate(Server *server, BatchResult *result, Error *err) {
+    const CudaServer *self = server->state;
+    return cuda_evaluator_run(result, self->evaluator, &server->memory->data, err);
+}
+
+const ServerKind *server_on_card(void) {
+    static const ServerKind kind = {.init = cuda_init,
+                                    .free = cuda_free,
+                                    .begin = cuda_begin,
+                                    .restore = cuda_restore,
+                                    .average = cuda_average,
+                                    .adopt = cuda_adopt,
+                                    .evaluate = cuda_evaluate};
+    return &kind;
+}

@@ -1,0 +1,357 @@
+#include "fedavg/card/cuda_trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cuda_try.h"
+#include "base/log.h"
+#include "datasets/batch.h"
+#include "fedavg/card/card.h"
+#include "fedavg/card/cuda_aggregate.h"
+#include "fedavg/card/cuda_rounds.h"
+
+enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
+
+static const RunConfig *run_config(const CudaTrainer *self) {
+    return &self->memory->control->config;
+}
+
+Status cuda_trainer_wait(const CudaTrainer *self, Error *err, const char *what) {
+    CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
+    CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
+    return STATUS_OK;
+}
+
+static Status copy(const CudaTrainer *self, void *to, const void *from, size_t bytes, Error *err) {
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+// Life ---------------------------------------------------------------------------------------------------------------
+
+static void cuda_trainer_free(void *trainer) {
+    CudaTrainer *self = trainer;
+    cuda_net_free(self->net);
+    cudaFree(self->counts);
+    cudaFree(self->unfit);
+    cudaFree(self->shares);
+    cudaFree(self->order);
+    cudaFree(self->gradient);
+    cudaFree(self->velocity);
+    cudaFree(self->weights);
+    cuda_blocks_free(&self->blocks);
+    free(self->results);
+    free(self->jobs);
+    free(self->host_shares);
+    free(self->host_unfit);
+    free(self->host_order);
+    free(self);
+}
+
+static Status allocate_host(CudaTrainer *self, Error *err) {
+    self->host_order = malloc(self->memory->partition.samples * sizeof *self->host_order);
+    self->host_unfit = malloc(self->models * sizeof *self->host_unfit);
+    self->host_shares = malloc(self->models * sizeof *self->host_shares);
+    self->jobs = malloc(self->models * sizeof *self->jobs);
+    self->results = malloc(self->models * sizeof *self->results);
+    if (self->host_order && self->host_unfit && self->host_shares && self->jobs && self->results) return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory for a trainer of %u models", self->models);
+}
+
+static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
+    size_t bytes = count * item_bytes;
+    CUDA_TRY(cudaMalloc(pointer, bytes), err, "%zu bytes for %s", bytes, what);
+    return STATUS_OK;
+}
+
+static Status allocate_device(CudaTrainer *self, Error *err) {
+    const RunConfig *config = run_config(self);
+    size_t parameters = self->models * (size_t)config->parameters;
+    if (config->algorithm == TRAIN_FEDAVG)
+        TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
+    if (config->algorithm != TRAIN_SSGD) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
+    TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
+    TRY(allocate(&self->order, self->memory->partition.samples, sizeof(uint32_t), "the order of samples", err));
+    TRY(allocate(&self->shares, self->models, sizeof(double), "shares", err));
+    TRY(allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
+    return allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
+}
+
+static CudaNetPlan make_plan(const CudaTrainer *self) {
+    const RunConfig *config = run_config(self);
+    const Dataset *data = &self->memory->data;
+    CudaNetPlan plan = {.spec = self->spec,
+                        .models = (int)self->models,
+                        .batch_size = config->batch_size,
+                        .tf32 = config->card.tf32 != 0,
+                        .sgd = {config->lr, config->momentum, config->weight_decay},
+                        .pixels = self->blocks.train_pixels,
+                        .labels = self->blocks.train_labels,
+                        .order = self->order,
+                        .weights = self->blocks.weights,
+                        .velocity = self->velocity,
+                        .gradient = self->gradient};
+    memcpy(plan.scale, data->scale, sizeof plan.scale);
+    memcpy(plan.shift, data->shift, sizeof plan.shift);
+    if (config->algorithm == TRAIN_FEDAVG) {
+        plan.weights = self->weights;
+        plan.weights_stride = config->parameters;
+    }
+    if (config->algorithm == TRAIN_HOGWILD) {
+        plan.updates = self->blocks.updates;
+        plan.atomic_updates = config->atomic_updates != 0;
+    }
+    return plan;
+}
+
+static Status open_net(CudaTrainer *self, Error *err) {
+    const Dataset *data = &self->memory->data;
+    TRY(spec_parse(&self->spec, run_config(self)->model, data->shape, data->classes, err));
+    CudaNetPlan plan = make_plan(self);
+    TRY(cuda_net_init(&self->net, &plan, err));
+    self->stream = cuda_net_stream(self->net);
+    return STATUS_OK;
+}
+
+static Status upload_counts(CudaTrainer *self, Error *err) {
+    const RunConfig *config = run_config(self);
+    for (uint32_t client = 0; client < config->clients; client++) {
+        uint32_t count;
+        partition_client(&self->memory->partition, client, &count);
+        TRY(copy(self, self->counts + client, &count, sizeof count, err));
+    }
+    return cuda_trainer_wait(self, err, "copying the sizes of the shards");
+}
+
+static Status cuda_trainer_init(void **trainer, const RunMemory *memory, uint32_t rank, Error *err) {
+    const RunConfig *config = &memory->control->config;
+    CudaTrainer *self = calloc(1, sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory for a trainer");
+    *self = (CudaTrainer){.memory = memory, .rank = rank, .models = config->card.models_per_launch};
+    Device device;
+    Status status;
+    TRY_GOTO(fail, device_open(&device, (int)config->card.gpu, err));
+    TRY_GOTO(fail, cuda_blocks_open(&self->blocks, &config->card, err));
+    TRY_GOTO(fail, allocate_host(self, err));
+    TRY_GOTO(fail, allocate_device(self, err));
+    TRY_GOTO(fail, open_net(self, err));
+    if (config->algorithm == TRAIN_SSGD) TRY_GOTO(fail, upload_counts(self, err));
+    *trainer = self;
+    return STATUS_OK;
+fail:
+    cuda_trainer_free(self);
+    return status;
+}
+
+// Local training -----------------------------------------------------------------------------------------------------
+
+static uint32_t batches(const CudaTrainer *self, uint32_t count) {
+    uint32_t size = run_config(self)->batch_size;
+    return count / size + (count % size != 0);
+}
+
+static uint32_t job_samples(const CudaTrainer *self, const Job *job) {
+    uint32_t count;
+    partition_client(&self->memory->partition, job->client, &count);
+    return count;
+}
+
+// Shuffles the samples of the jobs' clients for one epoch and gives every model its part. *steps: of the largest.
+static Status assign_epoch(CudaTrainer *self, uint32_t *steps, uint32_t jobs, uint32_t round, uint32_t epoch,
+                           Error *err) {
+    const RunConfig *config = run_config(self);
+    uint32_t first = 0;
+    *steps = 0;
+    for (uint32_t m = 0; m < jobs; m++) {
+        uint32_t count, client = self->jobs[m]->client;
+        const uint32_t *indices = partition_client(&self->memory->partition, client, &count);
+        batch_order(self->host_order + first, indices, count, config->seed, round, client, epoch);
+        Noise noise = {.seed = config->seed, .round = round, .client = client, .step = epoch * batches(self, count)};
+        CudaTask task = {.first = first, .count = count, .noise = noise};
+        TRY(cuda_net_assign(self->net, (int)m, &task, epoch == 0, err));
+        first += count;
+        if (batches(self, count) > *steps) *steps = batches(self, count);
+    }
+    return copy(self, self->order, self->host_order, first * sizeof *self->order, err);
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+// Samples that the jobs' clients have in their first `steps` batches.
+static uint64_t samples_until(const CudaTrainer *self, uint32_t jobs, uint64_t steps) {
+    uint64_t samples = 0, limit = steps * run_config(self)->batch_size;
+    for (uint32_t m = 0; m < jobs; m++) {
+        uint32_t count = job_samples(self, self->jobs[m]);
+        samples += count < limit ? count : limit;
+    }
+    return samples;
+}
+
+static Status train_epoch(CudaTrainer *self, uint32_t jobs, uint32_t round, uint32_t epoch, Error *err) {
+    _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
+    uint32_t steps;
+    TRY(assign_epoch(self, &steps, jobs, round, epoch, err));
+    for (uint32_t done = 0, now; done < steps; done += now) {
+        now = smaller(steps - done, STEPS_A_WAIT);
+        TRY(cuda_net_train(self->net, now, err));
+        TRY(cuda_trainer_wait(self, err, "training"));
+        uint64_t samples = samples_until(self, jobs, (uint64_t)done + now) - samples_until(self, jobs, done);
+        atomic_fetch_add_explicit(progress, samples, memory_order_relaxed);
+    }
+    return STATUS_OK;
+}
+
+// All local epochs of the jobs' clients, and what is to be said about them.
+static Status train_jobs(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
+    const RunConfig *config = run_config(self);
+    uint64_t start = clock_nanoseconds();
+    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++)
+        TRY(train_epoch(self, jobs, round, epoch, err));
+    TRY(cuda_net_results(self->net, self->results, err));
+    for (uint32_t m = 0; m < jobs; m++) {
+        Job *job = self->jobs[m];
+        job->loss_sum = self->results[m].loss_sum;
+        job->samples = (uint64_t)job_samples(self, job) * config->local_epochs;
+        job->seconds = clock_seconds_since(start); // they were all trained at once
+    }
+    return STATUS_OK;
+}
+
+static Status clear(const CudaTrainer *self, void *memory, size_t bytes, Error *err) {
+    CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, self->stream), err, "clearing %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+// Fedavg -------------------------------------------------------------------------------------------------------------
+
+static const char *tensor_name(const Spec *spec, size_t parameter) {
+    int tensor = 0;
+    while (parameter >= spec->tensors[tensor].first + spec->tensors[tensor].count)
+        tensor++;
+    return spec->tensors[tensor].name;
+}
+
+static Status refuse(const CudaTrainer *self, uint32_t m, Error *err) {
+    size_t parameter = self->host_unfit[m];
+    float before, after;
+    TRY(copy(self, &before, self->blocks.weights + parameter, sizeof before, err));
+    TRY(copy(self, &after, self->weights + m * run_config(self)->parameters + parameter, sizeof after, err));
+    TRY(cuda_trainer_wait(self, err, "looking at a refused update"));
+    log_warning("client %u: update refused: a weight of %s became %g (it was %g)", self->jobs[m]->client,
+                tensor_name(&self->spec, parameter), (double)after, (double)before);
+    queue_finish(self->jobs[m], JOB_REFUSED);
+    return STATUS_OK;
+}
+
+// Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the
+// others.
+static Status judge(CudaTrainer *self, uint32_t *accepted, uint32_t jobs, Error *err) {
+    size_t parameters = run_config(self)->parameters;
+    *accepted = 0;
+    cuda_aggregate_first_unfit(self->unfit, self->weights, self->blocks.weights, parameters, parameters, (int)jobs,
+                               self->stream);
+    TRY(copy(self, self->host_unfit, self->unfit, jobs * sizeof *self->unfit, err));
+    TRY(cuda_trainer_wait(self, err, "judging the updates"));
+    for (uint32_t m = 0; m < jobs; m++) {
+        bool fits = self->host_unfit[m] >= parameters;
+        self->host_shares[m] = fits ? self->jobs[m]->share : 0;
+        *accepted += fits;
+        if (!fits) TRY(refuse(self, m, err));
+    }
+    return copy(self, self->shares, self->host_shares, jobs * sizeof *self->shares, err);
+}
+
+// As in client.c: the slot may hold the sum of an earlier round, or what a dead predecessor finished in this one.
+static Status begin_sum(const CudaTrainer *self, uint32_t round, Error *err) {
+    const RunConfig *config = run_config(self);
+    SumState *state = &self->memory->control->sums[self->rank];
+    if (atomic_load(&state->round) == round) return STATUS_OK;
+    TRY(clear(self, cuda_blocks_sum(&self->blocks, &config->card, self->rank), config->card.slot_bytes, err));
+    TRY(cuda_trainer_wait(self, err, "clearing the sum"));
+    atomic_store(&state->round, round);
+    return STATUS_OK;
+}
+
+// Adds the updates to this worker's slot and finishes the jobs. A worker that dies from here to the last line leaves a
+// sum of which nobody knows what it holds, and says so by `adding`.
+static Status hand_in(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
+    const RunConfig *config = run_config(self);
+    SumState *state = &self->memory->control->sums[self->rank];
+    uint32_t accepted;
+    TRY(judge(self, &accepted, jobs, err));
+    if (accepted == 0) return STATUS_OK;
+    TRY(begin_sum(self, round, err));
+    atomic_store(&state->adding, 1);
+    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->card, self->rank), self->weights, self->blocks.weights,
+                       self->shares, config->parameters, config->parameters, (int)jobs, self->stream);
+    TRY(cuda_trainer_wait(self, err, "adding the updates"));
+    for (uint32_t m = 0; m < jobs; m++)
+        if (self->host_shares[m] > 0) queue_finish(self->jobs[m], JOB_DONE);
+    atomic_store(&state->adding, 0);
+    return STATUS_OK;
+}
+
+static Status train_clients(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
+    const RunConfig *config = run_config(self);
+    cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
+    TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
+    TRY(train_jobs(self, jobs, round, err));
+    return hand_in(self, jobs, round, err);
+}
+
+// Hogwild ------------------------------------------------------------------------------------------------------------
+
+// The velocity in the slot is replaced when the client is done: a worker that dies in between leaves the old one.
+static Status train_wild(CudaTrainer *self, uint32_t round, Error *err) {
+    const RunConfig *config = run_config(self);
+    WorkerTally *tally = &self->memory->control->tallies[self->rank];
+    float *slot = cuda_blocks_floats(&self->blocks, &config->card, self->jobs[0]->client);
+    size_t bytes = config->parameters * sizeof(float);
+    uint64_t refused, staleness[STALENESS_BUCKETS];
+    TRY(copy(self, self->velocity, slot, bytes, err));
+    TRY(train_jobs(self, 1, round, err));
+    TRY(copy(self, slot, self->velocity, bytes, err));
+    TRY(cuda_trainer_wait(self, err, "keeping the velocity"));
+    TRY(cuda_net_staleness(self->net, &refused, staleness, STALENESS_BUCKETS, err));
+    tally->refused_steps += refused;
+    for (int bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
+        tally->staleness[bucket] += staleness[bucket];
+    queue_finish(self->jobs[0], JOB_DONE);
+    return STATUS_OK;
+}
+
+// What the parent orders ---------------------------------------------------------------------------------------------
+
+static Status cuda_trainer_train(void *trainer, uint32_t round, Error *err) {
+    CudaTrainer *self = trainer;
+    TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
+    bool hogwild = run_config(self)->algorithm == TRAIN_HOGWILD;
+    for (;;) {
+        uint32_t jobs = 0;
+        while (jobs < self->models && (self->jobs[jobs] = queue_take(self->memory->queue, self->rank)))
+            jobs++;
+        if (jobs == 0) return STATUS_OK;
+        run_memory_note_start(self->memory, self->rank);
+        uint64_t begin = trace_begin(trace);
+        TRY(hogwild ? train_wild(self, round, err) : train_clients(self, jobs, round, err));
+        for (uint32_t m = 0; m < jobs; m++) // side by side on the card, one inside the other in the trace
+            trace_end(trace, TRACE_CLIENT, begin, round, self->jobs[m]->client);
+    }
+}
+
+static Status cuda_trainer_train_in_step(void *trainer, uint32_t round, pid_t parent, Error *err) {
+    CudaTrainer *self = trainer;
+    run_memory_note_start(self->memory, self->rank);
+    return cuda_ssgd_train(self, round, parent, err);
+}
+
+const TrainerKind *trainer_on_card(void) {
+    static const TrainerKind kind = {.init = cuda_trainer_init,
+                                     .free = cuda_trainer_free,
+                                     .train = cuda_trainer_train,
+                                     .train_in_step = cuda_trainer_train_in_step};
+    return &kind;
+}

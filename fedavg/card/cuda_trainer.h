@@ -1,0 +1,44 @@
+// A worker's arithmetic on the card: up to `models` clients at once in lockstep (nn/cuda_net.h).
+//
+// What a client computes depends on the global weights, its samples and (seed, round, client): which clients share a
+// launch makes no difference, since the models of a launch never meet.
+#ifndef SOUNDER_FEDAVG_CARD_CUDA_TRAINER_H
+#define SOUNDER_FEDAVG_CARD_CUDA_TRAINER_H
+
+#include <cuda_runtime_api.h>
+#include <sys/types.h>
+
+#include "base/device.h"
+#include "base/err.h"
+#include "fedavg/card/cuda_blocks.h"
+#include "fedavg/memory/run_memory.h"
+#include "nn/cuda_net.h"
+
+typedef struct CudaTrainer {
+    const RunMemory *memory; // borrowed
+    uint32_t rank;
+    uint32_t models; // of a launch, at most
+    CudaBlocks blocks;
+    Spec spec;
+    CudaNet *net;                         // owned
+    cudaStream_t stream;                  // the net's
+    float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own
+    uint32_t *order;                      // device, owned (partition's samples): which sample comes when
+    double *shares;                       // device, owned (models): p_k of each client
+    uint64_t *unfit;                      // device, owned (models)
+    uint32_t *counts;                     // device, owned (clients): samples of each; for ssgd
+    uint32_t *host_order;                 // owned (partition's samples)
+    uint64_t *host_unfit;                 // owned (models)
+    double *host_shares;                  // owned (models)
+    Job **jobs;                           // owned (models)
+    BatchResult *results;                 // owned (models)
+} CudaTrainer;
+
+// Waits for all that the worker has asked of the card; UNAVAILABLE, with `what` it was, when some of it failed.
+Status cuda_trainer_wait(const CudaTrainer *self, Error *err, const char *what);
+
+// ssgd.h on the card: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is
+// synchronised before either step barrier.
+Status cuda_ssgd_train(CudaTrainer *self, uint32_t round, pid_t parent, Error *err);
+
+#endif

@@ -1,0 +1,141 @@
+// The control segment: every struct that the parent and its workers share, offsets only, no pointers.
+//
+//   [Control | Queue of jobs | traces] control segment, read and written by all; traces: one buffer a writer, see
+//                                      fedavg/memory/trace.h
+//   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
+//   [partition block]                  partition segment, both read-only in workers
+//   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
+//   [slot 0 | slot 1 | ...]            slots segment, one slot a writer, so that no two ever write the same cache line
+//
+// What a slot holds depends on the algorithm:
+//   fedavg   one slot a worker: int64 sum (parameters) of its clients' weighted updates, see fedavg/rules/aggregate.h
+//   hogwild  one slot a client (= worker): float velocity (parameters), kept from round to round
+//   ssgd     one slot a client (= shard) of this node: float gradient (parameters); one more: the velocity, common to
+//            all; on several nodes then the mean gradient, and the sums that this node sends (fedavg/parent/exchange.h)
+//
+// A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
+// lies here then is what the host needs: the partition, a copy of the weights, and of the slots those that outlive a
+// round (the velocities).
+#ifndef SOUNDER_FEDAVG_MEMORY_LAYOUT_H
+#define SOUNDER_FEDAVG_MEMORY_LAYOUT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fedavg/rules/buckets.h"
+#include "shm/barrier.h"
+#include "shm/cuda_share.h"
+#include "shm/supervisor.h"
+
+enum {
+    LAYOUT_VERSION = 2,
+    MAX_WORKERS = BARRIER_MAX_RANKS - 1,
+    MODEL_TEXT_BYTES = 2048,
+    STALENESS_BUCKETS = 64
+};
+
+// The descriptors a worker inherits, from WORKER_FIRST_FD on.
+enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 5 };
+
+typedef enum TrainAlgorithm { TRAIN_FEDAVG, TRAIN_HOGWILD, TRAIN_SSGD } TrainAlgorithm;
+
+// Where a run on the card has what, in bytes from the start of each block.
+typedef struct CardConfig {
+    uint32_t used;                                             // 0: the run is on the CPU, and the rest is zeros
+    uint32_t gpu;                                              // as CUDA numbers the visible cards
+    uint32_t models_per_launch;                                // clients that a worker trains in lockstep
+    uint32_t tf32;                                             // 1: products may round their factors to 10 bits
+    uint64_t updates_offset;                                   // weights block: the weights, then Hogwild's counter
+    uint64_t slot_bytes;                                       // slots block: stride
+    uint64_t train_labels_offset;                              // data block: training pixels, labels,
+    uint64_t test_pixels_offset, test_labels_offset;           // then those of the test set
+    uint64_t weights_bytes, slots_bytes, data_bytes;           // of the blocks
+    CudaShareHandle weights_handle, slots_handle, data_handle; // set before the first worker starts
+} CardConfig;
+
+// Constant from before the first worker starts to the end of the run.
+typedef struct RunConfig {
+    char model[MODEL_TEXT_BYTES]; // layer list
+    uint32_t algorithm;           // TrainAlgorithm
+    uint32_t workers, clients;
+    uint32_t local_epochs, batch_size;
+    float lr, momentum, weight_decay;
+    uint32_t atomic_updates; // hogwild: 1: compare-and-swap adds, 0: plain stores
+    uint32_t log_level;
+    uint64_t seed;
+    uint64_t parameters;     // floats in the model
+    uint64_t weights_offset; // of the first weight in the weights segment, bytes
+    uint64_t slot_bytes;     // stride of the slots segment, a multiple of 64
+    uint64_t queue_offset;   // of the Queue in the control segment
+    uint32_t node, nodes;    // of several machines, each with workers: this one, how many
+    uint32_t global_batch;   // ssgd: 1: the shards share one batch
+    uint32_t trace_capacity; // spans in each trace buffer; 0: nothing is traced
+    uint64_t trace_offset;   // of the first in the control segment
+    CardConfig card;
+} RunConfig;
+
+typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE } PhaseKind;
+
+// What the workers are to do. Written by the parent only while all of them stand at the barrier, and set back to
+// PHASE_NONE when they stand there again: so a replacement that starts in the middle of a phase finds the phase and
+// joins it, and one that starts between phases finds nothing to do and goes to the barrier.
+typedef struct PhaseOrder {
+    uint32_t kind;                  // PhaseKind
+    uint32_t round;                 // 1, 2, ...
+    uint32_t members;               // ssgd: workers that take part
+    uint32_t position[MAX_WORKERS]; // ssgd: a rank's place among them, 0 to members - 1
+} PhaseOrder;
+
+// The state of a worker's sum (fedavg), so that its finished work outlives it: written by that worker, and by the
+// parent when it is dead.
+typedef struct SumState {
+    _Alignas(
+        64) _Atomic uint32_t round; // the round whose updates the slot sums; anything else: clear it before the first
+    _Atomic uint32_t adding;        // 1 from before an update is added until its job is marked done: a worker
+                                    // that dies in between leaves a sum that nobody can use
+} SumState;
+
+// What a worker counted in this round; cleared by the parent between rounds, otherwise written by that worker alone.
+typedef struct WorkerTally {
+    _Alignas(64) uint64_t first_sample_nanoseconds; // when it began its first job of the run (0: not yet)
+    uint64_t synchronising_nanoseconds;             // ssgd: waiting for others and summing gradients
+    uint64_t hidden_nanoseconds;                    // of those: summing while somebody still computed gradients
+    uint64_t refused_steps;                         // hogwild: steps whose gradient was not finite
+    uint64_t staleness[STALENESS_BUCKETS]; // hogwild: updates by others between read and write; last: that many or more
+} WorkerTally;
+
+// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/buckets.h). All counts are of the buckets since
+// the round began, steps times buckets; zeroed by the parent before each attempt at a round.
+typedef struct GradientPulse {
+    _Alignas(64) _Atomic uint64_t complete; // buckets that this member's gradients are complete in
+    _Atomic uint64_t finished_nanoseconds;  // when its gradients of the last step were all complete
+} GradientPulse;
+
+typedef struct GradientSync {
+    GradientPulse members[MAX_WORKERS];                // by position
+    _Atomic uint64_t taken[MAX_BUCKETS][MAX_WORKERS];  // slices: the step, + 1, for which somebody sums it
+    _Alignas(64) _Atomic uint64_t summed[MAX_BUCKETS]; // slices summed
+} GradientSync;
+
+typedef struct Control {
+    RunConfig config;
+    Barrier phase;    // ranks: the workers, then the parent
+    Barrier step;     // ssgd, members of this phase only
+    Barrier exchange; // ssgd on several nodes: the members, then the parent
+    PhaseOrder order;
+    GradientSync gradients;                // ssgd
+    _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
+    WorkerPulse pulses[MAX_WORKERS];
+    SumState sums[MAX_WORKERS];
+    WorkerTally tallies[MAX_WORKERS];
+} Control;
+
+static_assert(offsetof(Control, config) == 0, "config comes first: a reader of any version finds it");
+static_assert(offsetof(Control, phase) % 64 == 0 && offsetof(Control, step) % 64 == 0 &&
+                  offsetof(Control, exchange) % 64 == 0,
+              "barriers own their cache lines");
+static_assert(sizeof(WorkerPulse) == 64, "one cache line a worker");
+
+#endif

@@ -1,0 +1,103 @@
+#include "fedavg/memory/queue.h"
+
+#include <string.h>
+
+size_t queue_bytes(uint32_t capacity) {
+    return sizeof(Queue) + capacity * sizeof(Job);
+}
+
+void queue_init(Queue *queue, uint32_t capacity) {
+    memset(queue, 0, queue_bytes(capacity));
+    queue->capacity = capacity;
+}
+
+void queue_clear(Queue *queue) {
+    queue->count = 0;
+    atomic_store_explicit(&queue->next, 0, memory_order_relaxed); // the barrier shows it to the workers
+}
+
+Job *queue_post(Queue *queue) {
+    if (queue->count == queue->capacity) return NULL;
+    Job *job = &queue->jobs[queue->count++];
+    memset(job, 0, sizeof *job);
+    return job;
+}
+
+// The compare-and-swap decides who of several takers gets the job. What the job says was written before the barrier
+// that began the phase, or by job_open in the middle of it: the acquire pairs with its release.
+Job *queue_take(Queue *queue, uint32_t rank) {
+    for (uint32_t i = atomic_load_explicit(&queue->next, memory_order_relaxed); i < queue->count; i++) {
+        Job *job = &queue->jobs[i];
+        uint32_t free = 0;
+        if (!atomic_compare_exchange_strong_explicit(&job->owner, &free, rank + 1, memory_order_acquire,
+                                                     memory_order_relaxed))
+            continue;
+        // Every job up to this one was claimed. A slower taker may set the hint back, which costs the next one a few
+        // looks, or past a job that the parent has just opened again, which queue.h allows.
+        atomic_store_explicit(&queue->next, i + 1, memory_order_relaxed);
+        return job;
+    }
+    return NULL;
+}
+
+void queue_finish(Job *job, uint32_t state) {
+    // Release, pairs with the load in queue_reopen: a job that is seen finished has its results complete, even if its
+    // owner was killed right after this store.
+    atomic_store_explicit(&job->state, state, memory_order_release);
+}
+
+static void job_open(Job *job) {
+    job->hits = 0;
+    job->loss_sum = 0;
+    job->samples = 0;
+    job->seconds = 0;
+    atomic_store_explicit(&job->state, JOB_OPEN, memory_order_relaxed);
+    // Release, pairs with the compare-and-swap of queue_take: a living worker that takes it finds it cleared.
+    atomic_store_explicit(&job->owner, 0, memory_order_release);
+}
+
+static bool is_unfinished(const Job *job) {
+    return atomic_load_explicit(&job->state, memory_order_acquire) == JOB_OPEN; // pairs with queue_finish
+}
+
+uint32_t queue_unfinished(const Queue *queue) {
+    uint32_t unfinished = 0;
+    for (uint32_t i = 0; i < queue->count; i++)
+        unfinished += is_unfinished(&queue->jobs[i]);
+    return unfinished;
+}
+
+static bool is_owned_by(const Job *job, uint32_t rank) {
+    return atomic_load_explicit(&job->owner, memory_order_relaxed) == rank + 1;
+}
+
+uint32_t queue_finished_by(const Queue *queue, uint32_t rank) {
+    uint32_t finished = 0;
+    for (uint32_t i = 0; i < queue->count; i++)
+        finished += is_owned_by(&queue->jobs[i], rank) && !is_unfinished(&queue->jobs[i]);
+    return finished;
+}
+
+uint32_t queue_reopen(Queue *queue) {
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        if (!is_unfinished(&queue->jobs[i])) continue;
+        job_open(&queue->jobs[i]);
+        opened++;
+    }
+    atomic_store_explicit(&queue->next, 0, memory_order_relaxed);
+    return opened;
+}
+
+uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too) {
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        Job *job = &queue->jobs[i];
+        if (!is_owned_by(job, rank)) continue;
+        if (!finished_too && !is_unfinished(job)) continue;
+        job_open(job);
+        opened++;
+    }
+    atomic_store_explicit(&queue->next, 0, memory_order_relaxed);
+    return opened;
+}

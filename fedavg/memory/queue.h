@@ -1,0 +1,63 @@
+// The job queue of one phase, in shared memory: the parent posts, workers take, results are written beside the job.
+//
+// A worker claims a job by a compare-and-swap of its owner and completes it with one store of its state. If the worker
+// dies in between, the job simply stays claimed by a dead rank, and the parent opens it again: nobody else touches it.
+// `next` is a hint where to look, never the truth.
+#ifndef SOUNDER_FEDAVG_MEMORY_QUEUE_H
+#define SOUNDER_FEDAVG_MEMORY_QUEUE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { JOB_OPEN, JOB_DONE, JOB_REFUSED };
+
+typedef struct Job {
+    _Alignas(64) _Atomic uint32_t owner; // 0: free; else rank + 1
+    _Atomic uint32_t state;              // JOB_*; stored last (release)
+    // Written by the parent before the phase:
+    uint32_t client;       // training: which client
+    uint32_t first, count; // evaluation: samples [first, first + count) of the test set; training: count
+    uint32_t place;        // among the phase's jobs, on one node or several
+    double share;          // training: p_k, this client's weight in the mean
+    // Written by the owner before it stores the state:
+    uint32_t hits;    // evaluation: correct predictions
+    uint32_t node;    // whose job it is
+    double loss_sum;  // sum of the losses of `samples` samples
+    uint64_t samples; // samples processed (training: all local epochs)
+    double seconds;
+} Job;
+
+typedef struct Queue {
+    _Alignas(64) _Atomic uint32_t next; // first job that may be free
+    uint32_t count, capacity;
+    _Alignas(64) Job jobs[]; // (capacity)
+} Queue;
+
+size_t queue_bytes(uint32_t capacity);
+void queue_init(Queue *queue, uint32_t capacity);
+
+// Parent, while nobody takes: empties the queue; appends an open job and returns it (NULL when full).
+void queue_clear(Queue *queue);
+Job *queue_post(Queue *queue);
+
+// Worker: claims the first free job in posted order, NULL when there is none.
+Job *queue_take(Queue *queue, uint32_t rank);
+void queue_finish(Job *job, uint32_t state);
+
+// Parent, at any time: how many posted jobs are neither done nor refused.
+uint32_t queue_unfinished(const Queue *queue);
+
+// Parent, at any time: how many jobs the worker of `rank` has done or refused.
+uint32_t queue_finished_by(const Queue *queue, uint32_t rank);
+
+// Parent, while nobody takes: opens every unfinished job again. Returns how many there are.
+uint32_t queue_reopen(Queue *queue);
+
+// Parent, at any time, when the worker of `rank` is dead: opens its unfinished jobs again, and with `finished_too` also
+// those it had finished (their results are lost). Living workers can take them at once; the hint may make some of them
+// miss one, which then stays open to the end of the phase. Returns how many were opened.
+uint32_t queue_reopen_rank(Queue *queue, uint32_t rank, bool finished_too);
+
+#endif

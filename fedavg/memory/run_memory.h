@@ -1,0 +1,83 @@
+// One process's view of the five segments of a run (fedavg/memory/layout.h says what lies in them).
+//
+//   parent:  TRY(run_memory_load(&memory, &source, &partition, err));    // data first: it says how many classes
+//            TRY(run_memory_create(&memory, &plan, err));                // then what the model's size decides
+//            run_memory_worker_fds(&memory, fds);
+//   worker:  TRY(run_memory_attach(&memory, err));
+//   both:    run_memory_free(&memory);
+//
+// The pointers below borrow from the segments and live as long as the RunMemory.
+#ifndef SOUNDER_FEDAVG_MEMORY_RUN_MEMORY_H
+#define SOUNDER_FEDAVG_MEMORY_RUN_MEMORY_H
+
+#include "base/err.h"
+#include "datasets/dataset.h"
+#include "datasets/partition.h"
+#include "fedavg/memory/dataset_segment.h"
+#include "fedavg/rules/shard_sum.h"
+#include "fedavg/memory/trace.h"
+#include "fedavg/memory/layout.h"
+#include "fedavg/memory/queue.h"
+#include "shm/segment.h"
+
+// What the parent decides once the data is there.
+typedef struct RunPlan {
+    RunConfig config;           // sizes and offsets are filled in by run_memory_create
+    uint32_t job_capacity;      // jobs in the largest phase
+    const char *weights_header; // safetensors header (weights_header_bytes), a multiple of 64
+    size_t weights_header_bytes;
+    uint32_t spins;          // of the barriers
+    uint32_t trace_capacity; // spans of one writer; 0: no trace
+} RunPlan;
+
+typedef struct RunMemory {
+    Segment control_segment, partition_segment, weights_segment, slots_segment;
+    DatasetSegment data_segment;
+    int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
+    Control *control;
+    Queue *queue;
+    Dataset data;
+    Partition partition;
+    float *weights; // (parameters) the shared model
+    uint8_t *slots;
+} RunMemory;
+
+// Maps or reads the data set and builds the partition, each in its segment. Nothing to free on failure.
+Status run_memory_load(RunMemory *memory, const DatasetSource *source, const PartitionSpec *partition, Error *err);
+
+// Creates the other segments. On failure the memory is freed, the data too.
+Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err);
+
+// Maps what the parent's worker inherits at FD_CONTROL and the numbers after it.
+Status run_memory_attach(RunMemory *memory, Error *err);
+
+// In the order of FD_CONTROL, FD_DATA, ...; owned by memory.
+void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory);
+
+void run_memory_free(RunMemory *memory);
+
+// Slot `index` as its algorithm sees it. On the card only the lasting ones are here.
+int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank);   // fedavg (parameters)
+float *run_memory_floats(const RunMemory *memory, uint32_t index); // hogwild, ssgd (parameters)
+
+// A worker begins its first job of the run: when that was goes into its tally.
+void run_memory_note_start(const RunMemory *memory, uint32_t rank);
+
+// How many slots an algorithm needs.
+uint32_t run_slot_count(const RunConfig *config);
+
+// Slots [*first, *end) outlive a round and belong in a checkpoint: hogwild one a client, ssgd one, fedavg none.
+void run_lasting_slots(uint32_t *first, uint32_t *end, const RunConfig *config);
+
+// ssgd. The shards of a node: a run of clients, so that its sums are few (shard_sum.h). And where lies what: the
+// gradient of a shard of this node, the velocity; on several nodes the mean gradient, this node's sums.
+ShardRange run_node_shards(const RunConfig *config, uint32_t node);
+float *run_memory_gradient(const RunMemory *memory, uint32_t shard);
+float *run_memory_velocity(const RunMemory *memory);
+float *run_memory_mean(const RunMemory *memory);
+float *run_memory_node_sum(const RunMemory *memory, uint32_t index);
+
+// The trace buffer of a rank, the parent's for rank == workers; NULL when the run is not traced.
+TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank);
+
+#endif

@@ -1,0 +1,69 @@
+// What happened when, for --trace: spans of time, each written by the process it happened in.
+//
+//   worker:  TraceBuffer *trace = run_memory_trace(memory, rank);       // NULL unless the run is traced
+//            uint64_t begin = trace_begin(trace);
+//            ...
+//            trace_end(trace, TRACE_CLIENT, begin, round, client);
+//   parent:  the same with rank == workers; trace_file.h writes them all, between rounds
+//
+// A buffer has one writer: a span costs two readings of the clock and 32 bytes, without a trace one comparison. What
+// does not fit is counted and dropped. A span that ends inside another of the same writer began inside it too: spans
+// nest.
+#ifndef SOUNDER_FEDAVG_MEMORY_TRACE_H
+#define SOUNDER_FEDAVG_MEMORY_TRACE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+// kind, name in the trace, what `number` counts if that is not the round
+#define TRACE_LIST(X)                                                                                                  \
+    X(ROUND, "round", NULL)                                                                                            \
+    X(TRAIN, "train", NULL)                                                                                            \
+    X(EVALUATE, "evaluate", NULL)                                                                                      \
+    X(AVERAGE, "average", NULL)                                                                                        \
+    X(CHECKPOINT, "checkpoint", NULL)                                                                                  \
+    X(CLIENT, "client", "client")                                                                                      \
+    X(CHUNK, "test", "first_sample")                                                                                   \
+    X(BARRIER, "barrier", NULL)                                                                                        \
+    X(GRADIENT, "gradient", "step")                                                                                    \
+    X(SUM, "sum bucket", "bucket")                                                                                     \
+    X(STEP, "step bucket", "bucket")                                                                                   \
+    X(WAIT, "wait", "step")                                                                                            \
+    X(EXCHANGE, "exchange bucket", "bucket")
+
+typedef enum TraceKind {
+#define X(kind, name, counts) TRACE_##kind,
+    TRACE_LIST(X)
+#undef X
+} TraceKind;
+
+typedef struct TraceSpan {
+    uint64_t begin_nanoseconds, end_nanoseconds; // CLOCK_MONOTONIC
+    uint32_t kind;                               // TraceKind
+    uint32_t round, number;
+    uint32_t rank; // filled in by the reader
+} TraceSpan;
+
+// In shared memory.
+typedef struct TraceBuffer {
+    _Alignas(64) _Atomic uint32_t count; // spans written; a span is complete before it is counted
+    uint32_t capacity;
+    uint32_t dropped;
+    _Alignas(64) TraceSpan spans[]; // (capacity)
+} TraceBuffer;
+
+static inline size_t trace_buffer_bytes(uint32_t capacity) {
+    return sizeof(TraceBuffer) + ((size_t)capacity * sizeof(TraceSpan) + 63) / 64 * 64;
+}
+
+static inline uint64_t trace_begin(const TraceBuffer *trace) {
+    return trace ? clock_nanoseconds() : 0;
+}
+
+// Records what began at begin_nanoseconds and ends now.
+void trace_end(TraceBuffer *trace, TraceKind kind, uint64_t begin_nanoseconds, uint32_t round, uint32_t number);
+
+#endif

@@ -1,0 +1,59 @@
+// Phases: what the parent has all workers do at once, and how deaths in the middle of it are put right.
+//
+//   TRY(phases_init(&phases, &config, err));                        // starts the workers
+//   queue_post(memory->queue) ...;                                  // all workers stand still
+//   TRY(phases_run_jobs(&phases, PHASE_TRAIN, round, err));         // every job is done, however many workers died
+//   phases_free(&phases);
+//
+// A phase is: the parent writes jobs and an order, releases the barrier, gathers everybody at it again. Between gather
+// and release all workers stand still and the parent alone touches shared memory.
+//
+// Death. What a dead worker had finished stays; what it had begun is opened again at once, and a replacement
+// (--on-worker-death respawn) joins the phase. Only a worker that died in the microseconds in which it was adding an
+// update to its slot leaves a useless sum: then all its jobs of the round are done again. What is still open after the
+// gather is posted in a further phase. In lockstep (ssgd) the step barrier is cancelled, the round's first weights are
+// restored, and the round is done again. Either way the bits are those of an undisturbed run.
+#ifndef SOUNDER_FEDAVG_PARENT_PHASES_H
+#define SOUNDER_FEDAVG_PARENT_PHASES_H
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "shm/supervisor.h"
+
+typedef enum WorkerDeath { WORKER_DEATH_CONTINUE, WORKER_DEATH_RESPAWN, WORKER_DEATH_ABORT } WorkerDeath;
+
+typedef struct PhasesConfig {
+    RunMemory *memory;             // borrowed
+    char *const *worker_arguments; // argv of a worker, see supervisor.h; borrowed
+    WorkerDeath on_worker_death;
+    double hang_seconds;            // without progress until a worker is killed; 0: never
+    void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
+    void *context;
+    Status (*serve)(void *context, bool *busy, Error *err); // as in supervisor.h; may be NULL
+    void *serve_context;
+} PhasesConfig;
+
+typedef struct Phases {
+    PhasesConfig config;
+    Supervisor supervisor;
+    int fds[FD_COUNT];         // what workers inherit; borrowed from the memory
+    PhaseKind kind;            // running now
+    uint32_t unfinished;       // jobs, when the phase began or the last worker died
+    uint32_t fruitless_deaths; // in a row, with no job finished in between
+    uint32_t lost;             // deaths so far
+} Phases;
+
+// Starts all workers and waits until they stand at the barrier. Nothing to free on failure. The Phases must not move
+// afterwards.
+Status phases_init(Phases *phases, const PhasesConfig *config, Error *err);
+
+// Has the workers take jobs from the queue until all are done. UNAVAILABLE when workers died and may not or can not be
+// replaced, CANCELLED after a second SIGINT or SIGTERM.
+Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *err);
+
+// A single phase, from release to gather; for lockstep, where the caller looks itself whether all jobs are done.
+Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err);
+
+void phases_free(Phases *phases);
+
+#endif

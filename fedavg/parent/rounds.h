@@ -1,0 +1,87 @@
+// The parent's rounds: post jobs, let the workers go, wait for all of them, put right what deaths undid, publish.
+//
+//   TRY(rounds_init(&rounds, &config, err));            // starts the workers
+//   for (round = 1; ...; round++) {
+//       TRY(rounds_train(&rounds, round, &report, err));     // the shared weights are the new model
+//       TRY(rounds_evaluate(&rounds, round, &report, err));  // loss and accuracy on the test set
+//   }
+//   rounds_free(&rounds);
+//
+// phases.h says what happens in between, deaths included.
+#ifndef SOUNDER_FEDAVG_PARENT_ROUNDS_H
+#define SOUNDER_FEDAVG_PARENT_ROUNDS_H
+
+#include "base/err.h"
+#include "fedavg/parent/exchange.h"
+#include "fedavg/nodes/nodes.h"
+#include "fedavg/parent/phases.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/parent/server.h"
+
+typedef struct RoundsConfig {
+    PhasesConfig phases;
+    const ServerKind *server; // where the parent's arithmetic is done
+    uint32_t clients_per_round;
+    Nodes *nodes;     // borrowed; all of them call the same functions of this header
+    const Spec *spec; // borrowed
+} RoundsConfig;
+
+typedef struct RoundReport {
+    uint32_t round;
+    double train_loss; // mean over the samples trained
+    double test_loss;  // mean over the test set
+    uint32_t test_hits, test_count;
+    double seconds; // from the first job to the published model
+    double evaluate_seconds;
+    uint64_t samples;                         // training samples processed
+    uint32_t workers_lost;                    // deaths since the previous report
+    uint32_t refused;                         // clients whose update was refused
+    uint64_t refused_steps;                   // hogwild
+    double barrier_wait_seconds[MAX_WORKERS]; // how long each rank stood at the barrier until the last one came
+    // ssgd: seconds in gradient sync, and of those hidden, while gradients were still computed; the rest is exposed. Of
+    // a worker: waiting for others, summing. Of a node: gradients under way between the nodes. Of the round: the mean
+    // over this node's workers, and what was under way while they waited is in theirs.
+    double worker_sync_seconds[MAX_WORKERS], worker_hidden_seconds[MAX_WORKERS];
+    double exchange_seconds, exchange_hidden_seconds;
+    double synchronising_seconds, hidden_seconds;
+    int stop_signal; // that has reached one of the nodes: the run shall end here; 0: none
+} RoundReport;
+
+typedef struct Rounds {
+    Phases phases;     // and with them the workers
+    RunMemory *memory; // borrowed
+    uint32_t clients_per_round;
+    uint32_t *cohort, *scratch; // owned (clients)
+    Server server;
+    Nodes *nodes;       // borrowed
+    Exchange exchange;  // ssgd on several nodes
+    TraceBuffer *trace; // the parent's
+} Rounds;
+
+// Starts all workers and waits until they stand at the barrier. Nothing to free on failure.
+Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
+
+// Trains one round and publishes the result in the shared weights, which are finite on success. SOFTWARE when nothing
+// finite came out (the weights are then those before the round), UNAVAILABLE when workers died and may not or can not
+// be replaced, CANCELLED after a second SIGINT or SIGTERM.
+Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
+
+// Evaluates the shared weights on the test set: by all workers of all nodes in chunks, or by the server itself where it
+// does that.
+Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
+
+// What else the nodes have to tell each other, before a round is reported and the next one begins: all deaths, signals.
+Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err);
+
+// Samples all workers have worked through since their start: for a progress line.
+uint64_t rounds_progress(const Rounds *rounds);
+
+// Samples that this node's workers will work through in a round: in training, and to evaluate if that is theirs to do.
+uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate);
+
+// Jobs in the largest phase of such a run: what RunPlan.job_capacity needs.
+uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count);
+
+void rounds_free(Rounds *rounds);
+
+#endif

@@ -1,0 +1,39 @@
+// The sum of gradients over shards, along one fixed binary tree, so that its bits depend on the shards alone and not on
+// who computes which part of it.
+//
+// Floating-point addition is not associative: the order decides the bits. Here it is a tree over the shards 0 to S - 1:
+// a block of shards splits at the largest power of two below its length, down to single shards. Workers sum slices of
+// the parameters, each along the same tree. Nodes own runs of shards: a run is a few whole blocks of the tree (one,
+// when shards and nodes are powers of two; at most 2 log2 S). A node sends the sums of its blocks, and what is added
+// above them is added in the same order everywhere. So a step over any number of workers and nodes gives the same bits,
+// and each node sends one gradient or a few, however many workers it has. (64-bit fixed point, as fedavg has it for
+// whole updates, would do so too, for twice the bytes in every step.)
+//
+//   leaf (share_s * gradient_s) -> block of a node -> root: the mean gradient, as the shares sum to 1
+#ifndef SOUNDER_FEDAVG_RULES_SHARD_SUM_H
+#define SOUNDER_FEDAVG_RULES_SHARD_SUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SHARD_MAX_SUMS = 64, SHARD_SUM_BLOCK = 1024 };
+
+typedef struct ShardRange {
+    uint32_t first, end;
+} ShardRange;
+
+// Something that has been summed already, or a single shard's gradient.
+typedef struct ShardLeaf {
+    ShardRange range;    // a block of the tree
+    const float *values; // (parameters)
+    float share;         // factor; 0: values are not read
+} ShardLeaf;
+
+// The blocks of the tree over `shards` shards that make up `own`, in order. Returns how many, at most SHARD_MAX_SUMS.
+uint32_t shard_sums(ShardRange *sums, uint32_t shards, ShardRange own);
+
+// out (count) = the sum over the block `root` of the elements first to first + count - 1, from the leaves that make it
+// up, in order. count <= SHARD_SUM_BLOCK.
+void shard_sum(float *out, const ShardLeaf *leaves, ShardRange root, size_t first, size_t count);
+
+#endif

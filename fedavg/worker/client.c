@@ -1,0 +1,129 @@
+#include "client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "datasets/batch.h"
+#include "fedavg/rules/aggregate.h"
+
+Status trainer_init(Trainer *trainer, const RunMemory *memory, uint32_t rank, Error *err) {
+    const RunConfig *config = &memory->control->config;
+    *trainer = (Trainer){.memory = memory, .rank = rank};
+    Spec spec;
+    TRY(spec_parse(&spec, config->model, memory->data.shape, memory->data.classes, err));
+    TRY(net_init(&trainer->net, &spec, kernels_best(), err));
+    trainer->net.progress = &memory->control->pulses[rank].progress;
+    size_t bytes = (config->parameters * sizeof(float) + 63) / 64 * 64;
+    trainer->weights = aligned_alloc(64, bytes);
+    trainer->velocity = aligned_alloc(64, bytes);
+    trainer->gradient = aligned_alloc(64, bytes);
+    trainer->order = malloc((size_t)memory->partition.samples * sizeof(uint32_t));
+    if (!trainer->weights || !trainer->velocity || !trainer->gradient || !trainer->order) {
+        trainer_free(trainer);
+        return fail(err, STATUS_OS, "no memory for a local model of %llu parameters",
+                    (unsigned long long)config->parameters);
+    }
+    return STATUS_OK;
+}
+
+void trainer_free(Trainer *trainer) {
+    free(trainer->order);
+    free(trainer->gradient);
+    free(trainer->velocity);
+    free(trainer->weights);
+    net_free(&trainer->net);
+}
+
+uint32_t trainer_batches(const Trainer *trainer, uint32_t count) {
+    uint32_t size = trainer->memory->control->config.batch_size;
+    return count / size + (count % size != 0);
+}
+
+Batch trainer_batch(const Trainer *trainer, const uint32_t *order, uint32_t number, uint32_t count) {
+    const Dataset *data = &trainer->memory->data;
+    uint32_t size = trainer->memory->control->config.batch_size;
+    uint32_t first = number * size;
+    return (Batch){.pixels = data->train.pixels,
+                   .labels = data->train.labels,
+                   .indices = order + first,
+                   .count = count - first < size ? count - first : size,
+                   .scale = data->scale,
+                   .shift = data->shift};
+}
+
+// One pass over the client's samples; returns the sum of their losses.
+static double train_epoch(Trainer *trainer, const uint32_t *indices, uint32_t count, Noise *noise, uint32_t epoch) {
+    const RunConfig *config = &trainer->memory->control->config;
+    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
+    double loss_sum = 0;
+    batch_order(trainer->order, indices, count, config->seed, noise->round, noise->client, epoch);
+    for (uint32_t number = 0; number < trainer_batches(trainer, count); number++, noise->step++) {
+        Batch batch = trainer_batch(trainer, trainer->order, number, count);
+        BatchResult result;
+        net_train_step(&trainer->net, trainer->weights, trainer->velocity, &result, &sgd, &batch, noise);
+        loss_sum += result.loss_sum;
+    }
+    return loss_sum;
+}
+
+static const char *tensor_name(const Spec *spec, size_t parameter) {
+    int tensor = 0;
+    while (parameter >= spec->tensors[tensor].first + spec->tensors[tensor].count)
+        tensor++;
+    return spec->tensors[tensor].name;
+}
+
+// The slot may hold the sum of an earlier round, or what a dead predecessor finished in this one, which stays.
+static void begin_sum(const Trainer *trainer, uint32_t round) {
+    SumState *state = &trainer->memory->control->sums[trainer->rank];
+    // All orders on SumState are seq_cst: they are few, and they must keep their places among the writes of the sum.
+    if (atomic_load(&state->round) == round) return;
+    memset(run_memory_sum(trainer->memory, trainer->rank), 0,
+           trainer->memory->control->config.parameters * sizeof(int64_t));
+    atomic_store(&state->round, round);
+}
+
+static bool is_refused(const Trainer *trainer, const Job *job) {
+    const float *before = trainer->memory->weights, *after = trainer->weights;
+    size_t count = trainer->memory->control->config.parameters;
+    size_t unfit = aggregate_first_unfit(after, before, count);
+    if (unfit == count) return false;
+    log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
+                tensor_name(&trainer->net.spec, unfit), (double)after[unfit], (double)before[unfit]);
+    return true;
+}
+
+// Adds the client's update to this worker's slot and finishes the job, or refuses it by name.
+static void hand_in(const Trainer *trainer, Job *job, uint32_t round) {
+    const RunMemory *memory = trainer->memory;
+    SumState *state = &memory->control->sums[trainer->rank];
+    if (is_refused(trainer, job)) {
+        queue_finish(job, JOB_REFUSED);
+        return;
+    }
+    begin_sum(trainer, round);
+    atomic_store(&state->adding, 1);
+    aggregate_add(run_memory_sum(memory, trainer->rank), trainer->weights, memory->weights, job->share,
+                  memory->control->config.parameters);
+    queue_finish(job, JOB_DONE);
+    atomic_store(&state->adding, 0);
+}
+
+void client_train(Trainer *trainer, Job *job, uint32_t round) {
+    const RunMemory *memory = trainer->memory;
+    const RunConfig *config = &memory->control->config;
+    uint64_t start = clock_nanoseconds();
+    uint32_t count;
+    const uint32_t *indices = partition_client(&memory->partition, job->client, &count);
+    memcpy(trainer->weights, memory->weights, config->parameters * sizeof(float));
+    memset(trainer->velocity, 0, config->parameters * sizeof(float));
+    Noise noise = {.seed = config->seed, .round = round, .client = job->client};
+    job->loss_sum = 0;
+    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++)
+        job->loss_sum += train_epoch(trainer, indices, count, &noise, epoch);
+    job->samples = (uint64_t)count * config->local_epochs;
+    job->seconds = clock_seconds_since(start);
+    hand_in(trainer, job, round);
+}

@@ -1,0 +1,18 @@
+// Hogwild (Niu, Recht, Re, Wright 2011): all workers train one weight array at once, without locks.
+//
+// A worker reads the shared weights while others write them, computes a gradient, and writes its step: with plain
+// vector loads and stores (another worker's write in between is lost) or with one compare-and-swap per weight. Momentum
+// is private to a client and lives in its slot, so that it survives the worker and goes into checkpoints.
+//
+// Staleness of an update: how many updates of others landed between its read and its write. Updates are counted
+// exactly.
+#ifndef SOUNDER_FEDAVG_WORKER_HOGWILD_H
+#define SOUNDER_FEDAVG_WORKER_HOGWILD_H
+
+#include "fedavg/worker/client.h"
+
+// Trains job->client's samples for the local epochs on the shared weights and finishes the job. Steps whose gradient is
+// not finite are not applied; they are counted in the tally.
+void hogwild_train(Trainer *trainer, Job *job, uint32_t round);
+
+#endif

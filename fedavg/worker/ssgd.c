@@ -1,0 +1,339 @@
+#include "ssgd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "datasets/batch.h"
+#include "fedavg/rules/buckets.h"
+#include "fedavg/rules/shard_sum.h"
+
+// One worker's view of a round.
+typedef struct Lockstep {
+    Trainer *trainer;
+    const RunMemory *memory;
+    GradientSync *sync;
+    TraceBuffer *trace;
+    Buckets buckets;
+    ShardRange shards; // of this node
+    uint32_t sums;     // that this node contributes (several nodes)
+    ShardRange sum_blocks[SHARD_MAX_SUMS];
+    ShardLeaf *leaves; // owned (shards of this node): their gradients, with their shares in this step
+    uint32_t round, position, members;
+    pid_t parent;
+    uint32_t number, step; // of the batch in its epoch; since the round began
+    bool is_last_shard;    // of this worker's in this step
+    uint32_t complete;     // buckets in this step
+    uint64_t synchronising_nanoseconds, hidden_nanoseconds;
+} Lockstep;
+
+// Who has what
+// -----------------------------------------------------------------------------------------------------------
+
+// Samples first to first + count - 1 of an epoch's order.
+typedef struct Part {
+    uint32_t first, count;
+} Part;
+
+static uint32_t shard_count(const RunMemory *memory, uint32_t shard) {
+    uint32_t count;
+    partition_client(&memory->partition, shard, &count);
+    return count;
+}
+
+static Part shard_part(const RunMemory *memory, uint32_t shard, uint32_t number) {
+    const RunConfig *config = &memory->control->config;
+    uint32_t count = shard_count(memory, shard), size = config->batch_size;
+    uint64_t first = (uint64_t)number * size;
+    if (first >= count) return (Part){0, 0};
+    uint64_t batch = count - first < size ? count - first : size;
+    if (!config->global_batch) return (Part){(uint32_t)first, (uint32_t)batch};
+    uint64_t begin = batch * shard / config->clients, end = batch * (shard + 1) / config->clients;
+    return (Part){(uint32_t)(first + begin), (uint32_t)(end - begin)};
+}
+
+uint32_t ssgd_shard_samples(const RunMemory *memory, uint32_t shard, uint32_t number) {
+    return shard_part(memory, shard, number).count;
+}
+
+uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {
+    uint32_t total = 0;
+    for (uint32_t shard = 0; shard < memory->control->config.clients; shard++)
+        total += ssgd_shard_samples(memory, shard, number);
+    return total;
+}
+
+uint32_t ssgd_round_steps(const RunMemory *memory) {
+    const RunConfig *config = &memory->control->config;
+    uint32_t most = 0;
+    for (uint32_t shard = 0; shard < config->clients; shard++) {
+        uint32_t count = shard_count(memory, shard);
+        uint32_t steps = count / config->batch_size + (count % config->batch_size != 0);
+        if (steps > most) most = steps;
+    }
+    return most * config->local_epochs;
+}
+
+// Where a shard's shuffled order lies in the worker's buffer: as its indices lie in the partition. Of a global batch
+// all shards have the same indices and order.
+static uint32_t *shard_order(const Trainer *trainer, uint32_t shard, uint32_t *count) {
+    const uint32_t *indices = partition_client(&trainer->memory->partition, shard, count);
+    return trainer->order + (indices - trainer->memory->partition.indices);
+}
+
+static void shuffle_shard(const Lockstep *self, uint32_t shard, uint32_t epoch) {
+    uint32_t count;
+    const uint32_t *indices = partition_client(&self->memory->partition, shard, &count);
+    batch_order(shard_order(self->trainer, shard, &count), indices, count, self->memory->control->config.seed,
+                self->round, shard, epoch);
+}
+
+static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
+    if (self->memory->control->config.global_batch)
+        shuffle_shard(self, 0, epoch);
+    else
+        for (uint32_t shard = self->shards.first + self->position; shard < self->shards.end; shard += self->members)
+            shuffle_shard(self, shard, epoch);
+}
+
+// The shares of this node's shards in the mean gradient of this step.
+static void share_step(Lockstep *self) {
+    const RunMemory *memory = self->memory;
+    uint32_t total = ssgd_step_samples(memory, self->number);
+    for (uint32_t shard = self->shards.first; shard < self->shards.end; shard++)
+        self->leaves[shard - self->shards.first] =
+            (ShardLeaf){.range = {shard, shard + 1},
+                        .values = run_memory_gradient(memory, shard),
+                        .share = (float)ssgd_shard_samples(memory, shard, self->number) / (float)total};
+}
+
+// Sums
+// -------------------------------------------------------------------------------------------------------------------
+
+static uint64_t pulse_of(const Lockstep *self, uint32_t buckets) {
+    return (uint64_t)self->step * self->buckets.count + buckets;
+}
+
+// Acquire, pairs with the store in mark_complete: whoever sees a bucket complete sees its gradients.
+static bool is_complete(const Lockstep *self, uint32_t bucket) {
+    for (uint32_t member = 0; member < self->members; member++)
+        if (atomic_load_explicit(&self->sync->members[member].complete, memory_order_acquire) <
+            pulse_of(self, bucket + 1))
+            return false;
+    return true;
+}
+
+static void mark_complete(Lockstep *self, uint32_t buckets) {
+    self->complete = buckets;
+    atomic_store_explicit(&self->sync->members[self->position].complete, pulse_of(self, buckets), memory_order_release);
+}
+
+// One node alone knows the mean at once and steps.
+static void step_elements(const Lockstep *self, size_t first, size_t count) {
+    const RunConfig *config = &self->memory->control->config;
+    float mean[SHARD_SUM_BLOCK];
+    shard_sum(mean, self->leaves, (ShardRange){0, config->clients}, first, count);
+    self->trainer->net.kernels->sgd_step(self->memory->weights + first, run_memory_velocity(self->memory) + first, mean,
+                                         config->lr, config->momentum, config->weight_decay, count);
+}
+
+// One of several has sums to contribute.
+static void sum_elements(const Lockstep *self, size_t first, size_t count) {
+    for (uint32_t sum = 0; sum < self->sums; sum++) {
+        ShardRange block = self->sum_blocks[sum];
+        shard_sum(run_memory_node_sum(self->memory, sum) + first, self->leaves + (block.first - self->shards.first),
+                  block, first, count);
+    }
+}
+
+static void sum_slice(const Lockstep *self, Slice slice) {
+    bool alone = self->memory->control->config.nodes <= 1;
+    for (size_t first = slice.first; first < slice.end; first += SHARD_SUM_BLOCK) {
+        size_t count = slice.end - first < SHARD_SUM_BLOCK ? slice.end - first : SHARD_SUM_BLOCK;
+        if (alone)
+            step_elements(self, first, count);
+        else
+            sum_elements(self, first, count);
+    }
+}
+
+// Sums somebody's slice of a complete bucket, unless that is done or being done.
+static void take_slice(Lockstep *self, uint32_t bucket, uint32_t position) {
+    _Atomic uint64_t *taken = &self->sync->taken[bucket][position];
+    uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), now = (uint64_t)self->step + 1;
+    // Relaxed: what the slice is made of was seen in is_complete, and the barrier at the step's end shows its result.
+    if (seen == now ||
+        !atomic_compare_exchange_strong_explicit(taken, &seen, now, memory_order_relaxed, memory_order_relaxed))
+        return;
+    uint64_t start = clock_nanoseconds();
+    bool hidden = !is_complete(self, self->buckets.count - 1);
+    sum_slice(self, bucket_slice(&self->buckets, bucket, position, self->members));
+    // Release, pairs with the load in exchange_serve: the parent sends what it sees counted.
+    uint64_t summed = atomic_fetch_add_explicit(&self->sync->summed[bucket], 1, memory_order_acq_rel) + 1;
+    if (self->memory->control->config.nodes > 1 && summed == now * self->members) worker_ring();
+    if (hidden) self->hidden_nanoseconds += clock_nanoseconds() - start;
+    trace_end(self->trace, TRACE_SUM, start, self->round, bucket);
+}
+
+static void take_own_slices(Lockstep *self) {
+    for (uint32_t bucket = 0; bucket < self->buckets.count && is_complete(self, bucket); bucket++)
+        take_slice(self, bucket, self->position);
+}
+
+static void take_all_slices(Lockstep *self) {
+    take_own_slices(self);
+    for (uint32_t bucket = 0; bucket < self->buckets.count && is_complete(self, bucket); bucket++)
+        for (uint32_t other = 1; other < self->members; other++)
+            take_slice(self, bucket, (self->position + other) % self->members);
+}
+
+// Steps
+// ------------------------------------------------------------------------------------------------------------------
+
+// The net's hook: the gradients from `first` on are complete.
+static void on_gradient(void *context, size_t first) {
+    Lockstep *self = context;
+    const Buckets *buckets = &self->buckets;
+    if (!self->is_last_shard || first > buckets->first[self->complete]) return;
+    if (self->complete + 1 == buckets->count) return; // that is said when all is done
+    mark_complete(self, self->complete + 1);
+    uint64_t hidden = self->hidden_nanoseconds;
+    take_own_slices(self);
+    self->synchronising_nanoseconds += self->hidden_nanoseconds - hidden;
+}
+
+static void compute_gradient(Lockstep *self, uint32_t shard, Part part) {
+    Trainer *trainer = self->trainer;
+    const RunMemory *memory = self->memory;
+    const RunConfig *config = &memory->control->config;
+    uint32_t count;
+    const uint32_t *order = shard_order(trainer, shard, &count);
+    Batch batch = trainer_batch(trainer, order + part.first, 0, part.count);
+    Noise noise = {.seed = config->seed, .round = self->round, .client = shard, .step = self->step};
+    if (config->global_batch) noise.client = 0, noise.first_sample = part.first - self->number * config->batch_size;
+    BatchResult result;
+    net_gradient(&trainer->net, run_memory_gradient(memory, shard), &result, memory->weights, &batch, &noise);
+    Job *job = &memory->queue->jobs[shard - self->shards.first];
+    job->loss_sum += result.loss_sum;
+    job->samples += batch.count;
+}
+
+// The next of this worker's shards, from `shard` on, that has samples in this step.
+static uint32_t next_shard(const Lockstep *self, uint32_t shard) {
+    while (shard < self->shards.end && ssgd_shard_samples(self->memory, shard, self->number) == 0)
+        shard += self->members;
+    return shard;
+}
+
+// Gradients of this worker's shards for one step into their slots.
+static void compute_gradients(Lockstep *self) {
+    uint64_t start = trace_begin(self->trace);
+    self->complete = 0;
+    uint32_t shard = next_shard(self, self->shards.first + self->position);
+    while (shard < self->shards.end) {
+        uint32_t next = next_shard(self, shard + self->members);
+        self->is_last_shard = next >= self->shards.end;
+        compute_gradient(self, shard, shard_part(self->memory, shard, self->number));
+        shard = next;
+    }
+    // Relaxed: read when the bucket that is marked next is seen complete.
+    atomic_store_explicit(&self->sync->members[self->position].finished_nanoseconds, clock_nanoseconds(),
+                          memory_order_relaxed);
+    mark_complete(self, self->buckets.count); // also by those who had nothing to compute
+    trace_end(self->trace, TRACE_GRADIENT, start, self->round, self->step);
+}
+
+// No deadline: the supervisor's --hang-seconds is that of these waits, it kills who does not come and cancels the wait.
+static Status wait_for(const Lockstep *self, Barrier *barrier) {
+    uint64_t start = trace_begin(self->trace);
+    Status status = barrier_wait(barrier, self->position, self->parent, 0);
+    trace_end(self->trace, TRACE_WAIT, start, self->round, self->step);
+    return status;
+}
+
+// The parent puts the mean over all nodes where all workers read it, and arrives last.
+static Status step_from_mean(const Lockstep *self) {
+    const RunMemory *memory = self->memory;
+    const RunConfig *config = &memory->control->config;
+    TRY(wait_for(self, &memory->control->exchange));
+    for (uint32_t bucket = 0; bucket < self->buckets.count; bucket++) {
+        uint64_t start = trace_begin(self->trace);
+        Slice slice = bucket_slice(&self->buckets, bucket, self->position, self->members);
+        if (slice.first < slice.end)
+            self->trainer->net.kernels->sgd_step(memory->weights + slice.first,
+                                                 run_memory_velocity(memory) + slice.first,
+                                                 run_memory_mean(memory) + slice.first, config->lr, config->momentum,
+                                                 config->weight_decay, slice.end - slice.first);
+        trace_end(self->trace, TRACE_STEP, start, self->round, bucket);
+    }
+    return STATUS_OK;
+}
+
+static Status lockstep(Lockstep *self) {
+    Barrier *barrier = &self->memory->control->step;
+    share_step(self);
+    compute_gradients(self);
+    uint64_t start = clock_nanoseconds();
+    uint32_t generation = barrier_arrive(barrier, self->position);
+    take_all_slices(self);
+    uint64_t wait = trace_begin(self->trace);
+    TRY(barrier_sleep(barrier, generation, self->parent, 0));
+    trace_end(self->trace, TRACE_WAIT, wait, self->round, self->step);
+    take_all_slices(self);
+    if (self->memory->control->config.nodes > 1) TRY(step_from_mean(self));
+    TRY(wait_for(self, barrier));
+    self->synchronising_nanoseconds += clock_nanoseconds() - start;
+    return STATUS_OK;
+}
+
+void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseconds) {
+    const PhaseOrder *order = &memory->control->order;
+    Queue *queue = memory->queue;
+    for (uint32_t place = order->position[rank]; place < queue->count; place += order->members) {
+        Job *job = &queue->jobs[place];
+        job->seconds = clock_seconds_since(start_nanoseconds);
+        atomic_store_explicit(&job->owner, rank + 1, memory_order_relaxed);
+        queue_finish(job, JOB_DONE);
+    }
+}
+
+static Status train_epochs(Lockstep *self) {
+    const RunConfig *config = &self->memory->control->config;
+    uint32_t steps_per_epoch = ssgd_round_steps(self->memory) / config->local_epochs;
+    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++) {
+        shuffle_shards(self, epoch);
+        for (self->number = 0; self->number < steps_per_epoch; self->number++, self->step++)
+            TRY(lockstep(self));
+    }
+    return STATUS_OK;
+}
+
+Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent) {
+    const RunMemory *memory = trainer->memory;
+    const PhaseOrder *order = &memory->control->order;
+    const RunConfig *config = &memory->control->config;
+    Lockstep self = {.trainer = trainer,
+                     .memory = memory,
+                     .sync = &memory->control->gradients,
+                     .trace = run_memory_trace(memory, trainer->rank),
+                     .shards = run_node_shards(config, config->node),
+                     .round = round,
+                     .position = order->position[trainer->rank],
+                     .members = order->members,
+                     .parent = parent};
+    buckets_cut(&self.buckets, &trainer->net.spec);
+    self.sums = shard_sums(self.sum_blocks, config->clients, self.shards);
+    self.leaves = malloc((self.shards.end - self.shards.first) * sizeof *self.leaves);
+    if (!self.leaves) return STATUS_OS;
+    uint64_t start = clock_nanoseconds();
+    trainer->net.on_gradient = (GradientHook){on_gradient, &self};
+    Status status = train_epochs(&self);
+    trainer->net.on_gradient = (GradientHook){0};
+    free(self.leaves);
+    TRY(status);
+    WorkerTally *tally = &memory->control->tallies[trainer->rank];
+    tally->synchronising_nanoseconds += self.synchronising_nanoseconds;
+    tally->hidden_nanoseconds += self.hidden_nanoseconds;
+    ssgd_finish(memory, trainer->rank, start);
+    return STATUS_OK;
+}

@@ -1,0 +1,80 @@
+// The workers' arithmetic on one core: jobs from the queue, one after the other.
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "fedavg/worker/client.h"
+#include "fedavg/worker/hogwild.h"
+#include "fedavg/worker/ssgd.h"
+#include "fedavg/worker/trainer.h"
+
+static Status cpu_init(void **trainer, const RunMemory *memory, uint32_t rank, Error *err) {
+    Trainer *self = malloc(sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory for a trainer");
+    Status status = trainer_init(self, memory, rank, err);
+    if (status == STATUS_OK)
+        *trainer = self;
+    else
+        free(self);
+    return status;
+}
+
+static void cpu_free(void *trainer) {
+    trainer_free(trainer);
+    free(trainer);
+}
+
+static Status cpu_train(void *trainer, uint32_t round, Error *err) {
+    (void)err;
+    Trainer *self = trainer;
+    TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
+    bool hogwild = self->memory->control->config.algorithm == TRAIN_HOGWILD;
+    for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
+        run_memory_note_start(self->memory, self->rank);
+        uint64_t begin = trace_begin(trace);
+        if (hogwild)
+            hogwild_train(self, job, round);
+        else
+            client_train(self, job, round);
+        trace_end(trace, TRACE_CLIENT, begin, round, job->client);
+    }
+    return STATUS_OK;
+}
+
+static Status cpu_train_in_step(void *trainer, uint32_t round, pid_t parent, Error *err) {
+    Trainer *self = trainer;
+    run_memory_note_start(self->memory, self->rank);
+    Status status = ssgd_train(self, round, parent);
+    if (status == STATUS_OK || status == STATUS_CANCELLED) return status;
+    return fail(err, status, "the step barrier failed (%s)", status_name(status));
+}
+
+static Status cpu_evaluate(void *trainer, uint32_t round, Error *err) {
+    (void)err;
+    Trainer *self = trainer;
+    TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
+    const Dataset *data = &self->memory->data;
+    for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
+        uint64_t start = clock_nanoseconds();
+        Batch batch = {.pixels = data->test.pixels,
+                       .labels = data->test.labels,
+                       .first = job->first,
+                       .count = job->count,
+                       .scale = data->scale,
+                       .shift = data->shift};
+        BatchResult result;
+        net_evaluate(&self->net, &result, self->memory->weights, &batch);
+        job->loss_sum = result.loss_sum;
+        job->hits = result.hits;
+        job->samples = job->count;
+        job->seconds = clock_seconds_since(start);
+        queue_finish(job, JOB_DONE);
+        trace_end(trace, TRACE_CHUNK, start, round, job->first);
+    }
+    return STATUS_OK;
+}
+
+const TrainerKind trainer_on_cpu = {.init = cpu_init,
+                                    .free = cpu_free,
+                                    .train = cpu_train,
+                                    .train_in_step = cpu_train_in_step,
+                                    .evaluate = cpu_evaluate};

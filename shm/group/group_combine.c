@@ -1,0 +1,136 @@
+#include "shm/group/group_combine.h"
+
+#include <string.h>
+
+enum { BLOCK_BYTES = 4096 }; // of one input: what is under way stays in the first-level cache
+
+// All inputs are combined block by block. The intermediate values are kept beside, because `out` may be an input whose
+// turn has not come; the last input's turn writes `out`, element by element after reading, which is what ivdep says.
+typedef void Combine(void *out, const void *const *inputs, uint32_t ranks, size_t count);
+
+#define DEFINE_COMBINE(name, Element, combined)                                                                        \
+    static void name(void *out, const void *const *inputs, uint32_t ranks, size_t count) {                             \
+        enum { BLOCK = BLOCK_BYTES / sizeof(Element) };                                                                \
+        Element between[BLOCK];                                                                                        \
+        for (size_t begin = 0; begin < count; begin += BLOCK) {                                                        \
+            size_t here = count - begin < BLOCK ? count - begin : BLOCK;                                               \
+            const Element *left = (const Element *)inputs[0] + begin;                                                  \
+            for (uint32_t rank = 1; rank < ranks; rank++) {                                                            \
+                const Element *right = (const Element *)inputs[rank] + begin;                                          \
+                Element *result = rank + 1 == ranks ? (Element *)out + begin : between;                                \
+                _Pragma("GCC ivdep") for (size_t i = 0; i < here; i++) {                                               \
+                    Element a = left[i], b = right[i];                                                                 \
+                    result[i] = (Element)(combined);                                                                   \
+                }                                                                                                      \
+                left = between;                                                                                        \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+// Sums and products of integers wrap, which only unsigned arithmetic defines; products of bytes are computed in int.
+DEFINE_COMBINE(sum_f32, float, a + b)
+DEFINE_COMBINE(sum_f64, double, a + b)
+DEFINE_COMBINE(sum_32, uint32_t, a + b)
+DEFINE_COMBINE(sum_64, uint64_t, a + b)
+DEFINE_COMBINE(sum_u8, uint8_t, a + b)
+DEFINE_COMBINE(product_f32, float, a *b)
+DEFINE_COMBINE(product_f64, double, a *b)
+DEFINE_COMBINE(product_32, uint32_t, a *b)
+DEFINE_COMBINE(product_64, uint64_t, a *b)
+DEFINE_COMBINE(product_u8, uint8_t, a *b)
+DEFINE_COMBINE(min_f32, float, b < a ? b : a)
+DEFINE_COMBINE(min_f64, double, b < a ? b : a)
+DEFINE_COMBINE(min_i32, int32_t, b < a ? b : a)
+DEFINE_COMBINE(min_i64, int64_t, b < a ? b : a)
+DEFINE_COMBINE(min_u8, uint8_t, b < a ? b : a)
+DEFINE_COMBINE(max_f32, float, b > a ? b : a)
+DEFINE_COMBINE(max_f64, double, b > a ? b : a)
+DEFINE_COMBINE(max_i32, int32_t, b > a ? b : a)
+DEFINE_COMBINE(max_i64, int64_t, b > a ? b : a)
+DEFINE_COMBINE(max_u8, uint8_t, b > a ? b : a)
+DEFINE_COMBINE(band_32, uint32_t, a &b)
+DEFINE_COMBINE(band_64, uint64_t, a &b)
+DEFINE_COMBINE(band_u8, uint8_t, a &b)
+DEFINE_COMBINE(bor_32, uint32_t, a | b)
+DEFINE_COMBINE(bor_64, uint64_t, a | b)
+DEFINE_COMBINE(bor_u8, uint8_t, a | b)
+DEFINE_COMBINE(bxor_32, uint32_t, a ^ b)
+DEFINE_COMBINE(bxor_64, uint64_t, a ^ b)
+DEFINE_COMBINE(bxor_u8, uint8_t, a ^ b)
+
+static void average_f32(void *out, const void *const *inputs, uint32_t ranks, size_t count) {
+    float *mean = out;
+    sum_f32(mean, inputs, ranks, count);
+    for (size_t i = 0; i < count; i++)
+        mean[i] /= (float)ranks;
+}
+
+static void average_f64(void *out, const void *const *inputs, uint32_t ranks, size_t count) {
+    double *mean = out;
+    sum_f64(mean, inputs, ranks, count);
+    for (size_t i = 0; i < count; i++)
+        mean[i] /= (double)ranks;
+}
+
+// Means of integers are exact, so their sums are wider than they are. Division truncates, that is, towards zero.
+#define DEFINE_AVERAGE(name, Element, Sum)                                                                             \
+    static void name(void *out, const void *const *inputs, uint32_t ranks, size_t count) {                             \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            Sum sum = 0;                                                                                               \
+            for (uint32_t rank = 0; rank < ranks; rank++)                                                              \
+                sum += ((const Element *)inputs[rank])[i];                                                             \
+            ((Element *)out)[i] = (Element)(sum / (Sum)ranks);                                                         \
+        }                                                                                                              \
+    }
+
+DEFINE_AVERAGE(average_i32, int32_t, int64_t)
+DEFINE_AVERAGE(average_i64, int64_t, __int128)
+DEFINE_AVERAGE(average_u8, uint8_t, uint32_t)
+
+static Combine *const table[][8] = {
+    [GROUP_F32] = {[GROUP_SUM] = sum_f32,
+                   [GROUP_PRODUCT] = product_f32,
+                   [GROUP_MIN] = min_f32,
+                   [GROUP_MAX] = max_f32,
+                   [GROUP_AVG] = average_f32},
+    [GROUP_F64] = {[GROUP_SUM] = sum_f64,
+                   [GROUP_PRODUCT] = product_f64,
+                   [GROUP_MIN] = min_f64,
+                   [GROUP_MAX] = max_f64,
+                   [GROUP_AVG] = average_f64},
+    [GROUP_I32] = {[GROUP_SUM] = sum_32,
+                   [GROUP_PRODUCT] = product_32,
+                   [GROUP_MIN] = min_i32,
+                   [GROUP_MAX] = max_i32,
+                   [GROUP_AVG] = average_i32,
+                   [GROUP_BAND] = band_32,
+                   [GROUP_BOR] = bor_32,
+                   [GROUP_BXOR] = bxor_32},
+    [GROUP_I64] = {[GROUP_SUM] = sum_64,
+                   [GROUP_PRODUCT] = product_64,
+                   [GROUP_MIN] = min_i64,
+                   [GROUP_MAX] = max_i64,
+                   [GROUP_AVG] = average_i64,
+                   [GROUP_BAND] = band_64,
+                   [GROUP_BOR] = bor_64,
+                   [GROUP_BXOR] = bxor_64},
+    [GROUP_U8] = {[GROUP_SUM] = sum_u8,
+                  [GROUP_PRODUCT] = product_u8,
+                  [GROUP_MIN] = min_u8,
+                  [GROUP_MAX] = max_u8,
+                  [GROUP_AVG] = average_u8,
+                  [GROUP_BAND] = band_u8,
+                  [GROUP_BOR] = bor_u8,
+                  [GROUP_BXOR] = bxor_u8},
+};
+
+bool group_op_is_defined(GroupType type, GroupOp op) {
+    return table[type][op] != NULL;
+}
+
+void group_combine(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op) {
+    if (ranks > 1)
+        table[type][op](out, inputs, ranks, count);
+    else if (out != inputs[0]) // one rank's sum, mean or minimum is its input
+        memcpy(out, inputs[0], count * group_type_bytes(type));
+}

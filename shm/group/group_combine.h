@@ -1,0 +1,14 @@
+// The arithmetic of reduce, all_reduce and reduce_scatter on this machine's memory.
+#ifndef SOUNDER_SHM_GROUP_GROUP_COMBINE_H
+#define SOUNDER_SHM_GROUP_GROUP_COMBINE_H
+
+#include "shm/group/group.h"
+
+// out[i] = inputs[0][i] op inputs[1][i] op ..., in this order, for `count` elements of `ranks` inputs (>= 1). out may
+// be one of the inputs. The op must be one that group_op_is_defined for the type.
+void group_combine(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op);
+
+// False for the bitwise operations on floats.
+bool group_op_is_defined(GroupType type, GroupOp op);
+
+#endif

@@ -1,0 +1,239 @@
+// Messages between two ranks that share memory: each ordered pair has a ring of bytes. A message is an envelope of 32
+// bytes and its data, filled up to a multiple of 32, so that an envelope never wraps and a short message is one cache
+// line beside the counter. A long message flows through the ring while its receiver empties it.
+#include <stdio.h>
+#include <string.h>
+
+#include "shm/group/group_shared.h"
+
+typedef struct Envelope {
+    uint64_t number; // of the messages of this pair of ranks, from 1
+    uint64_t count;
+    uint32_t type;
+    uint32_t unused[3];
+} Envelope;
+
+_Static_assert(sizeof(Envelope) == 32, "envelopes must not wrap in a ring, whose size is a power of two");
+
+// One pair's ring as one of the two sees it.
+typedef struct Channel {
+    GroupRing *counters;
+    unsigned char *bytes;   // (capacity), envelopes
+    unsigned char *payload; // (capacity), what is between them; the same unless buffers are on a device
+    uint64_t capacity;
+} Channel;
+
+static Channel channel_of(const SharedGroup *shared, uint32_t from, uint32_t to) {
+    size_t pair = (size_t)from * shared->group->size + to;
+    uint64_t capacity = shared->header->ring_bytes;
+    return (Channel){.counters = &shared->rings[pair],
+                     .bytes = shared->ring_bytes + pair * capacity,
+                     .payload = shared->payload_bytes + pair * capacity,
+                     .capacity = capacity};
+}
+
+static uint64_t round_up(uint64_t position) {
+    return (position + sizeof(Envelope) - 1) & ~(uint64_t)(sizeof(Envelope) - 1);
+}
+
+static size_t smaller(uint64_t a, uint64_t b) {
+    return (size_t)(a < b ? a : b);
+}
+
+// Copies bytes between a buffer and the ring from `position` on, round its end if need be.
+static Status write_ring(const SharedGroup *shared, const Channel *channel, uint64_t position,
+                         const unsigned char *from, size_t bytes, Error *err) {
+    size_t offset = (size_t)(position & (channel->capacity - 1));
+    size_t before_end = smaller(bytes, channel->capacity - offset);
+    TRY(shared->mover.publish(channel->payload + offset, from, before_end, err));
+    return bytes > before_end ? shared->mover.publish(channel->payload, from + before_end, bytes - before_end, err)
+                              : STATUS_OK;
+}
+
+static Status read_ring(const SharedGroup *shared, const Channel *channel, uint64_t position, unsigned char *to,
+                        size_t bytes, Error *err) {
+    size_t offset = (size_t)(position & (channel->capacity - 1));
+    size_t before_end = smaller(bytes, channel->capacity - offset);
+    TRY(shared->mover.copy(to, channel->payload + offset, before_end, err));
+    return bytes > before_end ? shared->mover.copy(to + before_end, channel->payload, bytes - before_end, err)
+                              : STATUS_OK;
+}
+
+// Sending -------------------------------------------------------------------------------------------------------------
+
+static void put_envelope(const Channel *channel, uint64_t position, const GroupRequest *request) {
+    Envelope envelope = {.number = request->number, .count = request->count, .type = (uint32_t)request->type};
+    memcpy(channel->bytes + (position & (channel->capacity - 1)), &envelope, sizeof envelope);
+}
+
+// As much of the message as the ring has room for.
+static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
+    Channel channel = channel_of(shared, shared->group->rank, (uint32_t)request->peer);
+    uint64_t written = atomic_load_explicit(&channel.counters->written, memory_order_relaxed); // our own
+    // Acquire, pairs with the store in pull: the receiver has read what stood there.
+    uint64_t taken = atomic_load_explicit(&channel.counters->taken, memory_order_acquire);
+    // What fills a message up is counted as written, but nothing is: it may reach beyond what the receiver has left.
+    uint64_t held = written - taken, room = held < channel.capacity ? channel.capacity - held : 0, position = written;
+    if (!request->started) {
+        if (room < sizeof(Envelope)) return STATUS_OK;
+        put_envelope(&channel, position, request);
+        request->started = true;
+        position += sizeof(Envelope);
+        room -= sizeof(Envelope);
+    }
+    size_t bytes = smaller(request->bytes - request->moved_bytes, room);
+    if (bytes > 0) {
+        const unsigned char *from = (const unsigned char *)request->data + request->moved_bytes;
+        TRY(write_ring(shared, &channel, position, from, bytes, err));
+        TRY(shared->mover.settle(err));
+    }
+    request->moved_bytes += bytes;
+    request->done = request->moved_bytes == request->bytes;
+    position = request->done ? round_up(position + bytes) : position + bytes;
+    if (position == written) return STATUS_OK;
+    // Release, pairs with the load in pull: envelope and data are there.
+    atomic_store_explicit(&channel.counters->written, position, memory_order_release);
+    shared->moved++;
+    group_shared_ring(shared, (uint32_t)request->peer);
+    return STATUS_OK;
+}
+
+static Status advance_sends(SharedGroup *shared, GroupPeer *peer, Error *err) {
+    while (peer->first_send) {
+        GroupRequest *request = peer->first_send;
+        TRY(push(shared, request, err));
+        if (!request->done) return STATUS_OK;
+        peer->first_send = request->next;
+        shared->group->pending--;
+    }
+    return STATUS_OK;
+}
+
+// Receiving -----------------------------------------------------------------------------------------------------------
+
+// The earliest request that takes a message of this rank; out of the list. NULL: none.
+static GroupRequest *claim(SharedGroup *shared, uint32_t from) {
+    for (GroupRequest **link = &shared->receives; *link; link = &(*link)->next) {
+        GroupRequest *request = *link;
+        if (request->peer != GROUP_ANY && request->peer != (int)from) continue;
+        *link = request->next;
+        request->peer = (int)from;
+        return request;
+    }
+    return NULL;
+}
+
+static Status refuse(SharedGroup *shared, const GroupRequest *request, const Envelope *envelope, Error *err) {
+    Error reason;
+    fail(&reason, STATUS_MISMATCH,
+         "the ranks' calls do not fit together: rank %d's message %lu to rank %u is send of %lu %s, but rank %u called "
+         "recv of %zu %s",
+         request->peer, envelope->number, shared->group->rank, envelope->count,
+         group_type_name((GroupType)envelope->type), shared->group->rank, request->count,
+         group_type_name(request->type));
+    return group_shared_fail(shared, STATUS_MISMATCH, -1, &reason, err);
+}
+
+// Takes what has come of a message. *position is where this rank reads on.
+static Status take(SharedGroup *shared, const Channel *channel, GroupRequest *request, uint64_t *position,
+                   uint64_t written, Error *err) {
+    if (!request->started) {
+        Envelope envelope;
+        memcpy(&envelope, channel->bytes + (*position & (channel->capacity - 1)), sizeof envelope);
+        request->number = envelope.number;
+        if (envelope.count != request->count || envelope.type != request->type)
+            return refuse(shared, request, &envelope, err);
+        request->started = true;
+        *position += sizeof envelope;
+    }
+    size_t bytes = smaller(request->bytes - request->moved_bytes, written - *position);
+    if (bytes > 0) {
+        TRY(read_ring(shared, channel, *position, (unsigned char *)request->data + request->moved_bytes, bytes, err));
+        TRY(shared->mover.settle(err));
+    }
+    request->moved_bytes += bytes;
+    request->done = request->moved_bytes == request->bytes;
+    *position = request->done ? round_up(*position + bytes) : *position + bytes;
+    return STATUS_OK;
+}
+
+// As much as there is of one rank's messages.
+static Status pull(SharedGroup *shared, uint32_t from, Error *err) {
+    GroupPeer *peer = &shared->peers[from];
+    Channel channel = channel_of(shared, from, shared->group->rank);
+    uint64_t taken = atomic_load_explicit(&channel.counters->taken, memory_order_relaxed); // our own
+    // Acquire, pairs with the store in push.
+    uint64_t written = atomic_load_explicit(&channel.counters->written, memory_order_acquire);
+    uint64_t position = taken;
+    while (position != written) {
+        if (!peer->receiving) peer->receiving = claim(shared, from);
+        if (!peer->receiving) break;
+        TRY(take(shared, &channel, peer->receiving, &position, written, err));
+        if (!peer->receiving->done) break;
+        peer->receiving = NULL;
+        shared->group->pending--;
+    }
+    if (position == taken) return STATUS_OK;
+    // Release, pairs with the load in push: the sender may overwrite what was read.
+    atomic_store_explicit(&channel.counters->taken, position, memory_order_release);
+    shared->moved++;
+    group_shared_ring(shared, from);
+    return STATUS_OK;
+}
+
+// Table ---------------------------------------------------------------------------------------------------------------
+
+Status group_mailbox_advance(Group *group, Error *err) {
+    SharedGroup *shared = group->state;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        GroupPeer *peer = &shared->peers[rank];
+        if (peer->first_send) TRY(advance_sends(shared, peer, err));
+        if (peer->receiving || shared->receives) TRY(pull(shared, rank, err));
+    }
+    return STATUS_OK;
+}
+
+Status group_mailbox_start(Group *group, GroupRequest *request, Error *err) {
+    SharedGroup *shared = group->state;
+    TRY(group_shared_check(shared, err));
+    group->pending++;
+    if (request->is_send) {
+        GroupPeer *peer = &shared->peers[request->peer];
+        request->number = ++peer->sent;
+        if (peer->first_send)
+            peer->last_send->next = request;
+        else
+            peer->first_send = request;
+        peer->last_send = request;
+        return advance_sends(shared, peer, err);
+    }
+    GroupRequest **link = &shared->receives;
+    while (*link)
+        link = &(*link)->next;
+    *link = request;
+    return STATUS_OK;
+}
+
+static bool is_done(SharedGroup *shared, void *context) {
+    (void)shared;
+    return ((const GroupRequest *)context)->done;
+}
+
+static void who_is_silent(const SharedGroup *shared, const void *context, Error *sentence) {
+    const GroupRequest *request = context;
+    char who[32] = "no rank";
+    if (request->peer != GROUP_ANY) snprintf(who, sizeof who, "rank %d", request->peer);
+    fail(sentence, STATUS_TIMEOUT, "rank %u waited %.1f s in %s of %zu %s: %s did not %s", shared->group->rank,
+         (double)shared->group->timeout_nanoseconds * 1e-9, request->is_send ? "send" : "recv", request->count,
+         group_type_name(request->type), who, request->is_send ? "receive it" : "send it");
+}
+
+Status group_mailbox_wait(Group *group, GroupRequest *request, Error *err) {
+    return group_shared_wait(group->state, &(GroupWaiting){is_done, who_is_silent, request}, err);
+}
+
+// Also looks whether the others live, for whoever does nothing but test.
+Status group_mailbox_test(Group *group, GroupRequest *request, Error *err) {
+    TRY(group_mailbox_advance(group, err));
+    return request->done ? STATUS_OK : group_shared_look(group->state, err);
+}

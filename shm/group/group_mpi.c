@@ -1,0 +1,426 @@
+// The transport of ranks that mpirun or srun has started, on one machine or on many: messages by MPI, everything else
+// as on shared memory.
+//
+// Only point-to-point calls that return at once are used, polled until a deadline: so that no wait is for ever, the
+// headers of a call can be compared before its data are waited for, and sums are taken in the order of the ranks, which
+// MPI_Allreduce leaves open. What cannot be held: mpirun ends all ranks when one dies without MPI_Finalize, so
+// PEER_DIED is never returned; and a rank's TIMEOUT, or its refusal of a message, is not told to the others, who meet
+// their own deadlines.
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "shm/group/group_combine.h"
+#include "shm/group/group_pass.h"
+#include "shm/group/group_transport.h"
+
+enum {
+    CHUNK_BYTES = 262144, // of one piece and step
+    TAG_HEADER = 1,
+    TAG_PIECE = 2,
+    TAG_MESSAGE = 3,
+    TAG_DATA = 4,      // and the DATA_TAGS - 1 after it, by the message's number
+    DATA_TAGS = 16384, // the standard grants tags up to 32767
+    POLLS_BEFORE_SLEEPING = 2000,
+};
+
+typedef struct MpiGroup {
+    MPI_Comm comm;          // owned
+    bool finalizes;         // MPI was started by this group
+    MPI_Request *requests;  // owned (2 size): of one exchange
+    GroupCall *headers;     // owned (size)
+    unsigned char *pieces;  // owned (size, CHUNK_BYTES), allocated when first combined
+    GroupRequest *messages; // not done, in the order they were made
+    uint64_t *sent;         // owned (size): messages to each rank
+} MpiGroup;
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(void *), "GroupRequest has room for MPI's requests");
+
+static Status check_mpi(Group *group, int code, const char *what, Error *err) {
+    if (code == MPI_SUCCESS) return STATUS_OK;
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    Error reason;
+    fail(&reason, STATUS_OS, "MPI: %s: %.*s", what, length, text);
+    return group_fail(group, STATUS_OS, -1, &reason, err);
+}
+
+// Between two polls: at first none, then short sleeps, for ranks may be more than cores.
+static void pause_poll(uint32_t *polls) {
+    if ((*polls)++ < POLLS_BEFORE_SLEEPING)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
+// Exchanges -----------------------------------------------------------------------------------------------------------
+
+// Gives up what is under way; the group is not used again.
+static void abandon(MPI_Request *requests, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (requests[i] != MPI_REQUEST_NULL) {
+            MPI_Cancel(&requests[i]);
+            MPI_Request_free(&requests[i]);
+        }
+}
+
+// requests[rank] is what this rank waits for from `rank`.
+static Status fail_by_lateness(Group *group, const GroupCall *call, const MPI_Request *requests, Error *err) {
+    bool missing[GROUP_MAX_RANKS];
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        missing[rank] = requests[rank] != MPI_REQUEST_NULL;
+    char names[GROUP_RANKS_TEXT_BYTES], text[GROUP_CALL_TEXT_BYTES];
+    Error reason;
+    fail(&reason, STATUS_TIMEOUT, "rank %u waited %.1f s in %s (call %lu of a group of %u): %s did not come",
+         group->rank, (double)group->timeout_nanoseconds * 1e-9, group_call_text(text, call), call->sequence,
+         group->size, group_ranks_text(names, missing, group->size));
+    return group_fail(group, STATUS_TIMEOUT, -1, &reason, err);
+}
+
+// Compares the headers that have come so far with this rank's own.
+static Status compare_headers(Group *group, const GroupCall *call, const MPI_Request *requests, Error *err) {
+    const MpiGroup *mpi = group->state;
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        if (rank == group->rank || requests[rank] != MPI_REQUEST_NULL) continue;
+        if (group_call_fits(call, &mpi->headers[rank])) continue;
+        Error reason;
+        group_call_mismatch(call, group->rank, &mpi->headers[rank], rank, &reason);
+        return group_fail(group, STATUS_MISMATCH, -1, &reason, err);
+    }
+    return STATUS_OK;
+}
+
+static Status advance_messages(Group *group, Error *err);
+
+// Polls the exchange's 2 size requests: receives from each rank, then sends to each. `compares`: headers are coming.
+static Status finish_exchange(Group *group, const GroupCall *call, bool compares, Error *err) {
+    MpiGroup *mpi = group->state;
+    int count = 2 * (int)group->size, done = 0;
+    uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
+    Status status = STATUS_OK;
+    for (uint32_t polls = 0;; pause_poll(&polls)) {
+        // One by one, so that what has come is known while the rest is missing.
+        done = 0;
+        for (int i = 0; i < count && status == STATUS_OK; i++) {
+            int finished = 0;
+            status = check_mpi(group, MPI_Test(&mpi->requests[i], &finished, MPI_STATUS_IGNORE), "exchange", err);
+            done += finished;
+        }
+        if (status == STATUS_OK && compares) status = compare_headers(group, call, mpi->requests, err);
+        if (status == STATUS_OK && done < count) status = advance_messages(group, err);
+        if (status == STATUS_OK && done < count && clock_nanoseconds() >= deadline)
+            status = fail_by_lateness(group, call, mpi->requests, err);
+        if (status != STATUS_OK) abandon(mpi->requests, (uint32_t)count);
+        if (status != STATUS_OK || done == count) return status;
+    }
+}
+
+static void begin_exchange(MpiGroup *mpi, uint32_t size) {
+    for (uint32_t i = 0; i < 2 * size; i++)
+        mpi->requests[i] = MPI_REQUEST_NULL;
+}
+
+static Status exchange_headers(Group *group, const GroupCall *call, Error *err) {
+    MpiGroup *mpi = group->state;
+    begin_exchange(mpi, group->size);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        if (rank == group->rank) continue;
+        MPI_Irecv(&mpi->headers[rank], sizeof *call, MPI_BYTE, (int)rank, TAG_HEADER, mpi->comm, &mpi->requests[rank]);
+        MPI_Isend(call, sizeof *call, MPI_BYTE, (int)rank, TAG_HEADER, mpi->comm, &mpi->requests[group->size + rank]);
+    }
+    return finish_exchange(group, call, true, err);
+}
+
+// Where a piece that is to be combined waits for the others.
+static unsigned char *waiting_piece(const MpiGroup *mpi, uint32_t publisher) {
+    return mpi->pieces + (size_t)publisher * CHUNK_BYTES;
+}
+
+static Status exchange_pieces(Group *group, const Pass *pass, const Chunk *chunk, Error *err) {
+    MpiGroup *mpi = group->state;
+    size_t element = group_type_bytes((GroupType)pass->call->type);
+    uint32_t self = group->rank;
+    begin_exchange(mpi, group->size);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        if (rank == self) continue;
+        size_t in = pass_piece_length(pass, chunk, rank, self), out = pass_piece_length(pass, chunk, self, rank);
+        if (in > 0 && pass_concerns(pass->publisher, rank) && pass_concerns(pass->reader, self))
+            MPI_Irecv(pass->combines ? waiting_piece(mpi, rank) : pass_place(pass, chunk, rank), (int)(in * element),
+                      MPI_BYTE, (int)rank, TAG_PIECE, mpi->comm, &mpi->requests[rank]);
+        if (out > 0 && pass_concerns(pass->publisher, self) && pass_concerns(pass->reader, rank))
+            MPI_Isend(pass_own_piece(pass, chunk, rank), (int)(out * element), MPI_BYTE, (int)rank, TAG_PIECE,
+                      mpi->comm, &mpi->requests[group->size + rank]);
+    }
+    return finish_exchange(group, pass->call, false, err);
+}
+
+// What this rank does with the pieces, its own among them.
+static void use_pieces(const Group *group, const Pass *pass, const Chunk *chunk) {
+    const MpiGroup *mpi = group->state;
+    uint32_t self = group->rank;
+    size_t length = pass_piece_length(pass, chunk, self, self);
+    if (!pass_concerns(pass->reader, self) || length == 0) return;
+    const unsigned char *own = pass_own_piece(pass, chunk, self);
+    unsigned char *place = pass_place(pass, chunk, self);
+    if (!pass->combines) {
+        size_t bytes = length * group_type_bytes((GroupType)pass->call->type);
+        if (pass_concerns(pass->publisher, self) && place != own) memcpy(place, own, bytes);
+        return;
+    }
+    const void *inputs[GROUP_MAX_RANKS];
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        inputs[rank] = rank == self ? own : waiting_piece(mpi, rank);
+    group_combine(place, inputs, group->size, length, (GroupType)pass->call->type, (GroupOp)pass->call->op);
+}
+
+static Status run_pass(Group *group, const Pass *pass, Error *err) {
+    MpiGroup *mpi = group->state;
+    Chunk chunk = {.most = CHUNK_BYTES / group_type_bytes((GroupType)pass->call->type)};
+    if (pass->combines && !mpi->pieces) {
+        mpi->pieces = malloc((size_t)group->size * CHUNK_BYTES);
+        if (!mpi->pieces) return fail(err, STATUS_OS, "out of memory for sums of a group of %u ranks", group->size);
+    }
+    TRY(exchange_headers(group, pass->call, err));
+    for (; chunk.begin < pass->row_elements; chunk.begin += chunk.most) {
+        TRY(exchange_pieces(group, pass, &chunk, err));
+        use_pieces(group, pass, &chunk);
+    }
+    return STATUS_OK;
+}
+
+static Status collective(Group *group, const GroupCall *call, void *out, const void *in, Error *err) {
+    return group_run_passes(group, call, out, in, run_pass, err);
+}
+
+// Messages ------------------------------------------------------------------------------------------------------------
+
+// A message is its header, then its data under a tag of its own, since requests for any rank and for one rank may be
+// served side by side.
+enum { HEADER_COUNT, HEADER_TYPE, HEADER_NUMBER, HEADER_WORDS };
+
+static MPI_Request *request_of(GroupRequest *request, int which) {
+    return (MPI_Request *)&request->transport[which];
+}
+
+static int data_tag(const GroupRequest *request) {
+    return TAG_DATA + (int)(request->number % DATA_TAGS);
+}
+
+static Status start(Group *group, GroupRequest *request, Error *err) {
+    MpiGroup *mpi = group->state;
+    if (request->bytes > INT32_MAX)
+        return fail(err, STATUS_USAGE, "a message of %zu bytes: by MPI a message has at most 2 GiB", request->bytes);
+    GroupRequest **link = &mpi->messages;
+    while (*link)
+        link = &(*link)->next;
+    *link = request;
+    group->pending++;
+    *request_of(request, 0) = *request_of(request, 1) = MPI_REQUEST_NULL;
+    int bytes = HEADER_WORDS * (int)sizeof *request->header;
+    if (!request->is_send) {
+        int from = request->peer == GROUP_ANY ? MPI_ANY_SOURCE : request->peer;
+        return check_mpi(
+            group, MPI_Irecv(request->header, bytes, MPI_BYTE, from, TAG_MESSAGE, mpi->comm, request_of(request, 0)),
+            "receive", err);
+    }
+    request->number = ++mpi->sent[request->peer];
+    request->header[HEADER_COUNT] = request->count;
+    request->header[HEADER_TYPE] = (uint64_t)request->type;
+    request->header[HEADER_NUMBER] = request->number;
+    request->started = true;
+    TRY(check_mpi(
+        group,
+        MPI_Isend(request->header, bytes, MPI_BYTE, request->peer, TAG_MESSAGE, mpi->comm, request_of(request, 0)),
+        "send", err));
+    return check_mpi(group,
+                     MPI_Isend(request->data, (int)request->bytes, MPI_BYTE, request->peer, data_tag(request),
+                               mpi->comm, request_of(request, 1)),
+                     "send", err);
+}
+
+// The header of a message has come: do the data fit?
+static Status expect_data(Group *group, GroupRequest *request, int source, Error *err) {
+    MpiGroup *mpi = group->state;
+    request->peer = source;
+    request->number = request->header[HEADER_NUMBER];
+    request->started = true;
+    if (request->header[HEADER_COUNT] == request->count && request->header[HEADER_TYPE] == (uint64_t)request->type)
+        return check_mpi(group,
+                         MPI_Irecv(request->data, (int)request->bytes, MPI_BYTE, source, data_tag(request), mpi->comm,
+                                   request_of(request, 1)),
+                         "receive", err);
+    Error reason;
+    fail(&reason, STATUS_MISMATCH,
+         "the ranks' calls do not fit together: rank %d's message %lu to rank %u is send of %lu %s, but rank %u called "
+         "recv of %zu %s",
+         source, request->number, group->rank, request->header[HEADER_COUNT],
+         group_type_name((GroupType)request->header[HEADER_TYPE]), group->rank, request->count,
+         group_type_name(request->type));
+    return group_fail(group, STATUS_MISMATCH, -1, &reason, err);
+}
+
+static Status advance_message(Group *group, GroupRequest *request, Error *err) {
+    int done = 0;
+    MPI_Status status;
+    TRY(check_mpi(group, MPI_Test(request_of(request, 0), &done, &status), "message", err));
+    if (!done) return STATUS_OK;
+    if (!request->started) TRY(expect_data(group, request, status.MPI_SOURCE, err));
+    TRY(check_mpi(group, MPI_Test(request_of(request, 1), &done, MPI_STATUS_IGNORE), "message", err));
+    request->done = done;
+    return STATUS_OK;
+}
+
+static Status advance_messages(Group *group, Error *err) {
+    MpiGroup *mpi = group->state;
+    for (GroupRequest **link = &mpi->messages; *link;) {
+        TRY(advance_message(group, *link, err));
+        if ((*link)->done) {
+            *link = (*link)->next;
+            group->pending--;
+        } else {
+            link = &(*link)->next;
+        }
+    }
+    return STATUS_OK;
+}
+
+static Status test(Group *group, GroupRequest *request, Error *err) {
+    (void)request; // all advance
+    return advance_messages(group, err);
+}
+
+static Status wait(Group *group, GroupRequest *request, Error *err) {
+    uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
+    for (uint32_t polls = 0; !request->done; pause_poll(&polls)) {
+        TRY(advance_messages(group, err));
+        if (request->done || clock_nanoseconds() < deadline) continue;
+        Error reason;
+        fail(&reason, STATUS_TIMEOUT, "rank %u waited %.1f s in %s of %zu %s: rank %d did not %s it", group->rank,
+             (double)group->timeout_nanoseconds * 1e-9, request->is_send ? "send" : "recv", request->count,
+             group_type_name(request->type), request->peer, request->is_send ? "receive" : "send");
+        return group_fail(group, STATUS_TIMEOUT, -1, &reason, err);
+    }
+    return STATUS_OK;
+}
+
+// Life ----------------------------------------------------------------------------------------------------------------
+
+static void mpi_free(MpiGroup *mpi) {
+    free(mpi->requests);
+    free(mpi->headers);
+    free(mpi->pieces);
+    free(mpi->sent);
+    free(mpi);
+}
+
+static Status mpi_new(MpiGroup **made, uint32_t size, Error *err) {
+    MpiGroup *mpi = calloc(1, sizeof *mpi);
+    if (mpi) {
+        mpi->requests = calloc(2 * (size_t)size, sizeof(MPI_Request));
+        mpi->headers = calloc(size, sizeof *mpi->headers);
+        mpi->sent = calloc(size, sizeof *mpi->sent);
+    }
+    if (!mpi || !mpi->requests || !mpi->headers || !mpi->sent) {
+        if (mpi) mpi_free(mpi);
+        return fail(err, STATUS_OS, "out of memory for a group of %u ranks", size);
+    }
+    *made = mpi;
+    return STATUS_OK;
+}
+
+// After a failure others may still send: MPI is left alone, and mpirun ends what does not end by itself.
+static void release(Group *group, bool failed) {
+    MpiGroup *mpi = group->state;
+    if (!failed) {
+        MPI_Comm_free(&mpi->comm);
+        if (mpi->finalizes) MPI_Finalize();
+    }
+    mpi_free(mpi);
+}
+
+static Status split(Group *part, Group *parent, const uint32_t *members, Error *err) {
+    MpiGroup *mpi = NULL, *whole = parent->state;
+    MPI_Comm comm;
+    Status made = part ? mpi_new(&mpi, part->size, err) : STATUS_OK;
+    int colour = part ? (int)members[0] : MPI_UNDEFINED, key = part ? (int)part->rank : 0;
+    // All have just met, so this does not wait for long.
+    Status status = check_mpi(parent, MPI_Comm_split(whole->comm, colour, key, &comm), "split", err);
+    if (made != STATUS_OK || status != STATUS_OK || !part) {
+        if (mpi) mpi_free(mpi);
+        return made != STATUS_OK ? made : status;
+    }
+    mpi->comm = comm;
+    part->state = mpi;
+    return STATUS_OK;
+}
+
+static Status finish(Group *group, const GroupCall *call, Error *err) {
+    return collective(group, call, NULL, NULL, err);
+}
+
+static const GroupTransport mpi_transport = {.collective = collective,
+                                             .finish = finish,
+                                             .start = start,
+                                             .wait = wait,
+                                             .test = test,
+                                             .split = split,
+                                             .release = release};
+
+static Status start_mpi(bool *started, Error *err) {
+    int initialized = 0, finalized = 0, granted;
+    *started = false;
+    MPI_Finalized(&finalized);
+    if (finalized) return fail(err, STATUS_UNAVAILABLE, "mpi://: MPI can be started only once in a process");
+    MPI_Initialized(&initialized);
+    if (initialized) return STATUS_OK;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &granted) != MPI_SUCCESS)
+        return fail(err, STATUS_UNAVAILABLE, "mpi://: MPI does not start; is this process started by mpirun or srun?");
+    *started = true;
+    return STATUS_OK;
+}
+
+static uint32_t find_local_rank(MPI_Comm comm) {
+    MPI_Comm machine;
+    int rank = 0;
+    MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_rank(machine, &rank);
+    MPI_Comm_free(&machine);
+    return (uint32_t)rank;
+}
+
+static Status check_identity(const GroupPlace *place, int rank, int size, Error *err) {
+    if (size > GROUP_MAX_RANKS)
+        return fail(err, STATUS_USAGE, "mpi://: a group has 1 to %d ranks, not %d", GROUP_MAX_RANKS, size);
+    if ((place->rank >= 0 && place->rank != rank) || (place->size >= 0 && place->size != size))
+        return fail(err, STATUS_USAGE, "mpi://: MPI says rank %d of %d, the configuration rank %d of %d", rank, size,
+                    place->rank, place->size);
+    return STATUS_OK;
+}
+
+Status group_mpi_open(Group *group, const GroupPlace *place, Error *err) {
+    bool started;
+    int rank, size;
+    MpiGroup *mpi = NULL;
+    TRY(start_mpi(&started, err));
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    Status status = check_identity(place, rank, size, err);
+    if (status == STATUS_OK) status = mpi_new(&mpi, (uint32_t)size, err);
+    if (status != STATUS_OK) {
+        if (started) MPI_Finalize();
+        return status;
+    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm);
+    MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN); // parts inherit it
+    mpi->finalizes = started;
+    group->transport = &mpi_transport;
+    group->state = mpi;
+    group->rank = (uint32_t)rank;
+    group->size = (uint32_t)size;
+    group->local_rank = find_local_rank(mpi->comm);
+    return STATUS_OK;
+}

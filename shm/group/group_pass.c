@@ -1,0 +1,86 @@
+#include "shm/group/group_pass.h"
+
+enum { SMALL_BYTES = 8192 }; // up to here every rank combines everything, which takes one meeting instead of two
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static size_t row_length(const Pass *pass, uint32_t row) {
+    size_t begin = row * pass->row_elements;
+    return begin < pass->elements ? smaller(pass->row_elements, pass->elements - begin) : 0;
+}
+
+size_t pass_piece_length(const Pass *pass, const Chunk *chunk, uint32_t publisher, uint32_t reader) {
+    size_t length = row_length(pass, pass->has_rows ? reader : publisher);
+    return chunk->begin < length ? smaller(chunk->most, length - chunk->begin) : 0;
+}
+
+const unsigned char *pass_own_piece(const Pass *pass, const Chunk *chunk, uint32_t reader) {
+    size_t row = pass->has_rows ? reader * pass->row_elements : 0;
+    return pass->in + (row + chunk->begin) * group_type_bytes((GroupType)pass->call->type);
+}
+
+unsigned char *pass_place(const Pass *pass, const Chunk *chunk, uint32_t publisher) {
+    size_t row = pass->combines || pass->publisher != EVERYBODY ? 0 : publisher * pass->row_elements;
+    return pass->out + (row + chunk->begin) * group_type_bytes((GroupType)pass->call->type);
+}
+
+// The sum of much data: each rank combines one slice of the vector, then all gather the slices.
+static Status all_reduce_slices(Group *group, const Pass *whole, PassRunner *run, Error *err) {
+    enum { LINE = 64 }; // elements: slices begin at cache lines
+    size_t count = whole->call->count, size = group_size(group);
+    Pass pass = *whole;
+    pass.row_elements = ((count + size - 1) / size + LINE - 1) / LINE * LINE;
+    pass.elements = count;
+    // The last ranks may have nothing to combine.
+    size_t own = smaller(group_rank(group) * pass.row_elements, count);
+    unsigned char *slice = whole->out + own * group_type_bytes((GroupType)whole->call->type);
+    pass.has_rows = true;
+    pass.out = slice;
+    TRY(run(group, &pass, err));
+    pass.has_rows = pass.combines = false;
+    pass.in = slice;
+    pass.out = whole->out;
+    return run(group, &pass, err);
+}
+
+Status group_run_passes(Group *group, const GroupCall *call, void *out, const void *in, PassRunner *run, Error *err) {
+    Pass pass = {.call = call,
+                 .in = in,
+                 .out = out,
+                 .publisher = EVERYBODY,
+                 .reader = EVERYBODY,
+                 .row_elements = call->count,
+                 .elements = call->count * group_size(group)};
+    switch ((GroupOperation)call->operation) {
+    case OPERATION_BROADCAST:
+        pass.publisher = (int)call->root;
+        break;
+    case OPERATION_REDUCE:
+        pass.combines = true;
+        pass.reader = (int)call->root;
+        break;
+    case OPERATION_ALL_REDUCE:
+        pass.combines = true;
+        if (call->count * group_type_bytes((GroupType)call->type) > SMALL_BYTES)
+            return all_reduce_slices(group, &pass, run, err);
+        break;
+    case OPERATION_GATHER:
+        pass.reader = (int)call->root;
+        break;
+    case OPERATION_SCATTER:
+        pass.publisher = (int)call->root;
+        pass.has_rows = true;
+        break;
+    case OPERATION_REDUCE_SCATTER:
+        pass.combines = pass.has_rows = true;
+        break;
+    case OPERATION_ALL_TO_ALL:
+        pass.has_rows = true;
+        break;
+    default: // barrier and finish have no elements, all_gather and split are as the pass stands
+        break;
+    }
+    return run(group, &pass, err);
+}

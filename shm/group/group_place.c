@@ -1,0 +1,166 @@
+#include "shm/group/group_place.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// The variables by which a launcher tells a process who it is.
+typedef struct Launcher {
+    const char *rank, *size, *local_rank;
+    const char *job, *step; // name the whole job on this machine; NULL: nothing does
+    const char *nodes;      // on how many machines it runs; NULL: not told
+} Launcher;
+
+static const Launcher launchers[] = {
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, NULL},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE", NULL,
+     "OMPI_MCA_orte_num_nodes"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", NULL, NULL, NULL},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES"},
+};
+
+static Status read_number(int *number, const char *name, const char *text, int least, int most, Error *err) {
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || errno || value < least || value > most)
+        return fail(err, STATUS_USAGE, "%s=%s: give a number from %d to %d", name, text, least, most);
+    *number = (int)value;
+    return STATUS_OK;
+}
+
+static const Launcher *find_launcher(void) {
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (getenv(launchers[i].rank) && getenv(launchers[i].size)) return &launchers[i];
+    return NULL;
+}
+
+// What the configuration leaves open is taken from the launcher's variables.
+static Status read_identity(GroupPlace *place, const Launcher *launcher, Error *err) {
+    if (place->size < 0)
+        TRY(read_number(&place->size, launcher->size, getenv(launcher->size), 1, GROUP_MAX_RANKS, err));
+    if (place->rank < 0)
+        TRY(read_number(&place->rank, launcher->rank, getenv(launcher->rank), 0, GROUP_MAX_RANKS - 1, err));
+    const char *local = getenv(launcher->local_rank);
+    return local ? read_number(&place->local_rank, launcher->local_rank, local, 0, GROUP_MAX_RANKS - 1, err)
+                 : STATUS_OK;
+}
+
+// An address is this machine's if a socket can be bound to it.
+static Status check_address(const char *host, const char *name, Error *err) {
+    struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    int error = getaddrinfo(host, NULL, &wanted, &found);
+    if (error != 0)
+        return fail(err, STATUS_USAGE, "%s: the host %s has no known address: %s", name, host, gai_strerror(error));
+    bool is_ours = false;
+    for (struct addrinfo *address = found; address && !is_ours; address = address->ai_next) {
+        int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0) continue;
+        is_ours = bind(fd, address->ai_addr, address->ai_addrlen) == 0;
+        close(fd);
+    }
+    freeaddrinfo(found);
+    if (is_ours) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s: %s is not an address of this machine; ranks on several machines meet by mpi://",
+                name, host);
+}
+
+static Status meet_at_port(GroupPlace *place, const char *host, const char *port_text, Error *err) {
+    int port = 0;
+    snprintf(place->name, sizeof place->name, "tcp://%s:%s", host, port_text);
+    TRY(read_number(&port, place->name, port_text, 1, 65535, err));
+    TRY(check_address(host, place->name, err));
+    snprintf(place->socket, sizeof place->socket, "sounder-group-%u-port-%d", getuid(), port);
+    return STATUS_OK;
+}
+
+static Status meet_in_job(GroupPlace *place, const Launcher *launcher, Error *err) {
+    const char *job = launcher->job ? getenv(launcher->job) : NULL;
+    const char *step = launcher->step ? getenv(launcher->step) : NULL;
+    if (!job)
+        return fail(err, STATUS_USAGE,
+                    "env://: %s is set, but MASTER_ADDR and MASTER_PORT are not: set them as sounder "
+                    "launch does, for all ranks alike",
+                    launcher->rank);
+    snprintf(place->name, sizeof place->name, "job %.40s", job);
+    const char *nodes = launcher->nodes ? getenv(launcher->nodes) : NULL;
+    if (nodes && strcmp(nodes, "1") != 0)
+        return fail(err, STATUS_USAGE, "%s runs on %s machines: its ranks meet by mpi://", place->name, nodes);
+    snprintf(place->socket, sizeof place->socket, "sounder-group-%u-job-%.40s-%.20s", getuid(), job, step ? step : "");
+    return STATUS_OK;
+}
+
+static Status find_by_environment(GroupPlace *place, Error *err) {
+    const Launcher *launcher = find_launcher();
+    if (launcher) TRY(read_identity(place, launcher, err));
+    if (place->rank < 0 || place->size < 0)
+        return fail(err, STATUS_USAGE,
+                    "env://: RANK and WORLD_SIZE are not set; start the ranks with sounder launch, "
+                    "torchrun, mpirun or srun, or set them");
+    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    if (host && port) return meet_at_port(place, host, port, err);
+    if (!launcher)
+        return fail(err, STATUS_USAGE, "env://: MASTER_ADDR and MASTER_PORT are not set, for all ranks alike");
+    return meet_in_job(place, launcher, err);
+}
+
+// tcp://host:port, with an IPv6 host in brackets.
+static Status find_by_address(GroupPlace *place, const char *address, Error *err) {
+    char host[256];
+    const char *colon = strrchr(address, ':');
+    size_t length = colon ? (size_t)(colon - address) : 0;
+    bool bracketed = length > 2 && address[0] == '[' && address[length - 1] == ']';
+    if (bracketed) address++, length -= 2;
+    if (length == 0 || length >= sizeof host) return fail(err, STATUS_USAGE, "tcp://%s: give tcp://host:port", address);
+    memcpy(host, address, length);
+    host[length] = '\0';
+    return meet_at_port(place, host, colon + 1, err);
+}
+
+static Status find_by_file(GroupPlace *place, const char *path, Error *err) {
+    enum { TEMPORARY_SUFFIX_BYTES = 16 }; // what rank 0 adds while it creates the file
+    place->is_file = true;
+    snprintf(place->name, sizeof place->name, "file://%.200s", path);
+    if (path[0] != '/') return fail(err, STATUS_USAGE, "%s: give an absolute path, file:///...", place->name);
+    if (strlen(path) + TEMPORARY_SUFFIX_BYTES >= sizeof place->socket)
+        return fail(err, STATUS_USAGE, "%s: a path of at most %zu bytes, since it becomes a socket", place->name,
+                    sizeof place->socket - TEMPORARY_SUFFIX_BYTES - 1);
+    snprintf(place->socket, sizeof place->socket, "%s", path);
+    return STATUS_OK;
+}
+
+static const char *after(const char *text, const char *prefix) {
+    size_t length = strlen(prefix);
+    return strncmp(text, prefix, length) == 0 ? text + length : NULL;
+}
+
+static Status find(GroupPlace *place, const char *init, Error *err) {
+    const char *rest;
+    if ((rest = after(init, "env://"))) return find_by_environment(place, err);
+    if ((rest = after(init, "tcp://"))) return find_by_address(place, rest, err);
+    if ((rest = after(init, "file://"))) return find_by_file(place, rest, err);
+    return fail(err, STATUS_USAGE, "%s: ranks meet by env://, tcp://host:port, file:///path or mpi://", init);
+}
+
+Status group_place_find(GroupPlace *place, const GroupConfig *config, Error *err) {
+    const char *init = config->init ? config->init : "env://";
+    *place = (GroupPlace){.rank = config->rank, .size = config->size, .local_rank = -1};
+    if (after(init, "mpi://")) {
+        if (config->memory == GROUP_CUDA)
+            return fail(err, STATUS_USAGE, "mpi://: messages by MPI are of host memory, not of a CUDA device's");
+        place->is_mpi = true;
+        return STATUS_OK;
+    }
+    TRY(find(place, init, err));
+    if (place->size < 1 || place->size > GROUP_MAX_RANKS)
+        return fail(err, STATUS_USAGE, "%s: a group has 1 to %d ranks, not %d", place->name, GROUP_MAX_RANKS,
+                    place->size);
+    if (place->rank < 0 || place->rank >= place->size)
+        return fail(err, STATUS_USAGE, "%s: rank %d: a group of %d has ranks 0 to %d", place->name, place->rank,
+                    place->size, place->size - 1);
+    return STATUS_OK;
+}

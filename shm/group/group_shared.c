@@ -1,0 +1,281 @@
+#include "shm/group/group_shared.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "shm/group/group_combine.h"
+#include "shm/group/group_cuda.h"
+#include "shm/group/group_stream.h"
+#include "shm/group/rendezvous.h"
+
+enum { SPINS_WHEN_CORES_SUFFICE = 4000 };
+
+// Life ----------------------------------------------------------------------------------------------------------------
+
+// Where the parts of the segment lie, for a group of this size.
+typedef struct Layout {
+    size_t record, members, rings, ring_bytes, slots, total;
+    size_t bytes_per_ring, bytes_per_chunk;
+} Layout;
+
+static size_t clamp(size_t value, size_t least, size_t most) {
+    return value < least ? least : value > most ? most : value;
+}
+
+// Rings and slots shrink as the group grows, so that the segment stays at some 25 MB up to a hundred ranks. Slots are
+// long because a line that comes round again after a megabyte has left the caches of its reader alone, where it would
+// have to be won back from.
+static Layout layout_of(size_t size) {
+    enum { RINGS_TOTAL = 16 << 20, SLOTS_TOTAL = 8 << 20 };
+    Layout layout = {.bytes_per_ring = 1024};
+    while (layout.bytes_per_ring < 65536 && 2 * layout.bytes_per_ring * size * size <= RINGS_TOTAL)
+        layout.bytes_per_ring *= 2;
+    layout.bytes_per_chunk = clamp(SLOTS_TOTAL / (2 * size) / 64 * 64, 32768, 1048576);
+    layout.record = (sizeof(GroupHeader) + 63) & ~(size_t)63;
+    layout.members = layout.record + sizeof(GroupRecord);
+    layout.rings = layout.members + size * sizeof(GroupMember);
+    layout.ring_bytes = layout.rings + size * size * sizeof(GroupRing);
+    layout.slots = layout.ring_bytes + size * size * layout.bytes_per_ring;
+    layout.total = layout.slots + size * 2 * layout.bytes_per_chunk;
+    return layout;
+}
+
+static void find_parts(SharedGroup *shared, size_t size) {
+    Layout layout = layout_of(size);
+    unsigned char *base = shared->segment.memory;
+    shared->header = (GroupHeader *)base;
+    shared->record = (GroupRecord *)(base + layout.record);
+    shared->members = (GroupMember *)(base + layout.members);
+    shared->rings = (GroupRing *)(base + layout.rings);
+    shared->ring_bytes = base + layout.ring_bytes;
+    shared->slots = base + layout.slots;
+    shared->payload_bytes = shared->ring_bytes;
+    shared->device_slots = shared->slots;
+}
+
+static size_t device_slot_bytes(const Layout *layout, uint32_t size) {
+    return (size_t)size * 2 * layout->bytes_per_chunk;
+}
+
+static Status make_segment(SharedGroup *shared, uint32_t size, GroupMemory memory, Error *err) {
+    Layout layout = layout_of(size);
+    TRY(segment_create(&shared->segment, "group", layout.total, err));
+    find_parts(shared, size);
+    *shared->header = (GroupHeader){
+        .size = size, .memory = memory, .ring_bytes = layout.bytes_per_ring, .chunk_bytes = layout.bytes_per_chunk};
+    if (memory == GROUP_CUDA)
+        TRY(group_cuda_create(shared, device_slot_bytes(&layout, size), (size_t)size * size * layout.bytes_per_ring,
+                              err));
+    segment_publish(&shared->segment);
+    return STATUS_OK;
+}
+
+static Status map_segment(SharedGroup *shared, int fd, Error *err) {
+    TRY(segment_map(&shared->segment, fd, SEGMENT_READ_WRITE, err));
+    find_parts(shared, shared->group->size);
+    return STATUS_OK;
+}
+
+static Status publish_host(void *to, const void *from, size_t bytes, Error *err) {
+    (void)err;
+    group_stream(to, from, bytes);
+    return STATUS_OK;
+}
+
+static Status copy_host(void *to, const void *from, size_t bytes, Error *err) {
+    (void)err;
+    memcpy(to, from, bytes);
+    return STATUS_OK;
+}
+
+static Status combine_host(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type,
+                           GroupOp op, Error *err) {
+    (void)err;
+    group_combine(out, inputs, ranks, count, type, op);
+    return STATUS_OK;
+}
+
+static Status settle_host(Error *err) {
+    (void)err;
+    return STATUS_OK; // the arrival is stored with release: what was written before it is seen with it
+}
+
+static void shared_free(SharedGroup *shared, uint32_t size) {
+    for (uint32_t rank = 0; shared->pidfds && rank < size; rank++)
+        if (shared->pidfds[rank] >= 0) close(shared->pidfds[rank]);
+    if (shared->device.memory) group_cuda_detach(shared);
+    segment_free(&shared->segment);
+    free(shared->pidfds);
+    free(shared->polls);
+    free(shared->peers);
+    free(shared);
+}
+
+static Status shared_new(SharedGroup **made, Group *group, Error *err) {
+    SharedGroup *shared = calloc(1, sizeof *shared);
+    if (shared) {
+        shared->group = group;
+        shared->peers = calloc(group->size, sizeof *shared->peers);
+        shared->polls = calloc(group->size, sizeof *shared->polls);
+        shared->pidfds = malloc(group->size * sizeof *shared->pidfds);
+        shared->mover = shared->host_mover = (GroupMover){publish_host, copy_host, combine_host, settle_host};
+        if (shared->pidfds) memset(shared->pidfds, -1, group->size * sizeof *shared->pidfds);
+    }
+    if (!shared || !shared->peers || !shared->polls || !shared->pidfds) {
+        if (shared) shared_free(shared, group->size);
+        return fail(err, STATUS_OS, "out of memory for a group of %u ranks", group->size);
+    }
+    *made = shared;
+    return STATUS_OK;
+}
+
+// Everybody's cores together: a launcher may have bound each rank to one of its own.
+static uint32_t count_cores(const SharedGroup *shared) {
+    uint32_t count = 0;
+    for (size_t word = 0; word < sizeof shared->members->cores / sizeof *shared->members->cores; word++) {
+        uint64_t mask = 0;
+        for (uint32_t rank = 0; rank < shared->group->size; rank++)
+            mask |= shared->members[rank].cores[word];
+        count += (uint32_t)__builtin_popcountll(mask);
+    }
+    return count;
+}
+
+// The segment is mapped, the process descriptors are there: meets the others in it for the first time.
+static Status enter(SharedGroup *shared, Error *err) {
+    Group *group = shared->group;
+    group->state = shared;
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        shared->polls[rank] = (struct pollfd){.fd = rank == group->rank ? -1 : shared->pidfds[rank], .events = POLLIN};
+    GroupMember *self = &shared->members[group->rank];
+    self->pid = getpid();
+    sched_getaffinity(0, sizeof self->cores, (cpu_set_t *)self->cores); // a mask that does not fit leaves no core
+    Error reason = {.message = ""};
+    Status opened = STATUS_OK;
+    if (group->rank > 0 && shared->header->memory == GROUP_CUDA) {
+        Layout layout = layout_of(group->size);
+        opened = group_cuda_open(shared, device_slot_bytes(&layout, group->size), &reason);
+    }
+    if (opened != STATUS_OK) return group_shared_fail(shared, opened, -1, &reason, err);
+    GroupCall call = {.operation = OPERATION_BARRIER, .type = GROUP_U8};
+    TRY(group_shared_collective(group, &call, NULL, NULL, err));
+    shared->spins = group->size <= count_cores(shared) ? SPINS_WHEN_CORES_SUFFICE : 0;
+    return STATUS_OK;
+}
+
+// CUDA wants an exported block freed after all have closed it: whoever opened it does so before he arrives to finish,
+// the first rank frees it afterwards, or, where a failure has kept the others from finishing, leaves it to the end of
+// its process.
+static Status finish(Group *group, const GroupCall *call, Error *err) {
+    SharedGroup *shared = group->state;
+    if (group->rank > 0 && shared->device.memory) group_cuda_detach(shared);
+    return group_shared_collective(group, call, NULL, NULL, err);
+}
+
+static void release(Group *group, bool failed) {
+    SharedGroup *shared = group->state;
+    if (failed && !shared->device.imported) shared->device = (CudaShare){0};
+    shared_free(shared, group->size);
+}
+
+static Status split(Group *part, Group *parent, const uint32_t *members, Error *err);
+
+static const GroupTransport shared_transport = {.collective = group_shared_collective,
+                                                .finish = finish,
+                                                .start = group_mailbox_start,
+                                                .wait = group_mailbox_wait,
+                                                .test = group_mailbox_test,
+                                                .split = split,
+                                                .release = release};
+
+// Rank 0 makes the segment when all have come, and hands it round.
+static Status share_segment(SharedGroup *shared, Rendezvous *meeting, uint64_t deadline, Error *err) {
+    if (meeting->rank > 0) {
+        int fd = -1;
+        TRY(rendezvous_receive(meeting, &fd, deadline, err));
+        return map_segment(shared, fd, err);
+    }
+    Error reason = {.message = ""};
+    Status status = make_segment(shared, meeting->size, meeting->memory, &reason);
+    if (status == STATUS_OK) status = rendezvous_share(meeting, shared->segment.fd, deadline, &reason);
+    if (status == STATUS_OK) return STATUS_OK;
+    rendezvous_refuse(meeting, status, &reason);
+    return fail(err, status, "%s", reason.message);
+}
+
+Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memory, Error *err) {
+    if (memory == GROUP_CUDA && !group_cuda_create)
+        return fail(err, STATUS_UNAVAILABLE,
+                    "this program was built without groups whose buffers are on a CUDA device");
+    uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
+    group->transport = &shared_transport;
+    group->rank = (uint32_t)place->rank;
+    group->size = (uint32_t)place->size;
+    group->local_rank = (uint32_t)(place->local_rank < 0 ? place->rank : place->local_rank);
+    SharedGroup *shared;
+    TRY(shared_new(&shared, group, err));
+    Rendezvous meeting;
+    Status status = rendezvous_join(&meeting, place, memory, deadline, err);
+    if (status == STATUS_OK) {
+        status = share_segment(shared, &meeting, deadline, err);
+        if (status == STATUS_OK) {
+            memcpy(shared->pidfds, meeting.pidfds, group->size * sizeof *shared->pidfds);
+            memset(meeting.pidfds, -1, sizeof meeting.pidfds); // they are ours now
+        }
+        rendezvous_free(&meeting);
+    }
+    if (status == STATUS_OK) status = enter(shared, err);
+    if (status != STATUS_OK) shared_free(shared, group->size);
+    return status;
+}
+
+// Sub-groups ----------------------------------------------------------------------------------------------------------
+
+// Where the first rank of a part has its segment; -1: it could not make one.
+typedef struct Offer {
+    int32_t pid, fd;
+} Offer;
+
+static Status open_offer(SharedGroup *shared, const Offer *offer, Error *err) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", offer->pid, offer->fd);
+    int fd = offer->fd < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && offer->fd < 0)
+        return fail(err, STATUS_OS, "process %d could not make the memory of a sub-group", offer->pid);
+    if (fd < 0) return fail_errno(err, STATUS_OS, "cannot open the memory of a sub-group through %s", path);
+    return map_segment(shared, fd, err);
+}
+
+static Status take_part(SharedGroup *shared, const SharedGroup *parent, const uint32_t *members, const Offer *offers,
+                        Error *err) {
+    Group *part = shared->group;
+    for (uint32_t rank = 0; rank < part->size; rank++) {
+        shared->pidfds[rank] = fcntl(parent->pidfds[members[rank]], F_DUPFD_CLOEXEC, 0);
+        if (shared->pidfds[rank] < 0) return fail_errno(err, STATUS_OS, "no process descriptors for a sub-group");
+    }
+    if (part->rank > 0) TRY(open_offer(shared, &offers[members[0]], err));
+    return enter(shared, err);
+}
+
+static Status split(Group *part, Group *parent, const uint32_t *members, Error *err) {
+    SharedGroup *shared = NULL;
+    Offer own = {.pid = getpid(), .fd = -1}, offers[GROUP_MAX_RANKS];
+    // Whatever goes wrong here, the others must hear of it before this rank returns.
+    Status made = part ? shared_new(&shared, part, err) : STATUS_OK;
+    if (made == STATUS_OK && part && part->rank == 0) {
+        made = make_segment(shared, part->size, ((SharedGroup *)parent->state)->header->memory, err);
+        own.fd = shared->segment.fd;
+    }
+    GroupCall call = {
+        .sequence = ++parent->sequence, .count = sizeof own, .operation = OPERATION_SPLIT, .type = GROUP_U8};
+    Status exchanged = group_shared_collective(parent, &call, offers, &own, made == STATUS_OK ? err : NULL);
+    Status status = made != STATUS_OK ? made : exchanged;
+    if (status == STATUS_OK && part) status = take_part(shared, parent->state, members, offers, err);
+    if (status != STATUS_OK && shared) shared_free(shared, part->size);
+    return status;
+}

@@ -1,0 +1,128 @@
+// The transport of ranks on one machine: a nameless segment that all of them map.
+//
+//   header | record | members (size) | rings (size, size) | ring bytes (size, size, ring_bytes) | slots (size, 2,
+//   chunk)
+//
+// A member's lines are written by that rank alone, except its bell. Collectives: a rank copies what the others need
+// into its slot, stores its arrival, waits for theirs, and reads their slots; two slots and two arrivals alternate by
+// step, which is enough because nobody arrives at a step before everybody has arrived at the one before. Messages: a
+// byte ring for each ordered pair of ranks, written by the sender and emptied by the receiver.
+//
+// Every wait polls for a while if each rank has a core of its own, then sleeps at its own bell (a futex). Who changes
+// something that others wait for rings those that sleep. A sleeper wakes by itself every 20 ms and looks at the others'
+// process descriptors, so that neither a death nor a ring that a death has swallowed is missed for longer.
+#ifndef SOUNDER_SHM_GROUP_GROUP_SHARED_H
+#define SOUNDER_SHM_GROUP_GROUP_SHARED_H
+
+#include <poll.h>
+#include <stdatomic.h>
+
+#include "shm/cuda_share.h"
+#include "shm/group/group_transport.h"
+#include "shm/segment.h"
+
+typedef struct GroupArrival {
+    _Alignas(64) _Atomic uint64_t step; // 1: the first; stored (release) after the call and the slot are written
+    GroupCall call;
+} GroupArrival;
+
+typedef struct GroupMember {
+    GroupArrival arrivals[2];             // of odd and even steps
+    _Alignas(64) _Atomic uint32_t asleep; // 1: ring the bell
+    _Atomic uint32_t bell;                // counts rings; the futex word
+    int32_t pid;
+    _Alignas(64) uint64_t cores[16]; // the affinity mask (1024 cores), set before the first arrival
+} GroupMember;
+
+// Why the group has failed: written once, by the first rank that finds out.
+typedef struct GroupRecord {
+    _Alignas(64) _Atomic uint32_t state; // RECORD_*
+    int32_t status, rank;
+    Error error;
+} GroupRecord;
+
+enum { RECORD_EMPTY, RECORD_TAKEN, RECORD_COMPLETE };
+
+typedef struct GroupRing {
+    _Alignas(64) _Atomic uint64_t written; // bytes ever, by the sender
+    _Alignas(64) _Atomic uint64_t taken;   // bytes ever, by the receiver
+} GroupRing;
+
+typedef struct GroupHeader {
+    uint32_t size, memory;
+    uint64_t ring_bytes;    // a power of two
+    uint64_t chunk_bytes;   // of one slot, a multiple of 64
+    CudaShareHandle device; // of GROUP_CUDA: the slots and the rings' data that are used instead of those here
+} GroupHeader;
+
+// How bytes move between a rank's buffers, the slots and the rings: they are all in host memory or all on one device.
+typedef struct GroupMover {
+    Status (*publish)(void *to, const void *from, size_t bytes, Error *err); // into a slot or a ring
+    Status (*copy)(void *to, const void *from, size_t bytes, Error *err);    // out of one, or within
+    Status (*combine)(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op,
+                      Error *err);
+    Status (*settle)(Error *err); // what was moved has arrived: the others may be told
+} GroupMover;
+
+// This rank's requests with one other rank.
+typedef struct GroupPeer {
+    GroupRequest *first_send, *last_send; // in the order they were made
+    GroupRequest *receiving;              // the message that has begun to come in; NULL: none
+    uint64_t sent;                        // messages begun
+} GroupPeer;
+
+typedef struct SharedGroup {
+    Group *group; // whose state this is
+    Segment segment;
+    GroupHeader *header;
+    GroupRecord *record;
+    GroupMember *members;         // (size)
+    GroupRing *rings;             // (size, size): [from][to]
+    unsigned char *ring_bytes;    // (size, size, ring_bytes): envelopes, and between them the data ...
+    unsigned char *payload_bytes; // ... unless that is on a device, at the same places; otherwise ring_bytes
+    unsigned char *slots;         // (size, 2, chunk_bytes)
+    unsigned char *device_slots;  // the same on a device; otherwise slots
+    CudaShare device;             // owned; zeros without one
+    GroupMover mover, host_mover; // of the buffers; of what the group itself exchanges
+    uint32_t spins;               // polls before sleeping
+    uint64_t step;                // of this rank's last arrival
+    GroupPeer *peers;             // owned (size)
+    GroupRequest *receives;       // not begun, in the order they were made
+    int *pidfds;                  // owned (size)
+    struct pollfd *polls;         // owned (size); fd -1 where there is nothing to look for
+    uint64_t moved;               // steps that messages have made, to see whether there were any
+    uint64_t looked_nanoseconds;  // when the process descriptors were looked at last
+} SharedGroup;
+
+// A wait: until ready returns true. late writes the sentence of a wait that has lasted too long.
+typedef struct GroupWaiting {
+    bool (*ready)(SharedGroup *shared, void *context);
+    void (*late)(const SharedGroup *shared, const void *context, Error *sentence);
+    void *context;
+} GroupWaiting;
+
+// group_wait.c
+Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err);
+
+// The group's failure, if another rank has found one.
+Status group_shared_check(SharedGroup *shared, Error *err);
+
+// Looks for deaths and for a failure that others have found, at most every 20 ms; never waits.
+Status group_shared_look(SharedGroup *shared, Error *err);
+
+// Makes the whole group fail, unless it has already, and returns the failure that was first.
+Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Error *reason, Error *err);
+
+// Wakes a rank if it sleeps; after the store that it may be waiting for.
+void group_shared_ring(SharedGroup *shared, uint32_t rank);
+
+// group_slots.c
+Status group_shared_collective(Group *group, const GroupCall *call, void *out, const void *in, Error *err);
+
+// group_mailbox.c
+Status group_mailbox_start(Group *group, GroupRequest *request, Error *err);
+Status group_mailbox_wait(Group *group, GroupRequest *request, Error *err);
+Status group_mailbox_test(Group *group, GroupRequest *request, Error *err);
+Status group_mailbox_advance(Group *group, Error *err);
+
+#endif

@@ -1,0 +1,166 @@
+// Passes of ranks that share memory. A step of a pass: publish a chunk in the slot, arrive, wait for all, read theirs.
+// While the last ones still read, the first publish their next chunk in the other slot.
+#include "shm/group/group_pass.h"
+#include "shm/group/group_shared.h"
+
+// Arrivals ------------------------------------------------------------------------------------------------------------
+
+// A wait for all ranks' arrival at this rank's step, and what was seen so far.
+typedef struct Meeting {
+    const GroupCall *call;
+    uint32_t next; // ranks below it are known to be here
+    int misfit;    // a rank that is here with another call, -1: none
+} Meeting;
+
+static bool is_here(const SharedGroup *shared, uint32_t rank, uint64_t step) {
+    // Sequentially consistent, as arrive needs it; and acquire: the call and the slot are those of this step.
+    return atomic_load(&shared->members[rank].arrivals[step % 2].step) == step;
+}
+
+static bool misfits(const SharedGroup *shared, uint32_t rank, const GroupCall *call) {
+    return !group_call_fits(call, &shared->members[rank].arrivals[shared->step % 2].call);
+}
+
+static bool all_are_here(SharedGroup *shared, void *context) {
+    Meeting *meeting = context;
+    for (; meeting->next < shared->group->size && is_here(shared, meeting->next, shared->step); meeting->next++)
+        if (misfits(shared, meeting->next, meeting->call)) meeting->misfit = (int)meeting->next;
+    // Whoever is here with another call is to be found at once, although others before it have not come.
+    for (uint32_t rank = meeting->next; rank < shared->group->size && meeting->misfit < 0; rank++)
+        if (is_here(shared, rank, shared->step) && misfits(shared, rank, meeting->call)) meeting->misfit = (int)rank;
+    return meeting->misfit >= 0 || meeting->next == shared->group->size;
+}
+
+static void who_is_late(const SharedGroup *shared, const void *context, Error *sentence) {
+    const Meeting *meeting = context;
+    bool missing[GROUP_MAX_RANKS];
+    for (uint32_t rank = 0; rank < shared->group->size; rank++)
+        missing[rank] = !is_here(shared, rank, shared->step);
+    char names[GROUP_RANKS_TEXT_BYTES], text[GROUP_CALL_TEXT_BYTES];
+    fail(sentence, STATUS_TIMEOUT, "rank %u waited %.1f s in %s (call %lu of a group of %u): %s did not come",
+         shared->group->rank, (double)shared->group->timeout_nanoseconds * 1e-9, group_call_text(text, meeting->call),
+         meeting->call->sequence, shared->group->size, group_ranks_text(names, missing, shared->group->size));
+}
+
+// Stores this rank's arrival at the next step. Only the last to arrive rings the others: its own store precedes its
+// look at theirs, in the one order that sequentially consistent operations have, so of the last two at least one sees
+// all.
+static void arrive(SharedGroup *shared, const GroupCall *call) {
+    GroupArrival *arrival = &shared->members[shared->group->rank].arrivals[++shared->step % 2];
+    arrival->call = *call;
+    atomic_store(&arrival->step, shared->step); // release, pairs with is_here
+    for (uint32_t rank = 0; rank < shared->group->size; rank++)
+        if (!is_here(shared, rank, shared->step)) return;
+    for (uint32_t rank = 0; rank < shared->group->size; rank++)
+        if (rank != shared->group->rank) group_shared_ring(shared, rank);
+}
+
+static Status meet(SharedGroup *shared, const GroupCall *call, Error *err) {
+    arrive(shared, call);
+    Meeting meeting = {.call = call, .misfit = -1};
+    TRY(group_shared_wait(shared, &(GroupWaiting){all_are_here, who_is_late, &meeting}, err));
+    if (meeting.misfit < 0) return STATUS_OK;
+    Error reason;
+    group_call_mismatch(call, shared->group->rank, &shared->members[meeting.misfit].arrivals[shared->step % 2].call,
+                        (uint32_t)meeting.misfit, &reason);
+    return group_shared_fail(shared, STATUS_MISMATCH, -1, &reason, err);
+}
+
+// Chunks --------------------------------------------------------------------------------------------------------------
+
+static const GroupMover *mover_of(const SharedGroup *shared, const Pass *pass) {
+    return pass->call->operation == OPERATION_SPLIT ? &shared->host_mover : &shared->mover;
+}
+
+// Piece (publisher, reader) in the publisher's slot.
+static unsigned char *slot_piece(const SharedGroup *shared, const Pass *pass, const Chunk *chunk, uint32_t publisher,
+                                 uint32_t reader, uint64_t step) {
+    unsigned char *slots = pass->call->operation == OPERATION_SPLIT ? shared->slots : shared->device_slots;
+    unsigned char *slot = slots + (2 * publisher + step % 2) * shared->header->chunk_bytes;
+    return slot + (pass->has_rows ? reader * chunk->most * group_type_bytes((GroupType)pass->call->type) : 0);
+}
+
+static Status publish(SharedGroup *shared, const Pass *pass, const Chunk *chunk, Error *err) {
+    uint32_t rank = shared->group->rank, size = shared->group->size;
+    size_t element = group_type_bytes((GroupType)pass->call->type);
+    if (!pass_concerns(pass->publisher, rank)) return STATUS_OK;
+    for (uint32_t reader = 0; reader < size; reader++) {
+        if (reader == rank || !pass_concerns(pass->reader, reader)) continue;
+        size_t length = pass_piece_length(pass, chunk, rank, reader);
+        if (length > 0)
+            TRY(mover_of(shared, pass)
+                    ->publish(slot_piece(shared, pass, chunk, rank, reader, shared->step + 1),
+                              pass_own_piece(pass, chunk, reader), length * element, err));
+        if (!pass->has_rows) break; // all readers look at the same
+    }
+    return STATUS_OK;
+}
+
+// Where the reader that this rank is finds a piece.
+static const unsigned char *find_piece(const SharedGroup *shared, const Pass *pass, const Chunk *chunk,
+                                       uint32_t publisher) {
+    uint32_t rank = shared->group->rank;
+    return publisher == rank ? pass_own_piece(pass, chunk, rank)
+                             : slot_piece(shared, pass, chunk, publisher, rank, shared->step);
+}
+
+static Status take_copies(SharedGroup *shared, const Pass *pass, const Chunk *chunk, Error *err) {
+    size_t element = group_type_bytes((GroupType)pass->call->type);
+    for (uint32_t publisher = 0; publisher < shared->group->size; publisher++) {
+        size_t length = pass_piece_length(pass, chunk, publisher, shared->group->rank);
+        if (!pass_concerns(pass->publisher, publisher) || length == 0) continue;
+        unsigned char *to = pass_place(pass, chunk, publisher);
+        const unsigned char *from = find_piece(shared, pass, chunk, publisher);
+        if (to != from) TRY(mover_of(shared, pass)->copy(to, from, length * element, err));
+    }
+    return STATUS_OK;
+}
+
+static Status take_combined(SharedGroup *shared, const Pass *pass, const Chunk *chunk, Error *err) {
+    uint32_t rank = shared->group->rank, size = shared->group->size;
+    size_t length = pass_piece_length(pass, chunk, rank, rank);
+    if (length == 0) return STATUS_OK;
+    const void *inputs[GROUP_MAX_RANKS];
+    for (uint32_t publisher = 0; publisher < size; publisher++)
+        inputs[publisher] = find_piece(shared, pass, chunk, publisher);
+    return mover_of(shared, pass)
+        ->combine(pass_place(pass, chunk, rank), inputs, size, length, (GroupType)pass->call->type,
+                  (GroupOp)pass->call->op, err);
+}
+
+static Status read_slots(SharedGroup *shared, const Pass *pass, const Chunk *chunk, Error *err) {
+    if (!pass_concerns(pass->reader, shared->group->rank)) return STATUS_OK;
+    return pass->combines ? take_combined(shared, pass, chunk, err) : take_copies(shared, pass, chunk, err);
+}
+
+// Elements of a row that one step can move: what a slot holds, of one piece or of one for each rank, in whole lines.
+static size_t elements_a_step(const SharedGroup *shared, const Pass *pass) {
+    size_t bytes = shared->header->chunk_bytes;
+    if (pass->has_rows) bytes = bytes / shared->group->size / 64 * 64;
+    return bytes / group_type_bytes((GroupType)pass->call->type);
+}
+
+// What was moved is settled before others are told. A rank that cannot move its data fails the whole group, which waits
+// for it.
+static Status settle(SharedGroup *shared, const Pass *pass, Status moved, Error *reason, Error *err) {
+    if (moved == STATUS_OK) moved = mover_of(shared, pass)->settle(reason);
+    return moved == STATUS_OK ? STATUS_OK : group_shared_fail(shared, moved, -1, reason, err);
+}
+
+static Status run_pass(Group *group, const Pass *pass, Error *err) {
+    SharedGroup *shared = group->state;
+    Error reason = {.message = ""};
+    Chunk chunk = {.most = elements_a_step(shared, pass)};
+    do { // at least once: calls without elements meet too
+        TRY(settle(shared, pass, publish(shared, pass, &chunk, &reason), &reason, err));
+        TRY(meet(shared, pass->call, err));
+        TRY(settle(shared, pass, read_slots(shared, pass, &chunk, &reason), &reason, err));
+        chunk.begin += chunk.most;
+    } while (chunk.begin < pass->row_elements);
+    return STATUS_OK;
+}
+
+Status group_shared_collective(Group *group, const GroupCall *call, void *out, const void *in, Error *err) {
+    TRY(group_shared_check(group->state, err));
+    return group_run_passes(group, call, out, in, run_pass, err);
+}

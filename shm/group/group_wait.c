@@ -1,0 +1,139 @@
+// How ranks that share memory wait for each other, and how they fail together.
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "shm/group/group_shared.h"
+#include "shm/pause.h"
+
+// Failures ------------------------------------------------------------------------------------------------------------
+
+static Status adopt_record(SharedGroup *shared, Error *err) {
+    const GroupRecord *record = shared->record;
+    return group_fail(shared->group, (Status)record->status, record->rank, &record->error, err);
+}
+
+static bool is_recorded(const SharedGroup *shared) {
+    // Acquire, pairs with the store in group_shared_fail: the sentence is complete.
+    return atomic_load_explicit(&shared->record->state, memory_order_acquire) == RECORD_COMPLETE;
+}
+
+Status group_shared_check(SharedGroup *shared, Error *err) {
+    return is_recorded(shared) ? adopt_record(shared, err) : STATUS_OK;
+}
+
+static void ring_bell(GroupMember *member) {
+    atomic_fetch_add_explicit(&member->bell, 1, memory_order_relaxed); // the futex call orders what matters
+    syscall(SYS_futex, &member->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Error *reason, Error *err) {
+    GroupRecord *record = shared->record;
+    uint32_t empty = RECORD_EMPTY;
+    if (atomic_compare_exchange_strong(&record->state, &empty, RECORD_TAKEN)) {
+        record->status = (int32_t)status;
+        record->rank = rank;
+        record->error = *reason;
+        atomic_store_explicit(&record->state, RECORD_COMPLETE, memory_order_release); // pairs with is_recorded
+        for (uint32_t other = 0; other < shared->group->size; other++)
+            ring_bell(&shared->members[other]);
+    }
+    // Whoever took the record may have died before it was complete; then this rank's own sentence will do.
+    return is_recorded(shared) ? adopt_record(shared, err) : group_fail(shared->group, status, rank, reason, err);
+}
+
+// Waits ---------------------------------------------------------------------------------------------------------------
+
+void group_shared_ring(SharedGroup *shared, uint32_t rank) {
+    GroupMember *member = &shared->members[rank];
+    // Dekker with sleep_at_bell: this rank has stored what the other waits for and now loads `asleep`, the other stores
+    // `asleep` and then looks once more. The fences make one of the two see the other's store.
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&member->asleep, memory_order_relaxed)) ring_bell(member);
+}
+
+// Is there something to do after all? Looks at everything that others may have changed before they saw us asleep.
+static Status is_called(bool *called, SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
+    uint64_t moved = shared->moved;
+    if (shared->group->pending > 0) TRY(group_mailbox_advance(shared->group, err));
+    *called = shared->moved != moved || waiting->ready(shared, waiting->context) || is_recorded(shared);
+    return STATUS_OK;
+}
+
+static Status sleep_at_bell(SharedGroup *shared, const GroupWaiting *waiting, uint64_t nanoseconds, Error *err) {
+    GroupMember *self = &shared->members[shared->group->rank];
+    uint32_t bell = atomic_load_explicit(&self->bell, memory_order_relaxed);
+    atomic_store_explicit(&self->asleep, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); // pairs with the fence in group_shared_ring
+    bool called = false;
+    Status status = is_called(&called, shared, waiting, err);
+    if (status == STATUS_OK && !called) {
+        struct timespec timeout = {.tv_nsec = (long)nanoseconds}; // relative, on CLOCK_MONOTONIC
+        syscall(SYS_futex, &self->bell, FUTEX_WAIT, bell, &timeout, NULL, 0);
+    }
+    atomic_store_explicit(&self->asleep, 0, memory_order_relaxed);
+    return status;
+}
+
+// A rank that has arrived to finish may end: nobody needs it any more.
+static bool has_finished(const GroupMember *member) {
+    uint64_t odd = atomic_load_explicit(&member->arrivals[1].step, memory_order_acquire);
+    uint64_t even = atomic_load_explicit(&member->arrivals[0].step, memory_order_acquire);
+    return (odd | even) != 0 && member->arrivals[odd > even].call.operation == OPERATION_FINISH;
+}
+
+// The lowest rank that ended although it had not finished, or -1.
+static int find_dead(SharedGroup *shared) {
+    if (poll(shared->polls, shared->group->size, 0) <= 0) return -1;
+    for (uint32_t rank = 0; rank < shared->group->size; rank++) {
+        if (!shared->polls[rank].revents) continue;
+        if (!has_finished(&shared->members[rank])) return (int)rank;
+        shared->polls[rank].fd = -1;
+    }
+    return -1;
+}
+
+static Status fail_by_death(SharedGroup *shared, int dead, Error *err) {
+    Error reason;
+    fail(&reason, STATUS_PEER_DIED, "rank %d (process %d) of a group of %u ended without group_finish", dead,
+         shared->members[dead].pid, shared->group->size);
+    return group_shared_fail(shared, STATUS_PEER_DIED, dead, &reason, err);
+}
+
+Status group_shared_look(SharedGroup *shared, Error *err) {
+    TRY(group_shared_check(shared, err));
+    uint64_t now = clock_nanoseconds();
+    if (now - shared->looked_nanoseconds < GROUP_LOOK_NANOSECONDS) return STATUS_OK;
+    shared->looked_nanoseconds = now;
+    int dead = find_dead(shared);
+    return dead < 0 ? STATUS_OK : fail_by_death(shared, dead, err);
+}
+
+static Status fail_by_lateness(SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
+    Error reason;
+    waiting->late(shared, waiting->context, &reason);
+    return group_shared_fail(shared, STATUS_TIMEOUT, -1, &reason, err);
+}
+
+Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
+    uint64_t deadline = 0;
+    for (uint32_t polls = 0;;) {
+        if (shared->group->pending > 0) TRY(group_mailbox_advance(shared->group, err));
+        if (waiting->ready(shared, waiting->context)) return STATUS_OK;
+        if (polls < shared->spins) {
+            polls++;
+            pause_core();
+            continue;
+        }
+        uint64_t now = clock_nanoseconds();
+        if (deadline == 0) deadline = now + shared->group->timeout_nanoseconds;
+        Status status = group_shared_look(shared, err);
+        if (status == STATUS_PEER_DIED && waiting->ready(shared, waiting->context)) return STATUS_OK;
+        TRY(status);
+        if (now >= deadline) return fail_by_lateness(shared, waiting, err);
+        uint64_t left = deadline - now;
+        TRY(sleep_at_bell(shared, waiting, left < GROUP_LOOK_NANOSECONDS ? left : GROUP_LOOK_NANOSECONDS, err));
+    }
+}

@@ -1,0 +1,391 @@
+#include "shm/group/rendezvous.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "shm/group/rendezvous_message.h"
+
+enum { RETRY_MILLISECONDS = 5 }; // between two attempts to find rank 0
+
+static void close_one(int *fd) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+static void stop_listening(Rendezvous *meeting) {
+    if (meeting->listener >= 0 && meeting->path[0]) unlink(meeting->path);
+    close_one(&meeting->listener);
+}
+
+void rendezvous_free(Rendezvous *meeting) {
+    stop_listening(meeting);
+    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
+        close_one(&meeting->guests[i]);
+    for (uint32_t rank = 0; rank < GROUP_MAX_RANKS; rank++) {
+        close_one(&meeting->sockets[rank]);
+        close_one(&meeting->pidfds[rank]);
+    }
+}
+
+static int milliseconds_until(uint64_t deadline) {
+    uint64_t now = clock_nanoseconds(), most = 1000000;
+    if (now >= deadline) return 0;
+    uint64_t left = (deadline - now) / 1000000 + 1;
+    return (int)(left < most ? left : most);
+}
+
+static void pause_before_retry(void) {
+    nanosleep(&(struct timespec){.tv_nsec = RETRY_MILLISECONDS * 1000000}, NULL);
+}
+
+// Addresses -----------------------------------------------------------------------------------------------------------
+
+static socklen_t make_address(struct sockaddr_un *address, const char *name, bool is_file) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t length = strnlen(name, sizeof address->sun_path - 1);
+    memcpy(address->sun_path + !is_file, name, is_file ? length + 1 : length); // a zero byte leads an abstract name
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
+}
+
+static Status stale_file(const Rendezvous *meeting, Error *err) {
+    return fail(err, STATUS_DATA, "%s: the file is there, but nobody meets at it: an earlier run left it; remove it",
+                meeting->name);
+}
+
+// A socket connected to rank 0 (0), or -1 and errno.
+static int connect_to(int *fd, const GroupPlace *place) {
+    struct sockaddr_un address;
+    socklen_t bytes = make_address(&address, place->socket, place->is_file);
+    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0) return -1;
+    if (connect(*fd, (struct sockaddr *)&address, bytes) == 0) return 0;
+    int error = errno;
+    close_one(fd);
+    errno = error;
+    return -1;
+}
+
+static bool is_same_user(int socket) {
+    struct ucred peer;
+    socklen_t bytes = sizeof peer;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
+}
+
+// Rank 0 --------------------------------------------------------------------------------------------------------------
+
+// A file appears under its name when it can already be connected to: it is made beside and renamed, never over another.
+static int bind_file(int fd, const char *path) {
+    char beside[108];
+    snprintf(beside, sizeof beside, "%.91s.%d", path, getpid());
+    struct sockaddr_un address;
+    socklen_t bytes = make_address(&address, beside, true);
+    if (bind(fd, (struct sockaddr *)&address, bytes) != 0) return -1;
+    if (listen(fd, GROUP_MAX_RANKS) == 0 && renameat2(AT_FDCWD, beside, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+        return 0;
+    int error = errno == EEXIST ? EADDRINUSE : errno;
+    unlink(beside);
+    errno = error;
+    return -1;
+}
+
+static int bind_name(int fd, const char *name) {
+    struct sockaddr_un address;
+    socklen_t bytes = make_address(&address, name, false);
+    return bind(fd, (struct sockaddr *)&address, bytes) == 0 ? listen(fd, GROUP_MAX_RANKS) : -1;
+}
+
+static Status listen_at(Rendezvous *meeting, const GroupPlace *place, bool *taken, Error *err) {
+    *taken = false;
+    meeting->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (meeting->listener < 0) return fail_errno(err, STATUS_OS, "%s: no socket", meeting->name);
+    int bound =
+        place->is_file ? bind_file(meeting->listener, place->socket) : bind_name(meeting->listener, place->socket);
+    if (bound == 0) {
+        if (place->is_file) snprintf(meeting->path, sizeof meeting->path, "%s", place->socket);
+        return STATUS_OK;
+    }
+    *taken = errno == EADDRINUSE;
+    if (!*taken) fail_errno(err, STATUS_CANTCREATE, "%s: rank 0 cannot listen there", meeting->name);
+    close_one(&meeting->listener);
+    return *taken ? STATUS_OK : STATUS_CANTCREATE;
+}
+
+static uint32_t mark_missing(bool *missing, const Rendezvous *meeting) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < meeting->size; rank++)
+        count += missing[rank] = meeting->pidfds[rank] < 0;
+    return count;
+}
+
+// "only 1 of 3 ranks has come: ranks 1 and 2 missing". Returns how many are missing.
+static uint32_t describe_missing(Error *text, const Rendezvous *meeting) {
+    bool missing[GROUP_MAX_RANKS];
+    char names[GROUP_RANKS_TEXT_BYTES];
+    uint32_t count = mark_missing(missing, meeting);
+    fail(text, STATUS_TIMEOUT, "only %u of %u ranks came, %s missing", meeting->size - count, meeting->size,
+         group_ranks_text(names, missing, meeting->size));
+    return count;
+}
+
+static Status too_late(const Rendezvous *meeting, const char *what, Error *err) {
+    return fail(err, STATUS_TIMEOUT, "%s: after %.1f s %s", meeting->name,
+                clock_seconds_since(meeting->started_nanoseconds), what);
+}
+
+void rendezvous_refuse(Rendezvous *meeting, Status status, const Error *reason) {
+    for (uint32_t rank = 1; rank < meeting->size; rank++)
+        if (meeting->sockets[rank] >= 0)
+            notice_send(meeting->sockets[rank], NOTICE_REFUSED, status, reason->message, NULL, 0);
+    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
+        if (meeting->guests[i] >= 0) notice_send(meeting->guests[i], NOTICE_REFUSED, status, reason->message, NULL, 0);
+}
+
+// Does what this process says fit what rank 0 and the others said?
+static Status check_hello(const Rendezvous *meeting, const Hello *hello, Error *err) {
+    if (hello->size != (int)meeting->size)
+        return fail(err, STATUS_MISMATCH, "%s: rank %d (process %d) expects %d ranks, rank 0 (process %d) %u",
+                    meeting->name, hello->rank, hello->pid, hello->size, meeting->pids[0], meeting->size);
+    if (hello->memory != meeting->memory)
+        return fail(err, STATUS_MISMATCH, "%s: rank %d has its buffers on %s, rank 0 on %s", meeting->name, hello->rank,
+                    hello->memory == GROUP_CUDA ? "a CUDA device" : "the host",
+                    meeting->memory == GROUP_CUDA ? "a CUDA device" : "the host");
+    if (meeting->pidfds[hello->rank] >= 0)
+        return fail(err, STATUS_MISMATCH, "%s: processes %d and %d both are rank %d", meeting->name,
+                    meeting->pids[hello->rank], hello->pid, hello->rank);
+    return STATUS_OK;
+}
+
+static void tell_everyone_who_is_missing(const Rendezvous *meeting) {
+    Error text;
+    if (describe_missing(&text, meeting) == 0) return;
+    for (uint32_t rank = 1; rank < meeting->size; rank++) // whose buffer is full has heard it before
+        if (meeting->sockets[rank] >= 0)
+            notice_send(meeting->sockets[rank], NOTICE_WAITING, STATUS_OK, text.message, NULL, 0);
+}
+
+// A guest says who he is and becomes a rank. Whoever does not speak our language is sent away.
+static Status admit(Rendezvous *meeting, int *guest, Error *err) {
+    Hello hello;
+    int pidfd = -1;
+    size_t fd_count = 1;
+    long bytes = packet_receive(*guest, &hello, sizeof hello, &pidfd, &fd_count);
+    if (bytes < 0 && errno == EAGAIN) return STATUS_OK;
+    if (bytes != sizeof hello || hello.magic != rendezvous_magic || fd_count != 1 || hello.rank < 0 ||
+        hello.rank >= hello.size || !is_same_user(*guest)) {
+        close_one(&pidfd);
+        close_one(guest);
+        return STATUS_OK;
+    }
+    Status status = check_hello(meeting, &hello, err);
+    if (status != STATUS_OK) {
+        close_one(&pidfd);
+        return status;
+    }
+    meeting->pidfds[hello.rank] = pidfd;
+    meeting->pids[hello.rank] = hello.pid;
+    meeting->sockets[hello.rank] = *guest;
+    *guest = -1;
+    tell_everyone_who_is_missing(meeting);
+    return STATUS_OK;
+}
+
+// A rank that waits says something only when its patience or its life ends.
+static Status hear(Rendezvous *meeting, uint32_t rank, Error *err) {
+    Notice notice;
+    size_t fd_count = 0;
+    long bytes = packet_receive(meeting->sockets[rank], &notice, sizeof notice - 1, NULL, &fd_count);
+    if (bytes < 0 && errno == EAGAIN) return STATUS_OK;
+    close_one(&meeting->sockets[rank]);
+    if (bytes <= (long)offsetof(Notice, text))
+        return fail(err, STATUS_PEER_DIED, "%s: rank %u (process %d) ended while the group was meeting", meeting->name,
+                    rank, meeting->pids[rank]);
+    ((char *)&notice)[bytes] = '\0';
+    return fail(err, STATUS_TIMEOUT, "%s", notice.text);
+}
+
+static void let_in(Rendezvous *meeting) {
+    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
+        if (meeting->guests[i] < 0) {
+            meeting->guests[i] = accept4(meeting->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+            return;
+        }
+}
+
+// One look at the listener, the guests and the ranks, in this order.
+static Status look_round(Rendezvous *meeting, uint64_t deadline, Error *err) {
+    enum { MOST = 1 + RENDEZVOUS_GUESTS + GROUP_MAX_RANKS };
+    struct pollfd polls[MOST];
+    polls[0] = (struct pollfd){.fd = meeting->listener, .events = POLLIN};
+    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
+        polls[1 + i] = (struct pollfd){.fd = meeting->guests[i], .events = POLLIN};
+    struct pollfd *ranks = polls + 1 + RENDEZVOUS_GUESTS;
+    for (uint32_t rank = 0; rank < meeting->size; rank++)
+        ranks[rank] = (struct pollfd){.fd = meeting->sockets[rank], .events = POLLIN};
+    poll(polls, 1 + RENDEZVOUS_GUESTS + meeting->size, milliseconds_until(deadline));
+    if (polls[0].revents) let_in(meeting);
+    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
+        if (polls[1 + i].revents) TRY(admit(meeting, &meeting->guests[i], err));
+    for (uint32_t rank = 1; rank < meeting->size; rank++)
+        if (ranks[rank].revents) TRY(hear(meeting, rank, err));
+    return STATUS_OK;
+}
+
+static Status host(Rendezvous *meeting, uint64_t deadline, Error *err) {
+    meeting->pids[0] = getpid();
+    meeting->pidfds[0] = pidfd_open(getpid(), 0);
+    if (meeting->pidfds[0] < 0) return fail_errno(err, STATUS_OS, "%s: no process descriptor", meeting->name);
+    Error missing, reason;
+    while (describe_missing(&missing, meeting) > 0) {
+        Status status = clock_nanoseconds() < deadline ? look_round(meeting, deadline, &reason)
+                                                       : too_late(meeting, missing.message, &reason);
+        if (status == STATUS_OK) continue;
+        rendezvous_refuse(meeting, status, &reason);
+        return fail(err, status, "%s", reason.message);
+    }
+    stop_listening(meeting);
+    return STATUS_OK;
+}
+
+Status rendezvous_share(Rendezvous *meeting, int memory_fd, uint64_t deadline, Error *err) {
+    int fds[1 + GROUP_MAX_RANKS] = {memory_fd};
+    memcpy(fds + 1, meeting->pidfds, meeting->size * sizeof *fds);
+    for (uint32_t rank = 1; rank < meeting->size; rank++) {
+        // The kernel bounds the descriptors that are on their way (ETOOMANYREFS): they get fewer as ranks take theirs.
+        while (notice_send(meeting->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, 1 + meeting->size) != 0) {
+            if (errno == EPIPE || errno == ECONNRESET)
+                return fail(err, STATUS_PEER_DIED, "%s: rank %u (process %d) ended while the group was meeting",
+                            meeting->name, rank, meeting->pids[rank]);
+            if (clock_nanoseconds() >= deadline || (errno != ETOOMANYREFS && errno != EAGAIN))
+                return fail_errno(err, STATUS_OS, "%s: cannot hand rank %u the group's memory", meeting->name, rank);
+            pause_before_retry();
+        }
+    }
+    return STATUS_OK;
+}
+
+// The others ----------------------------------------------------------------------------------------------------------
+
+static Status say_hello(Rendezvous *meeting, Error *err) {
+    if (!is_same_user(meeting->sockets[0]))
+        return fail(err, STATUS_USAGE, "%s: another user's process listens there; choose another place", meeting->name);
+    Hello hello = {.magic = rendezvous_magic,
+                   .rank = (int32_t)meeting->rank,
+                   .size = (int32_t)meeting->size,
+                   .memory = meeting->memory,
+                   .pid = getpid()};
+    int pidfd = pidfd_open(getpid(), 0);
+    if (pidfd < 0) return fail_errno(err, STATUS_OS, "%s: no process descriptor", meeting->name);
+    packet_send(meeting->sockets[0], &hello, sizeof hello, &pidfd, 1); // if that fails, the answer is an end of file
+    close(pidfd);
+    return STATUS_OK;
+}
+
+// Waits until rank 0 is there.
+static Status visit(Rendezvous *meeting, const GroupPlace *place, uint64_t deadline, Error *err) {
+    while (connect_to(&meeting->sockets[0], place) != 0) {
+        if (place->is_file && errno == ECONNREFUSED) return stale_file(meeting, err);
+        if (errno != ECONNREFUSED && errno != ENOENT && errno != EAGAIN)
+            return fail_errno(err, STATUS_OS, "%s: rank %u cannot connect", meeting->name, meeting->rank);
+        if (clock_nanoseconds() >= deadline) return too_late(meeting, "rank 0 is missing", err);
+        pause_before_retry();
+    }
+    return say_hello(meeting, err);
+}
+
+static Status take_descriptors(Rendezvous *meeting, int *memory_fd, const int *fds, size_t count, Error *err) {
+    if (count != 1 + meeting->size) {
+        for (size_t i = 0; i < count; i++)
+            close(fds[i]);
+        return fail(err, STATUS_SOFTWARE, "%s: rank 0 sent %zu descriptors, not %u", meeting->name, count,
+                    1 + meeting->size);
+    }
+    *memory_fd = fds[0];
+    memcpy(meeting->pidfds, fds + 1, meeting->size * sizeof *fds);
+    return STATUS_OK;
+}
+
+static Status lose_patience(Rendezvous *meeting, const char *missing, Error *err) {
+    Error reason;
+    too_late(meeting, missing, &reason);
+    notice_send(meeting->sockets[0], NOTICE_REFUSED, STATUS_TIMEOUT, reason.message, NULL, 0);
+    return fail(err, STATUS_TIMEOUT, "%s", reason.message);
+}
+
+Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, uint64_t deadline, Error *err) {
+    Error missing = {.message = "rank 0 is there, but does not answer"};
+    for (;;) {
+        struct pollfd answer = {.fd = meeting->sockets[0], .events = POLLIN};
+        poll(&answer, 1, milliseconds_until(deadline));
+        Notice notice;
+        int fds[1 + GROUP_MAX_RANKS];
+        size_t fd_count = 1 + GROUP_MAX_RANKS;
+        long bytes = packet_receive(meeting->sockets[0], &notice, sizeof notice - 1, fds, &fd_count);
+        if (bytes < 0 && errno == EAGAIN) {
+            if (clock_nanoseconds() >= deadline) return lose_patience(meeting, missing.message, err);
+            continue;
+        }
+        if (bytes < 0 && errno == EMFILE)
+            return fail(err, STATUS_OS, "%s: a group of %u needs %u more open files; raise the limit (ulimit -n)",
+                        meeting->name, meeting->size, 1 + meeting->size);
+        if (bytes <= (long)offsetof(Notice, text))
+            return fail(err, STATUS_PEER_DIED,
+                        "%s: rank 0 ended while the group was meeting, or met %u other ranks before rank %u came",
+                        meeting->name, meeting->size - 1, meeting->rank);
+        ((char *)&notice)[bytes] = '\0';
+        if (notice.kind == NOTICE_WELCOME) return take_descriptors(meeting, memory_fd, fds, fd_count, err);
+        if (notice.kind == NOTICE_REFUSED) return fail(err, (Status)notice.status, "%s", notice.text);
+        fail(&missing, STATUS_TIMEOUT, "%s", notice.text);
+    }
+}
+
+// Everyone ------------------------------------------------------------------------------------------------------------
+
+// Somebody listens there already. If that is a second rank 0 which still meets, it must hear of this one, and then
+// both fail; if it has just gone, the place is free.
+static Status meet_rival(Rendezvous *meeting, const GroupPlace *place, uint64_t deadline, Error *err) {
+    if (connect_to(&meeting->sockets[0], place) != 0) {
+        if (place->is_file && errno == ECONNREFUSED) return stale_file(meeting, err);
+        pause_before_retry();
+        return clock_nanoseconds() < deadline ? STATUS_OK : too_late(meeting, "the place is still taken", err);
+    }
+    TRY(say_hello(meeting, err));
+    int memory_fd = -1;
+    Status status = rendezvous_receive(meeting, &memory_fd, deadline, err);
+    close_one(&memory_fd);
+    close_one(&meeting->sockets[0]);
+    return status == STATUS_PEER_DIED ? STATUS_OK : status;
+}
+
+static Status join(Rendezvous *meeting, const GroupPlace *place, uint64_t deadline, Error *err) {
+    if (meeting->rank > 0) return visit(meeting, place, deadline, err);
+    for (bool taken = true; taken;) {
+        TRY(listen_at(meeting, place, &taken, err));
+        if (taken) TRY(meet_rival(meeting, place, deadline, err));
+    }
+    return host(meeting, deadline, err);
+}
+
+Status rendezvous_join(Rendezvous *meeting, const GroupPlace *place, GroupMemory memory, uint64_t deadline,
+                       Error *err) {
+    *meeting = (Rendezvous){.rank = (uint32_t)place->rank,
+                            .size = (uint32_t)place->size,
+                            .memory = memory,
+                            .listener = -1,
+                            .started_nanoseconds = clock_nanoseconds()};
+    snprintf(meeting->name, sizeof meeting->name, "%s", place->name);
+    memset(meeting->pidfds, -1, sizeof meeting->pidfds);
+    memset(meeting->sockets, -1, sizeof meeting->sockets);
+    memset(meeting->guests, -1, sizeof meeting->guests);
+    Status status = join(meeting, place, deadline, err);
+    if (status != STATUS_OK) rendezvous_free(meeting);
+    return status;
+}

@@ -1,0 +1,41 @@
+// What the ranks of a meeting write to each other: one packet of a Unix socket a message, descriptors beside it.
+#ifndef SOUNDER_SHM_GROUP_RENDEZVOUS_MESSAGE_H
+#define SOUNDER_SHM_GROUP_RENDEZVOUS_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+// The first message of whoever comes; his process descriptor is with it.
+typedef struct Hello {
+    uint64_t magic; // rendezvous_magic
+    int32_t rank, size;
+    uint32_t memory; // GroupMemory
+    int32_t pid;
+} Hello;
+
+static const uint64_t rendezvous_magic = 0x31726564736f7572; // changes with every change of these messages
+
+typedef enum NoticeKind {
+    NOTICE_WAITING, // text: who is missing
+    NOTICE_REFUSED, // status, text: why nothing comes of it
+    NOTICE_WELCOME  // with it: the memory, then the process descriptors in the order of the ranks
+} NoticeKind;
+
+typedef struct Notice {
+    uint32_t kind, status;
+    char text[ERROR_MESSAGE_BYTES];
+} Notice;
+
+// Sends without waiting, bytes of a message and fd_count descriptors (at most 253, SCM_MAX_FD). -1 and errno.
+int packet_send(int socket, const void *message, size_t bytes, const int *fds, size_t fd_count);
+
+// Receives without waiting: how many bytes (0: the other side has closed), -1 and errno. *fd_count, the room in fds,
+// becomes the number received, which are the caller's and close on exec. EMFILE when not all of them fitted.
+long packet_receive(int socket, void *message, size_t bytes, int *fds, size_t *fd_count);
+
+int notice_send(int socket, NoticeKind kind, Status status, const char *text, const int *fds, size_t fd_count);
+
+#endif

@@ -1,0 +1,246 @@
+#include "launch_options.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cores.h"
+#include "gpus.h"
+
+#define FIELD(member) .offset = offsetof(LaunchOptions, member)
+
+// clang-format off
+static const Option launch_table[] = {
+    {.name = "nproc-per-node", .letter = 'n', .type = OPTION_TEXT, FIELD(nproc_per_node),
+     .placeholder = "N", .preset = "1", .choices = {"auto", "cpu", "gpu"},
+     .help = "ranks on this machine: a number, cpu (one a usable core), gpu (one a card), or auto (gpu, or cpu where "
+             "there is no card)"},
+    {.name = "nnodes", .type = OPTION_WHOLE, FIELD(nnodes),
+     .placeholder = "N", .preset = "1", .minimum = 1, .maximum = 65536,
+     .help = "machines, on each of which `sounder launch` is started with the same number of ranks"},
+    {.name = "node-rank", .type = OPTION_WHOLE, FIELD(node_rank),
+     .placeholder = "N", .derived = "0 of one machine", .minimum = 0, .maximum = 65535,
+     .help = "which of the machines this is"},
+    {.name = "master-addr", .type = OPTION_TEXT, FIELD(master_addr),
+     .placeholder = "HOST", .derived = "127.0.0.1",
+     .help = "machine of rank 0, where the ranks meet"},
+    {.name = "master-port", .type = OPTION_WHOLE, FIELD(master_port),
+     .placeholder = "PORT", .derived = "29500", .minimum = 1, .maximum = 65535,
+     .help = "TCP port there"},
+    {.name = "standalone", .type = OPTION_FLAG, FIELD(standalone), .preset = "false",
+     .help = "one machine, a free port: several launches on it do not meet"},
+    {.name = "max-restarts", .type = OPTION_WHOLE, FIELD(max_restarts),
+     .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 1000000,
+     .help = "after a failure all ranks of this machine are stopped and started again, so often"},
+    {.name = "grace-seconds", .type = OPTION_REAL, FIELD(grace_seconds),
+     .placeholder = "X", .preset = "30", .minimum = 0, .maximum = 86400,
+     .help = "between the signal that asks the ranks to end and SIGKILL"},
+    {.name = "log-dir", .type = OPTION_TEXT, FIELD(log_dir),
+     .placeholder = "FOLDER", .derived = "under $TMPDIR",
+     .help = "log files go into FOLDER/<run>/attempt_<restart>/<local rank>/stdout.log and stderr.log; alone it means "
+             "--tee 3"},
+    {.name = "redirects", .letter = 'r', .type = OPTION_TEXT, FIELD(redirects),
+     .placeholder = "STREAMS", .derived = "none",
+     .help = "streams that go to log files instead of the console: 1 stdout, 2 stderr, 3 both, or by local rank: "
+             "0:3,1:2"},
+    {.name = "tee", .letter = 't', .type = OPTION_TEXT, FIELD(tee),
+     .placeholder = "STREAMS", .derived = "none",
+     .help = "streams that go to log files and to the console, written as for --redirects"},
+    {.name = "module", .letter = 'm', .type = OPTION_FLAG, FIELD(module), .preset = "false",
+     .help = "the program is a Python module: python3 -m PROGRAM"},
+    {.name = "no-python", .type = OPTION_FLAG, FIELD(no_python), .preset = "false",
+     .help = "start a program whose name ends in .py as it is, not with python3"},
+};
+// clang-format on
+
+enum { LAUNCH_OPTION_COUNT = sizeof launch_table / sizeof *launch_table };
+
+static const char default_address[] = "127.0.0.1";
+enum { DEFAULT_PORT = 29500 };
+
+static const Option *find_letter(char letter) {
+    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
+        if (launch_table[i].letter == letter) return &launch_table[i];
+    return NULL;
+}
+
+static const Option *find_name(const char *name) {
+    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
+        if (strcmp(launch_table[i].name, name) == 0) return &launch_table[i];
+    return NULL;
+}
+
+// The option that "--name", "--name=value", "-n" or "-nvalue" names, and the value in the same word, or NULL.
+static Status read_word(const Option **option, const char **value, const char *word, Error *err) {
+    if (word[1] != '-') {
+        *option = word[1] ? find_letter(word[1]) : NULL;
+        *value = *option && word[2] ? word + 2 : NULL;
+        if (*option && !(*value && (*option)->type == OPTION_FLAG)) return STATUS_OK;
+        return fail(err, STATUS_USAGE, "%.60s: unknown option; `sounder help launch` lists them", word);
+    }
+    char name[OPTION_TEXT_BYTES];
+    snprintf(name, sizeof name, "%s", word + 2);
+    name[strcspn(name, "=")] = '\0';
+    for (char *c = name; *c; c++)
+        if (*c == '_') *c = '-';
+    const char *equals = strchr(word, '=');
+    *value = equals ? equals + 1 : NULL;
+    *option = find_name(name);
+    if (*option) return STATUS_OK;
+    return option_unknown_among(launch_table, LAUNCH_OPTION_COUNT, "launch", name, "--", err);
+}
+
+// Reads the option at *next and moves *next behind it and its value.
+static Status take_option(LaunchOptions *options, int *next, int argc, char **argv, Error *err) {
+    const Option *option;
+    const char *value;
+    TRY(read_word(&option, &value, argv[(*next)++], err));
+    if (!value && option->type == OPTION_FLAG) value = "true";
+    if (!value && *next < argc && argv[*next][0] != '-') value = argv[(*next)++];
+    if (!value)
+        return fail(err, STATUS_USAGE, "--%s: needs a value; write --%s %s", option->name, option->name,
+                    option->placeholder);
+    return option_read(options, option, value, "--", err);
+}
+
+Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error *err) {
+    *options = (LaunchOptions){.node_rank = -1};
+    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
+        if (launch_table[i].preset) TRY(option_read(options, &launch_table[i], launch_table[i].preset, "", err));
+    int next = 0;
+    while (next < argc && argv[next][0] == '-' && strcmp(argv[next], "--") != 0) {
+        if (strcmp(argv[next], "--help") == 0 || strcmp(argv[next], "-h") == 0) {
+            options->help = true;
+            return STATUS_OK;
+        }
+        TRY(take_option(options, &next, argc, argv, err));
+    }
+    if (next < argc && strcmp(argv[next], "--") == 0) next++;
+    options->program = argv + next;
+    options->program_count = argc - next;
+    return STATUS_OK;
+}
+
+// What follows from the options ---------------------------------------------------------------------------------------
+
+static bool ends_in_py(const char *name) {
+    size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".py") == 0;
+}
+
+static Status check_program(const LaunchOptions *options, Error *err) {
+    if (options->program_count == 0)
+        return fail(err, STATUS_USAGE,
+                    "sounder launch: needs a program; write sounder launch -n 4 -- PROGRAM ARGUMENTS");
+    if (options->module && options->no_python)
+        return fail(err, STATUS_USAGE, "--module: a Python module needs Python; leave --no-python out");
+    const char *name = options->program[0];
+    if (!options->module && !options->no_python && ends_in_py(name) && access(name, R_OK) != 0)
+        return fail_errno(err, STATUS_NOINPUT, "%.400s: cannot be read", name);
+    return STATUS_OK;
+}
+
+static Status resolve_ranks(LaunchOptions *options, Error *err) {
+    const char *text = options->nproc_per_node;
+    bool is_auto = strcmp(text, "auto") == 0, is_gpu = strcmp(text, "gpu") == 0;
+    int cards = is_auto || is_gpu ? gpus_visible(getenv("CUDA_VISIBLE_DEVICES"), "/dev") : 0;
+    if (is_gpu && cards == 0)
+        return fail(err, STATUS_UNAVAILABLE, "--nproc-per-node gpu: no card is visible; write cpu, or a number");
+    if (cards > 0) {
+        options->ranks = cards;
+    } else if (is_auto || strcmp(text, "cpu") == 0) {
+        options->ranks = cores_usable();
+    } else {
+        char *end;
+        errno = 0;
+        long number = strtol(text, &end, 10);
+        if (errno || *end || text[strspn(text, "0123456789")] || number < 1 || number > LAUNCH_MAX_RANKS)
+            return fail(err, STATUS_USAGE,
+                        "--nproc-per-node %.60s: needs auto, cpu, gpu or a whole number from 1 to %d", text,
+                        LAUNCH_MAX_RANKS);
+        options->ranks = (int)number;
+    }
+    if (options->ranks > LAUNCH_MAX_RANKS) options->ranks = LAUNCH_MAX_RANKS;
+    return STATUS_OK;
+}
+
+static Status resolve_address(LaunchOptions *options, Error *err) {
+    if (options->standalone) {
+        if (options->nnodes > 1 || options->node_rank >= 0 || options->master_addr[0] || options->master_port)
+            return fail(err, STATUS_USAGE,
+                        "--standalone: stands for one machine and a free port; leave --nnodes, --node-rank, "
+                        "--master-addr and --master-port out");
+        options->node_rank = 0;
+        strcpy(options->master_addr, default_address);
+        return STATUS_OK;
+    }
+    if (options->nnodes > 1 && options->node_rank < 0)
+        return fail(err, STATUS_USAGE, "--nnodes %d: needs --node-rank, from 0 to %d, to tell the machines apart",
+                    options->nnodes, options->nnodes - 1);
+    if (options->node_rank >= options->nnodes)
+        return fail(err, STATUS_USAGE, "--node-rank %d: of --nnodes %d the last is %d", options->node_rank,
+                    options->nnodes, options->nnodes - 1);
+    if (options->node_rank < 0) options->node_rank = 0;
+    if (!options->master_addr[0]) strcpy(options->master_addr, default_address);
+    if (!options->master_port) options->master_port = DEFAULT_PORT;
+    return STATUS_OK;
+}
+
+// "3", or "0:1,2:3": a digit from 0 to 3 for all ranks or one by one.
+static Status resolve_streams(uint8_t streams[LAUNCH_MAX_RANKS], const char *text, const char *name, int ranks,
+                              Error *err) {
+    if (text[0] >= '0' && text[0] <= '3' && !text[1]) {
+        memset(streams, text[0] - '0', LAUNCH_MAX_RANKS);
+        return STATUS_OK;
+    }
+    for (const char *next = text; *next;) {
+        char *colon;
+        long rank = strtol(next, &colon, 10);
+        bool good = *next >= '0' && *next <= '9' && *colon == ':' && colon[1] >= '0' && colon[1] <= '3';
+        if (!good || (colon[2] && (colon[2] != ',' || !colon[3])))
+            return fail(err, STATUS_USAGE,
+                        "--%s %.60s: needs 0 to 3 (1 stdout, 2 stderr, 3 both), or a list such as 0:3,1:2", name, text);
+        if (rank >= ranks)
+            return fail(err, STATUS_USAGE, "--%s %.60s: there are %d ranks on this machine, the last is %d", name, text,
+                        ranks, ranks - 1);
+        streams[rank] = (uint8_t)(colon[1] - '0');
+        next = colon + 2 + (colon[2] == ',');
+    }
+    return STATUS_OK;
+}
+
+Status launch_options_resolve(LaunchOptions *options, Error *err) {
+    TRY(check_program(options, err));
+    TRY(resolve_ranks(options, err));
+    TRY(resolve_address(options, err));
+    bool only_folder = options->log_dir[0] && !options->redirects[0] && !options->tee[0];
+    TRY(resolve_streams(options->redirected, options->redirects, "redirects", options->ranks, err));
+    TRY(resolve_streams(options->teed, only_folder ? "3" : options->tee, "tee", options->ranks, err));
+    return STATUS_OK;
+}
+
+bool launch_options_log(const LaunchOptions *options) {
+    for (int rank = 0; rank < options->ranks; rank++)
+        if (options->redirected[rank] || options->teed[rank]) return true;
+    return false;
+}
+
+// For people and shells -----------------------------------------------------------------------------------------------
+
+void launch_options_print_help(FILE *file) {
+    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
+        option_print_help(file, &launch_table[i]);
+}
+
+void launch_options_print_man(FILE *file) {
+    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
+        option_print_man(file, &launch_table[i]);
+}
+
+void launch_options_print_words(FILE *file) {
+    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
+        option_print_words(file, &launch_table[i], "launch");
+}

@@ -1,0 +1,60 @@
+// The options of `sounder launch`, under torchrun's names: read from the command line, and what follows from them.
+//
+//   LaunchOptions options;
+//   TRY(launch_options_parse(&options, argc, argv, err));      // argv: what follows `sounder launch`
+//   if (options.help) ...
+//   TRY(launch_options_resolve(&options, err));                // ranks, streams and address are known from here on
+//
+// The options end at the first word that is none, or at "--": the rest is the program and its arguments. As torchrun
+// does, names are taken with '-' or '_' between words. A refused option is STATUS_USAGE with one sentence.
+#ifndef SOUNDER_APP_LAUNCH_LAUNCH_OPTIONS_H
+#define SOUNDER_APP_LAUNCH_LAUNCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "app/options/option_table.h"
+
+enum { LAUNCH_MAX_RANKS = 1024 };
+
+// A set of a rank's two streams, numbered as torchrun's Std: 0 none, 1 stdout, 2 stderr, 3 both.
+enum { STREAM_STDOUT = 1, STREAM_STDERR = 2 };
+
+typedef struct LaunchOptions {
+    char nproc_per_node[OPTION_TEXT_BYTES]; // "auto", "cpu", "gpu" or a number
+    int nnodes;
+    int node_rank;                       // -1: not given, until resolved
+    char master_addr[OPTION_TEXT_BYTES]; // "": not given, until resolved
+    int master_port;                     // 0: not given; after resolve 0 means any free one (standalone)
+    bool standalone;
+    int max_restarts;
+    double grace_seconds;
+    char log_dir[OPTION_TEXT_BYTES];   // "": a folder of its own under $TMPDIR, if there is anything to log
+    char redirects[OPTION_TEXT_BYTES]; // "3" for all ranks, or "0:1,2:3" by local rank
+    char tee[OPTION_TEXT_BYTES];
+    bool module, no_python;
+    bool help;                            // --help or -h stood before the program
+    char **program;                       // (program_count), borrowed from argv: program and its arguments
+    int program_count;                    //
+    int ranks;                            // resolved: on this node
+    uint8_t redirected[LAUNCH_MAX_RANKS]; // resolved: streams that go to files only, by local rank
+    uint8_t teed[LAUNCH_MAX_RANKS];       // resolved: streams that go to files and to the console
+} LaunchOptions;
+
+Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error *err);
+
+// Contradictions, the number of ranks, what is logged, the address. NOINPUT when the program is a Python file that
+// cannot be read, UNAVAILABLE for --nproc-per-node gpu where no card is visible.
+Status launch_options_resolve(LaunchOptions *options, Error *err);
+
+// Whether anything is written into log files.
+bool launch_options_log(const LaunchOptions *options);
+
+// Help, man page section and completion words, as their namesakes of options.h.
+void launch_options_print_help(FILE *file);
+void launch_options_print_man(FILE *file);
+void launch_options_print_words(FILE *file);
+
+#endif

@@ -1,0 +1,72 @@
+// What the ranks print, line by line on the launcher's own stdout and stderr:
+//
+//   [2] epoch 1 loss 0.31
+//
+// A RankStream reads one pipe and cuts what comes into lines; a Console holds lines that are yet to be written. Neither
+// ever blocks: pipes are read only while the console has room, and the console is written only when poll says that it
+// takes something. So a reader that stands still (a pager) slows the ranks down, and the launcher still hears signals.
+//
+//   struct pollfd from = {.fd = console_has_room(&console) ? stream.fd : -1, .events = POLLIN};
+//   struct pollfd to = {.fd = console_is_empty(&console) ? -1 : console.fd, .events = POLLOUT};
+//   poll ...
+//   if (from.revents) rank_stream_read(&stream);
+//   if (to.revents) console_write(&console);
+#ifndef SOUNDER_APP_LAUNCH_LAUNCH_OUTPUT_H
+#define SOUNDER_APP_LAUNCH_LAUNCH_OUTPUT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    LAUNCH_LINE_BYTES = 64 << 10, // a longer line is cut into several
+    LAUNCH_READ_BYTES = 4096,
+    LAUNCH_PREFIX_BYTES = 16,
+    CONSOLE_BYTES = 512 << 10,
+    CONSOLE_MESSAGE_BYTES = 64 << 10, // kept free of lines, for what the launcher itself has to say
+};
+
+typedef struct Console {
+    int fd;            // borrowed
+    int write_error;   // errno of the write that failed: what comes is dropped; 0: none has
+    bool is_mid_line;  // what has been written so far ends within a line
+    size_t start, end; // bytes[start] to bytes[end - 1] are yet to be written
+    char bytes[CONSOLE_BYTES];
+} Console;
+
+void console_init(Console *console, int fd);
+
+// Whether everything that one rank_stream_read can bring would fit.
+bool console_has_room(const Console *console);
+bool console_is_empty(const Console *console);
+
+// Appends prefix, line (length) and a line end. Dropped when it does not fit, which console_has_room prevents.
+void console_add_line(Console *console, const char *prefix, const char *line, size_t length);
+
+// Writes as much as a descriptor that poll calls writable takes without blocking (PIPE_BUF), whole lines if they fit.
+void console_write(Console *console);
+
+// Whether both are the same terminal, pipe or file: then one has to wait while the other is within a line.
+bool console_is_same(const Console *console, const Console *other);
+
+typedef struct RankStream {
+    int fd;                           // owned; read end of the rank's pipe, non-blocking; -1: none, or at its end
+    int log_fd;                       // owned; the log file, which gets every byte as it comes; -1: none
+    Console *console;                 // borrowed
+    char prefix[LAUNCH_PREFIX_BYTES]; // "[2] "
+    bool after_return;                // the last line ended in '\r'
+    size_t used;                      // of line: what has come of the line that is not at its end
+    char line[LAUNCH_LINE_BYTES];
+} RankStream;
+
+// Takes fd and log_fd over.
+void rank_stream_init(RankStream *stream, int fd, int log_fd, Console *console, int rank);
+
+// Reads once, LAUNCH_READ_BYTES at most. Lines end with '\n' or '\r' (progress bars; empty lines between two of those
+// are left out). Nothing there: does nothing. At the end of the pipe: rank_stream_close.
+void rank_stream_read(RankStream *stream);
+
+// Hands on the last line, though it has no end, and closes both descriptors.
+void rank_stream_close(RankStream *stream);
+
+#endif

@@ -1,0 +1,69 @@
+// One process of `sounder launch`: its environment, its start, its end.
+//
+// A rank runs in a process group of its own, so that a Ctrl-C at the terminal reaches the launcher alone, and so that
+// what it starts itself can be signalled and ended together with it. The kernel kills it when the launcher dies
+// (PDEATHSIG). Its stdin is /dev/null, its stdout and stderr are pipes or log files.
+#ifndef SOUNDER_APP_LAUNCH_LAUNCH_RANK_H
+#define SOUNDER_APP_LAUNCH_LAUNCH_RANK_H
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "launch_options.h"
+#include "launch_output.h"
+
+enum { RANK_STREAMS = 2 }; // 0 stdout, 1 stderr
+
+// What the launcher has changed for itself, as it was before: every rank gets it back.
+typedef struct RankInheritance {
+    sigset_t signal_mask;
+    struct sigaction pipe_action; // of SIGPIPE
+    struct rlimit descriptors;    // RLIMIT_NOFILE
+} RankInheritance;
+
+// What is the same for all ranks of one start of the group.
+typedef struct RankPlan {
+    const LaunchOptions *options;
+    char **arguments; // argv of every rank, NULL-terminated
+    const char *run_id;
+    const char *log_folder; // "": no logs
+    int attempt;            // restarts so far
+    int port;               // MASTER_PORT
+    Console *consoles;      // (RANK_STREAMS): the launcher's stdout and stderr
+    const RankInheritance *inheritance;
+} RankPlan;
+
+typedef struct Rank {
+    int number;      // RANK
+    pid_t pid;       // also its process group
+    int pidfd;       // owned; -1 once it is dead
+    int wait_status; // of waitpid, once dead
+    RankStream streams[RANK_STREAMS];
+} Rank;
+
+// The argv of every rank: the program as it is, or under Python (python3, or what PYTHON_EXEC names, unbuffered) when
+// it is a module or a .py file. Owned by the caller (free), entries borrowed from options and environment.
+Status rank_arguments(char ***arguments, const LaunchOptions *options, Error *err);
+
+// Starts the rank. NOINPUT when the program cannot be executed, OS when the kernel refuses a process or descriptors,
+// CANTCREATE for a log file; nothing is left to free then.
+Status rank_start(Rank *rank, int local_rank, const RankPlan *plan, Error *err);
+
+// Asks the rank to end by SIGTERM or another signal, which its process gets alone: helpers that died before it (the
+// loaders of a data set, say) would spoil the end it wants to make. SIGINT goes to its whole group, as a terminal sends
+// it, since a shell waits for what it runs then. The rank has been started and not been reaped.
+void rank_ask(const Rank *rank, int signal_number);
+
+// SIGKILL for its whole group.
+void rank_kill(const Rank *rank);
+
+// Once pidfd is readable: kills what is left of its group, takes wait_status in, closes pidfd. The streams stay open,
+// since what it has printed may still be in its pipes.
+void rank_reap(Rank *rank);
+
+// Of a reaped rank, as a shell counts: its exit code, or 128 + n for signal n.
+int rank_exit_code(const Rank *rank);
+
+#endif

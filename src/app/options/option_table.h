@@ -1,0 +1,92 @@
+// The one table of options, and what can be done with any of its rows: set from text, written as text, named, compared.
+// Parser, YAML, help, man page, completion and echo are loops over this table; a new option is a field of Options and a
+// row here. A command with a record of its own (launch_options.c) has a table of its own, of the same rows.
+//
+//   const Option *option = option_find("rounds");
+//   TRY(option_set(options, option, "12", "--", err));     // "--rounds 12x: needs a whole number from 1 to 1000000"
+#ifndef SOUNDER_APP_OPTIONS_OPTION_TABLE_H
+#define SOUNDER_APP_OPTIONS_OPTION_TABLE_H
+
+#include "options.h"
+
+typedef enum OptionType {
+    OPTION_WHOLE,  // int
+    OPTION_SEED,   // uint64_t
+    OPTION_REAL,   // double
+    OPTION_FLAG,   // bool
+    OPTION_CHOICE, // int, an index into choices
+    OPTION_TEXT,   // char[OPTION_TEXT_BYTES]
+} OptionType;
+
+typedef enum OptionGroup {
+    GROUP_MODEL,
+    GROUP_CLIENTS,
+    GROUP_TRAINING,
+    GROUP_FAULTS,
+    GROUP_RUN,
+    GROUP_COUNT
+} OptionGroup;
+
+enum { OPTION_MAX_CHOICES = 6, OPTION_VALUE_BYTES = OPTION_TEXT_BYTES, OPTION_RANGE_BYTES = 128 };
+
+typedef struct Option {
+    const char *name;                        // the same on the command line (--name) and in YAML (name:)
+    const char *placeholder;                 // stands for the value in help
+    const char *help;                        // a phrase without a full stop
+    const char *preset;                      // default as a user would write it; NULL: zero, filled in later
+    const char *derived;                     // words for the default when preset is NULL; config.yaml leaves it out
+    const char *choices[OPTION_MAX_CHOICES]; // CHOICE: in the order of the enum; TEXT: what completion offers
+    bool (*applies)(const Options *options); // whether the other options let this one matter; NULL: always
+    const char *condition;                   // what makes it apply, in the user's words: "--partition dirichlet"
+    size_t offset;                           // of the field in Options, or in the record of the table
+    double minimum, maximum;                 // WHOLE and REAL
+    OptionType type;
+    OptionGroup group;
+    bool above_minimum, below_maximum; // REAL: that end of the range is not part of it
+    bool eval;                         // `sounder eval` takes it, too
+    bool may_change;                   // at --resume, since it has no influence on the bits
+    char letter;                       // a second, short name: 'n' for -n; 0: none
+} Option;
+
+extern const Option option_table[];
+extern const int option_count;
+extern const char *const option_group_titles[GROUP_COUNT];
+
+int option_index(const Option *option);
+const Option *option_find(const char *name); // NULL: no such option
+bool option_applies(const Options *options, const Option *option);
+bool option_is_zero(const Options *options, const Option *option); // 0, "", false, the first choice
+bool option_equal(const Options *a, const Options *b, const Option *option);
+void option_copy(Options *to, const Options *from, const Option *option);
+
+// USAGE when an option was given that nothing will read.
+Status options_check_use(const Options *options, Error *err);
+
+// Reads the value strictly and stores it; sets given. A refusal names `where` ("--", or "file.yaml:3: "), option, value
+// and what is needed. options is unchanged then.
+Status option_set(Options *options, const Option *option, const char *value, const char *where, Error *err);
+
+// The same for a row of any table: stores the value in that table's record. Knows nothing of `given`.
+Status option_read(void *record, const Option *option, const char *value, const char *where, Error *err);
+
+// "--round: unknown option; did you mean --rounds?"; always USAGE. where as for option_set. The second: among the rows
+// of another command's table.
+Status option_unknown(const char *name, const char *where, Error *err);
+Status option_unknown_among(const Option *rows, int count, const char *command, const char *name, const char *where,
+                            Error *err);
+
+// The value as text that option_set reads back to the same value; doubles with the fewest digits that do.
+// text: (OPTION_VALUE_BYTES) of the caller's.
+void option_format(char *text, const Options *options, const Option *option);
+
+// What values there are: "from 1 to 256", "fedavg, hogwild or ssgd", "" for FLAG and TEXT.
+// text: (OPTION_RANGE_BYTES) of the caller's.
+void option_range(char *text, const Option *option);
+
+// One row for people and shells: its entry in the help text, in the man page (troff), and its line for completion
+// ("train,eval --algorithm fedavg hogwild ssgd"; commands: "train,eval").
+void option_print_help(FILE *file, const Option *option);
+void option_print_man(FILE *file, const Option *option);
+void option_print_words(FILE *file, const Option *option, const char *commands);
+
+#endif

@@ -1,0 +1,118 @@
+// The options of `sounder train` and `sounder eval`: one table (option_table.c) gives the command-line parser, the YAML
+// keys (same names), the help text, ranges, "did you mean", and the echo of the effective configuration.
+//
+//   Options options;
+//   options_defaults(&options);
+//   TRY(options_parse(&options, argc, argv, err));                 // an experiment file, and the command line over it
+//   if (options.resume[0]) {
+//       options_defaults(&saved);
+//       TRY(options_read_yaml(&saved, "FOLDER/config.yaml", err));
+//       TRY(options_resume(&options, &saved, err));                // options.out is FOLDER from here on
+//   }
+//   TRY(options_resolve(&options, err));                           // defaults that depend on others; contradictions
+//
+// A refused option is STATUS_USAGE (exit 64) with one sentence naming option, value and remedy. The other failures: a
+// file that cannot be opened (NOINPUT), read or written (IO).
+// Options is plain data: it owns nothing and may be copied.
+#ifndef SOUNDER_APP_OPTIONS_OPTIONS_H
+#define SOUNDER_APP_OPTIONS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 64 };
+
+typedef enum Algorithm { ALGORITHM_FEDAVG, ALGORITHM_HOGWILD, ALGORITHM_SSGD } Algorithm;
+typedef enum HogwildUpdate { HOGWILD_PLAIN, HOGWILD_ATOMIC } HogwildUpdate;
+typedef enum HogwildData { HOGWILD_FULL, HOGWILD_SHARD } HogwildData;
+typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
+typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
+typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
+// Values of --partition equal PartitionKind of datasets/partition.h.
+
+typedef struct Options {
+    char data[OPTION_TEXT_BYTES];   // fashion-mnist
+    char model[OPTION_TEXT_BYTES];  // lenet
+    int algorithm;                  // Algorithm: fedavg
+    int workers;                    // 1 to 256; until options_resolve 0: as many as usable cores
+    int clients;                    // 1 to 1,000,000; until options_resolve 0: as many as workers
+    int clients_per_round;          // 1 to clients; until options_resolve 0: all
+    int partition;                  // contiguous
+    double alpha;                   // dirichlet, > 0; 0.5
+    int shards_per_client;          // 2
+    int rounds;                     // 3
+    int local_epochs;               // 1
+    int batch_size;                 // 64
+    bool global_batch;              // false; ssgd: the clients share each batch
+    double lr;                      // 0.01
+    double momentum;                // 0.5, in [0, 1)
+    double weight_decay;            // 0
+    uint64_t seed;                  // 1
+    int device;                     // DeviceKind: auto
+    int gpu;                        // as CUDA numbers them; only if given, else the one LOCAL_RANK names, or the first
+    int models_per_launch;          // clients in lockstep on the card; 0: as many as fit
+    bool tf32;                      // false
+    int mps;                        // MpsUse: auto
+    int hogwild_update;             // HogwildUpdate: plain
+    int hogwild_data;               // HogwildData: full
+    char out[OPTION_TEXT_BYTES];    // "": runs/<time>-<model>
+    char resume[OPTION_TEXT_BYTES]; // "": a new run
+    int checkpoint_every;           // rounds; 1; 0: only at the end
+    int eval_every;                 // rounds; 1; 0: only after the last
+    int on_worker_death;            // DeathPolicy: continue
+    double hang_seconds;            // 60; 0: never
+    bool quiet;                     // false
+    char trace[OPTION_TEXT_BYTES];  // "": no trace
+    int nodes;                      // machines that take part, no option: mpirun and srun say it; 1
+    int log_level;                  // LogLevel: warning ("error", "warning", "info", "debug")
+    bool given[OPTION_MAX_COUNT];   // by table index: set by YAML or command line
+} Options;
+
+void options_defaults(Options *options);
+
+// argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands) and --option
+// value or
+// --option=value pairs (a bool takes no value, or =true/=false).
+Status options_parse(Options *options, int argc, char **argv, Error *err);
+
+// For `sounder eval`: exactly one file, *model_file (borrowed from argv), and the options of the table that eval takes.
+// Needs no options_resolve.
+Status options_parse_eval(Options *options, const char **model_file, int argc, char **argv, Error *err);
+
+// Whether YAML or the command line set the option; name: as in the table ("local-epochs").
+bool options_given(const Options *options, const char *name);
+
+// One flat mapping of option names to scalars, at most 64 KiB of UTF-8. Refused with file and line: lists and mappings
+// as values, anchors, aliases, tags, a key that stands there twice, a second document. An empty file sets nothing.
+Status options_read_yaml(Options *options, const char *path, Error *err);
+
+// options->nodes is set by now. Fills in workers (of each node), clients, clients_per_round; refuses contradictions
+// (options_resolve.c, each with its sentence). Says at level info when workers will idle, so log_init comes first.
+Status options_resolve(Options *options, Error *err);
+
+// For --resume: `saved` is the config.yaml of the run, `given` what the user asked for now. Takes everything from saved
+// except the options that may change without making another run of it (workers, device, gpu, models_per_launch, mps,
+// rounds, checkpoint_every, eval_every, on_worker_death, hang_seconds, quiet, log_level) where the user gave them;
+// USAGE when another one was given and differs. options->out becomes the folder of --resume, wherever it was moved.
+Status options_resume(Options *options, const Options *saved, Error *err);
+
+// The effective configuration as YAML that options_read_yaml reads back to the same values, and options_resolve
+// accepts. Left out: resume, options that the others make irrelevant (alpha without --partition dirichlet), and what is
+// still empty.
+Status options_write_yaml(const Options *options, FILE *file, Error *err);
+
+// The options in `sounder help train`, generated from the table: each with its meaning, range or choices, default.
+void options_print_help(FILE *file);
+// Those that `sounder eval` takes.
+void options_print_eval_help(FILE *file);
+// For completion, from the same table: a line per option, "train,eval --algorithm fedavg hogwild ssgd" (commands, name,
+// values to offer).
+void options_print_words(FILE *file);
+// The OPTIONS section of the man page (troff).
+void options_print_man(FILE *file);
+
+#endif

@@ -1,0 +1,174 @@
+// Defaults that depend on other options, contradictions between options, and what --resume lets change.
+#include <assert.h>
+#include <string.h>
+
+#include "base/cores.h"
+#include "option_table.h"
+#include "options.h"
+
+static bool given(const Options *options, const char *name) {
+    return options_given(options, name);
+}
+
+static Status check_resume_and_out(const Options *options, Error *err) {
+    if (!options->resume[0] || !given(options, "out")) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--out %.200s: --resume %.200s goes on in its own folder; leave one of the two out",
+                options->out, options->resume);
+}
+
+static Status check_global_batch(const Options *options, Error *err) {
+    bool shared = options->global_batch && options->algorithm == ALGORITHM_SSGD;
+    if (!shared || !given(options, "partition")) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "--partition %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
+        option_find("partition")->choices[options->partition]);
+}
+
+// An option that nothing reads would be ignored in silence; who gave it meant something else.
+Status options_check_use(const Options *options, Error *err) {
+    for (int i = 0; i < option_count; i++) {
+        const Option *option = &option_table[i];
+        if (!options->given[i] || option_applies(options, option)) continue;
+        char value[OPTION_VALUE_BYTES];
+        option_format(value, options, option);
+        return fail(err, STATUS_USAGE, "--%s %.60s: only used with %s; add that or leave --%s out", option->name, value,
+                    option->condition, option->name);
+    }
+    return STATUS_OK;
+}
+
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
+static int default_workers(void) {
+    const Option *workers = option_find("workers");
+    return smaller(cores_usable(), (int)workers->maximum);
+}
+
+static Status resolve_fedavg(Options *options, Error *err) {
+    if (options->workers == 0) options->workers = default_workers();
+    if (options->clients == 0) options->clients = options->workers * options->nodes;
+    if (options->clients_per_round == 0) options->clients_per_round = options->clients;
+    if (options->clients_per_round > options->clients)
+        return fail(err, STATUS_USAGE, "--clients-per-round %d: there are only %d clients; lower it or raise --clients",
+                    options->clients_per_round, options->clients);
+    if (options->workers * options->nodes > options->clients_per_round)
+        log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
+                 options->workers * options->nodes, options->clients_per_round);
+    return STATUS_OK;
+}
+
+// In hogwild and ssgd all clients take part in every step of the one model.
+static Status resolve_whole_cohort(Options *options, Error *err) {
+    if (options->clients_per_round == 0) options->clients_per_round = options->clients;
+    if (options->clients_per_round == options->clients) return STATUS_OK;
+    const char *algorithm = option_find("algorithm")->choices[options->algorithm];
+    return fail(err, STATUS_USAGE,
+                "--clients-per-round %d: with --algorithm %s all %d clients train in every round; "
+                "leave it out",
+                options->clients_per_round, algorithm, options->clients);
+}
+
+// Workers that do not wait for each other act like momentum of about 1 - 1/workers on top (Mitliagkas et al. 2016).
+static void warn_of_momentum(const Options *options) {
+    if (options->workers > 1 && options->momentum >= 0.9)
+        log_warning(
+            "--momentum %g with %d Hogwild workers, who already act like momentum of about %.2f: lower it if the loss "
+            "grows",
+            options->momentum, options->workers, 1 - 1.0 / options->workers);
+}
+
+// A client of hogwild is a worker, so either count stands for both.
+static Status resolve_hogwild(Options *options, Error *err) {
+    if (options->nodes > 1)
+        return fail(
+            err, STATUS_USAGE,
+            "--algorithm hogwild: its workers write one piece of memory, which %d nodes do not share; take ssgd "
+            "or fedavg, or start it without mpirun",
+            options->nodes);
+    const Option *workers = option_find("workers");
+    if (options->clients > (int)workers->maximum)
+        return fail(err, STATUS_USAGE,
+                    "--clients %d: with --algorithm hogwild every client is a worker; give at most %d",
+                    options->clients, (int)workers->maximum);
+    if (options->workers == 0) options->workers = options->clients > 0 ? options->clients : default_workers();
+    if (options->clients == 0) options->clients = options->workers;
+    if (options->clients != options->workers)
+        return fail(err, STATUS_USAGE,
+                    "--clients %d: with --algorithm hogwild every client is a worker, and --workers is "
+                    "%d; make them equal or leave one out",
+                    options->clients, options->workers);
+    warn_of_momentum(options);
+    return resolve_whole_cohort(options, err);
+}
+
+// A client of ssgd is a shard of the data that one worker computes gradients on.
+static Status resolve_ssgd(Options *options, Error *err) {
+    int nodes = options->nodes;
+    if (options->workers == 0)
+        options->workers =
+            options->clients >= nodes ? smaller(options->clients / nodes, default_workers()) : default_workers();
+    if (options->clients == 0) options->clients = options->workers * nodes;
+    if (options->clients < options->workers * nodes)
+        return fail(err, STATUS_USAGE,
+                    "--clients %d: with --algorithm ssgd every worker needs a client, and --workers is "
+                    "%d%s; raise --clients or lower --workers",
+                    options->clients, options->workers, nodes > 1 ? " on every node" : "");
+    return resolve_whole_cohort(options, err);
+}
+
+// Training is in single precision, in which a tiny number is none.
+static Status check_rate(const Options *options, Error *err) {
+    if ((float)options->lr > 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--lr %g: is zero in single precision; give at least 1e-44", options->lr);
+}
+
+Status options_resolve(Options *options, Error *err) {
+    TRY(check_rate(options, err));
+    TRY(check_resume_and_out(options, err));
+    TRY(check_global_batch(options, err));
+    TRY(options_check_use(options, err));
+    switch ((Algorithm)options->algorithm) {
+    case ALGORITHM_FEDAVG:
+        return resolve_fedavg(options, err);
+    case ALGORITHM_HOGWILD:
+        return resolve_hogwild(options, err);
+    case ALGORITHM_SSGD:
+        return resolve_ssgd(options, err);
+    }
+    return fail(err, STATUS_SOFTWARE, "algorithm %d has no rule for its workers", options->algorithm);
+}
+
+Status options_resume(Options *options, const Options *saved, Error *err) {
+    TRY(check_resume_and_out(options, err));
+    const Option *resume = option_find("resume"), *out = option_find("out");
+    bool asked_for_trace = given(options, "trace");
+    for (int i = 0; i < option_count; i++) {
+        const Option *option = &option_table[i];
+        if (option == resume || (options->given[i] && option->may_change)) continue;
+        if (options->given[i] && !option_equal(options, saved, option)) {
+            char now[OPTION_VALUE_BYTES], then[OPTION_VALUE_BYTES];
+            option_format(now, options, option);
+            option_format(then, saved, option);
+            return fail(err, STATUS_USAGE,
+                        "--%s %.60s: the run in %.200s has %.60s, and another value would be another "
+                        "run; leave --%s out",
+                        option->name, now, options->resume, then, option->name);
+        }
+        option_copy(options, saved, option);
+        options->given[i] = saved->given[i];
+    }
+    // What the run does not need any more on another device was not asked for now either.
+    for (int i = 0; i < option_count; i++)
+        if (!option_applies(options, &option_table[i]) && option_equal(options, saved, &option_table[i]))
+            options->given[i] = false;
+    // The folder may have been moved since: the run goes on where it is now.
+    memcpy(options->out, options->resume, sizeof options->out);
+    options->given[option_index(out)] = false;
+    // A trace shows one process's life: the next one does not write over it.
+    const Option *trace = option_find("trace");
+    if (!asked_for_trace) memset(options->trace, 0, sizeof options->trace), options->given[option_index(trace)] = false;
+    return STATUS_OK;
+}

@@ -1,0 +1,30 @@
+// What goes into metrics.jsonl: one "client" object a client and round, one "round" object a round, a last "summary".
+#ifndef SOUNDER_APP_RUN_REPORT_H
+#define SOUNDER_APP_RUN_REPORT_H
+
+#include <stdbool.h>
+
+#include "fedavg/parent/rounds.h"
+#include "io/metrics.h"
+
+typedef struct RunSummary {
+    uint32_t rounds;
+    double seconds;            // of this process, start to end
+    double cold_start_seconds; // from its start to the first sample of the first worker
+    uint32_t workers_lost;
+    const RoundReport *last;  // the last evaluated round
+    const char *model_sha256; // of model.safetensors
+    const char *device;       // its name
+} RunSummary;
+
+// The clients of the round just trained, from the queue: call before evaluation reuses it.
+Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err);
+
+// evaluated: whether the report holds a test result (null otherwise). device: its name.
+Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated,
+                    const char *device, Error *err);
+
+// Call when the workers have been reaped, so that the peak memory of the largest is known.
+Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err);
+
+#endif

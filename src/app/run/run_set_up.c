@@ -1,0 +1,118 @@
+#include "run_set_up.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cores.h"
+#include "app/run/model_file.h"
+#include "app/run/run_folder.h"
+#include "app/options/suggest.h"
+#include "fedavg/rules/buckets.h"
+#include "fedavg/card/card.h"
+#include "fedavg/parent/rounds.h"
+#include "nn/zoo.h"
+
+enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
+
+Status run_read_saved_options(Options *options, Error *err) {
+    Options saved;
+    char path[RUN_PATH_BYTES];
+    RunFolder folder;
+    TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
+    run_folder_path(path, &folder, "config.yaml");
+    run_folder_close(&folder);
+    options_defaults(&saved);
+    TRY(options_read_yaml(&saved, path, err));
+    return options_resume(options, &saved, err);
+}
+
+Status run_load_data(RunMemory *memory, DatasetSource *source, const Options *options, Error *err) {
+    TRY(dataset_find(source, options->data, options->seed, err));
+    bool whole =
+        options->algorithm == ALGORITHM_HOGWILD ? options->hogwild_data == HOGWILD_FULL : options->global_batch;
+    PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,
+                               .clients = (uint32_t)options->clients,
+                               .alpha = options->alpha,
+                               .shards_per_client = (uint32_t)options->shards_per_client,
+                               .seed = options->seed};
+    return run_memory_load(memory, source, &partition, err);
+}
+
+// A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
+static Status check_model_name(const char *model, Error *err) {
+    if (strpbrk(model, " ;") || strcmp(model, "relu") == 0) return STATUS_OK;
+    Suggestion suggestion = {.typed = model};
+    char names[256] = "";
+    for (size_t i = 0; i < zoo_entry_count; i++) {
+        if (strcmp(model, zoo_entries[i].name) == 0) return STATUS_OK;
+        suggestion_consider(&suggestion, zoo_entries[i].name);
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", zoo_entries[i].name);
+    }
+    return fail(err, STATUS_USAGE,
+                "--model %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)", model,
+                suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?)" : "", names);
+}
+
+Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
+    TRY(check_model_name(options->model, err));
+    zoo_expand(text, SPEC_TEXT_BYTES, options->model, data->classes);
+    return spec_parse(spec, text, data->shape, data->classes, err);
+}
+
+static RunConfig make_config(const Options *options, const Spec *spec, const char *model_text, const Nodes *nodes) {
+    RunConfig config = {.algorithm = (uint32_t)options->algorithm,
+                        .workers = (uint32_t)options->workers,
+                        .clients = (uint32_t)options->clients,
+                        .local_epochs = (uint32_t)options->local_epochs,
+                        .batch_size = (uint32_t)options->batch_size,
+                        .lr = (float)options->lr,
+                        .momentum = (float)options->momentum,
+                        .weight_decay = (float)options->weight_decay,
+                        .atomic_updates = options->hogwild_update == HOGWILD_ATOMIC,
+                        .log_level = (uint32_t)options->log_level,
+                        .seed = options->seed,
+                        .parameters = spec->parameter_count,
+                        .node = nodes->rank,
+                        .nodes = nodes->size,
+                        .global_batch = options->global_batch};
+    snprintf(config.model, sizeof config.model, "%s", model_text);
+    return config;
+}
+
+// Spans that a worker has in a round at most, when it has all the jobs and none dies: training and evaluation.
+static uint32_t trace_capacity(const Options *options, const Spec *spec, const Dataset *data, uint32_t jobs) {
+    enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
+    if (!options->trace[0]) return 0;
+    uint32_t spans = 2 * jobs + SPANS_BESIDE_JOBS;
+    if (options->algorithm != ALGORITHM_SSGD) return spans;
+    Buckets buckets;
+    buckets_cut(&buckets, spec);
+    uint32_t slices = buckets.count * (SPANS_PER_BUCKET + (uint32_t)options->workers);
+    uint32_t steps = (data->train.count / (uint32_t)options->batch_size + 1) * (uint32_t)options->local_epochs;
+    return spans + steps * (SPANS_PER_STEP + slices);
+}
+
+Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const char *model_text,
+                         const RunDevice *device, const Nodes *nodes, Error *err) {
+    const Dataset *data = &memory->data;
+    uint32_t clients_per_round = (uint32_t)options->clients_per_round;
+    char *header = NULL;
+    RunPlan plan = {.config = make_config(options, spec, model_text, nodes),
+                    .job_capacity = rounds_job_capacity(clients_per_round, data->test.count),
+                    .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    if (device->on_card) {
+        plan.config.card.tf32 = options->tf32;
+        TRY(card_plan(&plan.config, &device->card, spec, data, clients_per_round, (uint32_t)options->models_per_launch,
+                      err));
+    }
+    plan.trace_capacity = trace_capacity(options, spec, data, plan.job_capacity);
+    TRY(model_header(&header, &plan.weights_header_bytes, spec, model_text, err));
+    plan.weights_header = header;
+    Status status = run_memory_create(memory, &plan, err);
+    free(header);
+    if (status == STATUS_OK) spec_initialise(memory->weights, spec, options->seed);
+    return status;
+}

@@ -1,0 +1,33 @@
+// What the options of a run ask for, made: its data set, its net, and the memory that parent and workers share.
+//
+//   if (options.resume[0]) TRY(run_read_saved_options(&options, err));
+//   TRY(run_load_data(&memory, &source, &options, err));                 // says how many classes there are
+//   TRY(run_read_model(&spec, text, &options, &memory.data, err));
+//   TRY(run_create_memory(&memory, &options, &spec, text, &device, &nodes, err));
+//   run_memory_free(&memory);
+#ifndef SOUNDER_APP_RUN_RUN_SET_UP_H
+#define SOUNDER_APP_RUN_RUN_SET_UP_H
+
+#include "app/options/options.h"
+#include "app/run/run_device.h"
+#include "base/err.h"
+#include "datasets/dataset.h"
+#include "fedavg/nodes/nodes.h"
+#include "fedavg/memory/run_memory.h"
+#include "nn/spec.h"
+
+// With --resume: completes the options by those that the run in that folder was started with.
+Status run_read_saved_options(Options *options, Error *err);
+
+// Finds the data set and deals it to the clients. Nothing to free on failure.
+Status run_load_data(RunMemory *memory, DatasetSource *source, const Options *options, Error *err);
+
+// text: the layer list that --model names or is. USAGE with a sentence for a model that does not exist.
+Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
+
+// The segments whose size net and device decide, with the initial weights. On failure the memory is freed or not begun;
+// run_memory_free may be called in either case.
+Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const char *model_text,
+                         const RunDevice *device, const Nodes *nodes, Error *err);
+
+#endif

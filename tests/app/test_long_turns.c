@@ -1,0 +1,49 @@
+// Longer turns on a shared core: what is asked for, and that nothing else changes.
+#include "app/run/long_turns.h"
+
+#include <linux/sched.h>
+#include <linux/sched/types.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+// What the scheduler knows about this process.
+static struct sched_attr scheduling(void) {
+    struct sched_attr attributes = {0};
+    assert_int_equal(syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0), 0);
+    return attributes;
+}
+
+static void turns_become_longer_and_nothing_else_changes(void **state) {
+    (void)state;
+    assert_int_equal(setpriority(PRIO_PROCESS, 0, 5), 0);
+    struct sched_attr before = scheduling();
+    long_turns_request();
+    struct sched_attr after = scheduling();
+    // A kernel before 6.12 knows of no turns and tells 0.
+    if (before.sched_runtime > 0) assert_int_equal(after.sched_runtime, LONG_TURN_MILLISECONDS * 1000000);
+    assert_int_equal(after.sched_nice, getpriority(PRIO_PROCESS, 0));
+    after.sched_runtime = before.sched_runtime;
+    assert_memory_equal(&before, &after, sizeof before);
+}
+
+static void a_process_of_another_policy_is_left_alone(void **state) {
+    (void)state;
+    struct sched_attr idle = {.size = sizeof idle, .sched_policy = SCHED_IDLE};
+    assert_int_equal(syscall(SYS_sched_setattr, 0, &idle, 0), 0);
+    struct sched_attr before = scheduling();
+    long_turns_request();
+    struct sched_attr after = scheduling();
+    assert_memory_equal(&before, &after, sizeof before);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turns_become_longer_and_nothing_else_changes),
+        cmocka_unit_test(a_process_of_another_policy_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

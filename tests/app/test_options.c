@@ -1,0 +1,389 @@
+// Options: every sentence that a user can meet, what follows from what, what --resume lets change.
+#include "app/options/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cores.h"
+#include "app/options/option_table.h"
+#include "app/options/suggest.h"
+#include "tests/check.h"
+
+enum { MAX_ARGUMENTS = 32, LINE_BYTES = 4096 };
+
+// Splits a command line at '|' (values may hold blanks) and parses it.
+static Status parse(Options *options, const char *line, Error *err) {
+    static char text[LINE_BYTES]; // options and errors never borrow from it beyond the call
+    char *arguments[MAX_ARGUMENTS], *rest = text;
+    int count = 0;
+    assert_true(strlen(line) < sizeof text);
+    strcpy(text, line);
+    while (*line && rest)
+        arguments[count++] = strsep(&rest, "|");
+    options_defaults(options);
+    return options_parse(options, count, arguments, err);
+}
+
+static Status parse_and_resolve(Options *options, const char *line, Error *err) {
+    TRY(parse(options, line, err));
+    return options_resolve(options, err);
+}
+
+static void defaults_are_the_seed_job(void **state) {
+    (void)state;
+    Options options;
+    options_defaults(&options);
+    assert_string_equal(options.data, "fashion-mnist");
+    assert_string_equal(options.model, "lenet");
+    assert_int_equal(options.algorithm, ALGORITHM_FEDAVG);
+    assert_int_equal(options.rounds, 3);
+    assert_int_equal(options.local_epochs, 1);
+    assert_int_equal(options.batch_size, 64);
+    assert_true(options.lr == 0.01 && options.momentum == 0.5 && options.weight_decay == 0);
+    assert_int_equal(options.seed, 1);
+    assert_int_equal(options.log_level, LOG_WARNING);
+    assert_true(options.hang_seconds == 60);
+    assert_int_equal(options.checkpoint_every, 1);
+    for (int i = 0; i < OPTION_MAX_COUNT; i++)
+        assert_false(options.given[i]);
+
+    Error err;
+    check_ok(options_resolve(&options, &err));
+    assert_int_equal(options.workers, cores_usable() < 256 ? cores_usable() : 256);
+    assert_int_equal(options.clients, options.workers);
+    assert_int_equal(options.clients_per_round, options.clients);
+}
+
+static void options_are_taken_in_both_spellings_and_the_last_one_wins(void **state) {
+    (void)state;
+    Options options;
+    Error err;
+    check_ok(parse(&options, "--rounds|7|--lr=1e-3|--quiet|--seed|18446744073709551615|--rounds|9", &err));
+    assert_int_equal(options.rounds, 9);
+    assert_true(options.lr == 0.001);
+    assert_true(options.quiet);
+    assert_true(options.seed == UINT64_MAX);
+    assert_true(options_given(&options, "lr"));
+    assert_false(options_given(&options, "momentum"));
+    check_ok(parse(&options, "--quiet=false|--model=conv 10 5; pool 2; linear 10|--out|a=b", &err));
+    assert_false(options.quiet);
+    assert_string_equal(options.model, "conv 10 5; pool 2; linear 10");
+    assert_string_equal(options.out, "a=b");
+}
+
+typedef struct Refusal {
+    const char *line;
+    const char *sentence;
+} Refusal;
+
+static void check_refusals(const Refusal *refusals, size_t count, Status expected) {
+    for (size_t i = 0; i < count; i++) {
+        Options options;
+        Error err = {.message = "(accepted)"};
+        Status status = parse_and_resolve(&options, refusals[i].line, &err);
+        assert_string_equal(err.message, refusals[i].sentence);
+        assert_int_equal(status, expected);
+    }
+}
+
+static void a_value_that_does_not_fit_is_refused_by_name(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--rounds|0", "--rounds 0: needs a whole number from 1 to 1000000"},
+        {"--rounds|1000001", "--rounds 1000001: needs a whole number from 1 to 1000000"},
+        {"--rounds|3x", "--rounds 3x: needs a whole number from 1 to 1000000"},
+        {"--rounds|3.0", "--rounds 3.0: needs a whole number from 1 to 1000000"},
+        {"--rounds| 3", "--rounds  3: needs a whole number from 1 to 1000000"},
+        {"--rounds|99999999999999999999", "--rounds 99999999999999999999: needs a whole number from 1 to 1000000"},
+        {"--rounds=", "--rounds \"\": needs a whole number from 1 to 1000000"},
+        {"--workers|-1", "--workers -1: needs a whole number from 1 to 256"},
+        {"--workers|257", "--workers 257: needs a whole number from 1 to 256"},
+        {"--clients|1000001", "--clients 1000001: needs a whole number from 1 to 1000000"},
+        {"--clients-per-round|0", "--clients-per-round 0: needs a whole number from 1 to 1000000"},
+        {"--checkpoint-every|-1", "--checkpoint-every -1: needs a whole number from 0 to 1000000"},
+        {"--lr|0", "--lr 0: needs a number above 0, at most 1000"},
+        {"--lr|nan", "--lr nan: needs a number above 0, at most 1000"},
+        {"--lr|inf", "--lr inf: needs a number above 0, at most 1000"},
+        {"--lr|0x1p-3", "--lr 0x1p-3: needs a number above 0, at most 1000"},
+        {"--lr|1e-400", "--lr 1e-400: needs a number above 0, at most 1000"},
+        {"--lr|1e999", "--lr 1e999: needs a number above 0, at most 1000"},
+        {"--lr|0.1.2", "--lr 0.1.2: needs a number above 0, at most 1000"},
+        {"--lr|e", "--lr e: needs a number above 0, at most 1000"},
+        {"--momentum|1", "--momentum 1: needs a number from 0 to below 1"},
+        {"--momentum|-0.1", "--momentum -0.1: needs a number from 0 to below 1"},
+        {"--weight-decay|2", "--weight-decay 2: needs a number from 0 to 1"},
+        {"--hang-seconds|1e6", "--hang-seconds 1e6: needs a number from 0 to 86400"},
+        {"--seed|-1", "--seed -1: needs a whole number from 0 to 18446744073709551615"},
+        {"--seed|18446744073709551616",
+         "--seed 18446744073709551616: needs a whole number from 0 to 18446744073709551615"},
+        {"--quiet=maybe", "--quiet maybe: needs true or false"},
+        {"--algorithm|fedavgg", "--algorithm fedavgg: needs fedavg, hogwild or ssgd"},
+        {"--partition|whole", "--partition whole: needs contiguous, iid, dirichlet or shards"},
+        {"--device|gpu", "--device gpu: needs auto, cpu or cuda"},
+        {"--log-level|loud", "--log-level loud: needs error, warning, info or debug"},
+        {"--on-worker-death|panic", "--on-worker-death panic: needs continue, respawn or abort"},
+        {"--out=", "--out \"\": needs a UTF-8 text of 1 to 2047 bytes without control characters"},
+        {"--out|a\nb", "--out a?b: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
+        {"--out|a\x1b[31m", "--out a?[31m: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
+        {"--out|\xc3", "--out ?: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
+    };
+    check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
+}
+
+static void an_unknown_option_names_what_was_probably_meant(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--round|3", "--round: unknown option; did you mean --rounds?"},
+        {"--ruonds|3", "--ruonds: unknown option; did you mean --rounds?"},
+        {"--batch=3", "--batch: unknown option; did you mean --batch-size?"},
+        {"--local_epochs|3", "--local_epochs: unknown option; did you mean --local-epochs?"},
+        {"--clients_per_round|3", "--clients_per_round: unknown option; did you mean --clients-per-round?"},
+        {"--client|3", "--client: unknown option; did you mean --clients?"},
+        {"--frobnicate|3", "--frobnicate: unknown option; `sounder help train` lists them"},
+        {"--xy|3", "--xy: unknown option; `sounder help train` lists them"},
+        {"--", "--\"\": unknown option; `sounder help train` lists them"},
+        {"-r|3", "-r: unknown option; options are written --name value"},
+        {"--out", "--out: needs a value; write --out FOLDER"},
+        {"--rounds|--quiet", "--rounds: needs a value; write --rounds N"},
+    };
+    check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
+
+    char line[LINE_BYTES] = "--";
+    memset(line + 2, 'x', 3000);
+    line[3002] = '\0';
+    Options options;
+    Error err;
+    assert_int_equal(parse(&options, line, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "xxx...: unknown option"));
+    strcpy(line, "--model=");
+    memset(line + 8, 'x', 2047);
+    line[8 + 2047] = '\0';
+    check_ok(parse(&options, line, &err));
+    line[8 + 2047] = 'x';
+    line[8 + 2048] = '\0';
+    assert_int_equal(parse(&options, line, &err), STATUS_USAGE);
+}
+
+static void options_that_contradict_each_other_are_refused(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--clients|4|--clients-per-round|5",
+         "--clients-per-round 5: there are only 4 clients; lower it or raise --clients"},
+        {"--alpha|0.3", "--alpha 0.3: only used with --partition dirichlet; add that or leave --alpha out"},
+        {"--partition|iid|--alpha|0.5",
+         "--alpha 0.5: only used with --partition dirichlet; add that or leave --alpha out"},
+        {"--shards-per-client|2",
+         "--shards-per-client 2: only used with --partition shards; add that or leave --shards-per-client out"},
+        {"--hogwild-update|atomic",
+         "--hogwild-update atomic: only used with --algorithm hogwild; add that or leave --hogwild-update out"},
+        {"--algorithm|ssgd|--hogwild-data|shard",
+         "--hogwild-data shard: only used with --algorithm hogwild; add that or leave --hogwild-data out"},
+        {"--algorithm|hogwild|--partition|iid",
+         "--partition iid: only used with --hogwild-data shard; add that or leave --partition out"},
+        {"--algorithm|hogwild|--workers|4|--clients|8",
+         "--clients 8: with --algorithm hogwild every client is a worker, and --workers is 4; make them equal or leave "
+         "one out"},
+        {"--algorithm|hogwild|--clients|300",
+         "--clients 300: with --algorithm hogwild every client is a worker; give at most 256"},
+        {"--algorithm|hogwild|--workers|4|--clients-per-round|2",
+         "--clients-per-round 2: with --algorithm hogwild all 4 clients train in every round; leave it out"},
+        {"--algorithm|ssgd|--workers|4|--clients|2",
+         "--clients 2: with --algorithm ssgd every worker needs a client, and --workers is 4; raise --clients or lower "
+         "--workers"},
+        {"--algorithm|ssgd|--clients|8|--clients-per-round|4",
+         "--clients-per-round 4: with --algorithm ssgd all 8 clients train in every round; leave it out"},
+        {"--device|cpu|--gpu|1", "--gpu 1: only used with --device cuda; add that or leave --gpu out"},
+        {"--device|cpu|--tf32", "--tf32 true: only used with --device cuda; add that or leave --tf32 out"},
+        {"--algorithm|hogwild|--models-per-launch|8",
+         "--models-per-launch 8: only used with --device cuda and --algorithm fedavg or ssgd; add that or leave "
+         "--models-per-launch out"},
+        {"--resume|runs/a|--out|runs/b",
+         "--out runs/b: --resume runs/a goes on in its own folder; leave one of the two out"},
+    };
+    check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
+}
+
+static void workers_and_clients_follow_from_each_other(void **state) {
+    (void)state;
+    Options options;
+    Error err;
+    check_ok(parse_and_resolve(&options, "--workers|3", &err));
+    assert_int_equal(options.clients, 3);
+    assert_int_equal(options.clients_per_round, 3);
+    check_ok(parse_and_resolve(&options, "--workers|8|--clients|2", &err)); // idle workers are allowed
+    assert_int_equal(options.workers, 8);
+    check_ok(parse_and_resolve(&options, "--clients|1000|--workers|2|--clients-per-round|100", &err));
+    assert_int_equal(options.clients_per_round, 100);
+    check_ok(parse_and_resolve(&options, "--algorithm|hogwild|--clients|7", &err));
+    assert_int_equal(options.workers, 7);
+    check_ok(parse_and_resolve(&options, "--algorithm|hogwild|--workers|3|--hogwild-data|shard|--partition|iid", &err));
+    assert_int_equal(options.clients, 3);
+    check_ok(parse_and_resolve(&options, "--algorithm|ssgd|--clients|1|--local-epochs|2|--partition|iid", &err));
+    assert_int_equal(options.workers, 1);
+    check_ok(parse_and_resolve(&options, "--algorithm|ssgd|--clients|9|--workers|2", &err));
+    assert_int_equal(options.clients_per_round, 9);
+    check_ok(parse_and_resolve(&options, "--quiet|--log-level|debug|--device|cpu", &err));
+}
+
+static Status resume(Options *options, const char *saved_line, const char *line, Error *err) {
+    Options saved;
+    TRY(parse_and_resolve(&saved, saved_line, err));
+    TRY(parse(options, line, err));
+    TRY(options_resume(options, &saved, err));
+    return options_resolve(options, err);
+}
+
+static void resume_keeps_what_decides_the_bits_and_lets_the_rest_change(void **state) {
+    (void)state;
+    Options options;
+    Error err;
+    const char *saved = "--clients|8|--workers|4|--lr|0.2|--rounds|5|--partition|dirichlet|--alpha|0.3|--out|runs/a";
+    check_ok(resume(&options, saved, "--resume|moved/b|--workers|2|--rounds|9|--quiet|--hang-seconds|7", &err));
+    assert_int_equal(options.clients, 8);
+    assert_int_equal(options.workers, 2);
+    assert_int_equal(options.rounds, 9);
+    assert_true(options.lr == 0.2 && options.alpha == 0.3 && options.hang_seconds == 7);
+    assert_true(options.quiet);
+    assert_string_equal(options.out, "moved/b");
+    assert_string_equal(options.resume, "moved/b");
+
+    check_ok(resume(&options, saved, "--resume|moved/b", &err));
+    assert_int_equal(options.workers, 4);
+    assert_int_equal(options.rounds, 5);
+    check_ok(resume(&options, saved, "--resume|moved/b|--lr|0.2|--clients|8", &err)); // the same again is fine
+}
+
+static void resume_refuses_what_would_be_another_run(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--resume|b|--lr|0.1",
+         "--lr 0.1: the run in b has 0.2, and another value would be another run; leave --lr out"},
+        {"--resume|b|--seed|2",
+         "--seed 2: the run in b has 1, and another value would be another run; leave --seed out"},
+        {"--resume|b|--model|cnn",
+         "--model cnn: the run in b has lenet, and another value would be another run; leave --model out"},
+        {"--resume|b|--clients|4",
+         "--clients 4: the run in b has 8, and another value would be another run; leave --clients out"},
+        {"--resume|b|--out|c", "--out c: --resume b goes on in its own folder; leave one of the two out"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        Options options;
+        Error err = {.message = "(accepted)"};
+        Status status = resume(&options, "--clients|8|--workers|4|--lr|0.2|--out|runs/a", refusals[i].line, &err);
+        assert_string_equal(err.message, refusals[i].sentence);
+        assert_int_equal(status, STATUS_USAGE);
+    }
+    Options options;
+    Error err;
+    Status status = resume(&options, "--algorithm|hogwild|--workers|4", "--resume|b|--workers|2", &err);
+    assert_int_equal(status, STATUS_USAGE); // in hogwild the workers are the clients
+}
+
+static void every_option_is_in_help_man_page_and_completion(void **state) {
+    (void)state;
+    void (*const printers[])(FILE *) = {options_print_help, options_print_words, options_print_man};
+    for (size_t p = 0; p < sizeof printers / sizeof *printers; p++) {
+        char *text = NULL;
+        size_t length = 0;
+        FILE *file = open_memstream(&text, &length);
+        assert_non_null(file);
+        printers[p](file);
+        fclose(file);
+        for (int i = 0; i < option_count; i++) {
+            char name[64], *out = name;
+            out += sprintf(out, "%s", printers[p] == options_print_man ? "\\-\\-" : "--");
+            for (const char *c = option_table[i].name; *c; c++) {
+                if (*c == '-' && printers[p] == options_print_man) *out++ = '\\';
+                *out++ = *c;
+            }
+            *out = '\0';
+            if (!strstr(text, name)) fail_msg("%s is missing", name);
+        }
+        for (const char *line = text; printers[p] == options_print_help && *line; line += strcspn(line, "\n") + 1)
+            assert_in_range(strcspn(line, "\n"), 0, 100);
+        free(text);
+    }
+}
+
+static void the_table_is_sound(void **state) {
+    (void)state;
+    for (int i = 0; i < option_count; i++) {
+        const Option *option = &option_table[i];
+        assert_ptr_equal(option_find(option->name), option);
+        assert_true(!option->preset != !option->derived);
+        assert_int_equal(!option->applies, !option->condition);
+        assert_true(option->type == OPTION_FLAG || option->placeholder);
+        // A default must be a value that a user may give.
+        Options options;
+        Error err;
+        if (option->preset) check_ok(option_set(&options, option, option->preset, "", &err));
+    }
+    assert_null(option_find("no-such-option"));
+}
+
+static void eval_takes_one_model_and_its_own_options(void **state) {
+    (void)state;
+    Options options;
+    Error err;
+    const char *model = NULL;
+    options_defaults(&options);
+    check_ok(options_parse_eval(&options, &model, 3, (char *[]){"--data", "mnist", "m.safetensors"}, &err));
+    assert_string_equal(model, "m.safetensors");
+    assert_string_equal(options.data, "mnist");
+    assert_int_equal(options_parse_eval(&options, &model, 0, NULL, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "sounder eval: needs a model; write sounder eval MODEL.safetensors --data NAME");
+    assert_int_equal(options_parse_eval(&options, &model, 3, (char *[]){"m", "--rounds", "3"}, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "--rounds: no option of `sounder eval`; `sounder help eval` lists them");
+    assert_int_equal(options_parse_eval(&options, &model, 2, (char *[]){"m", "n"}, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "n: a second model, after m; give one");
+    check_ok(options_parse_eval(&options, &model, 3, (char *[]){"m", "--device=cuda", "--gpu=1"}, &err));
+    assert_int_equal(options.gpu, 1);
+    options_defaults(&options);
+    assert_int_equal(options_parse_eval(&options, &model, 3, (char *[]){"m", "--device=cpu", "--tf32"}, &err),
+                     STATUS_USAGE);
+    assert_string_equal(err.message, "--tf32 true: only used with --device cuda; add that or leave --tf32 out");
+}
+
+static void a_suggestion_is_at_most_two_edits_or_a_beginning_away(void **state) {
+    (void)state;
+    static const struct {
+        const char *typed, *word;
+        bool close;
+    } pairs[] = {
+        {"rounds", "rounds", true},
+        {"ruonds", "rounds", true},
+        {"rouns", "rounds", true},
+        {"roundsss", "rounds", true},
+        {"roundssss", "rounds", false},
+        {"xounxs", "rounds", true},
+        {"xoxnxs", "rounds", false},
+        {"lr", "lx", true},
+        {"xy", "lr", false},
+        {"b", "batch-size", false},
+        {"ba", "batch-size", true},
+        {"", "lr", false},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        Suggestion suggestion = {.typed = pairs[i].typed};
+        suggestion_consider(&suggestion, pairs[i].word);
+        if ((suggestion.best != NULL) != pairs[i].close) fail_msg("%s, %s", pairs[i].typed, pairs[i].word);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_the_seed_job),
+        cmocka_unit_test(options_are_taken_in_both_spellings_and_the_last_one_wins),
+        cmocka_unit_test(a_value_that_does_not_fit_is_refused_by_name),
+        cmocka_unit_test(an_unknown_option_names_what_was_probably_meant),
+        cmocka_unit_test(options_that_contradict_each_other_are_refused),
+        cmocka_unit_test(workers_and_clients_follow_from_each_other),
+        cmocka_unit_test(resume_keeps_what_decides_the_bits_and_lets_the_rest_change),
+        cmocka_unit_test(resume_refuses_what_would_be_another_run),
+        cmocka_unit_test(every_option_is_in_help_man_page_and_completion),
+        cmocka_unit_test(the_table_is_sound),
+        cmocka_unit_test(eval_takes_one_model_and_its_own_options),
+        cmocka_unit_test(a_suggestion_is_at_most_two_edits_or_a_beginning_away),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+// The exact mean: order, grouping and number of workers change nothing, and what must be refused is.
+#include "fedavg/rules/aggregate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "tests/check.h"
+
+enum { PARAMETERS = 1003, CLIENTS = 37 };
+
+static float global[PARAMETERS], trained[CLIENTS][PARAMETERS];
+static double share[CLIENTS];
+
+static int make_updates(void **state) {
+    (void)state;
+    double total = 0;
+    for (uint32_t k = 0; k < CLIENTS; k++)
+        total += share[k] = 1 + k;
+    for (uint32_t k = 0; k < CLIENTS; k++) {
+        share[k] /= total;
+        for (uint32_t i = 0; i < PARAMETERS; i++) {
+            global[i] = (float)rng_normal(rng_key(1, RNG_INIT, 0, 0, 0), i);
+            // Magnitudes from 1e-6 to 1e3, so that float addition in another order would differ.
+            float size = powf(10.0f, (float)(i % 10) - 6.0f);
+            trained[k][i] = global[i] + size * (float)rng_normal(rng_key(1, RNG_INIT, 1, k, 0), i);
+        }
+    }
+    return 0;
+}
+
+// The mean with the clients dealt to `workers` slots in the order given.
+static void mean_over(float *weights, size_t workers, const uint32_t *order) {
+    int64_t *slots = calloc(workers * PARAMETERS, sizeof *slots);
+    const int64_t *sums[CLIENTS];
+    for (size_t w = 0; w < workers; w++)
+        sums[w] = slots + w * PARAMETERS;
+    for (size_t k = 0; k < CLIENTS; k++)
+        aggregate_add(slots + k % workers * PARAMETERS, trained[order[k]], global, share[order[k]], PARAMETERS);
+    memcpy(weights, global, sizeof global);
+    aggregate_apply(weights, sums, workers, 1.0, PARAMETERS);
+    free(slots);
+}
+
+static void any_order_on_any_number_of_workers_gives_the_same_bits(void **state) {
+    (void)state;
+    uint32_t order[CLIENTS];
+    for (uint32_t k = 0; k < CLIENTS; k++)
+        order[k] = k;
+    float expected[PARAMETERS], mean[PARAMETERS];
+    mean_over(expected, 1, order);
+    for (size_t workers = 1; workers <= 8; workers++) {
+        rng_shuffle(order, CLIENTS, rng_key(workers, RNG_SHUFFLE, 0, 0, 0));
+        mean_over(mean, workers, order);
+        assert_memory_equal(mean, expected, sizeof mean);
+    }
+}
+
+static void the_mean_is_that_of_double_precision_to_a_rounding(void **state) {
+    (void)state;
+    uint32_t order[CLIENTS];
+    for (uint32_t k = 0; k < CLIENTS; k++)
+        order[k] = k;
+    float mean[PARAMETERS];
+    mean_over(mean, 3, order);
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        double expected = global[i];
+        for (size_t k = 0; k < CLIENTS; k++)
+            expected += share[k] * ((double)trained[k][i] - (double)global[i]);
+        assert_true(fabs((double)mean[i] - expected) <= 1e-7 * fabs(expected) + CLIENTS * 0x1p-41);
+    }
+}
+
+static void totals_of_groups_give_the_bits_of_all_slots(void **state) {
+    (void)state;
+    enum { SLOTS = 7 };
+    static int64_t slots[SLOTS][PARAMETERS], totals[3][PARAMETERS];
+    const int64_t *sums[SLOTS], *groups[] = {totals[0], totals[1], totals[2]};
+    memset(slots, 0, sizeof slots);
+    for (int k = 0; k < SLOTS; k++) {
+        aggregate_add(slots[k], trained[0], global, 1.0 / (k + 2), PARAMETERS);
+        sums[k] = slots[k];
+    }
+    aggregate_total(totals[0], sums, 5, PARAMETERS);
+    aggregate_total(totals[1], sums, 0, PARAMETERS); // a node whose clients were all refused
+    aggregate_total(totals[2], sums + 5, 2, PARAMETERS);
+    float of_slots[PARAMETERS], of_groups[PARAMETERS];
+    memcpy(of_slots, global, sizeof of_slots);
+    memcpy(of_groups, global, sizeof of_groups);
+    aggregate_apply(of_slots, sums, SLOTS, 1, PARAMETERS);
+    aggregate_apply(of_groups, groups, 3, 1, PARAMETERS);
+    assert_memory_equal(of_slots, of_groups, sizeof of_slots);
+}
+
+static void a_mean_without_the_refused_clients_is_divided_by_the_weight_that_arrived(void **state) {
+    (void)state;
+    int64_t sum[PARAMETERS] = {0};
+    const int64_t *sums[] = {sum};
+    aggregate_add(sum, trained[0], global, 0.25, PARAMETERS);
+    float mean[PARAMETERS];
+    memcpy(mean, global, sizeof mean);
+    aggregate_apply(mean, sums, 1, 0.25, PARAMETERS); // one client of weight a quarter: its own model comes out
+    for (size_t i = 0; i < PARAMETERS; i++)
+        assert_true(fabs((double)mean[i] - (double)trained[0][i]) <= 1e-6 * fabs((double)trained[0][i]) + 4 * 0x1p-41);
+}
+
+static void updates_that_are_not_finite_or_too_large_are_found(void **state) {
+    (void)state;
+    float update[PARAMETERS];
+    memcpy(update, trained[0], sizeof update);
+    assert_int_equal(aggregate_first_unfit(update, global, PARAMETERS), PARAMETERS);
+    const float bad[] = {NAN, INFINITY, -INFINITY, 0x1p21f, -0x1p21f};
+    for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
+        for (size_t at = 0; at < PARAMETERS; at += 167) {
+            memcpy(update, trained[0], sizeof update);
+            update[at] = bad[b];
+            assert_int_equal(aggregate_first_unfit(update, global, PARAMETERS), at);
+        }
+}
+
+static void the_largest_updates_that_fit_do_not_overflow(void **state) {
+    (void)state;
+    enum { MANY = 1000 };
+    const float zero = 0, large = 0x1.fffffep19f;
+    int64_t sum = 0;
+    const int64_t *sums[] = {&sum};
+    for (int k = 0; k < MANY; k++)
+        aggregate_add(&sum, &large, &zero, 1.0 / MANY, 1);
+    float mean = 0;
+    aggregate_apply(&mean, sums, 1, 1.0, 1);
+    assert_true(fabs((double)mean - (double)large) < 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_order_on_any_number_of_workers_gives_the_same_bits),
+        cmocka_unit_test(the_mean_is_that_of_double_precision_to_a_rounding),
+        cmocka_unit_test(totals_of_groups_give_the_bits_of_all_slots),
+        cmocka_unit_test(a_mean_without_the_refused_clients_is_divided_by_the_weight_that_arrived),
+        cmocka_unit_test(updates_that_are_not_finite_or_too_large_are_found),
+        cmocka_unit_test(the_largest_updates_that_fit_do_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, make_updates, NULL);
+}

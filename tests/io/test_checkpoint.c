@@ -1,0 +1,197 @@
+// Checkpoints: the same bits come back, the last two are kept, and a damaged one is noticed and passed over.
+#include "io/checkpoint.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "tests/scratch.h"
+
+static const float WEIGHT[6] = {1.5f, -2, 3.25e-30f, INFINITY, -0.0f, 6};
+static const float VELOCITY[2] = {0.1f, 0.2f};
+static const NamedTensor TENSORS[2] = {
+    {.name = "fc1.weight", .rank = 2, .shape = {2, 3}, .values = WEIGHT},
+    {.name = "momentum/fc1.bias", .rank = 1, .shape = {2}, .values = VELOCITY},
+};
+static const TensorNote NOTES[1] = {{"options", "lr: 0.01\n"}};
+
+static Status write_round(const char *folder, uint32_t round, Error *err) {
+    return checkpoint_write(folder, round, TENSORS, 2, NOTES, 1, err);
+}
+
+static const char *round_path(char path[SCRATCH_PATH_BYTES], const char *folder, uint32_t round) {
+    char name[64];
+    snprintf(name, sizeof name, "round-%06u.safetensors", round);
+    return scratch_path(path, folder, name);
+}
+
+static bool exists(const char *folder, uint32_t round) {
+    char path[SCRATCH_PATH_BYTES];
+    return access(round_path(path, folder, round), F_OK) == 0;
+}
+
+static const char *new_folder(char path[SCRATCH_PATH_BYTES], const char *parent, const char *name) {
+    assert_int_equal(mkdir(scratch_path(path, parent, name), 0700), 0);
+    return path;
+}
+
+static void expect_last(const char *folder, uint32_t expected) {
+    Safetensors file;
+    uint32_t rounds_done;
+    float weight[6], velocity[2];
+    Error err;
+    check_ok(checkpoint_open_last(&file, &rounds_done, folder, &err));
+    assert_int_equal(rounds_done, expected);
+    check_ok(checkpoint_load(weight, 6, &file, "fc1.weight", &err));
+    check_ok(checkpoint_load(velocity, 2, &file, "momentum/fc1.bias", &err));
+    assert_memory_equal(weight, WEIGHT, sizeof weight);
+    assert_memory_equal(velocity, VELOCITY, sizeof velocity);
+    assert_string_equal(safetensors_note(&file, "options"), "lr: 0.01\n");
+    safetensors_close(&file);
+}
+
+static void the_last_checkpoint_comes_back_to_the_bit_and_two_are_kept(void **state) {
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    Error err;
+    new_folder(folder, *state, "kept");
+    scratch_write(scratch_path(path, folder, "round-1.safetensors"), "not ours", 8);
+    scratch_write(scratch_path(path, folder, "notes.txt"), "not ours", 8);
+    const uint32_t rounds[] = {1, 2, 5, 1000000};
+    for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++) {
+        check_ok(write_round(folder, rounds[i], &err));
+        expect_last(folder, rounds[i]);
+        for (size_t before = 0; before < i; before++)
+            assert_int_equal(exists(folder, rounds[before]), before + 1 == i);
+    }
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(access(scratch_path(path, folder, "round-1.safetensors"), F_OK), 0);
+}
+
+static void equal_states_give_equal_files(void **state) {
+    char folders[2][SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    char *bytes[2];
+    size_t counts[2];
+    Error err;
+    for (int i = 0; i < 2; i++) {
+        new_folder(folders[i], *state, i ? "equal-b" : "equal-a");
+        check_ok(write_round(folders[i], 3, &err));
+        bytes[i] = scratch_read(round_path(path, folders[i], 3), &counts[i]);
+    }
+    assert_int_equal(counts[0], counts[1]);
+    assert_memory_equal(bytes[0], bytes[1], counts[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
+static void a_folder_without_checkpoints_is_no_input(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Safetensors file;
+    uint32_t rounds_done;
+    Error err;
+    assert_int_equal(checkpoint_open_last(&file, &rounds_done, new_folder(folder, *state, "empty"), &err),
+                     STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, folder));
+    assert_int_equal(checkpoint_open_last(&file, &rounds_done, scratch_path(folder, *state, "none"), &err),
+                     STATUS_NOINPUT);
+}
+
+// Any flipped bit and any truncation of the newest makes the one before it the last.
+static void a_damaged_checkpoint_is_passed_over(void **state) {
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    size_t whole;
+    Error err;
+    new_folder(folder, *state, "damaged");
+    check_ok(write_round(folder, 7, &err));
+    check_ok(write_round(folder, 8, &err));
+    char *bytes = scratch_read(round_path(path, folder, 8), &whole);
+    for (size_t bit = 0; bit < 8 * whole; bit++) {
+        bytes[bit / 8] = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+        scratch_write(path, bytes, whole);
+        expect_last(folder, 7);
+        bytes[bit / 8] = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+    }
+    for (size_t count = 0; count < whole; count++) {
+        scratch_write(path, bytes, count);
+        expect_last(folder, 7);
+    }
+    scratch_write(path, bytes, whole);
+    expect_last(folder, 8);
+    // A copy under another round's name is no checkpoint of that round.
+    scratch_write(round_path(path, folder, 9), bytes, whole);
+    expect_last(folder, 8);
+    free(bytes);
+}
+
+static void damaged_later_checkpoints_never_displace_the_new_one(void **state) {
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    Error err;
+    new_folder(folder, *state, "displaced");
+    check_ok(write_round(folder, 8, &err));
+    scratch_write(round_path(path, folder, 10), "damaged", 7);
+    scratch_write(round_path(path, folder, 12), "damaged", 7);
+    expect_last(folder, 8);
+    check_ok(write_round(folder, 9, &err));
+    assert_true(exists(folder, 8));
+    assert_false(exists(folder, 10) || exists(folder, 12));
+    expect_last(folder, 9);
+}
+
+static void what_a_killed_writer_left_is_removed(void **state) {
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    Error err;
+    new_folder(folder, *state, "partial");
+    scratch_write(scratch_path(path, folder, ".round-000004.safetensors.partial"), "half", 4);
+    check_ok(write_round(folder, 3, &err));
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+static void loading_checks_name_size_and_type(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Safetensors file;
+    uint32_t rounds_done;
+    float values[6];
+    Error err;
+    new_folder(folder, *state, "loading");
+    check_ok(write_round(folder, 1, &err));
+    check_ok(checkpoint_open_last(&file, &rounds_done, folder, &err));
+    assert_int_equal(checkpoint_load(values, 6, &file, "fc2.weight", &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "fc2.weight"));
+    assert_int_equal(checkpoint_load(values, 5, &file, "fc1.weight", &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "6 values of type F32, not 5"));
+    file.entries[0].type = TENSOR_I32;
+    assert_int_equal(checkpoint_load(values, 6, &file, file.entries[0].name, &err), STATUS_DATA);
+    safetensors_close(&file);
+}
+
+static void tensors_can_be_written_without_rounds(void **state) {
+    char path[SCRATCH_PATH_BYTES];
+    Safetensors file;
+    Error err;
+    check_ok(tensors_write(scratch_path(path, *state, "model.safetensors"), TENSORS, 1, NOTES, 1, &err));
+    check_ok(safetensors_open(&file, path, &err));
+    assert_int_equal(file.count, 1);
+    assert_null(safetensors_note(&file, "rounds_done"));
+    safetensors_close(&file);
+    const NamedTensor twice[2] = {TENSORS[0], TENSORS[0]};
+    assert_int_equal(tensors_write(path, twice, 2, NULL, 0, &err), STATUS_SOFTWARE);
+    check_ok(safetensors_open(&file, path, &err)); // the predecessor is untouched
+    safetensors_close(&file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_checkpoint_comes_back_to_the_bit_and_two_are_kept),
+        cmocka_unit_test(equal_states_give_equal_files),
+        cmocka_unit_test(a_folder_without_checkpoints_is_no_input),
+        cmocka_unit_test(a_damaged_checkpoint_is_passed_over),
+        cmocka_unit_test(damaged_later_checkpoints_never_displace_the_new_one),
+        cmocka_unit_test(what_a_killed_writer_left_is_removed),
+        cmocka_unit_test(loading_checks_name_size_and_type),
+        cmocka_unit_test(tensors_can_be_written_without_rounds),
+    };
+    log_init(LOG_ERROR, LOG_RANK_PARENT); // thousands of damaged checkpoints would each be warned of
+    return cmocka_run_group_tests_name("checkpoint", tests, scratch_set_up, scratch_tear_down);
+}

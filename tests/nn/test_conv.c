@@ -1,0 +1,215 @@
+// Convolution, direct and through Winograd's transforms, by every build: against a reference in double precision and
+// finite differences of that reference. Shapes are odd on purpose: they do not divide the tiles.
+#include "builds.h"
+#include "tests/tensor.h"
+
+static Layer conv_layer(Shape in, int channels, int kernel, int pad) {
+    Shape out = {channels, in.rows + 2 * pad - kernel + 1, in.columns + 2 * pad - kernel + 1};
+    return (Layer){.kind = LAYER_CONV, .in = in, .out = out, .kernel = kernel, .pad = pad};
+}
+
+typedef struct ConvCase {
+    Layer layer;
+    int samples;
+    double *in, *weight, *bias, *slopes; // slopes: d(loss) / d(out)
+} ConvCase;
+
+static double conv_output(const ConvCase *of, int o, int y, int x, int s) {
+    const Layer *layer = &of->layer;
+    int k = layer->kernel, ins = layer->in.channels;
+    double sum = of->bias[o];
+    for (int i = 0; i < ins; i++)
+        for (int ky = 0; ky < k; ky++)
+            for (int kx = 0; kx < k; kx++) {
+                int iy = y + ky - layer->pad, ix = x + kx - layer->pad;
+                if (iy < 0 || ix < 0 || iy >= layer->in.rows || ix >= layer->in.columns) continue;
+                sum += of->weight[((o * ins + i) * k + ky) * k + kx] *
+                       of->in[((i * layer->in.rows + iy) * layer->in.columns + ix) * of->samples + s];
+            }
+    return sum;
+}
+
+// The loss sum(slopes * out), over the channels and samples from..to only: those that a perturbed value can reach.
+static double conv_loss(const ConvCase *of, int o_from, int o_to, int s_from, int s_to) {
+    Shape out = of->layer.out;
+    double loss = 0;
+    for (int o = o_from; o < o_to; o++)
+        for (int y = 0; y < out.rows; y++)
+            for (int x = 0; x < out.columns; x++)
+                for (int s = s_from; s < s_to; s++)
+                    loss += of->slopes[((o * out.rows + y) * out.columns + x) * of->samples + s] *
+                            conv_output(of, o, y, x, s);
+    return loss;
+}
+
+// Central difference of conv_loss by *value.
+static double conv_slope(const ConvCase *of, double *value, int o_from, int o_to, int s_from, int s_to) {
+    const double step = 1e-3, kept = *value;
+    *value = kept + step;
+    double above = conv_loss(of, o_from, o_to, s_from, s_to);
+    *value = kept - step;
+    double below = conv_loss(of, o_from, o_to, s_from, s_to);
+    *value = kept;
+    return (above - below) / (2 * step);
+}
+
+// The op's tensors.
+typedef struct ConvTensors {
+    Tensor in, out, weight, bias, slopes, packed, scratch, packed_gradient, weight_gradient, bias_gradient, in_gradient;
+} ConvTensors;
+
+static ConvTensors conv_tensors(const ConvKernels *conv, const Layer *layer, int samples) {
+    size_t n = (size_t)samples, outs = (size_t)layer->out.channels;
+    size_t weights = outs * (size_t)layer->in.channels * (size_t)layer->kernel * (size_t)layer->kernel;
+    ConvSizes sizes = conv->sizes(layer);
+    return (ConvTensors){
+        .in = tensor_random(shape_size(layer->in) * n, 1),
+        .out = tensor_new(shape_size(layer->out) * n),
+        .weight = tensor_random(weights, 2),
+        .bias = tensor_random(outs, 3),
+        .slopes = tensor_random(shape_size(layer->out) * n, 4),
+        .packed = tensor_new(sizes.packed),
+        .scratch = tensor_new(sizes.scratch),
+        .packed_gradient = tensor_zeros(sizes.gradient),
+        .weight_gradient = tensor_new(weights),
+        .bias_gradient = tensor_zeros(outs),
+        .in_gradient = tensor_new(shape_size(layer->in) * n),
+    };
+}
+
+static void conv_tensors_free(ConvTensors *t) {
+    const Tensor all[] = {t->in,
+                          t->out,
+                          t->weight,
+                          t->bias,
+                          t->slopes,
+                          t->packed,
+                          t->scratch,
+                          t->packed_gradient,
+                          t->weight_gradient,
+                          t->bias_gradient,
+                          t->in_gradient};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+}
+
+static void check_conv_gradients(const char *name, ConvCase *of, const ConvTensors *t) {
+    const Layer *layer = &of->layer;
+    int outs = layer->out.channels, n = of->samples;
+    size_t weights_of_channel = t->weight.count / (size_t)outs;
+    double *expected = malloc((t->weight.count + t->in.count) * sizeof *expected);
+    assert_non_null(expected);
+    for (size_t i = 0; i < t->weight.count; i++) {
+        int o = (int)(i / weights_of_channel);
+        expected[i] = conv_slope(of, &of->weight[i], o, o + 1, 0, n);
+    }
+    check_close(name, t->weight_gradient.at, expected, t->weight.count, 1e-5);
+    for (int o = 0; o < outs; o++)
+        expected[o] = conv_slope(of, &of->bias[o], o, o + 1, 0, n);
+    check_close(name, t->bias_gradient.at, expected, (size_t)outs, 1e-5);
+    // Each place of the input in one sample, a different one from place to place.
+    size_t places = shape_size(layer->in);
+    float *actual = malloc(places * sizeof *actual);
+    assert_non_null(actual);
+    for (size_t i = 0; i < places; i++) {
+        int s = (int)(i * 7) % n;
+        expected[i] = conv_slope(of, &of->in[i * (size_t)n + (size_t)s], 0, outs, s, s + 1);
+        actual[i] = t->in_gradient.at[i * (size_t)n + (size_t)s];
+    }
+    check_close(name, actual, expected, places, 1e-5);
+    free(actual);
+    free(expected);
+}
+
+static void check_conv(const char *name, const ConvKernels *conv, Layer layer, int count, int lanes) {
+    int samples = (count + lanes - 1) / lanes * lanes;
+    ConvTensors t = conv_tensors(conv, &layer, samples);
+    for (size_t i = 0; i < t.slopes.count; i++) // as the loss leaves it: zero beyond the last sample
+        if ((int)(i % (size_t)samples) >= count) t.slopes.at[i] = 0;
+    ConvCase of = {layer,
+                   samples,
+                   doubles(t.in.at, t.in.count),
+                   doubles(t.weight.at, t.weight.count),
+                   doubles(t.bias.at, t.bias.count),
+                   doubles(t.slopes.at, t.slopes.count)};
+    conv->pack(t.packed.at, t.weight.at, &layer);
+    conv->forward(t.out.at, t.scratch.at, t.in.at, t.packed.at, t.bias.at, &layer, count, samples);
+    double *expected = malloc(t.out.count * sizeof *expected);
+    assert_non_null(expected);
+    size_t place = 0;
+    for (int o = 0; o < layer.out.channels; o++)
+        for (int y = 0; y < layer.out.rows; y++)
+            for (int x = 0; x < layer.out.columns; x++)
+                for (int s = 0; s < samples; s++, place++)
+                    expected[place] = s < count ? conv_output(&of, o, y, x, s) : (double)t.out.at[place];
+    check_close(name, t.out.at, expected, t.out.count, 1e-5);
+    conv->backward(t.packed_gradient.at, t.bias_gradient.at, t.in_gradient.at, t.scratch.at, t.in.at, t.slopes.at,
+                   t.packed.at, &layer, count, samples);
+    conv->unpack(t.weight_gradient.at, t.packed_gradient.at, &layer);
+    check_conv_gradients(name, &of, &t);
+
+    // Without an input gradient, and a second time: the parameters' gradients add up, from the same bits.
+    float *once = malloc(t.weight.count * sizeof *once);
+    assert_non_null(once);
+    memcpy(once, t.weight_gradient.at, t.weight.count * sizeof *once);
+    memset(t.packed_gradient.at, 0, t.packed_gradient.count * sizeof(float));
+    conv->backward(t.packed_gradient.at, t.bias_gradient.at, NULL, t.scratch.at, t.in.at, t.slopes.at, t.packed.at,
+                   &layer, count, samples);
+    conv->unpack(t.weight_gradient.at, t.packed_gradient.at, &layer);
+    assert_memory_equal(once, t.weight_gradient.at, t.weight.count * sizeof *once);
+    for (int o = 0; o < layer.out.channels; o++)
+        expected[o] = 2 * conv_slope(&of, &of.bias[o], o, o + 1, 0, samples);
+    check_close(name, t.bias_gradient.at, expected, (size_t)layer.out.channels, 1e-5);
+
+    double *const copies[] = {of.in, of.weight, of.bias, of.slopes, expected};
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+        free(copies[i]);
+    free(once);
+    conv_tensors_free(&t);
+}
+
+static void check_direct_convolutions(const Kernels *kernels) {
+    int n = kernels->lanes;
+    check_conv("conv 1 > 10, 5x5", &kernels->conv, conv_layer((Shape){1, 9, 11}, 10, 5, 0), n, n);
+    check_conv("conv 2 > 7, 5x5, pad 2", &kernels->conv, conv_layer((Shape){2, 6, 7}, 7, 5, 2), n, n);
+    check_conv("conv 3 > 6, 3x3, pad 1", &kernels->conv, conv_layer((Shape){3, 5, 6}, 6, 3, 1), 2 * n - 3, n);
+    check_conv("conv 3 > 1, 3x3", &kernels->conv, conv_layer((Shape){3, 5, 5}, 1, 3, 0), n, n);
+    check_conv("conv 2 > 6, 1x1", &kernels->conv, conv_layer((Shape){2, 3, 5}, 6, 1, 0), n, n);
+    check_conv("conv 2 > 5, 4x4, pad 3", &kernels->conv, conv_layer((Shape){2, 4, 3}, 5, 4, 3), 2 * n, n);
+    check_conv("conv 2 > 6, 7x7, pad 2", &kernels->conv, conv_layer((Shape){2, 7, 8}, 6, 7, 2), n, n);
+    check_conv("conv 1 > 5, 5x5 of a 5x5 input", &kernels->conv, conv_layer((Shape){1, 5, 5}, 5, 5, 0), n, n);
+}
+
+static void check_winograd_convolutions(const Kernels *kernels) {
+    int n = kernels->lanes;
+    check_conv("winograd 6 > 9, 5x5", &kernels->winograd, conv_layer((Shape){6, 8, 9}, 9, 5, 0), n, n);
+    check_conv("winograd 7 > 5, 5x5, pad 2", &kernels->winograd, conv_layer((Shape){7, 5, 7}, 5, 5, 2), n, n);
+    check_conv("winograd 2 > 3, 5x5, pad 4", &kernels->winograd, conv_layer((Shape){2, 4, 3}, 3, 5, 4), 2 * n, n);
+    check_conv("winograd 6 > 11, 3x3", &kernels->winograd, conv_layer((Shape){6, 7, 9}, 11, 3, 0), n, n);
+    check_conv("winograd 5 > 6, 3x3, pad 1", &kernels->winograd, conv_layer((Shape){5, 6, 5}, 6, 3, 1), 2 * n, n);
+    check_conv("winograd 1 > 1, 3x3 of a 3x3 input", &kernels->winograd, conv_layer((Shape){1, 3, 3}, 1, 3, 0), n, n);
+    check_conv("winograd 1 > 2, 3x3, more tiles than a block", &kernels->winograd,
+               conv_layer((Shape){1, 19, 18}, 2, 3, 0), n, n);
+    check_conv("winograd 6 > 7, 5x5, 10 samples", &kernels->winograd, conv_layer((Shape){6, 9, 9}, 7, 5, 2), 10, n);
+    check_conv("winograd 5 > 6, 3x3, 1 sample", &kernels->winograd, conv_layer((Shape){5, 19, 18}, 6, 3, 1), 1, n);
+    check_conv("winograd 3 > 4, 3x3, a last sample missing", &kernels->winograd, conv_layer((Shape){3, 12, 9}, 4, 3, 0),
+               n - 1, n);
+}
+
+static void direct_convolution_agrees_with_the_reference_and_finite_differences(void **state) {
+    (void)state;
+    with_each_build(check_direct_convolutions);
+}
+
+static void winograd_convolution_agrees_with_the_reference_and_finite_differences(void **state) {
+    (void)state;
+    with_each_build(check_winograd_convolutions);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(direct_convolution_agrees_with_the_reference_and_finite_differences),
+        cmocka_unit_test(winograd_convolution_agrees_with_the_reference_and_finite_differences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

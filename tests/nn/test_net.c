@@ -1,0 +1,401 @@
+// Whole nets: batches of any size, noise, poisoned arenas, diverged parameters, and all builds alike.
+#include "nn/net.h"
+
+#include <string.h>
+
+#include "nn/zoo.h"
+#include "tests/tensor.h"
+
+enum { CLASSES = 5, SAMPLES = 80, MOST_PARAMETERS = 16384 };
+
+// Every kind of layer; both ways to convolve; pooling behind and before a relu.
+static const char all_layers[] = "conv 7 5 pad 2; relu; pool 2; conv 6 3; dropout2d 0.4; pool 2; relu; "
+                                 "linear 19; relu; dropout 0.3; linear 5";
+static const Shape shape = {2, 14, 11};
+
+// A net, random parameters, and a small random data set.
+typedef struct Fixture {
+    Net net;
+    float parameters[MOST_PARAMETERS], gradient[MOST_PARAMETERS];
+    uint8_t pixels[SAMPLES * 2 * 14 * 11], labels[SAMPLES];
+    uint32_t indices[SAMPLES];
+    float scale[2], shift[2];
+} Fixture;
+
+static void with_each_build(const char *text, void (*check)(Fixture *fixture)) {
+    static Fixture fixture;
+    const char *names[] = {"avx512", "avx2", "baseline"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const Kernels *kernels = kernels_named(names[i]);
+        if (!kernels) continue;
+        Error err;
+        Spec spec;
+        fixture = (Fixture){.scale = {0.01f, 0.008f}, .shift = {-1, -0.9f}};
+        check_ok(spec_parse(&spec, text, shape, CLASSES, &err));
+        assert_true(spec.parameter_count <= MOST_PARAMETERS);
+        check_ok(net_init(&fixture.net, &spec, kernels, &err));
+        spec_initialise(fixture.parameters, &spec, 3);
+        RngKey key = rng_key(1, RNG_SYNTHETIC, 0, 0, 0);
+        for (uint32_t p = 0; p < sizeof fixture.pixels; p++)
+            fixture.pixels[p] = (uint8_t)(rng_block(key, p, 0, 0, 0).word[0] >> 24);
+        for (uint32_t s = 0; s < SAMPLES; s++) {
+            fixture.labels[s] = (uint8_t)rng_below(rng_block(key, s, 1, 0, 0).word[0], CLASSES);
+            fixture.indices[s] = s * 37 % SAMPLES;
+        }
+        check(&fixture);
+        net_free(&fixture.net);
+    }
+}
+
+static Batch batch_of(const Fixture *fixture, uint32_t first, uint32_t count) {
+    return (Batch){.pixels = fixture->pixels,
+                   .labels = fixture->labels,
+                   .indices = fixture->indices + first,
+                   .count = count,
+                   .scale = fixture->scale,
+                   .shift = fixture->shift};
+}
+
+static void check_batches(Fixture *fixture) {
+    const uint32_t counts[] = {1, 10, 16, 17, 64, 65};
+    static double sums[MOST_PARAMETERS];
+    size_t parameters = fixture->net.spec.parameter_count;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        memset(sums, 0, sizeof sums);
+        double loss_sum = 0;
+        BatchResult result;
+        for (uint32_t s = 0; s < counts[i]; s++) {
+            Batch single = batch_of(fixture, s, 1);
+            net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &single, NULL);
+            loss_sum += result.loss_sum;
+            for (size_t p = 0; p < parameters; p++)
+                sums[p] += (double)fixture->gradient[p] / counts[i];
+        }
+        Batch batch = batch_of(fixture, 0, counts[i]);
+        memset(fixture->gradient, 0xff, sizeof fixture->gradient); // must be overwritten
+        net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, NULL);
+        check_close("gradient", fixture->gradient, sums, parameters, 2e-6);
+        assert_true(fabs(result.loss_sum - loss_sum) < 1e-5 * loss_sum);
+        assert_int_equal(result.hits, 0);
+    }
+}
+
+static void the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_batches);
+    with_each_build("linear 9; relu; linear 5", check_batches);
+}
+
+static void check_slope(Fixture *fixture) {
+    const Noise noise = {.seed = 1, .round = 2, .client = 3, .step = 4};
+    const Noise *with[] = {NULL, &noise};
+    size_t parameters = fixture->net.spec.parameter_count;
+    static float moved[MOST_PARAMETERS], ignored[MOST_PARAMETERS];
+    for (int i = 0; i < 2; i++) {
+        Batch batch = batch_of(fixture, 0, 37);
+        BatchResult result;
+        net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, with[i]);
+        double steepness = 0, losses[2];
+        for (size_t p = 0; p < parameters; p++)
+            steepness += (double)fixture->gradient[p] * (double)fixture->gradient[p];
+        const float step = (float)(1e-3 / sqrt(steepness));
+        for (int side = 0; side < 2; side++) {
+            for (size_t p = 0; p < parameters; p++)
+                moved[p] = fixture->parameters[p] + (side ? step : -step) * fixture->gradient[p];
+            net_gradient(&fixture->net, ignored, &result, moved, &batch, with[i]);
+            losses[side] = result.loss_sum / batch.count;
+        }
+        double slope = (losses[1] - losses[0]) / (2 * (double)step);
+        assert_true(fabs(slope / steepness - 1) < 0.01);
+    }
+}
+
+static void the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_slope);
+}
+
+static void check_purity(Fixture *fixture) {
+    const Noise noise = {.seed = 1, .round = 2, .client = 3, .step = 4};
+    static float first[MOST_PARAMETERS], wild[MOST_PARAMETERS];
+    Net *net = &fixture->net;
+    size_t bytes = net->spec.parameter_count * sizeof(float);
+    Batch batch = batch_of(fixture, 0, 27), other = batch_of(fixture, 5, 70);
+    BatchResult first_result, result;
+    memset(net->arena, 0xff, net->arena_bytes);
+    net_gradient(net, first, &first_result, fixture->parameters, &batch, &noise);
+    // Leave NaNs and another batch's values wherever the net keeps something.
+    memset(wild, 0xff, sizeof wild);
+    net_gradient(net, fixture->gradient, &result, wild, &other, &noise);
+    net_gradient(net, fixture->gradient, &result, fixture->parameters, &batch, &noise);
+    assert_memory_equal(first, fixture->gradient, bytes);
+    assert_true(result.loss_sum == first_result.loss_sum && isfinite(result.loss_sum) != 0);
+    // Each part of the noise matters.
+    const Noise others[] = {{2, 2, 3, 4, 0}, {1, 3, 3, 4, 0}, {1, 2, 4, 4, 0}, {1, 2, 3, 5, 0}, {1, 2, 3, 4, 5}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        net_gradient(net, fixture->gradient, &result, fixture->parameters, &batch, &others[i]);
+        assert_true(result.loss_sum != first_result.loss_sum);
+    }
+}
+
+static void results_depend_on_the_arguments_alone(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_purity);
+}
+
+typedef struct Completions {
+    const Net *net;
+    const float *gradient;
+    float seen[MOST_PARAMETERS]; // gradients at the moment they were said to be complete
+    size_t next;                 // all from here on were
+} Completions;
+
+static void on_gradient(void *context, size_t first) {
+    Completions *completions = context;
+    assert_true(first < completions->next);
+    memcpy(completions->seen + first, completions->gradient + first, (completions->next - first) * sizeof(float));
+    completions->next = first;
+}
+
+static void check_completions(Fixture *fixture) {
+    static Completions completions;
+    Net *net = &fixture->net;
+    size_t parameters = net->spec.parameter_count;
+    const uint32_t counts[] = {1, 65}; // in one chunk, in several
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        completions = (Completions){.net = net, .gradient = fixture->gradient, .next = parameters};
+        Batch batch = batch_of(fixture, 0, counts[i]);
+        BatchResult result;
+        net->on_gradient = (GradientHook){on_gradient, &completions};
+        net_gradient(net, fixture->gradient, &result, fixture->parameters, &batch, NULL);
+        net->on_gradient = (GradientHook){0};
+        assert_int_equal(completions.next, 0);
+        assert_memory_equal(completions.seen, fixture->gradient, parameters * sizeof(float));
+    }
+}
+
+static void gradients_are_final_when_they_are_said_to_be_complete(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_completions);
+    with_each_build("linear 9; relu; linear 5", check_completions);
+}
+
+static void check_parts(Fixture *fixture) {
+    const Noise noise = {.seed = 1, .round = 2, .client = 3, .step = 4};
+    static double sums[MOST_PARAMETERS];
+    size_t parameters = fixture->net.spec.parameter_count;
+    const uint32_t cuts[] = {0, 13, 29, 50};
+    memset(sums, 0, sizeof sums);
+    for (int part = 0; part < 3; part++) {
+        Batch batch = batch_of(fixture, cuts[part], cuts[part + 1] - cuts[part]);
+        BatchResult result;
+        Noise part_noise = noise;
+        part_noise.first_sample = cuts[part];
+        net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, &part_noise);
+        for (size_t p = 0; p < parameters; p++)
+            sums[p] += (double)fixture->gradient[p] * batch.count / cuts[3];
+    }
+    Batch whole = batch_of(fixture, 0, cuts[3]);
+    BatchResult result;
+    net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &whole, &noise);
+    check_close("gradient", fixture->gradient, sums, parameters, 2e-6);
+}
+
+static void parts_of_a_batch_that_know_their_place_drop_out_as_the_whole(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_parts);
+}
+
+static void check_steps(Fixture *fixture) {
+    const Sgd sgd = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
+    const uint32_t counts[] = {10, 64, 1, 33};
+    size_t parameters = fixture->net.spec.parameter_count;
+    static float velocity[MOST_PARAMETERS], expected_velocity[MOST_PARAMETERS], expected[MOST_PARAMETERS];
+    memset(velocity, 0, sizeof velocity);
+    memset(expected_velocity, 0, sizeof expected_velocity);
+    memcpy(expected, fixture->parameters, sizeof expected);
+    for (uint32_t step = 0; step < sizeof counts / sizeof *counts; step++) {
+        const Noise noise = {.seed = 1, .step = step};
+        Batch batch = batch_of(fixture, step, counts[step]);
+        BatchResult result, expected_result;
+        net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &batch, &noise);
+        net_gradient(&fixture->net, fixture->gradient, &expected_result, expected, &batch, &noise);
+        fixture->net.kernels->sgd_step(expected, expected_velocity, fixture->gradient, sgd.lr, sgd.momentum,
+                                       sgd.weight_decay, parameters);
+        assert_true(fabs(result.loss_sum - expected_result.loss_sum) < 1e-5 * expected_result.loss_sum);
+    }
+    double *wanted[] = {doubles(expected, parameters), doubles(expected_velocity, parameters)};
+    check_close("parameters", fixture->parameters, wanted[0], parameters, 1e-5);
+    check_close("velocity", velocity, wanted[1], parameters, 1e-5);
+    free(wanted[0]);
+    free(wanted[1]);
+    Batch empty = batch_of(fixture, 0, 0);
+    BatchResult result;
+    memcpy(expected, fixture->parameters, sizeof expected);
+    net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &empty, NULL);
+    assert_memory_equal(expected, fixture->parameters, sizeof expected);
+}
+
+static void a_train_step_is_a_gradient_and_a_step_of_sgd(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_steps);
+    with_each_build("linear 9; relu; linear 5", check_steps);
+}
+
+static void check_evaluation(Fixture *fixture) {
+    Batch batch = batch_of(fixture, 0, 70);
+    static float logits[70 * CLASSES];
+    BatchResult result, single;
+    net_evaluate(&fixture->net, &result, fixture->parameters, &batch);
+    net_logits(&fixture->net, logits, fixture->parameters, &batch);
+    double loss_sum = 0, singles = 0;
+    uint32_t hits = 0;
+    for (uint32_t s = 0; s < 70; s++) {
+        const float *of = logits + s * CLASSES;
+        int best = 0;
+        double sum = 0;
+        for (int k = 0; k < CLASSES; k++) {
+            sum += exp((double)of[k]);
+            if (of[k] > of[best]) best = k;
+        }
+        uint8_t label = fixture->labels[fixture->indices[s]];
+        loss_sum += log(sum) - (double)of[label];
+        hits += best == label;
+        Batch one = {.pixels = fixture->pixels,
+                     .labels = fixture->labels,
+                     .first = fixture->indices[s],
+                     .count = 1,
+                     .scale = fixture->scale,
+                     .shift = fixture->shift};
+        net_evaluate(&fixture->net, &single, fixture->parameters, &one);
+        singles += single.loss_sum;
+    }
+    assert_true(fabs(result.loss_sum - loss_sum) < 1e-5 * loss_sum);
+    assert_true(fabs(result.loss_sum - singles) < 1e-5 * loss_sum);
+    assert_int_equal(result.hits, hits);
+    net_gradient(&fixture->net, fixture->gradient, &single, fixture->parameters, &batch, NULL);
+    assert_true(single.loss_sum == result.loss_sum);
+}
+
+static void evaluation_counts_the_loss_and_the_hits_of_the_logits(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_evaluation);
+}
+
+static void check_divergence(Fixture *fixture) {
+    const Spec *spec = &fixture->net.spec;
+    for (int t = 0; t < spec->tensor_count; t++) {
+        float *value = &fixture->parameters[spec->tensors[t].first + spec->tensors[t].count / 2], kept = *value;
+        Batch batch = batch_of(fixture, 0, 20);
+        BatchResult result;
+        *value = NAN;
+        net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, NULL);
+        assert_true(!isfinite(result.loss_sum));
+        net_evaluate(&fixture->net, &result, fixture->parameters, &batch);
+        assert_true(!isfinite(result.loss_sum));
+        *value = kept;
+    }
+    fixture->parameters[spec->parameter_count - 1] = INFINITY; // a logit's bias
+    Batch batch = batch_of(fixture, 0, 20);
+    BatchResult result;
+    net_evaluate(&fixture->net, &result, fixture->parameters, &batch);
+    assert_true(!isfinite(result.loss_sum));
+}
+
+static void a_nan_in_any_parameter_tensor_shows_in_the_loss(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_divergence);
+}
+
+static void check_empty(Fixture *fixture) {
+    Batch batch = batch_of(fixture, 0, 0);
+    BatchResult result;
+    memset(fixture->gradient, 0xff, sizeof fixture->gradient);
+    net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, NULL);
+    for (size_t p = 0; p < fixture->net.spec.parameter_count; p++)
+        assert_true(fixture->gradient[p] == 0.0f);
+    assert_true(result.loss_sum == 0);
+    net_evaluate(&fixture->net, &result, fixture->parameters, &batch);
+    assert_true(result.loss_sum == 0 && result.hits == 0);
+}
+
+static void an_empty_batch_has_no_loss_and_a_gradient_of_zeros(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_empty);
+}
+
+// Keeps the baseline's gradient (the last build to run) and compares; the first call of a run finds none.
+static double reference_gradient[MOST_PARAMETERS];
+static bool compare_with_reference;
+
+static void check_agreement(Fixture *fixture) {
+    const Noise noise = {.seed = 9, .round = 8, .client = 7, .step = 6};
+    Batch batch = batch_of(fixture, 0, 65);
+    BatchResult result;
+    size_t parameters = fixture->net.spec.parameter_count;
+    net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, &noise);
+    if (compare_with_reference) check_close("gradient", fixture->gradient, reference_gradient, parameters, 2e-6);
+    for (size_t p = 0; p < parameters; p++)
+        reference_gradient[p] = (double)fixture->gradient[p];
+    compare_with_reference = true;
+}
+
+static void all_builds_agree_within_rounding(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_agreement);
+    assert_true(compare_with_reference);
+}
+
+static void check_odd_net(Fixture *fixture) {
+    Batch batch = batch_of(fixture, 0, 20);
+    BatchResult result;
+    net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &batch, &(Noise){.seed = 1});
+    assert_true(isfinite(result.loss_sum) != 0);
+    for (size_t p = 0; p < fixture->net.spec.parameter_count; p++)
+        assert_true(isfinite(fixture->gradient[p]) != 0);
+}
+
+static void layers_may_come_in_any_order(void **state) {
+    (void)state;
+    with_each_build("dropout 0.1; relu; pool 2; relu; linear 5", check_odd_net);
+    with_each_build("pool 2; pool 2; pool 2; linear 5; dropout2d 0.5", check_odd_net);
+    with_each_build("linear 30; conv 8 1; pool 1; conv 5 1; relu", check_odd_net);
+    with_each_build("pool 11; conv 5 1", check_odd_net);
+    with_each_build("conv 3 3; conv 3 3; conv 6 3; conv 3 2; pool 4; linear 5; relu; relu", check_odd_net);
+}
+
+static void the_arena_is_carved_into_samples_of_sixteen_and_fits_the_cache_if_it_can(void **state) {
+    (void)state;
+    Error err;
+    for (size_t i = 0; i < zoo_entry_count; i++) {
+        Net net;
+        Spec spec;
+        char text[SPEC_TEXT_BYTES];
+        zoo_expand(text, sizeof text, zoo_entries[i].name, 10);
+        check_ok(spec_parse(&spec, text, (Shape){1, 28, 28}, 10, &err));
+        check_ok(net_init(&net, &spec, kernels_best(), &err));
+        assert_int_equal(net.chunk % 16, 0);
+        assert_int_equal((uintptr_t)net.arena % 64, 0);
+        if (spec.layers[0].kind == LAYER_LINEAR) assert_true(net.chunk >= 64 && net.arena_bytes <= 1024 * 1024);
+        net_free(&net);
+        assert_null(net.arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients),
+        cmocka_unit_test(the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says),
+        cmocka_unit_test(results_depend_on_the_arguments_alone),
+        cmocka_unit_test(gradients_are_final_when_they_are_said_to_be_complete),
+        cmocka_unit_test(parts_of_a_batch_that_know_their_place_drop_out_as_the_whole),
+        cmocka_unit_test(a_train_step_is_a_gradient_and_a_step_of_sgd),
+        cmocka_unit_test(evaluation_counts_the_loss_and_the_hits_of_the_logits),
+        cmocka_unit_test(a_nan_in_any_parameter_tensor_shows_in_the_loss),
+        cmocka_unit_test(an_empty_batch_has_no_loss_and_a_gradient_of_zeros),
+        cmocka_unit_test(all_builds_agree_within_rounding),
+        cmocka_unit_test(layers_may_come_in_any_order),
+        cmocka_unit_test(the_arena_is_carved_into_samples_of_sixteen_and_fits_the_cache_if_it_can),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

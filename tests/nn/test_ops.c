@@ -1,0 +1,413 @@
+// The other ops (test_conv.c has convolution) by every build: against references in double precision, gradients against
+// derivatives of those references. Shapes are odd on purpose: they do not divide the vectors.
+#include "builds.h"
+#include "tests/tensor.h"
+
+// ---- Pooling.
+
+static void check_pool(const Kernels *kernels, Shape in, int size, int samples, bool ties, bool overwrite) {
+    Layer layer = {
+        .kind = LAYER_POOL, .in = in, .out = {in.channels, in.rows / size, in.columns / size}, .kernel = size};
+    size_t n = (size_t)samples;
+    Tensor values = tensor_random(shape_size(in) * n, 5), out = tensor_new(shape_size(layer.out) * n);
+    Tensor slopes = tensor_random(out.count, 6), gradient = tensor_new(values.count);
+    if (ties)
+        for (size_t i = 0; i < values.count; i++)
+            values.at[i] = roundf(values.at[i]);
+    double *maxima = malloc(out.count * sizeof *maxima), *expected = calloc(values.count, sizeof *expected);
+    assert_true(maxima && expected);
+    size_t place = 0;
+    for (int c = 0; c < layer.out.channels; c++)
+        for (int y = 0; y < layer.out.rows; y++)
+            for (int x = 0; x < layer.out.columns; x++)
+                for (int s = 0; s < samples; s++, place++) {
+                    size_t best = SIZE_MAX;
+                    for (int t = 0; t < size * size; t++) {
+                        int iy = y * size + t / size, ix = x * size + t % size;
+                        size_t i = (size_t)((c * in.rows + iy) * in.columns + ix) * n + (size_t)s;
+                        if (best == SIZE_MAX || values.at[i] > values.at[best]) best = i;
+                    }
+                    maxima[place] = (double)values.at[best];
+                    expected[best] = (double)slopes.at[place];
+                }
+    kernels->pool_forward(out.at, values.at, &layer, samples);
+    check_close("pool forward", out.at, maxima, out.count, 0);
+    float *to = overwrite ? values.at : gradient.at;
+    kernels->pool_backward(to, values.at, slopes.at, &layer, samples);
+    check_close("pool backward", to, expected, values.count, 0);
+    free(maxima);
+    free(expected);
+    tensor_free(values);
+    tensor_free(out);
+    tensor_free(slopes);
+    tensor_free(gradient);
+}
+
+static void check_pools(const Kernels *kernels) {
+    for (int ties = 0; ties < 2; ties++)
+        for (int overwrite = 0; overwrite < 2; overwrite++) {
+            check_pool(kernels, (Shape){3, 8, 6}, 2, kernels->lanes, ties, overwrite);
+            check_pool(kernels, (Shape){2, 7, 5}, 2, 2 * kernels->lanes, ties, overwrite);
+            check_pool(kernels, (Shape){2, 11, 10}, 3, kernels->lanes, ties, overwrite);
+            check_pool(kernels, (Shape){2, 3, 4}, 1, kernels->lanes, ties, overwrite);
+        }
+}
+
+static void pooling_takes_the_maximum_and_sends_the_gradient_to_the_first_one(void **state) {
+    (void)state;
+    with_each_build(check_pools);
+}
+
+// ---- Relu.
+
+static void check_relu(const Kernels *kernels) {
+    size_t n = (size_t)kernels->lanes * 2, count = 7 * n;
+    Tensor values = tensor_random(count, 7), slopes = tensor_random(count, 8);
+    values.at[3] = 0;
+    values.at[4] = NAN;
+    double *expected = doubles(values.at, count), *expected_slopes = doubles(slopes.at, count);
+    for (size_t i = 0; i < count; i++) {
+        if (expected[i] <= 0) expected_slopes[i] = 0;
+        if (expected[i] <= 0) expected[i] = 0;
+    }
+    kernels->relu_forward(values.at, 7, (int)n);
+    kernels->relu_backward(slopes.at, values.at, 7, (int)n);
+    assert_true(isnan(values.at[4]));
+    values.at[4] = 0;
+    expected[4] = 0;
+    check_close("relu forward", values.at, expected, count, 0);
+    check_close("relu backward", slopes.at, expected_slopes, count, 0);
+    free(expected);
+    free(expected_slopes);
+    tensor_free(values);
+    tensor_free(slopes);
+}
+
+static void relu_clips_at_zero_and_keeps_a_nan(void **state) {
+    (void)state;
+    with_each_build(check_relu);
+}
+
+// ---- Dropout.
+
+static void check_dropout(const Kernels *kernels) {
+    enum { FEATURES = 11, PLANE = 3 };
+    const DropoutNoise noise = {.key = rng_key(5, RNG_DROPOUT, 6, 7, 8), .first_sample = 48, .step = 9, .rate = 0.3f};
+    int samples = 2 * kernels->lanes;
+    size_t n = (size_t)samples, count = FEATURES * PLANE * n;
+    Tensor masks = tensor_new(FEATURES * n / sizeof(float)), values = tensor_random(count, 9);
+    int8_t *keep = (int8_t *)masks.at;
+    double *expected = doubles(values.at, count);
+    kernels->dropout_draw(keep, &noise, FEATURES, samples);
+    kernels->dropout_apply(values.at, keep, noise.rate, FEATURES, PLANE, samples);
+    for (uint32_t f = 0; f < FEATURES; f++)
+        for (uint32_t s = 0; s < n; s++) {
+            uint32_t word = rng_block(noise.key, f / 4, noise.first_sample + s, noise.step, 0).word[f % 4];
+            bool kept = rng_float(word) >= noise.rate;
+            assert_int_equal(keep[f * n + s], kept ? -1 : 0);
+            for (uint32_t p = 0; p < PLANE; p++)
+                expected[(f * PLANE + p) * n + s] *= kept ? 1 / (1 - (double)noise.rate) : 0;
+        }
+    check_close("dropout", values.at, expected, count, 1e-7);
+    free(expected);
+    tensor_free(masks);
+    tensor_free(values);
+}
+
+static void dropout_draws_exactly_the_words_of_the_scalar_generator(void **state) {
+    (void)state;
+    with_each_build(check_dropout);
+}
+
+static void check_dropout_rate(const Kernels *kernels) {
+    enum { FEATURES = 2000, SAMPLES = 16 };
+    static int8_t keep[FEATURES * SAMPLES] __attribute__((aligned(64)));
+    const float rates[] = {0, 0.25f, 0.5f, 0.9f};
+    for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
+        DropoutNoise noise = {.key = rng_key(1, RNG_DROPOUT, 0, 0, 0), .rate = rates[r]};
+        kernels->dropout_draw(keep, &noise, FEATURES, SAMPLES);
+        double dropped = 0, rate = (double)rates[r], count = FEATURES * SAMPLES;
+        for (size_t i = 0; i < sizeof keep; i++)
+            dropped += keep[i] == 0;
+        assert_true(fabs(dropped / count - rate) <= 4 * sqrt(rate * (1 - rate) / count));
+    }
+}
+
+static void dropout_zeroes_the_asked_share(void **state) {
+    (void)state;
+    with_each_build(check_dropout_rate);
+}
+
+// ---- Linear.
+
+static void reference_linear(double *out, double *weight_gradient, double *bias_gradient, double *in_gradient,
+                             const Tensor *in, const Tensor *weight, const Tensor *bias, const Tensor *slopes, int outs,
+                             int ins, int count, int samples) {
+    for (int o = 0; o < outs; o++)
+        for (int s = 0; s < samples; s++) {
+            double slope = (double)slopes->at[o * samples + s];
+            out[o * samples + s] = (double)bias->at[o];
+            bias_gradient[o] += slope;
+            for (int i = 0; i < ins && s < count; i++) {
+                double w = (double)weight->at[o * ins + i], x = (double)in->at[i * samples + s];
+                out[o * samples + s] += w * x;
+                weight_gradient[o * ins + i] += slope * x;
+                in_gradient[i * samples + s] += slope * w;
+            }
+        }
+}
+
+static void check_linear(const Kernels *kernels, Shape shape, int outs, int count) {
+    int samples = (count + kernels->lanes - 1) / kernels->lanes * kernels->lanes, ins = (int)shape_size(shape);
+    Layer layer = {.kind = LAYER_LINEAR, .in = shape, .out = {outs, 1, 1}};
+    size_t n = (size_t)samples, weights = (size_t)outs * (size_t)ins;
+    Tensor in = tensor_random((size_t)ins * n, 10), weight = tensor_random(weights, 11);
+    Tensor bias = tensor_random((size_t)outs, 12), slopes = tensor_random((size_t)outs * n, 13);
+    for (size_t i = 0; i < slopes.count; i++) // as the loss leaves it: zero beyond the last sample
+        if (i % n >= (size_t)count) slopes.at[i] = 0;
+    Tensor out = tensor_new((size_t)outs * n), in_gradient = tensor_new(in.count);
+    Tensor weight_gradient = tensor_new(weights), bias_gradient = tensor_new((size_t)outs);
+    Tensor rows = tensor_new(linear_row_floats(&layer) * (size_t)count);
+    Tensor scratch = tensor_new(linear_scratch_floats(&layer, samples));
+    double *expected[] = {calloc(out.count, 8), calloc(weights, 8), calloc((size_t)outs, 8), calloc(in.count, 8)};
+    assert_true(expected[0] && expected[1] && expected[2] && expected[3]);
+    reference_linear(expected[0], expected[1], expected[2], expected[3], &in, &weight, &bias, &slopes, outs, ins, count,
+                     samples);
+    kernels->linear_forward(out.at, rows.at, in.at, weight.at, bias.at, &layer, count, samples);
+    for (size_t i = 0; i < out.count; i++) // beyond the last sample, values mean nothing but are finite
+        if (i % n >= (size_t)count) expected[0][i] = (double)out.at[i];
+    check_close("linear forward", out.at, expected[0], out.count, 1e-5);
+    kernels->linear_backward_input(in_gradient.at, scratch.at, slopes.at, weight.at, &layer, count, samples);
+    kernels->linear_backward_weight(weight_gradient.at, bias_gradient.at, NULL, NULL, rows.at, slopes.at,
+                                    &(Descent){.keep = 0}, &layer, count, samples);
+    check_close("linear weight", weight_gradient.at, expected[1], weights, 1e-5);
+    check_close("linear bias", bias_gradient.at, expected[2], (size_t)outs, 1e-5);
+    check_close("linear input", in_gradient.at, expected[3], in.count, 1e-5);
+    kernels->linear_backward_weight(weight_gradient.at, bias_gradient.at, NULL, NULL, rows.at, slopes.at,
+                                    &(Descent){.keep = 1}, &layer, count, samples);
+    for (size_t i = 0; i < weights; i++)
+        expected[1][i] *= 2;
+    for (int o = 0; o < outs; o++)
+        expected[2][o] *= 2;
+    check_close("linear weight, twice", weight_gradient.at, expected[1], weights, 1e-5);
+    check_close("linear bias, twice", bias_gradient.at, expected[2], (size_t)outs, 1e-5);
+    const Tensor all[] = {in, weight, bias, slopes, out, in_gradient, weight_gradient, bias_gradient, rows, scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+    for (int i = 0; i < 4; i++)
+        free(expected[i]);
+}
+
+static void check_linears(const Kernels *kernels) {
+    check_linear(kernels, (Shape){5, 3, 3}, 13, 10);
+    check_linear(kernels, (Shape){20, 4, 4}, 50, 16);
+    check_linear(kernels, (Shape){7, 1, 1}, 1, 1);
+    check_linear(kernels, (Shape){1, 1, 1}, 6, 17);
+    check_linear(kernels, (Shape){33, 1, 1}, 21, 64);
+    check_linear(kernels, (Shape){130, 1, 1}, 37, 77);
+    check_linear(kernels, (Shape){1029, 1, 1}, 7, 64); // more than one strip of inputs, ending anywhere
+    check_linear(kernels, (Shape){2048, 1, 1}, 2, 64);
+    check_linear(kernels, (Shape){1500, 1, 1}, 3, 128);
+}
+
+// The loss sum(slopes * out) is linear in each value, so the products of the reference are its exact derivatives.
+static void linear_agrees_with_the_reference_for_any_number_of_samples(void **state) {
+    (void)state;
+    with_each_build(check_linears);
+}
+
+// ---- Softmax and cross-entropy.
+
+static double reference_loss(const double *logits, int label, int classes) {
+    double largest = logits[0], sum = 0;
+    for (int k = 1; k < classes; k++)
+        largest = fmax(largest, logits[k]);
+    for (int k = 0; k < classes; k++)
+        sum += exp(logits[k] - largest);
+    return log(sum) + largest - logits[label];
+}
+
+static void check_loss(const Kernels *kernels, int classes, int count, float spread) {
+    int samples = (count + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
+    size_t n = (size_t)samples, values = (size_t)classes * n;
+    const double step = 1e-4, scale = 0.125;
+    Tensor logits = tensor_random(values, 14), gradient = tensor_new(values);
+    for (size_t i = 0; i < values; i++)
+        logits.at[i] *= spread;
+    uint8_t labels[100];
+    double *expected = calloc(values, sizeof *expected), loss = 0;
+    assert_non_null(expected);
+    uint32_t expected_hits = 0, hits;
+    for (int s = 0; s < count; s++) {
+        double sample[256];
+        int best = 0;
+        labels[s] = (uint8_t)((s * 5 + 3) % classes);
+        for (int k = 0; k < classes; k++) {
+            sample[k] = (double)logits.at[k * samples + s];
+            if (sample[k] > sample[best]) best = k;
+        }
+        expected_hits += best == labels[s];
+        loss += reference_loss(sample, labels[s], classes);
+        for (int k = 0; k < classes; k++) {
+            double kept = sample[k];
+            sample[k] = kept + step;
+            double above = reference_loss(sample, labels[s], classes);
+            sample[k] = kept - step;
+            expected[k * samples + s] = scale * (above - reference_loss(sample, labels[s], classes)) / (2 * step);
+            sample[k] = kept;
+        }
+    }
+    double actual =
+        kernels->softmax_cross_entropy(gradient.at, &hits, logits.at, labels, (float)scale, classes, count, samples);
+    assert_true(fabs(actual - loss) <= 1e-6 * (1 + fabs(loss)));
+    assert_int_equal(hits, expected_hits);
+    check_close("loss gradient", gradient.at, expected, values, 1e-6);
+    free(expected);
+    tensor_free(logits);
+    tensor_free(gradient);
+}
+
+static void check_losses(const Kernels *kernels) {
+    check_loss(kernels, 10, 16, 1);
+    check_loss(kernels, 10, 10, 5);
+    check_loss(kernels, 3, 17, 90); // differences beyond what e^x can represent
+    check_loss(kernels, 256, 33, 4);
+    check_loss(kernels, 1, 1, 1);
+}
+
+static void cross_entropy_agrees_with_the_reference_and_finite_differences(void **state) {
+    (void)state;
+    with_each_build(check_losses);
+}
+
+static void check_ties_and_nans(const Kernels *kernels) {
+    enum { CLASSES = 3 };
+    int samples = kernels->lanes;
+    Tensor logits = tensor_zeros((size_t)(CLASSES * samples)), gradient = tensor_new(logits.count);
+    const uint8_t labels[3] = {0, 1, 0};
+    uint32_t hits;
+    double loss = kernels->softmax_cross_entropy(NULL, &hits, logits.at, labels, 1, CLASSES, 3, samples);
+    assert_int_equal(hits, 2); // of equal logits the first counts
+    assert_true(fabs(loss - 3 * log(3)) < 1e-6);
+    const float wild[] = {NAN, INFINITY};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < CLASSES; k++) {
+            logits.at[k * samples + 2] = wild[i];
+            double shown = kernels->softmax_cross_entropy(gradient.at, NULL, logits.at, labels, 1, CLASSES, 3, samples);
+            assert_true(!isfinite(shown));
+            double hidden =
+                kernels->softmax_cross_entropy(gradient.at, NULL, logits.at, labels, 1, CLASSES, 2, samples);
+            assert_true(isfinite(hidden) != 0);
+            assert_true(gradient.at[k * samples + 2] == 0.0f); // beyond the last sample
+            logits.at[k * samples + 2] = 0;
+        }
+    tensor_free(logits);
+    tensor_free(gradient);
+}
+
+static void of_equal_logits_the_first_counts_and_a_nan_shows_in_the_loss(void **state) {
+    (void)state;
+    with_each_build(check_ties_and_nans);
+}
+
+// ---- Gather and the optimizer.
+
+static void check_gather(const Kernels *kernels) {
+    const Shape shape = {3, 5, 3};
+    enum { ROWS = 40, SIZE = 45 };
+    uint8_t *pixels = malloc(ROWS * SIZE); // its end is where a sanitizer watches
+    assert_non_null(pixels);
+    for (int i = 0; i < ROWS * SIZE; i++)
+        pixels[i] = (uint8_t)(i * 37);
+    const float scale[3] = {0.5f, 1, 2}, shift[3] = {-1, 3, 0.25f};
+    const uint32_t indices[18] = {39, 0, 7, 7, 38, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 39, 12, 13};
+    for (int indexed = 0; indexed < 2; indexed++) {
+        int count = 18, samples = (count + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
+        Tensor out = tensor_new((size_t)(SIZE * samples));
+        kernels->gather(out.at, pixels, indexed ? indices : NULL, ROWS - 18, scale, shift, shape, count, samples);
+        for (int f = 0; f < SIZE; f++)
+            for (int s = 0; s < samples; s++) {
+                uint32_t row = indexed ? indices[s < count ? s : 0] : (uint32_t)(ROWS - 18 + s);
+                float expected =
+                    s < count ? (float)pixels[row * SIZE + (uint32_t)f] * scale[f / 15] + shift[f / 15] : 0;
+                assert_true(out.at[(size_t)(f * samples + s)] == expected);
+            }
+        tensor_free(out);
+
+        enum { ROW_FLOATS = 64 }; // 45 elements, zeros up to a whole vector, and some more that nobody looks at
+        Tensor rows = tensor_new((size_t)(count * ROW_FLOATS));
+        kernels->gather_rows(rows.at, pixels, indexed ? indices : NULL, ROWS - 18, scale, shift, shape, ROW_FLOATS,
+                             count);
+        int padded = (SIZE + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
+        for (int s = 0; s < count; s++)
+            for (int f = 0; f < padded; f++) {
+                uint32_t row = indexed ? indices[s] : (uint32_t)(ROWS - 18 + s);
+                float expected = f < SIZE ? (float)pixels[row * SIZE + (uint32_t)f] * scale[f / 15] + shift[f / 15] : 0;
+                assert_true(rows.at[s * ROW_FLOATS + f] == expected);
+            }
+        tensor_free(rows);
+    }
+    free(pixels);
+}
+
+static void gather_normalises_the_asked_samples_and_zeroes_the_rest(void **state) {
+    (void)state;
+    with_each_build(check_gather);
+}
+
+static void check_sgd(const Kernels *kernels) {
+    enum { COUNT = 37 };
+    Tensor weights = tensor_random(COUNT, 15), velocity = tensor_zeros(COUNT);
+    double *w = doubles(weights.at, COUNT), v[COUNT] = {0};
+    for (uint32_t step = 0; step < 5; step++) {
+        Tensor gradient = tensor_random(COUNT, 16 + step);
+        kernels->sgd_step(weights.at, velocity.at, gradient.at, 0.1f, 0.9f, 0.01f, COUNT);
+        for (int i = 0; i < COUNT; i++) {
+            v[i] = 0.9 * v[i] + (double)gradient.at[i] + 0.01 * w[i];
+            w[i] -= 0.1 * v[i];
+        }
+        tensor_free(gradient);
+    }
+    check_close("weights", weights.at, w, COUNT, 1e-6);
+    check_close("velocity", velocity.at, v, COUNT, 1e-6);
+    free(w);
+    tensor_free(weights);
+    tensor_free(velocity);
+}
+
+static void sgd_steps_as_pytorch_defines_momentum_and_weight_decay(void **state) {
+    (void)state;
+    with_each_build(check_sgd);
+}
+
+// ---- The choice of a build.
+
+static void builds_are_found_by_name_and_the_environment_can_narrow_the_choice(void **state) {
+    (void)state;
+    assert_non_null(kernels_named("baseline"));
+    assert_null(kernels_named("sse9"));
+    unsetenv("SOUNDER_ISA");
+    const Kernels *best = kernels_best();
+    setenv("SOUNDER_ISA", "baseline", 1);
+    assert_ptr_equal(kernels_best(), kernels_named("baseline"));
+    setenv("SOUNDER_ISA", "sse9", 1);
+    assert_ptr_equal(kernels_best(), best);
+    unsetenv("SOUNDER_ISA");
+    assert_int_equal(kernels_named("baseline")->lanes, 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pooling_takes_the_maximum_and_sends_the_gradient_to_the_first_one),
+        cmocka_unit_test(relu_clips_at_zero_and_keeps_a_nan),
+        cmocka_unit_test(dropout_draws_exactly_the_words_of_the_scalar_generator),
+        cmocka_unit_test(dropout_zeroes_the_asked_share),
+        cmocka_unit_test(linear_agrees_with_the_reference_for_any_number_of_samples),
+        cmocka_unit_test(cross_entropy_agrees_with_the_reference_and_finite_differences),
+        cmocka_unit_test(of_equal_logits_the_first_counts_and_a_nan_shows_in_the_loss),
+        cmocka_unit_test(gather_normalises_the_asked_samples_and_zeroes_the_rest),
+        cmocka_unit_test(sgd_steps_as_pytorch_defines_momentum_and_weight_decay),
+        cmocka_unit_test(builds_are_found_by_name_and_the_environment_can_narrow_the_choice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,222 @@
+// Net texts: what they mean, what is refused and how, and the initial parameters.
+#include "nn/spec.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "tests/check.h"
+#include "nn/zoo.h"
+
+static const Shape grey = {1, 28, 28}, colour = {3, 32, 32};
+
+static Spec parse_zoo(const char *name, Shape input) {
+    Error err;
+    Spec spec;
+    char text[SPEC_TEXT_BYTES];
+    zoo_expand(text, sizeof text, name, 10);
+    check_ok(spec_parse(&spec, text, input, 10, &err));
+    return spec;
+}
+
+static void the_zoo_has_the_published_parameter_counts(void **state) {
+    (void)state;
+    const struct {
+        const char *name;
+        Shape input;
+        size_t parameters;
+    } known[] = {{"lenet", grey, 21840},
+                 {"softmax", grey, 7850},
+                 {"2nn", grey, 199210},
+                 {"cnn", grey, 1663370},
+                 {"cifar-cnn", colour, 1626442}};
+    assert_int_equal(zoo_entry_count, sizeof known / sizeof *known);
+    for (size_t i = 0; i < zoo_entry_count; i++) {
+        assert_string_equal(zoo_entries[i].name, known[i].name);
+        assert_int_equal(parse_zoo(known[i].name, known[i].input).parameter_count, known[i].parameters);
+    }
+}
+
+static void a_model_that_is_no_zoo_name_is_its_own_text(void **state) {
+    (void)state;
+    char text[SPEC_TEXT_BYTES], small[8];
+    zoo_expand(text, sizeof text, "conv 3 3; relu", 10);
+    assert_string_equal(text, "conv 3 3; relu");
+    zoo_expand(text, sizeof text, "2nn", 62);
+    assert_string_equal(text, "linear 200; relu; linear 200; relu; linear 62");
+    zoo_expand(small, sizeof small, "2nn", 62);
+    assert_string_equal(small, "linear ");
+}
+
+static void tensors_have_pytorchs_names_shapes_and_order(void **state) {
+    (void)state;
+    Spec spec = parse_zoo("lenet", grey);
+    const ParameterTensor expected[] = {
+        {.name = "conv1.weight", .rank = 4, .shape = {10, 1, 5, 5}, .first = 0, .count = 250, .fan_in = 25},
+        {.name = "conv1.bias", .rank = 1, .shape = {10}, .first = 250, .count = 10, .fan_in = 25},
+        {.name = "conv2.weight", .rank = 4, .shape = {20, 10, 5, 5}, .first = 260, .count = 5000, .fan_in = 250},
+        {.name = "conv2.bias", .rank = 1, .shape = {20}, .first = 5260, .count = 20, .fan_in = 250},
+        {.name = "fc1.weight", .rank = 2, .shape = {50, 320}, .first = 5280, .count = 16000, .fan_in = 320},
+        {.name = "fc1.bias", .rank = 1, .shape = {50}, .first = 21280, .count = 50, .fan_in = 320},
+        {.name = "fc2.weight", .rank = 2, .shape = {10, 50}, .first = 21330, .count = 500, .fan_in = 50},
+        {.name = "fc2.bias", .rank = 1, .shape = {10}, .first = 21830, .count = 10, .fan_in = 50},
+    };
+    assert_int_equal(spec.tensor_count, sizeof expected / sizeof *expected);
+    for (int t = 0; t < spec.tensor_count; t++) {
+        const ParameterTensor *tensor = &spec.tensors[t];
+        assert_string_equal(tensor->name, expected[t].name);
+        assert_int_equal(tensor->rank, expected[t].rank);
+        assert_memory_equal(tensor->shape, expected[t].shape, sizeof tensor->shape);
+        assert_int_equal(tensor->first, expected[t].first);
+        assert_int_equal(tensor->count, expected[t].count);
+        assert_int_equal(tensor->fan_in, expected[t].fan_in);
+    }
+    assert_int_equal(spec.layers[3].weight, 260);
+    assert_int_equal(spec.layers[3].bias, 5260);
+}
+
+static void shapes_follow_from_the_text(void **state) {
+    (void)state;
+    Error err;
+    Spec spec;
+    check_ok(spec_parse(&spec, " conv 4 5 pad 2;pool 3 ;\trelu; dropout2d 0.25; conv 2 3; linear 7 ", (Shape){3, 11, 9},
+                        7, &err));
+    const Shape outs[] = {{4, 11, 9}, {4, 3, 3}, {4, 3, 3}, {4, 3, 3}, {2, 1, 1}, {7, 1, 1}};
+    assert_int_equal(spec.layer_count, 6);
+    for (int l = 0; l < spec.layer_count; l++) {
+        assert_memory_equal(&spec.layers[l].out, &outs[l], sizeof outs[l]);
+        if (l > 0) assert_memory_equal(&spec.layers[l].in, &outs[l - 1], sizeof outs[l]);
+    }
+    assert_int_equal(spec.layers[0].pad, 2);
+    assert_true(spec.layers[3].rate == 0.25f);
+}
+
+static void each_mistake_is_answered_with_one_sentence_that_names_it(void **state) {
+    (void)state;
+    const struct {
+        const char *text, *sentence;
+    } mistakes[] = {
+        {"", "layer 1 is empty; write a layer between two ';' and none after the last"},
+        {"relu;; linear 10", "layer 2 is empty; write a layer between two ';' and none after the last"},
+        {"linear 10;", "layer 2 is empty; write a layer between two ';' and none after the last"},
+        {"relu; konv 3 3",
+         "layer 2 (\"konv 3 3\"): \"konv\" is no kind of layer; use conv, pool, relu, dropout, dropout2d or linear"},
+        {"conv 3", "layer 1 (\"conv 3\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
+        {"conv 3 3 pad", "layer 1 (\"conv 3 3 pad\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
+        {"conv 3 3 bad 1", "layer 1 (\"conv 3 3 bad 1\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
+        {"relu 3", "layer 1 (\"relu 3\"): write it as \"relu\""},
+        {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES\""},
+        {"linear 10 relu linear 10 relu linear 10",
+         "layer 1 (\"linear 10 relu linear 10 relu linear 10\"): too many words; layers are separated by ';'"},
+        {"conv 0 3", "layer 1 (\"conv 0 3\"): CHANNELS is \"0\"; give a whole number from 1 to 1048576"},
+        {"conv 3x 3", "layer 1 (\"conv 3x 3\"): CHANNELS is \"3x\"; give a whole number from 1 to 1048576"},
+        {"linear 99999999999999999999",
+         "layer 1 (\"linear 99999999999999999999\"): FEATURES is \"99999999999999999999\"; give a whole number from 1 "
+         "to 1048576"},
+        {"conv 3 3 pad 3", "layer 1 (\"conv 3 3 pad 3\"): P is \"3\"; give a whole number from 0 to 2"},
+        {"dropout 1", "layer 1 (\"dropout 1\"): RATE is \"1\"; give a number from 0 to below 1"},
+        {"dropout nan", "layer 1 (\"dropout nan\"): RATE is \"nan\"; give a number from 0 to below 1"},
+        {"dropout2d -0.1", "layer 1 (\"dropout2d -0.1\"): RATE is \"-0.1\"; give a number from 0 to below 1"},
+        {"pool 29",
+         "layer 1 (\"pool 29\"): the input of 28 rows and 28 columns is smaller than the window; use a smaller "
+         "window"},
+        {"pool 14; conv 3 5",
+         "layer 2 (\"conv 3 5\"): the input of 2 rows and 2 columns is smaller than the kernel of 5; "
+         "use a smaller kernel or more padding"},
+        {"linear 10; relu; linear 11",
+         "layer 3 (\"linear 11\"): the last layer gives 11 x 1 x 1 values, but there are 10 "
+         "classes; end with \"linear 10\""},
+        {"conv 10 5",
+         "layer 1 (\"conv 10 5\"): the last layer gives 10 x 24 x 24 values, but there are 10 classes; end "
+         "with \"linear 10\""},
+        {"conv 1000000 3",
+         "layer 1 (\"conv 1000000 3\"): a sample would have more than 268435456 values here; make the "
+         "layer smaller"},
+        {"linear 1000000; linear 1000000; linear 10",
+         "layer 2 (\"linear 1000000\"): the net would have more than 2147483647 parameters; make it smaller"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        Error err = {{0}};
+        Spec spec;
+        assert_int_equal(spec_parse(&spec, mistakes[i].text, grey, 10, &err), STATUS_USAGE);
+        assert_string_equal(err.message, mistakes[i].sentence);
+    }
+}
+
+static void texts_and_inputs_beyond_the_limits_are_refused(void **state) {
+    (void)state;
+    Error err;
+    Spec spec;
+    char text[3 * SPEC_TEXT_BYTES] = "";
+    for (int l = 0; l < SPEC_MAX_LAYERS - 1; l++)
+        strcat(text, "relu;");
+    size_t end = strlen(text);
+    strcpy(text + end, "linear 10");
+    check_ok(spec_parse(&spec, text, grey, 10, &err));
+    strcpy(text + end, "relu;linear 10");
+    assert_int_equal(spec_parse(&spec, text, grey, 10, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "the net has more than 64 layers; leave some out");
+
+    memset(text, ' ', SPEC_TEXT_BYTES);
+    strcpy(text + SPEC_TEXT_BYTES - 10, "linear 10");
+    check_ok(spec_parse(&spec, text, grey, 10, &err));
+    strcpy(text + SPEC_TEXT_BYTES - 9, "linear 10");
+    assert_int_equal(spec_parse(&spec, text, grey, 10, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "the net's text has 2048 characters; at most 2047 are read");
+
+    assert_int_equal(spec_parse(&spec, "linear 10", (Shape){0, 28, 28}, 10, &err), STATUS_USAGE);
+    assert_int_equal(spec_parse(&spec, "linear 10", (Shape){60000, 60000, 60000}, 10, &err), STATUS_USAGE);
+    assert_int_equal(spec_parse(&spec, "linear 257", grey, 257, &err), STATUS_USAGE);
+    assert_int_equal(spec_parse(&spec, "linear 10", grey, 0, &err), STATUS_USAGE);
+}
+
+static void initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed(void **state) {
+    (void)state;
+    static float parameters[21840], again[21840], other[21840];
+    Spec spec = parse_zoo("lenet", grey);
+    spec_initialise(parameters, &spec, 1);
+    spec_initialise(again, &spec, 1);
+    spec_initialise(other, &spec, 2);
+    assert_memory_equal(parameters, again, sizeof parameters);
+    assert_memory_not_equal(parameters, other, sizeof parameters);
+    for (int t = 0; t < spec.tensor_count; t++) {
+        const ParameterTensor *tensor = &spec.tensors[t];
+        double bound = 1 / sqrt((double)tensor->fan_in), squares = 0, sum = 0;
+        for (size_t i = 0; i < tensor->count; i++) {
+            double value = (double)parameters[tensor->first + i];
+            assert_true(fabs(value) <= bound * 1.0000001);
+            sum += value;
+            squares += value * value;
+        }
+        if (tensor->count < 1000) continue;
+        double count = (double)tensor->count;
+        assert_true(fabs(sum / count) < 4 * bound / sqrt(3 * count));
+        assert_true(fabs(squares / count / (bound * bound / 3) - 1) < 0.1);
+    }
+    // Element 6 of tensor 2 is word 2 of block 1 under that tensor's key.
+    RngBlock block = rng_block(rng_key(1, RNG_INIT, 2, 0, 0), 1, 0, 0, 0);
+    double expected = (2 * (double)rng_float(block.word[2]) - 1) / sqrt(250);
+    assert_true(fabs((double)parameters[266] - expected) < 1e-8);
+}
+
+static void training_flop_are_those_of_the_layers(void **state) {
+    (void)state;
+    Spec spec = parse_zoo("lenet", grey);
+    assert_true(spec_training_flop(&spec) == 2.0 * (2 * 144000 + 3 * (320000 + 16000 + 500)));
+    spec = parse_zoo("softmax", grey);
+    assert_true(spec_training_flop(&spec) == 2.0 * 2 * 7840);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_zoo_has_the_published_parameter_counts),
+        cmocka_unit_test(a_model_that_is_no_zoo_name_is_its_own_text),
+        cmocka_unit_test(tensors_have_pytorchs_names_shapes_and_order),
+        cmocka_unit_test(shapes_follow_from_the_text),
+        cmocka_unit_test(each_mistake_is_answered_with_one_sentence_that_names_it),
+        cmocka_unit_test(texts_and_inputs_beyond_the_limits_are_refused),
+        cmocka_unit_test(initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed),
+        cmocka_unit_test(training_flop_are_those_of_the_layers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+// A process group in a test: `size` killable processes that meet by a file, each of which runs the same function.
+//
+//   static void scenario(Group *group, const void *context) { ... require(condition); ... }
+//   assert_int_equal(run_ranks(4, scenario, &context), 0);   // 0: every rank returned with every requirement met
+//
+// A requirement that is not met ends its process with a line on stderr; a rank that shall die kills itself.
+#ifndef SOUNDER_TESTS_SHM_GROUP_RANKS_H
+#define SOUNDER_TESTS_SHM_GROUP_RANKS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+#include "tests/deadline.h"
+#include "shm/group/group.h"
+
+#define require(condition)                                                                                             \
+    do {                                                                                                               \
+        if (!(condition)) requirement_not_met(#condition, __FILE__, __LINE__);                                         \
+    } while (0)
+
+// require_ok(call using &err)
+#define require_ok(call)                                                                                               \
+    do {                                                                                                               \
+        if ((call) != STATUS_OK) requirement_not_met(err.message, __FILE__, __LINE__);                                 \
+    } while (0)
+
+static inline void requirement_not_met(const char *what, const char *file, int line) {
+    fprintf(stderr, "process %d: %s:%d: not so: %s\n", getpid(), file, line, what);
+    _exit(1);
+}
+
+typedef void RankFunction(Group *group, const void *context);
+
+// A new place to meet for every group of this test.
+static inline const char *meeting_place(char place[64]) {
+    static unsigned meetings;
+    snprintf(place, 64, "file:///tmp/sounder-test-%d-%u", getpid(), meetings++);
+    return place;
+}
+
+enum { RANKS_TIMEOUT_SECONDS = 60, RANKS_MOST = 16 };
+
+static inline pid_t start_rank(const GroupConfig *config, RankFunction *function, const void *context) {
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid != 0) return pid;
+    deadline_join();
+    Error err = {.message = ""};
+    Group *group;
+    require_ok(group_init(&group, config, &err));
+    function(group, context);
+    _exit(0);
+}
+
+// Waits for all; returns how many neither returned 0 nor killed themselves with SIGKILL.
+static inline int wait_for_ranks(const pid_t *pids, uint32_t size) {
+    int bad = 0;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        int status;
+        if (waitpid(pids[rank], &status, 0) < 0) abort();
+        bad +=
+            !(WIFEXITED(status) && WEXITSTATUS(status) == 0) && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    }
+    return bad;
+}
+
+static inline int run_ranks(uint32_t size, RankFunction *function, const void *context) {
+    pid_t pids[RANKS_MOST];
+    char place[64];
+    meeting_place(place);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        GroupConfig config = {
+            .init = place, .rank = (int)rank, .size = (int)size, .timeout_seconds = RANKS_TIMEOUT_SECONDS};
+        pids[rank] = start_rank(&config, function, context);
+    }
+    return wait_for_ranks(pids, size);
+}
+
+#endif
