@@ -121,8 +121,8 @@ bool barrier_others_arrived(const Barrier *barrier, uint32_t rank) {
 }
 
 void barrier_depart(Barrier *barrier, uint32_t rank) {
-    atomic_store(&barrier->slots[rank].gone,
-                 1); // before the scan: the rank may be the last that all the others wait for
+    // Before the scan: the rank may be the last that all the others wait for.
+    atomic_store(&barrier->slots[rank].gone, 1);
     open_if_complete(barrier, present_generation(barrier));
     wake_everyone(barrier); // the rank may have died between moving the generation on and waking the sleepers
 }

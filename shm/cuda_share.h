@@ -1,7 +1,9 @@
 // Device memory shared between processes: CUDA IPC. The parent allocates and exports, workers import.
 //
-//   parent:  TRY(cuda_share_create(&block, bytes, err));  control->device.blocks[i] = block.handle;   ...
-//   cuda_share_free worker:  TRY(cuda_share_open(&block, &control->device.blocks[i], err)); ... cuda_share_free
+//   parent:  TRY(cuda_share_create(&block, bytes, err));  ... the workers read block.handle ...
+//            cuda_share_free(&block);
+//   worker:  TRY(cuda_share_open(&block, &handle, err));
+//            cuda_share_free(&block);
 //
 // Rules of CUDA IPC that this keeps: an exported block is an allocation of its own, in multiples of 2 MiB (smaller ones
 // share an allocation, and IPC would export all of it); managed memory is never exported; the exporting process cannot

@@ -66,9 +66,8 @@ typedef struct SupervisorConfig {
     uint32_t fd_count;
     double hang_seconds;            // killed after so long without progress, warned after half of it; 0: never
     void (*on_tick)(void *context); // about five times a second while waiting; may be NULL
-    Status (*on_death)(void *context, uint32_t rank,
-                       Error *err); // after the rank has departed: may start a replacement;
-                                    // a failure ends supervisor_gather; may be NULL
+    // After the rank has departed: may start a replacement; a failure ends supervisor_gather; may be NULL.
+    Status (*on_death)(void *context, uint32_t rank, Error *err);
     // In every turn of supervisor_gather, at least five times a second and whenever a worker rings: what the parent
     // does for its workers meanwhile. A failure ends the gather. *busy: it wants to be called again at once. May be
     // NULL.

@@ -91,10 +91,11 @@ typedef struct PhaseOrder {
 // The state of a worker's sum (fedavg), so that its finished work outlives it: written by that worker, and by the
 // parent when it is dead.
 typedef struct SumState {
-    _Alignas(
-        64) _Atomic uint32_t round; // the round whose updates the slot sums; anything else: clear it before the first
-    _Atomic uint32_t adding;        // 1 from before an update is added until its job is marked done: a worker
-                                    // that dies in between leaves a sum that nobody can use
+    // The round whose updates the slot sums; anything else: clear it before the first.
+    _Alignas(64) _Atomic uint32_t round;
+    // 1 from before an update is added until its job is marked done: a worker that dies in between leaves a sum that
+    // nobody can use.
+    _Atomic uint32_t adding;
 } SumState;
 
 // What a worker counted in this round; cleared by the parent between rounds, otherwise written by that worker alone.

@@ -18,8 +18,7 @@ static const uint64_t watch_nanoseconds = 100000000;  // between two looks at th
 static const uint64_t eager_nanoseconds = 200000;     // of a wait without sleep: a message takes some microseconds
 static const uint64_t goodbye_nanoseconds = 50000000; // for the last signal to go out
 
-// Joining
-// ----------------------------------------------------------------------------------------------------------------
+// Joining -------------------------------------------------------------------------------------------------------------
 
 static uint32_t number_in_environment(const char *name) {
     const char *text = getenv(name);
@@ -131,8 +130,7 @@ Status nodes_init(Nodes *nodes, Error *err) {
     return status;
 }
 
-// Watching
-// ---------------------------------------------------------------------------------------------------------------
+// Watching ------------------------------------------------------------------------------------------------------------
 
 static Status lost(const Nodes *nodes, uint32_t node, const char *how, Error *err) {
     const NodePeer *peer = &nodes->peers[node];
@@ -197,8 +195,7 @@ Status nodes_watch(Nodes *nodes, Error *err) {
     return find_silent(nodes, err);
 }
 
-// Waiting
-// ----------------------------------------------------------------------------------------------------------------
+// Waiting -------------------------------------------------------------------------------------------------------------
 
 Status nodes_test(Nodes *nodes, bool *done, Error *err) {
     Status status = nodes->transport->test(nodes->connection, done, err);
@@ -266,8 +263,7 @@ Status nodes_agree(Nodes *nodes, Status mine, Error *err) {
     return status;
 }
 
-// Leaving
-// ----------------------------------------------------------------------------------------------------------------
+// Leaving -------------------------------------------------------------------------------------------------------------
 
 static void say_goodbye(const Nodes *nodes) {
     uint64_t start = clock_nanoseconds();
@@ -279,7 +275,7 @@ static void say_goodbye(const Nodes *nodes) {
 
 void nodes_free(Nodes *nodes, bool in_good_order) {
     if (nodes->size == 1) return;
-    // MPI's own farewell waits without end for who does not come, so make sure that everybody is here.
+    // MPI_Finalize waits without end for a missing node, so the nodes first make sure that all are here.
     if (in_good_order) in_good_order = nodes_sum(nodes, &(int64_t){0}, 1, NULL) == STATUS_OK;
     if (!in_good_order) say_goodbye(nodes);
     nodes->transport->close(nodes->connection, in_good_order);

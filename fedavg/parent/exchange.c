@@ -22,8 +22,7 @@ static size_t slice_floats(const Exchange *exchange, uint32_t bucket, uint32_t n
     return slice.first < slice.end ? slice.end - slice.first : 0;
 }
 
-// Life
-// -------------------------------------------------------------------------------------------------------------------
+// Life ----------------------------------------------------------------------------------------------------------------
 
 static size_t largest_slice(const Exchange *exchange) {
     size_t most = 0;
@@ -90,8 +89,7 @@ void exchange_begin(Exchange *exchange, uint32_t round, uint32_t steps) {
     exchange->exchange_nanoseconds = exchange->hidden_nanoseconds = 0;
 }
 
-// One bucket
-// -------------------------------------------------------------------------------------------------------------
+// One bucket ----------------------------------------------------------------------------------------------------------
 
 // For every node: the flag, then its slice of each of this node's sums.
 static Status begin_sums(Exchange *exchange, float flag, Error *err) {
@@ -209,8 +207,7 @@ static bool is_summed(const Exchange *exchange) {
                (step + 1) * control->order.members;
 }
 
-// Whole rounds
-// -----------------------------------------------------------------------------------------------------------
+// Whole rounds --------------------------------------------------------------------------------------------------------
 
 Status exchange_serve(Exchange *exchange, bool *busy, Error *err) {
     for (;;) {

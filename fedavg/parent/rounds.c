@@ -18,8 +18,7 @@ static const RunConfig *run_config(const Rounds *rounds) {
     return &rounds->memory->control->config;
 }
 
-// Training
-// ---------------------------------------------------------------------------------------------------------------
+// Training ------------------------------------------------------------------------------------------------------------
 
 static uint32_t client_samples(const Rounds *rounds, uint32_t client) {
     uint32_t count;
@@ -266,8 +265,7 @@ Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
     return STATUS_OK;
 }
 
-// Evaluation
-// -------------------------------------------------------------------------------------------------------------
+// Evaluation ----------------------------------------------------------------------------------------------------------
 
 static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, BatchResult *result, Error *err) {
     RunMemory *memory = rounds->memory;
@@ -304,8 +302,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     return STATUS_OK;
 }
 
-// Life
-// -------------------------------------------------------------------------------------------------------------------
+// Life ----------------------------------------------------------------------------------------------------------------
 
 uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count) {
     uint32_t chunks = (test_count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK;

@@ -27,8 +27,7 @@ typedef struct Lockstep {
     uint64_t synchronising_nanoseconds, hidden_nanoseconds;
 } Lockstep;
 
-// Who has what
-// -----------------------------------------------------------------------------------------------------------
+// Who has what --------------------------------------------------------------------------------------------------------
 
 // Samples first to first + count - 1 of an epoch's order.
 typedef struct Part {
@@ -107,8 +106,7 @@ static void share_step(Lockstep *self) {
                         .share = (float)ssgd_shard_samples(memory, shard, self->number) / (float)total};
 }
 
-// Sums
-// -------------------------------------------------------------------------------------------------------------------
+// Sums ----------------------------------------------------------------------------------------------------------------
 
 static uint64_t pulse_of(const Lockstep *self, uint32_t buckets) {
     return (uint64_t)self->step * self->buckets.count + buckets;
@@ -187,8 +185,7 @@ static void take_all_slices(Lockstep *self) {
             take_slice(self, bucket, (self->position + other) % self->members);
 }
 
-// Steps
-// ------------------------------------------------------------------------------------------------------------------
+// Steps ---------------------------------------------------------------------------------------------------------------
 
 // The net's hook: the gradients from `first` on are complete.
 static void on_gradient(void *context, size_t first) {

@@ -72,7 +72,7 @@ static Status push(SharedGroup *shared, GroupRequest *request, Error *err) {
     uint64_t written = atomic_load_explicit(&channel.counters->written, memory_order_relaxed); // our own
     // Acquire, pairs with the store in pull: the receiver has read what stood there.
     uint64_t taken = atomic_load_explicit(&channel.counters->taken, memory_order_acquire);
-    // What fills a message up is counted as written, but nothing is: it may reach beyond what the receiver has left.
+    // A message's padding is counted as written though nothing is, so `held` may exceed the capacity.
     uint64_t held = written - taken, room = held < channel.capacity ? channel.capacity - held : 0, position = written;
     if (!request->started) {
         if (room < sizeof(Envelope)) return STATUS_OK;

@@ -90,8 +90,7 @@ static Status write_config(const Run *run, Error *err) {
     return status;
 }
 
-// Set-up
-// -----------------------------------------------------------------------------------------------------------------
+// Set-up --------------------------------------------------------------------------------------------------------------
 
 static const char *run_label(const Options *options) {
     for (size_t i = 0; i < zoo_entry_count; i++)

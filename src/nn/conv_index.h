@@ -80,7 +80,8 @@ CUDA_INDEX uint32_t columns_inside(int x, int columns) {
     return left >= 32 ? from_0 : left > 0 ? from_0 & ~(~0u << left) : 0;
 }
 
-// ---- Forward and the input's gradient: a block for some places and some output channels of one model.
+// Forward and the input's gradient ------------------------------------------------------------------------------------
+// A block for some places and some output channels of one model.
 
 // Output channels of a thread: 4, 8 or 10, whichever leaves the fewest beyond the last; if equal, the largest.
 CUDA_INDEX uint32_t conv_channels(int channels) {
@@ -149,7 +150,8 @@ CUDA_INDEX ConvWeights conv_weights(ConvRow row, int tap, const ConvMap *map) {
     return at;
 }
 
-// ---- The weight's gradient: a block for some output channels of one input channel, of one model; all rows of taps by
+// The weight's gradient -----------------------------------------------------------------------------------------------
+// A block for some output channels of one input channel, of one model; all rows of taps by
 // all taps of a segment. The places are shared among its threads and, where there are too few blocks to fill a card,
 // among several blocks (parts), which leave their sums to a second pass.
 

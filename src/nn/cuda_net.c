@@ -24,7 +24,7 @@ struct CudaNet {
     int pending_count;
 };
 
-// ---- Memory.
+// Memory --------------------------------------------------------------------------------------------------------------
 
 // One walk over the arrays places them; with base NULL it only measures.
 typedef struct Carver {
@@ -102,7 +102,7 @@ static Status allocate(CudaNet *net, Error *err) {
     return STATUS_OK;
 }
 
-// ---- Life.
+// Life ----------------------------------------------------------------------------------------------------------------
 
 // Ops count a tensor's floats in 32 bits.
 static bool is_too_large(const Spec *spec, uint32_t batch_size) {
@@ -184,7 +184,7 @@ void cuda_net_free(CudaNet *net) {
     free(net);
 }
 
-// ---- Work.
+// Work ----------------------------------------------------------------------------------------------------------------
 
 Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh, Error *err) {
     if (model < 0 || model >= net->pass.plan.models)

@@ -58,7 +58,8 @@ static void from_rows(float *out, const float *rows, size_t outs, size_t row_flo
         }
 }
 
-// ---- Forward: dot products of the weight's rows and the samples' rows.
+// Forward -------------------------------------------------------------------------------------------------------------
+// Dot products of the weight's rows and the samples' rows.
 
 // DOT_OUTS rows of the weight, or fewer at the end, where the last one fills up. tails: what lies beyond whole vectors.
 typedef struct WeightRows {
@@ -158,7 +159,7 @@ void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const fl
     }
 }
 
-// ---- Backward.
+// Backward ------------------------------------------------------------------------------------------------------------
 
 void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,
                                      const Layer *layer, int count, int samples) {

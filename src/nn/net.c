@@ -27,7 +27,7 @@ void net_free(Net *net) {
     *net = (Net){0};
 }
 
-// ---- Work on one chunk.
+// Work on one chunk ---------------------------------------------------------------------------------------------------
 
 // A part of a batch: `count` samples from `first` on, in `samples` lanes.
 typedef struct Chunk {
@@ -176,7 +176,7 @@ static void backward(Net *net, const Pass *pass, Chunk chunk) {
     }
 }
 
-// ---- Whole batches.
+// Whole batches -------------------------------------------------------------------------------------------------------
 
 static void pack_convolutions(Net *net, const float *parameters) {
     for (int l = 0; l < net->spec.layer_count; l++) {

@@ -23,7 +23,8 @@ ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
                        .scratch = POINTS_2D * (point_floats((int)outs) + point_floats((int)ins))};
 }
 
-// ---- Kernels. Lanes are consecutive kernels here, not samples.
+// Kernels -------------------------------------------------------------------------------------------------------------
+// Lanes are consecutive kernels here, not samples.
 
 // packed: (36, OC,IC), the kernel's values at the points, each divided by what interpolation leaves out.
 ALWAYS_INLINE void pack(float *packed, const float *weight, size_t kernels, int k) {
@@ -77,7 +78,8 @@ void ISA_NAME(winograd_unpack)(float *weight_gradient, const float *packed_gradi
         unpack(weight_gradient, packed_gradient, layer->out.channels, layer->in.channels, 3);
 }
 
-// ---- Tiles. One vector of samples of a tensor (C,H,W,N); vectors is N / SOUNDER_LANES.
+// Tiles ---------------------------------------------------------------------------------------------------------------
+// One vector of samples of a tensor (C,H,W,N); vectors is N / SOUNDER_LANES.
 
 // One channel's plane of a tensor, for one vector of samples: (rows, columns), vectors apart.
 typedef struct Plane {
@@ -185,7 +187,8 @@ ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, float *point
     }
 }
 
-// ---- The layer. Products at each point, between the transforms.
+// The layer -----------------------------------------------------------------------------------------------------------
+// Products at each point, between the transforms.
 
 // One vector of samples of a layer at work: how it is cut, and where a block's points lie, ins (36, IC, BLOCK_FLOATS)
 // and outs (36, OC, BLOCK_FLOATS).

@@ -156,7 +156,7 @@ static void two_nets_share_the_weights_and_the_count_of_updates(void **state) {
     stop(&one);
 }
 
-// ---- Staleness, with others' updates in between.
+// Staleness, with others' updates in between --------------------------------------------------------------------------
 
 typedef struct Counting {
     CudaProgress progress;

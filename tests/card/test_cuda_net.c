@@ -169,7 +169,7 @@ static void losses_hits_and_logits_are_those_of_the_cpu(void **state) {
         check_evaluation(&tries[i]);
 }
 
-// ---- The same bits.
+// The same bits -------------------------------------------------------------------------------------------------------
 
 static float *trained(const Try *with, uint32_t steps) {
     Error err;
@@ -236,7 +236,7 @@ static void models_with_the_same_task_come_to_the_same_bits_in_any_place(void **
     card_net_stop(&on);
 }
 
-// ---- Tasks.
+// Tasks ---------------------------------------------------------------------------------------------------------------
 
 static void epochs_continue_the_numbers_of_the_noise_and_the_sums(void **state) {
     (void)state;

@@ -28,7 +28,7 @@ static void check_equal(const char *what, Tensor actual, Tensor expected) {
             fail_msg("%s: element %zu is %.9g, expected %.9g", what, i, (double)actual.at[i], (double)expected.at[i]);
 }
 
-// ---- Pooling.
+// Pooling -------------------------------------------------------------------------------------------------------------
 
 typedef struct PoolCase {
     Shape in;
@@ -119,7 +119,7 @@ static void more_models_than_a_grid_has_rows_are_pooled(void **state) {
     card_free(card_out);
 }
 
-// ---- Relu.
+// Relu ----------------------------------------------------------------------------------------------------------------
 
 static void relu_agrees_with_the_cpu_and_keeps_a_nan(void **state) {
     (void)state;
@@ -148,7 +148,7 @@ static void relu_agrees_with_the_cpu_and_keeps_a_nan(void **state) {
     card_free(card_slopes);
 }
 
-// ---- Dropout.
+// Dropout -------------------------------------------------------------------------------------------------------------
 
 static void check_dropout(size_t features, size_t plane, int samples, float rate) {
     size_t n = (size_t)samples, bytes = MODELS * features * n;
@@ -195,7 +195,7 @@ static void dropout_draws_the_bits_of_the_cpu(void **state) {
     check_dropout(321, 1, 4, 0);
 }
 
-// ---- Gathering.
+// Gathering -----------------------------------------------------------------------------------------------------------
 
 typedef struct GatherCase {
     Shape shape;

@@ -7,7 +7,7 @@
 #include "card_trial.h"
 #include "nn/cuda_blas.h"
 
-// ---- Layers to try.
+// Layers to try -------------------------------------------------------------------------------------------------------
 
 static const Layer convolutions[] = {
     {.kind = LAYER_CONV, .in = {1, 9, 8}, .out = {5, 5, 4}, .kernel = 5, .weight = 0, .bias = 125},
@@ -29,7 +29,8 @@ static size_t parameters_of(const Layer *layer) {
     return layer->bias + (size_t)layer->out.channels;
 }
 
-// ---- The checks. Each computes on the host what the CPU's op says, and on the card what its twin says.
+// The checks ----------------------------------------------------------------------------------------------------------
+// Each computes on the host what the CPU's op says, and on the card what its twin says.
 
 static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *layer) {
     int n = trial->samples;
@@ -358,7 +359,7 @@ static void check_sgd(const Trial *trial) {
     check_sgd_of(trial, true);
 }
 
-// ---- The table.
+// The table -----------------------------------------------------------------------------------------------------------
 
 typedef struct Twin {
     size_t first, bytes; // where the op stands in Kernels

@@ -15,8 +15,9 @@
 // memory are among it here), opening one's own handle.
 //
 // Environment, read at the first call:
-//   SOUNDER_EMULATED_ORDER          forward, reversed, shuffled: in which order blocks, and threads between barriers,
-//   run SOUNDER_EMULATED_STREAMS        lazy, eager: eager runs work when it is queued, for debuggers
+//   SOUNDER_EMULATED_ORDER          forward, reversed, shuffled: in which order blocks run, and threads between
+//                                   barriers
+//   SOUNDER_EMULATED_STREAMS        lazy, eager: eager runs work when it is queued, for debuggers
 //   SOUNDER_EMULATED_DEVICES        number of cards (1); 0: a driver without a card
 //   SOUNDER_EMULATED_DRIVER         its version (13000 is CUDA 13.0); 0: no driver
 //   SOUNDER_EMULATED_MEMORY_BYTES   of the card (4 GiB), SOUNDER_EMULATED_CONTEXT_BYTES: of it, for a process (64 MiB)

@@ -3,7 +3,7 @@
 #include "builds.h"
 #include "tests/tensor.h"
 
-// ---- Pooling.
+// Pooling -------------------------------------------------------------------------------------------------------------
 
 static void check_pool(const Kernels *kernels, Shape in, int size, int samples, bool ties, bool overwrite) {
     Layer layer = {
@@ -58,7 +58,7 @@ static void pooling_takes_the_maximum_and_sends_the_gradient_to_the_first_one(vo
     with_each_build(check_pools);
 }
 
-// ---- Relu.
+// Relu ----------------------------------------------------------------------------------------------------------------
 
 static void check_relu(const Kernels *kernels) {
     size_t n = (size_t)kernels->lanes * 2, count = 7 * n;
@@ -88,7 +88,7 @@ static void relu_clips_at_zero_and_keeps_a_nan(void **state) {
     with_each_build(check_relu);
 }
 
-// ---- Dropout.
+// Dropout -------------------------------------------------------------------------------------------------------------
 
 static void check_dropout(const Kernels *kernels) {
     enum { FEATURES = 11, PLANE = 3 };
@@ -138,7 +138,7 @@ static void dropout_zeroes_the_asked_share(void **state) {
     with_each_build(check_dropout_rate);
 }
 
-// ---- Linear.
+// Linear --------------------------------------------------------------------------------------------------------------
 
 static void reference_linear(double *out, double *weight_gradient, double *bias_gradient, double *in_gradient,
                              const Tensor *in, const Tensor *weight, const Tensor *bias, const Tensor *slopes, int outs,
@@ -216,7 +216,7 @@ static void linear_agrees_with_the_reference_for_any_number_of_samples(void **st
     with_each_build(check_linears);
 }
 
-// ---- Softmax and cross-entropy.
+// Softmax and cross-entropy -------------------------------------------------------------------------------------------
 
 static double reference_loss(const double *logits, int label, int classes) {
     double largest = logits[0], sum = 0;
@@ -310,7 +310,7 @@ static void of_equal_logits_the_first_counts_and_a_nan_shows_in_the_loss(void **
     with_each_build(check_ties_and_nans);
 }
 
-// ---- Gather and the optimizer.
+// Gather and the optimizer --------------------------------------------------------------------------------------------
 
 static void check_gather(const Kernels *kernels) {
     const Shape shape = {3, 5, 3};
@@ -380,7 +380,7 @@ static void sgd_steps_as_pytorch_defines_momentum_and_weight_decay(void **state)
     with_each_build(check_sgd);
 }
 
-// ---- The choice of a build.
+// The choice of a build -----------------------------------------------------------------------------------------------
 
 static void builds_are_found_by_name_and_the_environment_can_narrow_the_choice(void **state) {
     (void)state;

@@ -37,7 +37,7 @@ typedef struct LaunchOptions {
     bool module, no_python;
     bool help;                            // --help or -h stood before the program
     char **program;                       // (program_count), borrowed from argv: program and its arguments
-    int program_count;                    //
+    int program_count;
     int ranks;                            // resolved: on this node
     uint8_t redirected[LAUNCH_MAX_RANKS]; // resolved: streams that go to files only, by local rank
     uint8_t teed[LAUNCH_MAX_RANKS];       // resolved: streams that go to files and to the console

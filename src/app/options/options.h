@@ -74,9 +74,8 @@ typedef struct Options {
 
 void options_defaults(Options *options);
 
-// argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands) and --option
-// value or
-// --option=value pairs (a bool takes no value, or =true/=false).
+// argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands) and pairs
+// --option value or --option=value (a bool takes no value, or =true/=false).
 Status options_parse(Options *options, int argc, char **argv, Error *err);
 
 // For `sounder eval`: exactly one file, *model_file (borrowed from argv), and the options of the table that eval takes.

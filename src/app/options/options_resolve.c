@@ -160,7 +160,7 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         option_copy(options, saved, option);
         options->given[i] = saved->given[i];
     }
-    // What the run does not need any more on another device was not asked for now either.
+    // Options of the saved device that the new one does not know are dropped: nobody asked for them now.
     for (int i = 0; i < option_count; i++)
         if (!option_applies(options, &option_table[i]) && option_equal(options, saved, &option_table[i]))
             options->given[i] = false;
