@@ -28,8 +28,7 @@ static void stop_listening(Rendezvous *meeting) {
 
 void rendezvous_free(Rendezvous *meeting) {
     stop_listening(meeting);
-    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
-        close_one(&meeting->guests[i]);
+    guests_free(&meeting->guests);
     for (uint32_t rank = 0; rank < GROUP_MAX_RANKS; rank++) {
         close_one(&meeting->sockets[rank]);
         close_one(&meeting->pidfds[rank]);
@@ -72,12 +71,6 @@ static int connect_to(int *fd, const GroupPlace *place) {
     close_one(fd);
     errno = error;
     return -1;
-}
-
-static bool is_same_user(int socket) {
-    struct ucred peer;
-    socklen_t bytes = sizeof peer;
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
 }
 
 // Rank 0 --------------------------------------------------------------------------------------------------------------
@@ -141,12 +134,19 @@ static Status too_late(const Rendezvous *meeting, const char *what, Error *err) 
                 clock_seconds_since(meeting->started_nanoseconds), what);
 }
 
+static Status strange_notice(const Rendezvous *meeting, uint32_t rank, Error *err) {
+    return fail(err, STATUS_MISMATCH,
+                "%s: what rank %u sent is not understood: another version of Sounder; build all ranks alike",
+                meeting->name, rank);
+}
+
 void rendezvous_refuse(Rendezvous *meeting, Status status, const Error *reason) {
     for (uint32_t rank = 1; rank < meeting->size; rank++)
         if (meeting->sockets[rank] >= 0)
             notice_send(meeting->sockets[rank], NOTICE_REFUSED, status, reason->message, NULL, 0);
-    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
-        if (meeting->guests[i] >= 0) notice_send(meeting->guests[i], NOTICE_REFUSED, status, reason->message, NULL, 0);
+    for (uint32_t i = 0; i < GUESTS_MOST; i++)
+        if (meeting->guests.sockets[i] >= 0)
+            notice_send(meeting->guests.sockets[i], NOTICE_REFUSED, status, reason->message, NULL, 0);
 }
 
 // Does what this process says fit what rank 0 and the others said?
@@ -180,7 +180,7 @@ static Status admit(Rendezvous *meeting, int *guest, Error *err) {
     long bytes = packet_receive(*guest, &hello, sizeof hello, &pidfd, &fd_count);
     if (bytes < 0 && errno == EAGAIN) return STATUS_OK;
     if (bytes != sizeof hello || hello.magic != rendezvous_magic || fd_count != 1 || hello.rank < 0 ||
-        hello.rank >= hello.size || !is_same_user(*guest)) {
+        hello.rank >= hello.size) {
         close_one(&pidfd);
         close_one(guest);
         return STATUS_OK;
@@ -202,38 +202,31 @@ static Status admit(Rendezvous *meeting, int *guest, Error *err) {
 static Status hear(Rendezvous *meeting, uint32_t rank, Error *err) {
     Notice notice;
     size_t fd_count = 0;
-    long bytes = packet_receive(meeting->sockets[rank], &notice, sizeof notice - 1, NULL, &fd_count);
-    if (bytes < 0 && errno == EAGAIN) return STATUS_OK;
+    NoticeFate fate = notice_receive(&notice, NULL, &fd_count, meeting->sockets[rank]);
+    if (fate == NOTICE_IS_NOT_THERE) return STATUS_OK;
     close_one(&meeting->sockets[rank]);
-    if (bytes <= (long)offsetof(Notice, text))
-        return fail(err, STATUS_PEER_DIED, "%s: rank %u (process %d) ended while the group was meeting", meeting->name,
-                    rank, meeting->pids[rank]);
-    ((char *)&notice)[bytes] = '\0';
-    return fail(err, STATUS_TIMEOUT, "%s", notice.text);
-}
-
-static void let_in(Rendezvous *meeting) {
-    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
-        if (meeting->guests[i] < 0) {
-            meeting->guests[i] = accept4(meeting->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-            return;
-        }
+    if (fate == NOTICE_IS_THERE) return fail(err, STATUS_TIMEOUT, "%s", notice.text);
+    if (fate == NOTICE_IS_STRANGE) return strange_notice(meeting, rank, err);
+    return fail(err, STATUS_PEER_DIED, "%s: rank %u (process %d) ended while the group was meeting", meeting->name,
+                rank, meeting->pids[rank]);
 }
 
 // One look at the listener, the guests and the ranks, in this order.
 static Status look_round(Rendezvous *meeting, uint64_t deadline, Error *err) {
-    enum { MOST = 1 + RENDEZVOUS_GUESTS + GROUP_MAX_RANKS };
+    enum { MOST = 1 + GUESTS_MOST + GROUP_MAX_RANKS };
     struct pollfd polls[MOST];
-    polls[0] = (struct pollfd){.fd = meeting->listener, .events = POLLIN};
-    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
-        polls[1 + i] = (struct pollfd){.fd = meeting->guests[i], .events = POLLIN};
-    struct pollfd *ranks = polls + 1 + RENDEZVOUS_GUESTS;
+    Guests *guests = &meeting->guests;
+    uint64_t silence_ends = guests_drop_silent(guests);
+    polls[0] = (struct pollfd){.fd = guests_have_room(guests) ? meeting->listener : -1, .events = POLLIN};
+    for (uint32_t i = 0; i < GUESTS_MOST; i++)
+        polls[1 + i] = (struct pollfd){.fd = guests->sockets[i], .events = POLLIN};
+    struct pollfd *ranks = polls + 1 + GUESTS_MOST;
     for (uint32_t rank = 0; rank < meeting->size; rank++)
         ranks[rank] = (struct pollfd){.fd = meeting->sockets[rank], .events = POLLIN};
-    poll(polls, 1 + RENDEZVOUS_GUESTS + meeting->size, milliseconds_until(deadline));
-    if (polls[0].revents) let_in(meeting);
-    for (uint32_t i = 0; i < RENDEZVOUS_GUESTS; i++)
-        if (polls[1 + i].revents) TRY(admit(meeting, &meeting->guests[i], err));
+    poll(polls, 1 + GUESTS_MOST + meeting->size, milliseconds_until(silence_ends < deadline ? silence_ends : deadline));
+    if (polls[0].revents) guests_let_in(guests, meeting->listener);
+    for (uint32_t i = 0; i < GUESTS_MOST; i++)
+        if (polls[1 + i].revents) TRY(admit(meeting, &guests->sockets[i], err));
     for (uint32_t rank = 1; rank < meeting->size; rank++)
         if (ranks[rank].revents) TRY(hear(meeting, rank, err));
     return STATUS_OK;
@@ -275,7 +268,7 @@ Status rendezvous_share(Rendezvous *meeting, int memory_fd, uint64_t deadline, E
 // The others ----------------------------------------------------------------------------------------------------------
 
 static Status say_hello(Rendezvous *meeting, Error *err) {
-    if (!is_same_user(meeting->sockets[0]))
+    if (!socket_is_of_same_user(meeting->sockets[0]))
         return fail(err, STATUS_USAGE, "%s: another user's process listens there; choose another place", meeting->name);
     Hello hello = {.magic = rendezvous_magic,
                    .rank = (int32_t)meeting->rank,
@@ -328,19 +321,22 @@ Status rendezvous_receive(Rendezvous *meeting, int *memory_fd, uint64_t deadline
         Notice notice;
         int fds[1 + GROUP_MAX_RANKS];
         size_t fd_count = 1 + GROUP_MAX_RANKS;
-        long bytes = packet_receive(meeting->sockets[0], &notice, sizeof notice - 1, fds, &fd_count);
-        if (bytes < 0 && errno == EAGAIN) {
+        switch (notice_receive(&notice, fds, &fd_count, meeting->sockets[0])) {
+        case NOTICE_IS_NOT_THERE:
             if (clock_nanoseconds() >= deadline) return lose_patience(meeting, missing.message, err);
             continue;
-        }
-        if (bytes < 0 && errno == EMFILE)
+        case NOTICE_IS_TOO_MUCH:
             return fail(err, STATUS_OS, "%s: a group of %u needs %u more open files; raise the limit (ulimit -n)",
                         meeting->name, meeting->size, 1 + meeting->size);
-        if (bytes <= (long)offsetof(Notice, text))
+        case NOTICE_IS_STRANGE:
+            return strange_notice(meeting, 0, err);
+        case NOTICE_IS_OVER:
             return fail(err, STATUS_PEER_DIED,
                         "%s: rank 0 ended while the group was meeting, or met %u other ranks before rank %u came",
                         meeting->name, meeting->size - 1, meeting->rank);
-        ((char *)&notice)[bytes] = '\0';
+        case NOTICE_IS_THERE:
+            break;
+        }
         if (notice.kind == NOTICE_WELCOME) return take_descriptors(meeting, memory_fd, fds, fd_count, err);
         if (notice.kind == NOTICE_REFUSED) return fail(err, (Status)notice.status, "%s", notice.text);
         fail(&missing, STATUS_TIMEOUT, "%s", notice.text);
@@ -384,7 +380,7 @@ Status rendezvous_join(Rendezvous *meeting, const GroupPlace *place, GroupMemory
     snprintf(meeting->name, sizeof meeting->name, "%s", place->name);
     memset(meeting->pidfds, -1, sizeof meeting->pidfds);
     memset(meeting->sockets, -1, sizeof meeting->sockets);
-    memset(meeting->guests, -1, sizeof meeting->guests);
+    guests_init(&meeting->guests);
     Status status = join(meeting, place, deadline, err);
     if (status != STATUS_OK) rendezvous_free(meeting);
     return status;

@@ -17,19 +17,18 @@
 #define SOUNDER_SHM_GROUP_RENDEZVOUS_H
 
 #include "shm/group/group_transport.h"
-
-enum { RENDEZVOUS_GUESTS = 64 };
+#include "shm/group/rendezvous_guests.h"
 
 typedef struct Rendezvous {
     uint32_t rank, size;
     GroupMemory memory;
-    int pidfds[GROUP_MAX_RANKS];   // owned (size); -1: not known (yet)
-    int pids[GROUP_MAX_RANKS];     // (size); known to rank 0 alone
-    int sockets[GROUP_MAX_RANKS];  // owned; -1: none. Rank 0: to each rank; others: [0], to rank 0
-    int guests[RENDEZVOUS_GUESTS]; // owned; rank 0: who has come, but not yet said who he is; -1: none
-    int listener;                  // owned; rank 0, while not all have come, else -1
-    char path[108];                // of a meeting by file, removed with the listener; else ""
-    char name[256];                // of the place
+    int pidfds[GROUP_MAX_RANKS];  // owned (size); -1: not known (yet)
+    int pids[GROUP_MAX_RANKS];    // (size); known to rank 0 alone
+    int sockets[GROUP_MAX_RANKS]; // owned; -1: none. Rank 0: to each rank; others: [0], to rank 0
+    Guests guests;                // rank 0: who has come, but not yet said who he is
+    int listener;                 // owned; rank 0, while not all have come, else -1
+    char path[108];               // of a meeting by file, removed with the listener; else ""
+    char name[256];               // of the place
     uint64_t started_nanoseconds;
 } Rendezvous;
 

@@ -57,8 +57,33 @@ long packet_receive(int socket, void *message, size_t bytes, int *fds, size_t *f
 }
 
 int notice_send(int socket, NoticeKind kind, Status status, const char *text, const int *fds, size_t fd_count) {
-    Notice notice = {.kind = kind, .status = status};
+    Notice notice = {.magic = rendezvous_magic, .kind = kind, .status = status};
     size_t length = strnlen(text, sizeof notice.text - 1);
     memcpy(notice.text, text, length);
     return packet_send(socket, &notice, offsetof(Notice, text) + length + 1, fds, fd_count);
+}
+
+// Is what came in `bytes` bytes a message that this version writes?
+static bool is_notice(const Notice *notice, long bytes) {
+    static const uint32_t statuses = 0
+#define X(name, code, when) +1
+        STATUS_LIST(X)
+#undef X
+        ;
+    if (bytes <= (long)offsetof(Notice, text) || notice->magic != rendezvous_magic) return false;
+    if (notice->kind == NOTICE_REFUSED) return notice->status != STATUS_OK && notice->status < statuses;
+    return notice->kind == NOTICE_WAITING || notice->kind == NOTICE_WELCOME;
+}
+
+NoticeFate notice_receive(Notice *notice, int *fds, size_t *fd_count, int socket) {
+    long bytes = packet_receive(socket, notice, sizeof *notice - 1, fds, fd_count);
+    if (bytes < 0 && errno == EAGAIN) return NOTICE_IS_NOT_THERE;
+    if (bytes < 0 && errno == EMFILE) return NOTICE_IS_TOO_MUCH;
+    bool known = is_notice(notice, bytes);
+    if (known) ((char *)notice)[bytes] = '\0';
+    if (known && notice->kind == NOTICE_WELCOME) return NOTICE_IS_THERE;
+    for (size_t i = 0; i < *fd_count; i++) // nobody would close what came with any other message
+        close(fds[i]);
+    *fd_count = 0;
+    return known ? NOTICE_IS_THERE : bytes <= 0 ? NOTICE_IS_OVER : NOTICE_IS_STRANGE;
 }

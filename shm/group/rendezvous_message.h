@@ -8,6 +8,9 @@
 
 #include "base/err.h"
 
+// Every message begins with it: who speaks another version is not listened to.
+static const uint64_t rendezvous_magic = 0x32726564736f7572; // changes with every change of these messages
+
 // The first message of whoever comes; his process descriptor is with it.
 typedef struct Hello {
     uint64_t magic; // rendezvous_magic
@@ -16,8 +19,6 @@ typedef struct Hello {
     int32_t pid;
 } Hello;
 
-static const uint64_t rendezvous_magic = 0x31726564736f7572; // changes with every change of these messages
-
 typedef enum NoticeKind {
     NOTICE_WAITING, // text: who is missing
     NOTICE_REFUSED, // status, text: why nothing comes of it
@@ -25,7 +26,8 @@ typedef enum NoticeKind {
 } NoticeKind;
 
 typedef struct Notice {
-    uint32_t kind, status;
+    uint64_t magic;        // rendezvous_magic
+    uint32_t kind, status; // NoticeKind; Status, not OK if it is REFUSED
     char text[ERROR_MESSAGE_BYTES];
 } Notice;
 
@@ -36,6 +38,19 @@ int packet_send(int socket, const void *message, size_t bytes, const int *fds, s
 // becomes the number received, which are the caller's and close on exec. EMFILE when not all of them fitted.
 long packet_receive(int socket, void *message, size_t bytes, int *fds, size_t *fd_count);
 
+// Sends a notice without waiting. -1 and errno.
 int notice_send(int socket, NoticeKind kind, Status status, const char *text, const int *fds, size_t fd_count);
+
+typedef enum NoticeFate {
+    NOTICE_IS_THERE,
+    NOTICE_IS_NOT_THERE, // nothing has come yet
+    NOTICE_IS_OVER,      // the other side has closed, or the socket has failed
+    NOTICE_IS_TOO_MUCH,  // more descriptors came than this process may open
+    NOTICE_IS_STRANGE    // what came is no notice of this version
+} NoticeFate;
+
+// Receives a notice without waiting, its text terminated. *fd_count, the room in fds, becomes how many came with a
+// WELCOME, which are the caller's; it is 0 in all other cases.
+NoticeFate notice_receive(Notice *notice, int *fds, size_t *fd_count, int socket);
 
 #endif

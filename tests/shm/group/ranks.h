@@ -7,17 +7,19 @@
 #ifndef SOUNDER_TESTS_SHM_GROUP_RANKS_H
 #define SOUNDER_TESTS_SHM_GROUP_RANKS_H
 
+#include <arpa/inet.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shm/group/group.h"
 #include "tests/check.h"
 #include "tests/deadline.h"
-#include "shm/group/group.h"
 
 #define require(condition)                                                                                             \
     do {                                                                                                               \
@@ -37,11 +39,28 @@ static inline void requirement_not_met(const char *what, const char *file, int l
 
 typedef void RankFunction(Group *group, const void *context);
 
+// Names of places are drawn, not made of the process id: containers that share /tmp or the network have equal ones.
+static inline unsigned long draw_number(void) {
+    unsigned long number;
+    if (getrandom(&number, sizeof number, 0) != sizeof number) abort();
+    return number;
+}
+
 // A new place to meet for every group of this test.
 static inline const char *meeting_place(char place[64]) {
-    static unsigned meetings;
-    snprintf(place, 64, "file:///tmp/sounder-test-%d-%u", getpid(), meetings++);
+    snprintf(place, 64, "file:///tmp/sounder-test-%016lx", draw_number());
     return place;
+}
+
+// A TCP port that is this test's alone until it ends, since it is bound here; ranks meet by its number only.
+static inline int reserve_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, bytes) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
+        abort();
+    return ntohs(address.sin_port);
 }
 
 enum { RANKS_TIMEOUT_SECONDS = 60, RANKS_MOST = 16 };

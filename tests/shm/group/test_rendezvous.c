@@ -47,8 +47,7 @@ static int hold_meeting(const Guest *guests, uint32_t count) {
 }
 
 static const char *tcp_place(char place[64]) {
-    static int meetings;
-    snprintf(place, 64, "tcp://127.0.0.1:%d", 20000 + (getpid() * 7 + meetings++) % 40000);
+    snprintf(place, 64, "tcp://127.0.0.1:%d", reserve_port());
     return place;
 }
 
@@ -252,9 +251,9 @@ static void wrong_configurations_are_refused_with_a_remedy(void **state) {
 static void the_environment_of_every_launcher_is_understood(void **state) {
     (void)state;
     char port[32], job[2][48];
-    snprintf(port, sizeof port, "MASTER_PORT=%d", 20000 + (getpid() * 7 + 1000) % 40000);
-    snprintf(job[0], sizeof job[0], "PMIX_NAMESPACE=%d", getpid());
-    snprintf(job[1], sizeof job[1], "SLURM_JOB_ID=%d", getpid());
+    snprintf(port, sizeof port, "MASTER_PORT=%d", reserve_port());
+    snprintf(job[0], sizeof job[0], "PMIX_NAMESPACE=%016lx", draw_number());
+    snprintf(job[1], sizeof job[1], "SLURM_JOB_ID=%016lx", draw_number());
     const GroupConfig open = {.rank = -1, .size = -1, .timeout_seconds = 60};
     const Guest torchrun[] = {
         {.config = open, .environment = {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", port}},
