@@ -1,4 +1,5 @@
-#include "activation.h"
+// Rectified linear units, in place.
+#include "ops.h"
 
 // Both comparisons are false for a NaN, which therefore stays: a diverged net must show in its loss.
 

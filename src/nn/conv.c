@@ -1,4 +1,6 @@
-#include "conv.h"
+// 2-D convolution (cross-correlation, as in PyTorch), stride 1, square kernel, zero padding, bias: computed directly.
+// Best for few input channels (a net's first layer) and the only way for kernels that winograd.c does not take.
+#include "ops.h"
 
 #include <string.h>
 

@@ -1,4 +1,5 @@
-#include "gather.h"
+// From bytes of a data set to normalised lanes.
+#include "ops.h"
 
 #include <assert.h>
 #include <string.h>

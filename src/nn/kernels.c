@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "nn/table.h"
 
 enum { BUILDS = 3 };
 

@@ -26,7 +26,7 @@ typedef struct ConvSizes {
     size_t scratch;  // forgotten between calls; may be shared by all layers
 } ConvSizes;
 
-// One way to compute a convolution (conv.h: directly; winograd.h: through transformed tiles).
+// One way to compute a convolution (conv.c: directly; winograd.c: through transformed tiles).
 typedef struct ConvKernels {
     ConvSizes (*sizes)(const Layer *layer);
 
@@ -131,6 +131,9 @@ typedef struct Kernels {
     double (*softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint8_t *labels,
                                     float scale, int classes, int count, int samples);
 } Kernels;
+
+// The builds themselves; kernels.c chooses among those that exist on this architecture.
+extern const Kernels kernels_avx512, kernels_avx2, kernels_baseline;
 
 // The widest build this machine can run, or the one that the environment variable SOUNDER_ISA names. A name that is
 // unknown or cannot run here is answered with a warning and the widest.

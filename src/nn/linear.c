@@ -1,11 +1,10 @@
-#include "linear.h"
+// Fully connected layers. The vectors run along the inputs here, not along the samples: no lane is wasted however small
+// the batch, and the weight is read where it lies. `rows` (N, row_floats) are the samples, one a row, with zeros behind
+// the last input. Inputs beyond the last whole vector, at most SOUNDER_LANES - 1, are the tail.
+#include "ops.h"
 
 #include "nn/descent.h"
 #include "nn/product.h"
-
-// The vectors run along the inputs here, not along the samples: no lane is wasted however small the batch, and the
-// weight is read where it lies. `rows` (N, row_floats) are the samples, one a row, with zeros behind the last input.
-// Inputs beyond the last whole vector, at most SOUNDER_LANES - 1, are the tail.
 
 // Floats of all rows' part that the inner loops go through again and again: half of what most cores have as second
 // cache.

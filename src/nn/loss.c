@@ -1,4 +1,5 @@
-#include "loss.h"
+// Softmax and cross-entropy in one, numerically stable.
+#include "ops.h"
 
 #include <math.h>
 

@@ -1,4 +1,5 @@
-#include "optimizer.h"
+// Stochastic gradient descent with momentum and weight decay.
+#include "ops.h"
 
 void ISA_NAME(sgd_step)(float *restrict weights, float *restrict velocity, const float *restrict gradient, float lr,
                         float momentum, float weight_decay, size_t count) {

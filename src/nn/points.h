@@ -1,4 +1,4 @@
-// The one- and two-dimensional transforms between coefficients and values at six points that winograd.h explains.
+// The one- and two-dimensional transforms between coefficients and values at six points that winograd.c explains.
 #ifndef SOUNDER_NN_POINTS_H
 #define SOUNDER_NN_POINTS_H
 

@@ -1,4 +1,5 @@
-#include "pool.h"
+// Max pooling over square windows that do not overlap; rows and columns that do not fill a window are dropped.
+#include "ops.h"
 
 // The running maximum as PyTorch takes it: a NaN wins over numbers and is never replaced by one.
 ALWAYS_INLINE Lanes larger(Lanes maximum, Lanes value) {

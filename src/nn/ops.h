@@ -1,0 +1,43 @@
+// The ops of one instruction set's build. The list below gives each its declaration, of the type that its member of
+// Kernels has (the contract stands there: kernels.h), and its place in table.c.
+#ifndef SOUNDER_NN_OPS_H
+#define SOUNDER_NN_OPS_H
+
+#include "nn/kernels.h"
+#include "nn/lanes.h"
+
+// EACH(member of Kernels, name of the function)
+#define OPS(EACH)                                                                                                      \
+    EACH(sgd_step, sgd_step)                                                                                           \
+    EACH(gather, gather)                                                                                               \
+    EACH(gather_rows, gather_rows)                                                                                     \
+    EACH(conv.sizes, conv_sizes)                                                                                       \
+    EACH(conv.pack, conv_pack)                                                                                         \
+    EACH(conv.forward, conv_forward)                                                                                   \
+    EACH(conv.backward, conv_backward)                                                                                 \
+    EACH(conv.unpack, conv_unpack)                                                                                     \
+    EACH(winograd.sizes, winograd_sizes)                                                                               \
+    EACH(winograd.pack, winograd_pack)                                                                                 \
+    EACH(winograd.forward, winograd_forward)                                                                           \
+    EACH(winograd.backward, winograd_backward)                                                                         \
+    EACH(winograd.unpack, winograd_unpack)                                                                             \
+    EACH(pool_forward, pool_forward)                                                                                   \
+    EACH(pool_backward, pool_backward)                                                                                 \
+    EACH(relu_forward, relu_forward)                                                                                   \
+    EACH(relu_backward, relu_backward)                                                                                 \
+    EACH(dropout_draw, dropout_draw)                                                                                   \
+    EACH(dropout_apply, dropout_apply)                                                                                 \
+    EACH(linear_forward, linear_forward)                                                                               \
+    EACH(linear_backward_input, linear_backward_input)                                                                 \
+    EACH(linear_backward_weight, linear_backward_weight)                                                               \
+    EACH(softmax_cross_entropy, softmax_cross_entropy)
+
+#define DECLARE_OP(member, op) __typeof__(*((const Kernels *)NULL)->member) ISA_NAME(op);
+OPS(DECLARE_OP)
+#undef DECLARE_OP
+
+// bias_gradient (OC) += the sums of out_gradient (out.channels, out.rows, out.columns, N) over all but channels: what
+// both ways to convolve have in common.
+void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples);
+
+#endif
