@@ -8,7 +8,7 @@
 
 enum { TRIES = 10, STREAM_FALLBACK = 1, FLOWER_MINIMUM = 10 };
 
-uint32_t dirichlet_minimum(uint32_t samples, uint32_t clients) {
+static uint32_t dirichlet_minimum(uint32_t samples, uint32_t clients) {
     uint32_t half = samples / clients / 2;
     return half > FLOWER_MINIMUM ? FLOWER_MINIMUM : half > 1 ? half : 1;
 }

@@ -11,7 +11,4 @@
 Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t classes, uint32_t clients, double alpha,
                       uint64_t seed, Error *err);
 
-// The smallest number of samples a client ends with.
-uint32_t dirichlet_minimum(uint32_t samples, uint32_t clients);
-
 #endif

@@ -9,7 +9,7 @@ Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels,
                            const Spec *spec, const Dataset *data, bool tf32, Error *err) {
     CudaNetPlan plan = {.spec = *spec,
                         .models = 1,
-                        .batch_size = EVALUATION_BATCH,
+                        .batch_size = EVALUATION_CHUNK,
                         .tf32 = tf32,
                         .pixels = pixels,
                         .labels = labels,
@@ -23,7 +23,7 @@ Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels,
 Status cuda_evaluator_run(BatchResult *result, CudaNet *net, const Dataset *data, Error *err) {
     CudaTask task = {.count = data->test.count};
     TRY(cuda_net_assign(net, 0, &task, true, err));
-    TRY(cuda_net_evaluate(net, (task.count + EVALUATION_BATCH - 1) / EVALUATION_BATCH, err));
+    TRY(cuda_net_evaluate(net, (task.count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK, err));
     return cuda_net_results(net, result, err);
 }
 

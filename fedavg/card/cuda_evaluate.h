@@ -6,8 +6,6 @@
 #include "datasets/dataset.h"
 #include "nn/cuda_net.h"
 
-enum { EVALUATION_BATCH = 500 }; // samples a step
-
 // weights, pixels (data->test.count, C,H,W) and labels (data->test.count): device memory, borrowed.
 Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint8_t *labels,
                            const Spec *spec, const Dataset *data, bool tf32, Error *err);

@@ -56,7 +56,7 @@ static CardNeed card_need(const RunConfig *config, const Spec *spec, const Datas
                    3 * model_bytes(config) * ((uint64_t)workers * models + 1);
     need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
     need.activations =
-        workers * cuda_net_bytes(spec, (int)models, config->batch_size) + cuda_net_bytes(spec, 1, EVALUATION_BATCH);
+        workers * cuda_net_bytes(spec, (int)models, config->batch_size) + cuda_net_bytes(spec, 1, EVALUATION_CHUNK);
     need.all = need.contexts + need.weights + need.data + need.activations;
     return need;
 }

@@ -22,9 +22,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
         // A shard without samples in this step has left an old gradient in its slot.
         if (samples > 0) mean += (float)samples / (float)shards.total * shards.gradients[s * shards.stride + i];
     }
-    float v = sgd.momentum * velocity[i] + mean + sgd.weight_decay * weights[i];
-    velocity[i] = v;
-    weights[i] -= sgd.lr * v;
+    velocity[i] = sgd_velocity(velocity[i], mean, weights[i], &sgd);
+    weights[i] -= sgd.lr * velocity[i];
 }
 
 static unsigned blocks_of(size_t count) {

@@ -227,13 +227,6 @@ static Status clear(const CudaTrainer *self, void *memory, size_t bytes, Error *
 
 // Fedavg -------------------------------------------------------------------------------------------------------------
 
-static const char *tensor_name(const Spec *spec, size_t parameter) {
-    int tensor = 0;
-    while (parameter >= spec->tensors[tensor].first + spec->tensors[tensor].count)
-        tensor++;
-    return spec->tensors[tensor].name;
-}
-
 static Status refuse(const CudaTrainer *self, uint32_t m, Error *err) {
     size_t parameter = self->host_unfit[m];
     float before, after;
@@ -241,7 +234,7 @@ static Status refuse(const CudaTrainer *self, uint32_t m, Error *err) {
     TRY(copy(self, &after, self->weights + m * run_config(self)->parameters + parameter, sizeof after, err));
     TRY(cuda_trainer_wait(self, err, "looking at a refused update"));
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", self->jobs[m]->client,
-                tensor_name(&self->spec, parameter), (double)after, (double)before);
+                spec_tensor_name(&self->spec, parameter), (double)after, (double)before);
     queue_finish(self->jobs[m], JOB_REFUSED);
     return STATUS_OK;
 }

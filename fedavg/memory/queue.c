@@ -71,13 +71,6 @@ static bool is_owned_by(const Job *job, uint32_t rank) {
     return atomic_load_explicit(&job->owner, memory_order_relaxed) == rank + 1;
 }
 
-uint32_t queue_finished_by(const Queue *queue, uint32_t rank) {
-    uint32_t finished = 0;
-    for (uint32_t i = 0; i < queue->count; i++)
-        finished += is_owned_by(&queue->jobs[i], rank) && !is_unfinished(&queue->jobs[i]);
-    return finished;
-}
-
 uint32_t queue_reopen(Queue *queue) {
     uint32_t opened = 0;
     for (uint32_t i = 0; i < queue->count; i++) {

@@ -49,9 +49,6 @@ void queue_finish(Job *job, uint32_t state);
 // Parent, at any time: how many posted jobs are neither done nor refused.
 uint32_t queue_unfinished(const Queue *queue);
 
-// Parent, at any time: how many jobs the worker of `rank` has done or refused.
-uint32_t queue_finished_by(const Queue *queue, uint32_t rank);
-
 // Parent, while nobody takes: opens every unfinished job again. Returns how many there are.
 uint32_t queue_reopen(Queue *queue);
 

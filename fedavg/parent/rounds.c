@@ -9,10 +9,7 @@
 #include "fedavg/rules/sampler.h"
 #include "fedavg/worker/ssgd.h"
 
-enum {
-    EVALUATION_CHUNK = 500,     // test samples a job; fixed, so that losses are summed in the same order in every run
-    MAX_LOCKSTEP_ATTEMPTS = 100 // at one round
-};
+enum { MAX_LOCKSTEP_ATTEMPTS = 100 }; // at one round
 
 static const RunConfig *run_config(const Rounds *rounds) {
     return &rounds->memory->control->config;

@@ -5,14 +5,10 @@
 
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define SSGD_FUNCTION static inline __host__ __device__
-#else
-#define SSGD_FUNCTION static inline
-#endif
+#include "base/both.h"
 
 // Samples of a shard of `count` in batch `number` of `size`: full batches, one remainder, then none.
-SSGD_FUNCTION uint32_t ssgd_batch_samples(uint32_t count, uint32_t number, uint32_t size) {
+BOTH uint32_t ssgd_batch_samples(uint32_t count, uint32_t number, uint32_t size) {
     uint64_t first = (uint64_t)number * size;
     if (first >= count) return 0;
     uint32_t left = count - (uint32_t)first;

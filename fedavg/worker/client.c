@@ -68,13 +68,6 @@ static double train_epoch(Trainer *trainer, const uint32_t *indices, uint32_t co
     return loss_sum;
 }
 
-static const char *tensor_name(const Spec *spec, size_t parameter) {
-    int tensor = 0;
-    while (parameter >= spec->tensors[tensor].first + spec->tensors[tensor].count)
-        tensor++;
-    return spec->tensors[tensor].name;
-}
-
 // The slot may hold the sum of an earlier round, or what a dead predecessor finished in this one, which stays.
 static void begin_sum(const Trainer *trainer, uint32_t round) {
     SumState *state = &trainer->memory->control->sums[trainer->rank];
@@ -91,7 +84,7 @@ static bool is_refused(const Trainer *trainer, const Job *job) {
     size_t unfit = aggregate_first_unfit(after, before, count);
     if (unfit == count) return false;
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
-                tensor_name(&trainer->net.spec, unfit), (double)after[unfit], (double)before[unfit]);
+                spec_tensor_name(&trainer->net.spec, unfit), (double)after[unfit], (double)before[unfit]);
     return true;
 }
 

@@ -11,28 +11,6 @@ static bool all_finite(const float *values, size_t count) {
     return sum == 0.0f;
 }
 
-static void add_atomically(float *weight, float change) {
-    // The weights are an ordinary float array for everyone else; here one is seen as a 32-bit word. Relaxed: Hogwild
-    // asks for no lost update, not for any order between weights.
-    uint32_t *word = (uint32_t *)(void *)weight;
-    uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
-    for (;;) {
-        union {
-            uint32_t word;
-            float value;
-        } next = {.word = seen};
-        next.value += change;
-        if (__atomic_compare_exchange_n(word, &seen, next.word, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
-    }
-}
-
-static void step_atomically(float *weights, float *velocity, const float *gradient, const RunConfig *config) {
-    for (size_t i = 0; i < config->parameters; i++) {
-        velocity[i] = config->momentum * velocity[i] + gradient[i] + config->weight_decay * weights[i];
-        add_atomically(&weights[i], -config->lr * velocity[i]);
-    }
-}
-
 // One step of one worker: read, compute, write, count.
 static void hogwild_step(Trainer *trainer, float *velocity, const Batch *batch, BatchResult *result,
                          const Noise *noise) {
@@ -46,11 +24,10 @@ static void hogwild_step(Trainer *trainer, float *velocity, const Batch *batch, 
         tally->refused_steps++;
         return;
     }
-    if (config->atomic_updates)
-        step_atomically(weights, velocity, trainer->gradient, config);
-    else
-        trainer->net.kernels->sgd_step(weights, velocity, trainer->gradient, config->lr, config->momentum,
-                                       config->weight_decay, config->parameters);
+    const Kernels *kernels = trainer->net.kernels;
+    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
+    (config->atomic_updates ? kernels->sgd_step_atomically : kernels->sgd_step)(weights, velocity, trainer->gradient,
+                                                                                &sgd, config->parameters);
     uint64_t staleness = atomic_fetch_add_explicit(&control->updates, 1, memory_order_relaxed) - read_at;
     tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
 }

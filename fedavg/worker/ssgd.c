@@ -131,8 +131,9 @@ static void step_elements(const Lockstep *self, size_t first, size_t count) {
     const RunConfig *config = &self->memory->control->config;
     float mean[SHARD_SUM_BLOCK];
     shard_sum(mean, self->leaves, (ShardRange){0, config->clients}, first, count);
+    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
     self->trainer->net.kernels->sgd_step(self->memory->weights + first, run_memory_velocity(self->memory) + first, mean,
-                                         config->lr, config->momentum, config->weight_decay, count);
+                                         &sgd, count);
 }
 
 // One of several has sums to contribute.
@@ -252,6 +253,7 @@ static Status wait_for(const Lockstep *self, Barrier *barrier) {
 static Status step_from_mean(const Lockstep *self) {
     const RunMemory *memory = self->memory;
     const RunConfig *config = &memory->control->config;
+    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
     TRY(wait_for(self, &memory->control->exchange));
     for (uint32_t bucket = 0; bucket < self->buckets.count; bucket++) {
         uint64_t start = trace_begin(self->trace);
@@ -259,8 +261,8 @@ static Status step_from_mean(const Lockstep *self) {
         if (slice.first < slice.end)
             self->trainer->net.kernels->sgd_step(memory->weights + slice.first,
                                                  run_memory_velocity(memory) + slice.first,
-                                                 run_memory_mean(memory) + slice.first, config->lr, config->momentum,
-                                                 config->weight_decay, slice.end - slice.first);
+                                                 run_memory_mean(memory) + slice.first, &sgd,
+                                                 slice.end - slice.first);
         trace_end(self->trace, TRACE_STEP, start, self->round, bucket);
     }
     return STATUS_OK;

@@ -15,8 +15,6 @@
 #include "nn/net.h"
 #include "nn/zoo.h"
 
-enum { EVALUATION_CHUNK = 500 }; // samples a batch; any number gives the same hits
-
 // The file's own note says which net it is; --model is for files of other programs.
 static Status find_net(Spec *spec, const Safetensors *file, const char *path, const Options *options,
                        const Dataset *data, Error *err) {

@@ -40,7 +40,6 @@ static void log_line(LogLevel level, const char *format, va_list args) {
         va_end(args);                                                                                                  \
     }
 
-DEFINE_LOG(log_error, LOG_ERROR)
 DEFINE_LOG(log_warning, LOG_WARNING)
 DEFINE_LOG(log_info, LOG_INFO)
 DEFINE_LOG(log_debug, LOG_DEBUG)

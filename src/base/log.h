@@ -14,7 +14,6 @@ enum { LOG_RANK_PARENT = -1 };
 void log_init(LogLevel level, int rank);
 LogLevel log_level(void);
 
-void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));

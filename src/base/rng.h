@@ -12,11 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define RNG_FUNCTION static inline __host__ __device__
-#else
-#define RNG_FUNCTION static inline
-#endif
+#include "base/both.h"
 
 typedef enum RngPurpose {
     RNG_INIT = 1,      // initial weights
@@ -36,7 +32,7 @@ typedef struct RngBlock {
     uint32_t word[4];
 } RngBlock;
 
-RNG_FUNCTION void rng_round(uint32_t counter[4], const uint32_t key[2]) {
+BOTH void rng_round(uint32_t counter[4], const uint32_t key[2]) {
     uint64_t product0 = (uint64_t)0xD2511F53u * counter[0];
     uint64_t product1 = (uint64_t)0xCD9E8D57u * counter[2];
     uint32_t next0 = (uint32_t)(product1 >> 32) ^ counter[1] ^ key[0];
@@ -48,7 +44,7 @@ RNG_FUNCTION void rng_round(uint32_t counter[4], const uint32_t key[2]) {
 }
 
 // Four random words for one 128-bit counter.
-RNG_FUNCTION RngBlock rng_block(RngKey key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+BOTH RngBlock rng_block(RngKey key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
     RngBlock block = {{c0, c1, c2, c3}};
     for (int i = 0; i < 10; i++) {
         rng_round(block.word, key.word);
@@ -59,7 +55,7 @@ RNG_FUNCTION RngBlock rng_block(RngKey key, uint32_t c0, uint32_t c1, uint32_t c
 }
 
 // The key of one purpose: `a`, `b` and `c` are what the purpose counts (for example round, client, epoch).
-RNG_FUNCTION RngKey rng_key(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b, uint32_t c) {
+BOTH RngKey rng_key(uint64_t seed, RngPurpose purpose, uint32_t a, uint32_t b, uint32_t c) {
     RngKey root = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
     RngBlock block = rng_block(root, (uint32_t)purpose, a, b, c);
     RngKey key = {{block.word[0], block.word[1]}};
@@ -67,12 +63,12 @@ RNG_FUNCTION RngKey rng_key(uint64_t seed, RngPurpose purpose, uint32_t a, uint3
 }
 
 // A float in [0, 1) with 24 random bits: every value is exact, 1 is never reached.
-RNG_FUNCTION float rng_float(uint32_t word) {
+BOTH float rng_float(uint32_t word) {
     return (float)(word >> 8) * (1.0f / 16777216.0f);
 }
 
 // A whole number in [0, bound), bound >= 1. Multiply-shift: the bias is below bound / 2^32.
-RNG_FUNCTION uint32_t rng_below(uint32_t word, uint32_t bound) {
+BOTH uint32_t rng_below(uint32_t word, uint32_t bound) {
     return (uint32_t)(((uint64_t)word * bound) >> 32);
 }
 

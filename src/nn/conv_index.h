@@ -29,7 +29,7 @@ typedef struct ConvMap {
 } ConvMap;
 
 // The number of taps that leaves the fewest beyond the kernel; if equal, the largest.
-CUDA_INDEX uint32_t conv_taps(int kernel) {
+BOTH uint32_t conv_taps(int kernel) {
     uint32_t side = (uint32_t)kernel, best = 7;
     if (side == 1) return 1;
     for (uint32_t taps = 5; taps >= 3; taps -= 2)
@@ -37,7 +37,7 @@ CUDA_INDEX uint32_t conv_taps(int kernel) {
     return best;
 }
 
-CUDA_INDEX ConvMap conv_map(Shape in, Shape out, int kernel, int pad, bool mirrored, int samples) {
+BOTH ConvMap conv_map(Shape in, Shape out, int kernel, int pad, bool mirrored, int samples) {
     uint32_t groups = parts_of((uint32_t)out.columns, CONV_COLUMNS);
     ConvMap map = {in,
                    out,
@@ -51,7 +51,7 @@ CUDA_INDEX ConvMap conv_map(Shape in, Shape out, int kernel, int pad, bool mirro
 }
 
 // Floats of one model's tensor.
-CUDA_INDEX size_t conv_floats(Shape shape, const ConvMap *map) {
+BOTH size_t conv_floats(Shape shape, const ConvMap *map) {
     return (size_t)shape.channels * (size_t)shape.rows * (size_t)shape.columns * (size_t)map->samples;
 }
 
@@ -60,7 +60,7 @@ typedef struct ConvPlace {
     int sample;
 } ConvPlace;
 
-CUDA_INDEX ConvPlace conv_place(uint32_t place, const ConvMap *map) {
+BOTH ConvPlace conv_place(uint32_t place, const ConvMap *map) {
     uint32_t groups = parts_of((uint32_t)map->out.columns, CONV_COLUMNS);
     uint32_t group = place / (uint32_t)map->samples, y = group / groups;
     ConvPlace at = {(int)y, (int)((group - y * groups) * CONV_COLUMNS), (int)(place - group * (uint32_t)map->samples)};
@@ -68,13 +68,13 @@ CUDA_INDEX ConvPlace conv_place(uint32_t place, const ConvMap *map) {
 }
 
 // Where in a model's output a place's first column of one channel lies.
-CUDA_INDEX size_t conv_offset(uint32_t channel, ConvPlace place, const ConvMap *map) {
+BOTH size_t conv_offset(uint32_t channel, ConvPlace place, const ConvMap *map) {
     size_t line = (size_t)channel * (size_t)map->out.rows + (size_t)place.y;
     return (line * (size_t)map->out.columns + (size_t)place.x) * (size_t)map->samples + (size_t)place.sample;
 }
 
 // Which of the columns x, x + 1, ... lie in an image, one bit each.
-CUDA_INDEX uint32_t columns_inside(int x, int columns) {
+BOTH uint32_t columns_inside(int x, int columns) {
     uint32_t from_0 = x >= 0 ? ~0u : x > -32 ? ~0u << -x : 0;
     int left = columns - x;
     return left >= 32 ? from_0 : left > 0 ? from_0 & ~(~0u << left) : 0;
@@ -84,7 +84,7 @@ CUDA_INDEX uint32_t columns_inside(int x, int columns) {
 // A block for some places and some output channels of one model.
 
 // Output channels of a thread: 4, 8 or 10, whichever leaves the fewest beyond the last; if equal, the largest.
-CUDA_INDEX uint32_t conv_channels(int channels) {
+BOTH uint32_t conv_channels(int channels) {
     uint32_t count = (uint32_t)channels, best = 10;
     for (uint32_t tile = 8; tile >= 4; tile -= 4)
         if (parts_of(count, tile) * tile < parts_of(count, best) * best) best = tile;
@@ -96,11 +96,11 @@ typedef struct ConvBlock {
     uint32_t place;          // of the first thread
 } ConvBlock;
 
-CUDA_INDEX uint32_t conv_blocks(const ConvMap *map, uint32_t channels) {
+BOTH uint32_t conv_blocks(const ConvMap *map, uint32_t channels) {
     return parts_of((uint32_t)map->out.channels, channels) * parts_of(map->places, CONV_THREADS);
 }
 
-CUDA_INDEX ConvBlock conv_block(uint32_t block, const ConvMap *map, uint32_t channels) {
+BOTH ConvBlock conv_block(uint32_t block, const ConvMap *map, uint32_t channels) {
     uint32_t blocks = parts_of(map->places, CONV_THREADS), tiles = parts_of((uint32_t)map->out.channels, channels);
     uint32_t tile = block / blocks, model = tile / tiles;
     ConvBlock at = {model, (tile - model * tiles) * channels, (block - tile * blocks) * CONV_THREADS};
@@ -112,11 +112,11 @@ typedef struct ConvRow {
     int channel, y, x; // x: of the first tap
 } ConvRow;
 
-CUDA_INDEX uint32_t conv_rows(const ConvMap *map) {
+BOTH uint32_t conv_rows(const ConvMap *map) {
     return (uint32_t)(map->in.channels * map->kernel) * map->segments;
 }
 
-CUDA_INDEX ConvRow conv_row(uint32_t row, const ConvMap *map, uint32_t taps) {
+BOTH ConvRow conv_row(uint32_t row, const ConvMap *map, uint32_t taps) {
     uint32_t line = row / map->segments, channel = line / (uint32_t)map->kernel;
     ConvRow at = {(int)channel, (int)(line - channel * (uint32_t)map->kernel),
                   (int)((row - line * map->segments) * taps)};
@@ -124,7 +124,7 @@ CUDA_INDEX ConvRow conv_row(uint32_t row, const ConvMap *map, uint32_t taps) {
 }
 
 // The row that follows, without a division.
-CUDA_INDEX ConvRow conv_next_row(ConvRow row, int kernel, int taps) {
+BOTH ConvRow conv_next_row(ConvRow row, int kernel, int taps) {
     row.x += taps;
     if (row.x < kernel) return row;
     row.x = 0;
@@ -140,7 +140,7 @@ typedef struct ConvWeights {
     uint32_t first, step;
 } ConvWeights;
 
-CUDA_INDEX ConvWeights conv_weights(ConvRow row, int tap, const ConvMap *map) {
+BOTH ConvWeights conv_weights(ConvRow row, int tap, const ConvMap *map) {
     int side = map->kernel, area = side * side, place = row.y * side + row.x + tap;
     ConvWeights at = {(uint32_t)(row.channel * area + place), (uint32_t)(map->in.channels * area)};
     if (map->mirrored) {
@@ -162,7 +162,7 @@ enum {
 };
 
 // Output channels of a thread: such that its sums (times taps squared) fit in registers.
-CUDA_INDEX uint32_t slopes_channels(uint32_t taps) {
+BOTH uint32_t slopes_channels(uint32_t taps) {
     return taps == 1 ? 8 : taps == 3 ? 8 : taps == 5 ? 4 : 2;
 }
 
@@ -170,7 +170,7 @@ typedef struct SlopesGrid {
     uint32_t tiles, parts, threads;
 } SlopesGrid;
 
-CUDA_INDEX SlopesGrid slopes_grid(const ConvMap *map, uint32_t models) {
+BOTH SlopesGrid slopes_grid(const ConvMap *map, uint32_t models) {
     uint32_t taps = conv_taps(map->kernel), channels = parts_of((uint32_t)map->out.channels, slopes_channels(taps));
     uint32_t tiles = channels * (uint32_t)map->in.channels * map->segments * map->segments;
     uint32_t warps = map->places / (32 * SLOPES_PLACES);
@@ -188,7 +188,7 @@ typedef struct SlopesBlock {
     int y, x;                    // of the first tap
 } SlopesBlock;
 
-CUDA_INDEX SlopesBlock slopes_block(uint32_t block, const ConvMap *map, const SlopesGrid *grid, uint32_t taps) {
+BOTH SlopesBlock slopes_block(uint32_t block, const ConvMap *map, const SlopesGrid *grid, uint32_t taps) {
     uint32_t tile = block / grid->parts, model = tile / grid->tiles, part = block - tile * grid->parts;
     tile -= model * grid->tiles;
     uint32_t lines = tile / map->segments, lines_y = lines / map->segments, ins = (uint32_t)map->in.channels;

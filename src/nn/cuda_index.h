@@ -5,18 +5,14 @@
 
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define CUDA_INDEX static inline __host__ __device__
-#else
-#define CUDA_INDEX static inline
-#endif
+#include "base/both.h"
 
 // How many parts of `size` cover `count`.
-CUDA_INDEX uint32_t parts_of(uint32_t count, uint32_t size) {
+BOTH uint32_t parts_of(uint32_t count, uint32_t size) {
     return (count + size - 1) / size;
 }
 
-CUDA_INDEX uint32_t smaller_of(uint32_t a, uint32_t b) {
+BOTH uint32_t smaller_of(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
@@ -27,7 +23,7 @@ typedef struct ModelItem {
 
 // Each model's items fill whole blocks of `threads`, one model after the other. All in the grid's x dimension, as the
 // others end at 65,535 blocks.
-CUDA_INDEX ModelItem model_item(uint32_t block, uint32_t thread, uint32_t threads, uint32_t items) {
+BOTH ModelItem model_item(uint32_t block, uint32_t thread, uint32_t threads, uint32_t items) {
     uint32_t blocks = parts_of(items, threads), model = block / blocks;
     ModelItem at = {model, (block - model * blocks) * threads + thread};
     return at;

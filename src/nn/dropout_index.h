@@ -12,11 +12,11 @@ typedef struct DropoutPlace {
     uint32_t sample;         // the first of the four
 } DropoutPlace;
 
-CUDA_INDEX uint32_t dropout_items(uint32_t features, uint32_t samples) {
+BOTH uint32_t dropout_items(uint32_t features, uint32_t samples) {
     return parts_of(features, DROPOUT_FEATURES) * (samples / DROPOUT_SAMPLES);
 }
 
-CUDA_INDEX DropoutPlace dropout_place(uint32_t item, uint32_t features, uint32_t samples) {
+BOTH DropoutPlace dropout_place(uint32_t item, uint32_t features, uint32_t samples) {
     uint32_t quads = samples / DROPOUT_SAMPLES, group = item / quads, feature = group * DROPOUT_FEATURES;
     DropoutPlace place = {feature, smaller_of(features - feature, DROPOUT_FEATURES),
                           (item - group * quads) * DROPOUT_SAMPLES};

@@ -13,12 +13,12 @@ typedef struct GatherPlace {
     uint32_t sample;         // fastest, so that neighbouring threads write side by side
 } GatherPlace;
 
-CUDA_INDEX uint32_t gather_items(Shape shape, int samples) {
+BOTH uint32_t gather_items(Shape shape, int samples) {
     uint32_t plane = (uint32_t)(shape.rows * shape.columns);
     return (uint32_t)shape.channels * parts_of(plane, GATHER_PIXELS) * (uint32_t)samples;
 }
 
-CUDA_INDEX GatherPlace gather_place(uint32_t item, Shape shape, int samples) {
+BOTH GatherPlace gather_place(uint32_t item, Shape shape, int samples) {
     uint32_t plane = (uint32_t)(shape.rows * shape.columns), groups = parts_of(plane, GATHER_PIXELS);
     uint32_t group = item / (uint32_t)samples, channel = group / groups;
     uint32_t pixel = (group - channel * groups) * GATHER_PIXELS;

@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "base/shape.h"
 #include "nn/spec.h"
+#include "nn/step.h"
 
 // Floats that a convolution keeps besides its tensors. All three are the caller's.
 typedef struct ConvSizes {
@@ -77,10 +78,13 @@ typedef struct Kernels {
     const char *name; // "avx512", "avx2" or "baseline"
     int lanes;        // floats in one vector
 
-    // One SGD step as PyTorch's SGD does it: g = gradient + weight_decay * w; m = momentum * m + g; w -= lr * m.
-    // weights, velocity, gradient: (count). velocity starts as zeros.
-    void (*sgd_step)(float *weights, float *velocity, const float *gradient, float lr, float momentum,
-                     float weight_decay, size_t count);
+    // One SGD step as PyTorch's SGD does it (sgd_velocity in step.h). weights, velocity, gradient: (count). velocity
+    // starts as zeros.
+    void (*sgd_step)(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count);
+
+    // The same to the bit, but the weights are shared with processes that step at the same time (Hogwild): one
+    // compare-and-swap a weight, so that no update is lost.
+    void (*sgd_step_atomically)(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count);
 
     // out (C,H,W,N): sample s < count is row indices[s] (or first + s if indices is NULL) of pixels (rows, C,H,W), each
     // pixel p of channel c as p * scale[c] + shift[c]; the samples from count on are zero.

@@ -128,8 +128,8 @@ static void finish_convolution(const Net *net, const LayerBuffers *at, const Lay
     at->conv->unpack(at->slopes, at->packed_gradient, layer);
     size_t count = conv_parameters(layer);
     if (pass->stepping)
-        net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes, pass->sgd.lr,
-                               pass->sgd.momentum, pass->sgd.weight_decay, count);
+        net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes,
+                               &pass->sgd, count);
     else
         memcpy(pass->gradient + layer->weight, at->slopes, count * sizeof *at->slopes);
 }

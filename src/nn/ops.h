@@ -9,6 +9,7 @@
 // EACH(member of Kernels, name of the function)
 #define OPS(EACH)                                                                                                      \
     EACH(sgd_step, sgd_step)                                                                                           \
+    EACH(sgd_step_atomically, sgd_step_atomically)                                                                     \
     EACH(gather, gather)                                                                                               \
     EACH(gather_rows, gather_rows)                                                                                     \
     EACH(conv.sizes, conv_sizes)                                                                                       \

@@ -1,11 +1,46 @@
 // Stochastic gradient descent with momentum and weight decay.
 #include "ops.h"
 
-void ISA_NAME(sgd_step)(float *restrict weights, float *restrict velocity, const float *restrict gradient, float lr,
-                        float momentum, float weight_decay, size_t count) {
+#include <stdint.h>
+
+// weight - lr * velocity, with one rounding where the machine can: said outright, as a compiler contracts such an
+// expression in one loop and not in another.
+static inline float descended(float weight, float lr, float velocity) {
+#if defined __FMA__ || defined __ARM_FEATURE_FMA
+    return __builtin_fmaf(-lr, velocity, weight);
+#else
+    return weight - lr * velocity;
+#endif
+}
+
+void ISA_NAME(sgd_step)(float *restrict weights, float *restrict velocity, const float *restrict gradient,
+                        const Sgd *sgd, size_t count) {
+    const Sgd fixed = *sgd; // out of reach of the stores below
     for (size_t i = 0; i < count; i++) {
-        float slope = gradient[i] + weight_decay * weights[i];
-        velocity[i] = momentum * velocity[i] + slope;
-        weights[i] -= lr * velocity[i];
+        velocity[i] = sgd_velocity(velocity[i], gradient[i], weights[i], &fixed);
+        weights[i] = descended(weights[i], fixed.lr, velocity[i]);
+    }
+}
+
+static void descend_atomically(float *weight, float lr, float velocity) {
+    // The weights are an ordinary float array for everyone else; here one is seen as a 32-bit word. Relaxed: Hogwild
+    // asks for no lost update, not for any order between weights.
+    uint32_t *word = (uint32_t *)(void *)weight;
+    uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+    for (;;) {
+        union {
+            uint32_t word;
+            float value;
+        } next = {.word = seen};
+        next.value = descended(next.value, lr, velocity);
+        if (__atomic_compare_exchange_n(word, &seen, next.word, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    }
+}
+
+void ISA_NAME(sgd_step_atomically)(float *weights, float *velocity, const float *gradient, const Sgd *sgd,
+                                   size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        velocity[i] = sgd_velocity(velocity[i], gradient[i], weights[i], sgd);
+        descend_atomically(&weights[i], sgd->lr, velocity[i]);
     }
 }

@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (at.item >= count || counts[at.model] == 0) return;
     float *weight = weights + at.model * stride + at.item;
     size_t place = (size_t)at.model * count + at.item;
-    float speed = sgd.momentum * velocity[place] + (gradient[place] + sgd.weight_decay * *weight);
+    float speed = sgd_velocity(velocity[place], gradient[place], *weight, &sgd);
     velocity[place] = speed;
     if (ATOMIC)
         atomicAdd(weight, -sgd.lr * speed);

@@ -10,11 +10,11 @@ typedef struct PoolPlace {
     uint32_t quad;                 // four samples; fastest, so that neighbouring threads read side by side
 } PoolPlace;
 
-CUDA_INDEX uint32_t pool_items(Shape windows, uint32_t quads) {
+BOTH uint32_t pool_items(Shape windows, uint32_t quads) {
     return (uint32_t)windows.channels * (uint32_t)windows.rows * (uint32_t)windows.columns * quads;
 }
 
-CUDA_INDEX PoolPlace pool_place(uint32_t item, Shape windows, uint32_t quads) {
+BOTH PoolPlace pool_place(uint32_t item, Shape windows, uint32_t quads) {
     uint32_t rows = (uint32_t)windows.rows, columns = (uint32_t)windows.columns;
     uint32_t window = item / quads, line = window / columns, channel = line / rows;
     PoolPlace place = {channel, line - channel * rows, window - line * columns, item - window * quads};
@@ -23,7 +23,7 @@ CUDA_INDEX PoolPlace pool_place(uint32_t item, Shape windows, uint32_t quads) {
 
 // The windows of the way back: those of the way forward and, at the right and lower edge, those that rows and columns
 // left over do not fill. Their part of the image gets zeros.
-CUDA_INDEX Shape pool_all_windows(Shape in, int size) {
+BOTH Shape pool_all_windows(Shape in, int size) {
     Shape windows = {in.channels, (int)parts_of((uint32_t)in.rows, (uint32_t)size),
                      (int)parts_of((uint32_t)in.columns, (uint32_t)size)};
     return windows;

@@ -275,3 +275,10 @@ double spec_training_flop(const Spec *spec) {
     }
     return flop;
 }
+
+const char *spec_tensor_name(const Spec *spec, size_t parameter) {
+    int tensor = 0;
+    while (parameter >= spec->tensors[tensor].first + spec->tensors[tensor].count)
+        tensor++;
+    return spec->tensors[tensor].name;
+}

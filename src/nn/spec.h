@@ -73,4 +73,7 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed);
 // layer's input gradient is never needed).
 double spec_training_flop(const Spec *spec);
 
+// The tensor in which parameter number `parameter` lies: for messages.
+const char *spec_tensor_name(const Spec *spec, size_t parameter);
+
 #endif

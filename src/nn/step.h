@@ -4,6 +4,11 @@
 
 #include <stdint.h>
 
+#include "base/both.h"
+
+// Test samples a pass: fixed, so that losses are summed in the same order in every run.
+enum { EVALUATION_CHUNK = 500 };
+
 // A mini-batch: `count` samples of a data set that lies elsewhere (usually read-only shared memory).
 typedef struct Batch {
     const uint8_t *pixels;   // (samples, C,H,W), all of the data set
@@ -31,5 +36,12 @@ typedef struct BatchResult {
 typedef struct Sgd {
     float lr, momentum, weight_decay;
 } Sgd;
+
+// The one formula of a step, everywhere in this order of rounding: the velocity that `slope` leaves, after which
+// weight -= lr * velocity.
+BOTH float sgd_velocity(float velocity, float slope, float weight, const Sgd *sgd) {
+    float decayed = slope + sgd->weight_decay * weight;
+    return sgd->momentum * velocity + decayed;
+}
 
 #endif

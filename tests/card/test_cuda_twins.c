@@ -347,8 +347,8 @@ static void check_sgd_of(const Trial *trial, bool atomically) {
                                                             &sgd, COUNT, weights.stride, &trial->step);
     for (int m = 0; m < trial->models; m++)
         if (!is_idle(trial, m))
-            trial->cpu->sgd_step(weights.host[m].at, velocity.host[m].at, gradient.host[m].at, sgd.lr, sgd.momentum,
-                                 sgd.weight_decay, COUNT);
+            (atomically ? trial->cpu->sgd_step_atomically : trial->cpu->sgd_step)(
+                weights.host[m].at, velocity.host[m].at, gradient.host[m].at, &sgd, COUNT);
     compare("weights", &weights, NULL, 1, 1e-6);
     compare("velocity", &velocity, NULL, 1, 1e-6);
     drop_all(weights, velocity, gradient);
@@ -372,7 +372,8 @@ typedef struct Twin {
 #define CONVOLUTION " cuda_conv_forward cuda_conv_backward_weight cuda_conv_scratch_floats cuda_conv_backward_input "
 
 static const Twin twins[] = {
-    {OP(sgd_step), " cuda_sgd_step cuda_sgd_step_atomically ", check_sgd},
+    {OP(sgd_step), " cuda_sgd_step ", check_sgd},
+    {OP(sgd_step_atomically), " cuda_sgd_step_atomically ", check_sgd},
     {OP(gather), " cuda_gather ", check_gather},
     {OP(gather_rows), " cuda_gather ", check_gather_rows},
     {OP(conv), CONVOLUTION, check_direct},

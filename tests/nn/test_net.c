@@ -220,8 +220,7 @@ static void check_steps(Fixture *fixture) {
         BatchResult result, expected_result;
         net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &batch, &noise);
         net_gradient(&fixture->net, fixture->gradient, &expected_result, expected, &batch, &noise);
-        fixture->net.kernels->sgd_step(expected, expected_velocity, fixture->gradient, sgd.lr, sgd.momentum,
-                                       sgd.weight_decay, parameters);
+        fixture->net.kernels->sgd_step(expected, expected_velocity, fixture->gradient, &sgd, parameters);
         assert_true(fabs(result.loss_sum - expected_result.loss_sum) < 1e-5 * expected_result.loss_sum);
     }
     double *wanted[] = {doubles(expected, parameters), doubles(expected_velocity, parameters)};

@@ -357,11 +357,12 @@ static void gather_normalises_the_asked_samples_and_zeroes_the_rest(void **state
 
 static void check_sgd(const Kernels *kernels) {
     enum { COUNT = 37 };
+    const Sgd sgd = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
     Tensor weights = tensor_random(COUNT, 15), velocity = tensor_zeros(COUNT);
     double *w = doubles(weights.at, COUNT), v[COUNT] = {0};
     for (uint32_t step = 0; step < 5; step++) {
         Tensor gradient = tensor_random(COUNT, 16 + step);
-        kernels->sgd_step(weights.at, velocity.at, gradient.at, 0.1f, 0.9f, 0.01f, COUNT);
+        kernels->sgd_step(weights.at, velocity.at, gradient.at, &sgd, COUNT);
         for (int i = 0; i < COUNT; i++) {
             v[i] = 0.9 * v[i] + (double)gradient.at[i] + 0.01 * w[i];
             w[i] -= 0.1 * v[i];
@@ -373,6 +374,23 @@ static void check_sgd(const Kernels *kernels) {
     free(w);
     tensor_free(weights);
     tensor_free(velocity);
+}
+
+static void check_atomic_sgd(const Kernels *kernels) {
+    enum { COUNT = 1031 };
+    const Sgd sgd = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
+    Tensor weights = tensor_random(COUNT, 15), velocity = tensor_random(COUNT, 16);
+    Tensor alone = tensor_random(COUNT, 15), speed = tensor_random(COUNT, 16), gradient = tensor_random(COUNT, 17);
+    kernels->sgd_step_atomically(weights.at, velocity.at, gradient.at, &sgd, COUNT);
+    kernels->sgd_step(alone.at, speed.at, gradient.at, &sgd, COUNT);
+    assert_memory_equal(weights.at, alone.at, COUNT * sizeof(float));
+    assert_memory_equal(velocity.at, speed.at, COUNT * sizeof(float));
+    tensor_free(weights), tensor_free(velocity), tensor_free(alone), tensor_free(speed), tensor_free(gradient);
+}
+
+static void an_atomic_sgd_step_without_company_has_the_bits_of_a_plain_one(void **state) {
+    (void)state;
+    with_each_build(check_atomic_sgd);
 }
 
 static void sgd_steps_as_pytorch_defines_momentum_and_weight_decay(void **state) {
@@ -407,6 +425,7 @@ int main(void) {
         cmocka_unit_test(of_equal_logits_the_first_counts_and_a_nan_shows_in_the_loss),
         cmocka_unit_test(gather_normalises_the_asked_samples_and_zeroes_the_rest),
         cmocka_unit_test(sgd_steps_as_pytorch_defines_momentum_and_weight_decay),
+        cmocka_unit_test(an_atomic_sgd_step_without_company_has_the_bits_of_a_plain_one),
         cmocka_unit_test(builds_are_found_by_name_and_the_environment_can_narrow_the_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,9 @@ class Bits(RunCase):
     def test_hogwild_with_one_worker_has_the_same_bits_as_ever(self):
         self.check("hogwild")
 
+    def test_atomic_steps_of_one_hogwild_worker_have_the_bits_of_plain_ones(self):
+        self.check("hogwild", "--hogwild-update", "atomic")
+
     def test_two_nodes_have_the_same_bits_as_one(self):
         if why_no_nodes():
             self.skipTest(why_no_nodes())

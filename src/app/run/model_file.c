@@ -13,7 +13,7 @@ void model_notes(ModelNotes *notes, const Spec *spec, const char *text) {
     notes->notes[3] = (TensorNote){"sounder.model", text};
 }
 
-void model_entries(TensorEntry *entries, const Spec *spec) {
+static void model_entries(TensorEntry *entries, const Spec *spec) {
     for (int i = 0; i < spec->tensor_count; i++) {
         const ParameterTensor *tensor = &spec->tensors[i];
         entries[i] = (TensorEntry){.type = TENSOR_F32, .rank = tensor->rank};

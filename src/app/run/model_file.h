@@ -22,9 +22,6 @@ typedef struct ModelNotes {
 // text: the layer list, borrowed.
 void model_notes(ModelNotes *notes, const Spec *spec, const char *text);
 
-// entries (spec->tensor_count): one a parameter tensor, in parameter order.
-void model_entries(TensorEntry *entries, const Spec *spec);
-
 // The head of a file that holds this net's parameters: malloc'ed, the caller frees it; payload follows at header_bytes.
 Status model_header(char **header, size_t *header_bytes, const Spec *spec, const char *text, Error *err);
 

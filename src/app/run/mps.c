@@ -29,7 +29,7 @@ static const char keeper_script[] =
     "nvidia-cuda-mps-control -d 3<&- || exit\n"
     "read -r nothing <&3\n";
 
-const char *mps_pipe_folder(void) {
+static const char *mps_pipe_folder(void) {
     const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
     return folder && *folder ? folder : "/tmp/nvidia-mps";
 }

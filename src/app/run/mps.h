@@ -27,7 +27,6 @@ typedef struct Mps {
 // Whether a control daemon listens in this folder (CUDA_MPS_PIPE_DIRECTORY, or where NVIDIA's programs look by
 // default). The daemon does not notice the question.
 bool mps_listens(const char *pipe_folder);
-const char *mps_pipe_folder(void);
 
 // Looks, keeps away from it or starts one, as `use` says. `folder`: the run's, with an absolute path or not.
 // UNAVAILABLE when --mps start cannot; nothing to close then.
