@@ -7,8 +7,8 @@
 enum { BLOCK = 4096 }; // weights: their totals (32 KiB) stay in the cache, and each slot is read in long runs
 
 // Compiled for wide vectors too and chosen at start-up; without fused operations (CMakeLists.txt) all give the same
-// bits.
-#ifdef __x86_64__
+// bits. Clang 14 gives such functions a name that other files do not find.
+#if defined __x86_64__ && !defined __clang__
 #define VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define VECTORS

@@ -5,8 +5,14 @@
 enum { BLOCK_BYTES = 4096 }; // of one input: what is under way stays in the first-level cache
 
 // All inputs are combined block by block. The intermediate values are kept beside, because `out` may be an input whose
-// turn has not come; the last input's turn writes `out`, element by element after reading, which is what ivdep says.
+// turn has not come; the last input's turn writes `out`, element by element after reading, which is what ONE_BY_ONE says.
 typedef void Combine(void *out, const void *const *inputs, uint32_t ranks, size_t count);
+
+#ifdef __clang__
+#define ONE_BY_ONE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ONE_BY_ONE _Pragma("GCC ivdep")
+#endif
 
 #define DEFINE_COMBINE(name, Element, combined)                                                                        \
     static void name(void *out, const void *const *inputs, uint32_t ranks, size_t count) {                             \
@@ -18,7 +24,7 @@ typedef void Combine(void *out, const void *const *inputs, uint32_t ranks, size_
             for (uint32_t rank = 1; rank < ranks; rank++) {                                                            \
                 const Element *right = (const Element *)inputs[rank] + begin;                                          \
                 Element *result = rank + 1 == ranks ? (Element *)out + begin : between;                                \
-                _Pragma("GCC ivdep") for (size_t i = 0; i < here; i++) {                                               \
+                ONE_BY_ONE for (size_t i = 0; i < here; i++) {                                                         \
                     Element a = left[i], b = right[i];                                                                 \
                     result[i] = (Element)(combined);                                                                   \
                 }                                                                                                      \

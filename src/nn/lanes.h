@@ -75,14 +75,14 @@ ALWAYS_INLINE Lanes lanes_select(IntLanes mask, Lanes yes, Lanes no) {
 }
 
 #if SOUNDER_LANES == 16
-#define LANES_EVEN ((IntLanes){0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30})
-#define LANES_ODD  ((IntLanes){1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31})
+#define LANES_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define LANES_ODD  1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 #elif SOUNDER_LANES == 8
-#define LANES_EVEN ((IntLanes){0, 2, 4, 6, 8, 10, 12, 14})
-#define LANES_ODD  ((IntLanes){1, 3, 5, 7, 9, 11, 13, 15})
+#define LANES_EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define LANES_ODD  1, 3, 5, 7, 9, 11, 13, 15
 #elif SOUNDER_LANES == 4
-#define LANES_EVEN ((IntLanes){0, 2, 4, 6})
-#define LANES_ODD  ((IntLanes){1, 3, 5, 7})
+#define LANES_EVEN 0, 2, 4, 6
+#define LANES_ODD  1, 3, 5, 7
 #else
 #error "SOUNDER_LANES must be 16, 8 or 4"
 #endif
@@ -94,20 +94,20 @@ ALWAYS_INLINE Lanes lanes_sums(Lanes values[SOUNDER_LANES]) {
     for (int left = SOUNDER_LANES / 2; left > 0; left /= 2)
 #pragma GCC unroll 8
         for (int i = 0; i < left; i++)
-            values[i] = __builtin_shuffle(values[2 * i], values[2 * i + 1], LANES_EVEN) +
-                        __builtin_shuffle(values[2 * i], values[2 * i + 1], LANES_ODD);
+            values[i] = __builtin_shufflevector(values[2 * i], values[2 * i + 1], LANES_EVEN) +
+                        __builtin_shufflevector(values[2 * i], values[2 * i + 1], LANES_ODD);
     return values[0];
 }
 
 #if SOUNDER_LANES == 16
-#define LANES_LOW  ((IntLanes){0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23})
-#define LANES_HIGH ((IntLanes){8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31})
+#define LANES_LOW  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define LANES_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #elif SOUNDER_LANES == 8
-#define LANES_LOW  ((IntLanes){0, 8, 1, 9, 2, 10, 3, 11})
-#define LANES_HIGH ((IntLanes){4, 12, 5, 13, 6, 14, 7, 15})
+#define LANES_LOW  0, 8, 1, 9, 2, 10, 3, 11
+#define LANES_HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #else
-#define LANES_LOW  ((IntLanes){0, 4, 1, 5})
-#define LANES_HIGH ((IntLanes){2, 6, 3, 7})
+#define LANES_LOW  0, 4, 1, 5
+#define LANES_HIGH 2, 6, 3, 7
 #endif
 
 // Exchanges rows and columns of a square of floats. Each stage interleaves the upper half of the rows with the lower.
@@ -117,8 +117,8 @@ ALWAYS_INLINE void lanes_transpose(Lanes rows[SOUNDER_LANES]) {
         Lanes mixed[SOUNDER_LANES];
 #pragma GCC unroll 8
         for (int i = 0; i < SOUNDER_LANES / 2; i++) {
-            mixed[2 * i] = __builtin_shuffle(rows[i], rows[i + SOUNDER_LANES / 2], LANES_LOW);
-            mixed[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + SOUNDER_LANES / 2], LANES_HIGH);
+            mixed[2 * i] = __builtin_shufflevector(rows[i], rows[i + SOUNDER_LANES / 2], LANES_LOW);
+            mixed[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + SOUNDER_LANES / 2], LANES_HIGH);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < SOUNDER_LANES; i++)

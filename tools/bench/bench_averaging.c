@@ -55,10 +55,15 @@ static void averaging_free(Averaging *averaging) {
     segment_free(&averaging->slots_segment);
 }
 
+#if defined __x86_64__ && !defined __clang__
+#define VECTORS __attribute__((noinline, target_clones("avx512f", "avx2", "default")))
+#else
+#define VECTORS __attribute__((noinline))
+#endif
+
 // Four independent sums of 64 bytes each, in the widest registers there are, so that loads are waited for and not
 // additions.
-__attribute__((noinline, target_clones("avx512f", "avx2", "default"))) static int64_t read_all(const int64_t *memory,
-                                                                                               size_t count) {
+VECTORS static int64_t read_all(const int64_t *memory, size_t count) {
     typedef int64_t Line __attribute__((vector_size(64)));
     const Line *lines = (const Line *)memory;
     Line sums[4] = {{0}};
