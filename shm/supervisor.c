@@ -39,9 +39,7 @@ uint32_t supervisor_alive(const Supervisor *supervisor) {
 
 static Status listen_for_signals(Supervisor *supervisor, Error *err) {
     sigset_t interrupts;
-    sigemptyset(&interrupts);
-    sigaddset(&interrupts, SIGINT);
-    sigaddset(&interrupts, SIGTERM);
+    stop_signals(&interrupts);
     supervisor->signal_fd = signalfd(-1, &interrupts, SFD_CLOEXEC | SFD_NONBLOCK);
     if (supervisor->signal_fd < 0) return fail_errno(err, STATUS_OS, "cannot listen for signals");
     sigprocmask(SIG_BLOCK, &interrupts, &supervisor->saved_mask);

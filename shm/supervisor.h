@@ -13,7 +13,7 @@
 // their default actions, with stdin from /dev/null, and with
 // the inherited descriptors at fixed numbers and no others. A worker calls worker_attach first thing.
 //
-// The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (SIGINT, SIGTERM), the start-up
+// The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (stop_signals), the start-up
 // pipes and an eventfd that every worker writes to after it has stored its arrival at the barrier. It arrives last
 // itself, so its own arrival never blocks, and between supervisor_gather and supervisor_release all workers stand
 // still. The thread that starts the workers must live as long as they shall: the kernel ties PDEATHSIG to it.
@@ -82,7 +82,7 @@ typedef struct Supervisor {
     struct pollfd *polls;      // owned (2 + 2 config.workers): workspace of supervisor_gather
     int arrival_fd, signal_fd; // owned
     uint32_t round;            // what the caller is busy with, for messages; 0: nothing yet
-    int interrupts;            // SIGINT and SIGTERM received so far
+    int interrupts;            // stop signals received so far
     int last_signal;           // the last of them
     uint32_t deaths;           // since the last supervisor_gather began
     uint32_t last_dead;        // the rank that died last
@@ -90,7 +90,11 @@ typedef struct Supervisor {
     struct sigaction saved_child_action;
 } Supervisor;
 
-// Blocks SIGINT and SIGTERM and starts listening for them, raises the limit of open descriptors to what the workers
+// The signals that ask a run to end: SIGINT, SIGTERM, SIGHUP (a terminal that was closed), SIGUSR1 and SIGUSR2 (what
+// batch systems are told to send), without those that this process was started with ignored (nohup, & in a script).
+void stop_signals(sigset_t *signals);
+
+// Blocks the stop signals and starts listening for them, raises the limit of open descriptors to what the workers
 // will need (OS with limit and need if that is not allowed, SOFTWARE for a barrier of another size), and marks every
 // worker's rank as gone. Starts no worker. The config is copied, what it points to must outlive the supervisor.
 Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, Error *err);
@@ -102,7 +106,7 @@ Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err);
 
 // Waits until every living worker stands at the barrier. Deaths on the way are reaped, logged (signal or exit code,
 // with the worker's own start-up message if it sent one), departed from the barrier and reported through on_death; a
-// worker without progress is killed with SIGKILL. CANCELLED after a second SIGINT or SIGTERM. UNAVAILABLE when nobody
+// worker without progress is killed with SIGKILL. CANCELLED after a second stop signal. UNAVAILABLE when nobody
 // is left (whoever wants to go on may then start workers anew). A worker that arrived and then died stays unnoticed
 // until the next gather; what it wrote before it arrived is complete.
 Status supervisor_gather(Supervisor *supervisor, Error *err);
@@ -112,7 +116,7 @@ void supervisor_release(Supervisor *supervisor);
 
 uint32_t supervisor_alive(const Supervisor *supervisor);
 
-// For waits of the parent's own: how many SIGINT and SIGTERM have come in by now.
+// For waits of the parent's own: how many stop signals have come in by now.
 int supervisor_interrupts(Supervisor *supervisor);
 
 // Kills and reaps whoever is left (SIGKILL; workers hold nothing that needs a goodbye), closes everything and restores
@@ -122,7 +126,7 @@ void supervisor_free(Supervisor *supervisor);
 // Worker side --------------------------------------------------------------------------------------------------------
 
 // First call of a worker: dies with the parent from here on (PDEATHSIG, then a look whether getppid() still is
-// `parent`, the pid it was given on its command line), and ignores SIGINT and SIGTERM: batch systems send them to every
+// `parent`, the pid it was given on its command line), and ignores the stop signals: batch systems send them to every
 // process of a job, and what to do is the parent's to decide.
 Status worker_attach(pid_t parent, Error *err);
 

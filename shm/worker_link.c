@@ -1,4 +1,4 @@
-// The worker's side of supervisor.h.
+// The worker's side of supervisor.h, and the signals that both sides know.
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -8,9 +8,19 @@
 #include "base/clock.h"
 #include "shm/supervisor.h"
 
+static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+void stop_signals(sigset_t *signals) {
+    sigemptyset(signals);
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) {
+        struct sigaction action;
+        if (sigaction(stopping[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(signals, stopping[i]);
+    }
+}
+
 Status worker_attach(pid_t parent, Error *err) {
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_IGN);
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++)
+        signal(stopping[i], SIG_IGN);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return fail_errno(err, STATUS_OS, "cannot ask to be killed together with the parent");
     // If the parent died before that call, its death will not be signalled any more.

@@ -234,7 +234,7 @@ static Status refuse(const CudaTrainer *self, uint32_t m, Error *err) {
     TRY(copy(self, &after, self->weights + m * run_config(self)->parameters + parameter, sizeof after, err));
     TRY(cuda_trainer_wait(self, err, "looking at a refused update"));
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", self->jobs[m]->client,
-                spec_tensor_name(&self->spec, parameter), (double)after, (double)before);
+                spec_tensor_name(&self->spec, parameter), log_real((double)after), (double)before);
     queue_finish(self->jobs[m], JOB_REFUSED);
     return STATUS_OK;
 }

@@ -48,7 +48,7 @@ typedef struct Phases {
 Status phases_init(Phases *phases, const PhasesConfig *config, Error *err);
 
 // Has the workers take jobs from the queue until all are done. UNAVAILABLE when workers died and may not or can not be
-// replaced, CANCELLED after a second SIGINT or SIGTERM.
+// replaced, CANCELLED after a second stop signal.
 Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *err);
 
 // A single phase, from release to gather; for lockstep, where the caller looks itself whether all jobs are done.

@@ -168,7 +168,7 @@ static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
     double arrived = arrived_share(memory->queue);
     if (arrived == 0)
         return fail(err, STATUS_SOFTWARE,
-                    "round %u: the updates of all clients were refused as not finite; lower --lr (now %g)", round,
+                    "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)", round,
                     (double)config->lr);
     bool used[MAX_WORKERS], finite;
     find_used(used, rounds);
@@ -254,11 +254,13 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
 
 Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
     Supervisor *supervisor = &rounds->phases.supervisor;
-    bool stopped = supervisor_interrupts(supervisor) > 0, terminated = supervisor->last_signal == SIGTERM;
-    int64_t facts[] = {report->workers_lost, stopped && !terminated, stopped && terminated};
+    int64_t facts[SIGTERM + 1] = {report->workers_lost}; // then, by number, how many nodes a signal has reached
+    if (supervisor_interrupts(supervisor) > 0) facts[supervisor->last_signal]++;
     TRY(nodes_sum(rounds->nodes, facts, sizeof facts / sizeof *facts, err));
     report->workers_lost = (uint32_t)facts[0];
-    report->stop_signal = facts[2] > 0 ? SIGTERM : facts[1] > 0 ? SIGINT : 0;
+    report->stop_signal = 0;
+    for (int signal = 1; signal <= SIGTERM; signal++) // the highest of the stop signals
+        if (facts[signal] > 0) report->stop_signal = signal;
     return STATUS_OK;
 }
 

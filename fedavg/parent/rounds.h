@@ -63,7 +63,7 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
 
 // Trains one round and publishes the result in the shared weights, which are finite on success. SOFTWARE when nothing
 // finite came out (the weights are then those before the round), UNAVAILABLE when workers died and may not or can not
-// be replaced, CANCELLED after a second SIGINT or SIGTERM.
+// be replaced, CANCELLED after a second stop signal.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
 // Evaluates the shared weights on the test set: by all workers of all nodes in chunks, or by the server itself where it

@@ -84,7 +84,7 @@ static bool is_refused(const Trainer *trainer, const Job *job) {
     size_t unfit = aggregate_first_unfit(after, before, count);
     if (unfit == count) return false;
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
-                spec_tensor_name(&trainer->net.spec, unfit), (double)after[unfit], (double)before[unfit]);
+                spec_tensor_name(&trainer->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit]);
     return true;
 }
 

@@ -1,6 +1,7 @@
 // The parent's run, from options to the final model: follow command_train.
 #include "app/commands.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,24 +204,22 @@ static bool has_result(const Run *run) {
 
 // Ends ----------------------------------------------------------------------------------------------------------------
 
-static void print_heading(const Run *run) {
-    if (run->options.quiet) return;
-    char nodes[32] = "";
-    if (run->nodes.size > 1) snprintf(nodes, sizeof nodes, " on each of %u nodes", run->nodes.size);
-    static const char *const algorithms[] = {"fedavg", "hogwild", "ssgd"};
-    char parameters[28], train_count[28], test_count[28], device[512];
-    printf("Sounder: %s of %s (%s parameters), %d worker%s%s, %d clients, %s\n", algorithms[run->options.algorithm],
-           run_label(&run->options), with_commas(parameters, run->spec.parameter_count), run->options.workers,
-           run->options.workers == 1 ? "" : "s", nodes, run->options.clients,
-           run->device.on_card ? run->device.card.name : kernels_best()->name);
-    run_device_describe(device, sizeof device, &run->device, run->options.workers,
+static void print_device(Run *run) {
+    char device[512];
+    run_device_describe(device, sizeof device, &run->device, &run->options,
                         run->memory.control->config.card.models_per_launch);
-    if (*device) printf("Device: %s\n", device);
-    printf("Data: %s, %s training and %s test samples\n", run->memory.data.name,
-           with_commas(train_count, run->memory.data.train.count),
-           with_commas(test_count, run->memory.data.test.count));
-    printf("Run folder: %s\n", run->folder.path);
-    fflush(stdout);
+    if (*device) progress_say(&run->progress, "device: %s\n", device);
+}
+
+static void print_ending(Run *run, const char *model, const char *sha256, double seconds) {
+    uint32_t rounds = run->rounds_done;
+    const char *plural = rounds == 1 ? "" : "s";
+    const RoundReport *last = &run->evaluated;
+    if (last->test_count > 0)
+        progress_say(&run->progress, "%.2f%% after %u round%s, %.2f s\n", 100.0 * last->test_hits / last->test_count,
+                     rounds, plural, seconds);
+    progress_say(&run->progress, "model: %s  sha256 %.12s...\n", model, sha256);
+    progress_say(&run->progress, "go on: sounder train --resume %s --rounds %u\n", run->folder.path, 2 * rounds);
 }
 
 static Status write_model(Run *run, Error *err) {
@@ -236,12 +235,7 @@ static Status write_model(Run *run, Error *err) {
                           .model_sha256 = sha256,
                           .device = run_device_name(&run->device)};
     TRY(report_summary(&run->metrics, &run->memory, &summary, err));
-    if (run->options.quiet) return STATUS_OK;
-    if (run->evaluated.test_count > 0)
-        printf("Test accuracy %.2f%% after %u rounds, %.2f s\n",
-               100.0 * run->evaluated.test_hits / run->evaluated.test_count, run->rounds_done, summary.seconds);
-    printf("Model: %s  sha256 %s\n", path, sha256);
-    fflush(stdout);
+    print_ending(run, path, sha256, summary.seconds);
     return STATUS_OK;
 }
 
@@ -280,9 +274,8 @@ static Status run_traced(Run *run, Error *err) {
 }
 
 static Status run_with_workers(Run *run, Error *err) {
-    progress_init(&run->progress, &run->rounds, (uint32_t)run->options.rounds, run->options.quiet);
     TRY(nodes_agree(&run->nodes, begin_files(run, err), err));
-    print_heading(run);
+    print_device(run);
     Status status = run_traced(run, err);
     if (!is_first(run)) return status;
     if (status != STATUS_OK) save_what_is_there(run);
@@ -303,6 +296,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
                            .nodes = &run->nodes,
                            .spec = &run->spec};
+    progress_watch(&run->progress, &run->rounds);
     Status status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;
     status = nodes_agree(&run->nodes, status, err);
@@ -326,8 +320,8 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
     bool done = run->options.resume[0] && is_first(run) && has_result(run);
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {
-        if (!run->options.quiet)
-            printf("The run in %s has done its %u rounds; more with --rounds\n", run->folder.path, run->rounds_done);
+        progress_say(&run->progress, "the run in %s has done its %u round%s; more with --rounds\n", run->folder.path,
+                     run->rounds_done, run->rounds_done == 1 ? "" : "s");
         return STATUS_OK;
     }
     TRY(train(run, exit_code, err));
@@ -356,6 +350,8 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     bool open = status == STATUS_OK;
     const char *name = run->device.on_card ? run->device.card.name : kernels_best()->name;
     TRY_GOTO(close, together_check(&run->memory, name, &run->nodes, status, err));
+    Heading heading = {&run->options, run_label(&run->options), &run->spec, &run->memory.data, name, run->folder.path};
+    progress_heading(&run->progress, &heading);
     TRY_GOTO(close, nodes_agree(&run->nodes, create_memory(run, err), err));
     status = run_in_folder(run, exit_code, err);
 close:
@@ -386,10 +382,14 @@ Status command_train(int argc, char **argv, int *exit_code, Error *err) {
     Run *run = calloc(1, sizeof *run);
     if (!run) return fail(err, STATUS_OS, "no memory");
     run->start_nanoseconds = start_nanoseconds;
+    // A lost stdout must not end a run (progress.h), nor a file that ran into the limit of its size: both say so.
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     Status status;
     *exit_code = 0;
     run->nodes.size = 1;
     TRY_GOTO(end, read_options(run, argc, argv, err));
+    progress_init(&run->progress, &run->options, &run->nodes);
     status = run_all(run, exit_code, err);
 end:
     nodes_free(&run->nodes, status == STATUS_OK);

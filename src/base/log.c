@@ -1,7 +1,9 @@
 #include "log.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,12 +19,21 @@ LogLevel log_level(void) {
     return current_level;
 }
 
+bool log_on_terminal(void) {
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
+double log_real(double value) {
+    return isnan(value) ? (double)NAN : value;
+}
+
 static void log_line(LogLevel level, const char *format, va_list args) {
     static const char *const prefixes[] = {"error: ", "warning: ", "", "debug: "};
     if (level > current_level) return;
     char line[2048];
     // On a terminal a progress line may stand where the cursor is.
-    const char *clear = isatty(STDERR_FILENO) ? "\r\033[K" : "";
+    const char *clear = log_on_terminal() ? "\r\033[K" : "";
     int used = current_rank == LOG_RANK_PARENT
                    ? snprintf(line, sizeof line, "%ssounder: %s", clear, prefixes[level])
                    : snprintf(line, sizeof line, "%ssounder: rank %d: %s", clear, current_rank, prefixes[level]);

@@ -7,12 +7,20 @@
 #ifndef SOUNDER_BASE_LOG_H
 #define SOUNDER_BASE_LOG_H
 
+#include <stdbool.h>
+
 typedef enum LogLevel { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG } LogLevel;
 
 enum { LOG_RANK_PARENT = -1 };
 
 void log_init(LogLevel level, int rank);
 LogLevel log_level(void);
+
+// Whether stderr is a terminal on which a line can be cleared and written again.
+bool log_on_terminal(void);
+
+// A NaN without its sign, which printf shows and nobody wants to see.
+double log_real(double value);
 
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));

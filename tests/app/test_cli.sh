@@ -51,7 +51,7 @@ check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; 
 check 66 '' 'sounder: error: *nothing.yaml: cannot be opened: *' train "$work/nothing.yaml"
 export CUDA_VISIBLE_DEVICES= # with no card to be seen, whether built with CUDA or not
 check 69 '' 'sounder: error: *use --device cpu*' train --device cuda --data synthetic:1x8x8:64:16 --model softmax --out "$work/run"
-check 0 '*accuracy*' '' train --device auto --data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --out "$work/run"
+check 0 '*% after 1 round, *' '' train --device auto --data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --out "$work/run"
 unset CUDA_VISIBLE_DEVICES
 check 64 '' 'sounder: error: sounder eval: needs a model; *' eval
 check 64 '' 'sounder: error: sounder launch: needs a program; *' launch

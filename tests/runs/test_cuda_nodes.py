@@ -61,8 +61,8 @@ class CudaNodes(NodesCase):
         err = self.refused(2, *options, "--device", "cuda", "--out", "run")
         self.assertIn("--algorithm ssgd on several nodes is for their CPUs alone; use --device cpu", err)
         self.assertFalse(os.path.exists(self.path("run")))
-        out, _ = self.train_nodes(2, *options, "--device", "auto", "--out", "run")
-        self.assertRegex(out, "Device: the CPU, for --algorithm ssgd on several nodes is for their CPUs alone\n")
+        out, _ = self.train_nodes(2, *options, "--device", "auto", "--gpu", "0", "--out", "run")
+        self.assertRegex(out, "device: the CPU, for --algorithm ssgd on several nodes is for their CPUs alone\n")
         self.train(*options, "--device", "cpu", "--out", "cpu")
         self.assertEqual(self.model("cpu"), self.model("run"))
 

@@ -96,7 +96,7 @@ class Nodes(NodesCase):
         self.train(*SMALL, "--workers", "2", "--out", "one")
         out, _ = self.train_nodes(3, *SMALL, "--workers", "1", "--out", "three")
         self.assertIn("1 worker on each of 3 nodes", out)
-        self.assertEqual(out.count("Round 1/3"), 1, "node 0 alone prints")
+        self.assertEqual(out.count("round 1/3"), 1, "node 0 alone prints")
         for one, three in zip(self.rounds("one"), self.rounds("three")):
             for key in ("train_loss", "test_loss", "test_accuracy", "samples"):
                 self.assertEqual(one[key], three[key], key)

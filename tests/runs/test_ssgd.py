@@ -38,7 +38,7 @@ class Ssgd(RunCase):
 
     def test_the_time_in_gradient_sync_is_hidden_or_exposed(self):
         out, _ = self.train(*TWO_BUCKETS, "--workers", "2", "--out", "run")
-        self.assertRegex(out, r"Round 1/2 .*  sync \d+\.\d\d s \(\d+\.\d\d hidden\)")
+        self.assertRegex(out, r"round 1/2 .*  sync \d+\.\d\d s \(\d+\.\d\d hidden\)")
         for entry in self.rounds("run"):
             total, hidden = entry["synchronising_seconds"], entry["synchronising_hidden_seconds"]
             self.assertEqual((len(total), len(hidden)), (2, 2))

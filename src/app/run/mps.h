@@ -2,7 +2,7 @@
 // processes take turns. A program is its client if its control daemon runs when the program first calls CUDA, and so
 // are the processes that this one starts.
 //
-//   TRY(mps_prepare(&mps, MPS_AUTO, folder, err));   // before device_open, with SIGINT and SIGTERM blocked
+//   TRY(mps_prepare(&mps, MPS_AUTO, folder, err));   // before device_open, with the stop signals blocked
 //   mps.state                                        // what there is
 //   mps_close(&mps);
 //

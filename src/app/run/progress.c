@@ -1,13 +1,21 @@
 #include "progress.h"
 
-#include <math.h>
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
-enum { BAR_WIDTH = 20 };
+enum { BAR_WIDTH = 20, MOST_LETTERS = 16, LINE_BYTES = 512 };
+
+static const double start_seconds = 2;       // that workers may take before a line says that they are starting
+static const double seconds_of_a_line = 600; // between lines where none moves
+
+// Numbers -------------------------------------------------------------------------------------------------------------
 
 const char *with_commas(char *text, uint64_t number) {
     char digits[24];
@@ -21,10 +29,68 @@ const char *with_commas(char *text, uint64_t number) {
     return text;
 }
 
-void progress_init(Progress *progress, const Rounds *rounds, uint32_t round_count, bool quiet) {
+const char *duration_text(char *text, double seconds) {
+    enum { LONG = 100 }; // from here on, minutes and hours say more
+    unsigned whole = seconds < 1e9 ? (unsigned)(seconds + 0.5) : (unsigned)1e9;
+    if (whole < LONG)
+        snprintf(text, PROGRESS_NUMBER_BYTES, "%u s", whole);
+    else
+        snprintf(text, PROGRESS_NUMBER_BYTES, "%u:%02u:%02u", whole / 3600, whole / 60 % 60, whole % 60);
+    return text;
+}
+
+static const char *plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
+
+// Output --------------------------------------------------------------------------------------------------------------
+
+void progress_say(Progress *progress, const char *format, ...) {
+    if (progress->quiet) return;
+    if (progress->moving) fputs("\r\033[K", stderr);
+    va_list arguments;
+    va_start(arguments, format);
+    bool written = vprintf(format, arguments) >= 0 && fflush(stdout) == 0;
+    va_end(arguments);
+    if (written) return;
+    log_warning("standard output cannot be written any more (%s); the run goes on, what it does stands in its folder",
+                strerror(errno));
+    progress->quiet = true;
+    if (!freopen("/dev/null", "w", stdout)) clearerr(stdout); // what was not written is not tried again
+}
+
+void progress_init(Progress *progress, const Options *options, const Nodes *nodes) {
+    bool first = nodes->rank == 0, silent = options->quiet || !first;
     // mpirun makes everything look like a terminal.
-    bool terminal = rounds->nodes->size == 1 && isatty(STDOUT_FILENO);
-    *progress = (Progress){.rounds = rounds, .round_count = round_count, .quiet = quiet, .moving = !quiet && terminal};
+    bool moving = !silent && nodes->size == 1 && log_on_terminal();
+    *progress = (Progress){
+        .round_count = (uint32_t)options->rounds, .quiet = silent, .silent = silent, .first = first, .moving = moving};
+}
+
+void progress_heading(Progress *progress, const Heading *heading) {
+    static const char *const algorithms[] = {"fedavg", "hogwild", "ssgd"};
+    const Options *options = heading->options;
+    char weights[PROGRESS_NUMBER_BYTES], clients[PROGRESS_NUMBER_BYTES], drawn[PROGRESS_NUMBER_BYTES];
+    char nodes[32] = "", cohort[PROGRESS_NUMBER_BYTES + 8] = "";
+    if (options->nodes > 1) snprintf(nodes, sizeof nodes, " on each of %d nodes", options->nodes);
+    if (options->clients_per_round < options->clients)
+        snprintf(cohort, sizeof cohort, "%s of ", with_commas(drawn, (uint64_t)options->clients_per_round));
+    progress_say(progress, "Sounder %s: %s, %s %s weights, %d worker%s%s, %s%s client%s, %s\n", SOUNDER_VERSION,
+                 algorithms[options->algorithm], heading->model, with_commas(weights, heading->spec->parameter_count),
+                 options->workers, plural((uint64_t)options->workers), nodes, cohort,
+                 with_commas(clients, (uint64_t)options->clients), plural((uint64_t)options->clients),
+                 heading->computes_with);
+    char train[PROGRESS_NUMBER_BYTES], test[PROGRESS_NUMBER_BYTES];
+    progress_say(progress, "%s: %s training + %s test samples  ->  %s\n", heading->data->name,
+                 with_commas(train, heading->data->train.count), with_commas(test, heading->data->test.count),
+                 heading->folder);
+}
+
+// While a round runs --------------------------------------------------------------------------------------------------
+
+void progress_watch(Progress *progress, const Rounds *rounds) {
+    progress->rounds = rounds;
+    progress->start_nanoseconds = progress->spoken_nanoseconds = clock_nanoseconds();
 }
 
 void progress_begin(Progress *progress, uint32_t round, uint64_t samples) {
@@ -45,62 +111,121 @@ static char rank_letter(const Rounds *rounds, uint32_t rank) {
     }
 }
 
-static int terminal_columns(void) {
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+// A letter a rank, or of many ranks how many there are of each: "28 T 3 B 1 D".
+static void describe_ranks(char *text, size_t bytes, const Rounds *rounds) {
+    static const char letters[] = "TBSD";
+    uint32_t workers = rounds->memory->control->config.workers, counts[sizeof letters] = {0};
+    char row[MAX_WORKERS + 1] = "";
+    for (uint32_t rank = 0; rank < workers; rank++) {
+        row[rank] = rank_letter(rounds, rank);
+        counts[strchr(letters, row[rank]) - letters]++;
+    }
+    snprintf(text, bytes, "%s", workers <= MOST_LETTERS ? row : "");
+    for (size_t i = 0, used = 0; workers > MOST_LETTERS && letters[i]; i++)
+        if (counts[i])
+            used += (size_t)snprintf(text + used, bytes - used, "%s%u %c", used ? " " : "", counts[i], letters[i]);
 }
 
-void progress_tick(void *context) {
-    Progress *progress = context;
-    if (!progress->moving || progress->round == 0) return;
+static int terminal_columns(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+// How far the round is: its share, and the seconds that the rest of it will take; -1: nothing is known yet.
+static double share_done(double *seconds_left, double *speed, const Progress *progress) {
     uint64_t done = rounds_progress(progress->rounds) - progress->start_progress;
     double seconds = clock_seconds_since(progress->start_nanoseconds);
     double share = (double)done / (double)progress->round_samples;
     if (share > 1) share = 1; // jobs that were done twice
-    char bar[BAR_WIDTH + 1] = "", speed[28], eta[32] = "", ranks[MAX_WORKERS + 1] = "", line[512];
-    for (int i = 0; i < BAR_WIDTH; i++)
-        bar[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
-    for (uint32_t rank = 0; rank < progress->rounds->memory->control->config.workers; rank++)
-        ranks[rank] = rank_letter(progress->rounds, rank);
-    if (share > 0) {
-        double round_seconds = seconds / share;
-        double left = round_seconds - seconds + round_seconds * (progress->round_count - progress->round);
-        snprintf(eta, sizeof eta, "  ETA %.0f s", left);
+    *seconds_left = share > 0 ? seconds / share - seconds : -1;
+    *speed = (double)done / seconds;
+    return share;
+}
+
+static void describe_round(char line[LINE_BYTES], const Progress *progress) {
+    double left, speed, share = share_done(&left, &speed, progress);
+    char bar[BAR_WIDTH + 5] = "", rate[PROGRESS_NUMBER_BYTES], time[PROGRESS_NUMBER_BYTES], eta[40] = "", ranks[300];
+    if (progress->moving) {
+        for (int i = 0; i < BAR_WIDTH; i++)
+            bar[i + 1] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
+        bar[0] = '[', strcpy(bar + BAR_WIDTH + 1, "]  ");
     }
-    snprintf(line, sizeof line, "Round %u/%u  [%s] %3.0f%%  %s samples/s%s  ranks %s", progress->round,
-             progress->round_count, bar, 100 * share, with_commas(speed, (uint64_t)((double)done / seconds)), eta,
-             ranks);
+    if (left >= 0) {
+        double round_seconds = clock_seconds_since(progress->start_nanoseconds) + left;
+        left += round_seconds * (progress->round_count - progress->round);
+        snprintf(eta, sizeof eta, "  ETA %s", duration_text(time, left));
+    }
+    describe_ranks(ranks, sizeof ranks, progress->rounds);
+    snprintf(line, LINE_BYTES, "round %u/%u  %s%3.0f%%  %s samples/s%s  ranks %s", progress->round,
+             progress->round_count, bar, 100 * share, with_commas(rate, (uint64_t)speed), eta, ranks);
+}
+
+// A person who has pressed Ctrl-C wants to know at once that it was heard, and what it costs to press it again.
+static void answer_signal(Progress *progress) {
+    const Supervisor *supervisor = &progress->rounds->phases.supervisor;
+    if (progress->answered || !progress->first || supervisor->interrupts == 0) return;
+    progress->answered = true;
+    char name[32], time[PROGRESS_NUMBER_BYTES], about[48] = "";
+    const char *clear = log_on_terminal() ? "\r\033[K" : "";
+    snprintf(name, sizeof name, "SIG%s", sigabbrev_np(supervisor->last_signal));
+    const char *cause = supervisor->last_signal == SIGINT ? "Ctrl-C" : name;
+    if (progress->round == 0) {
+        fprintf(stderr, "%s%s: ending as soon as the workers have started; again: stop now\n", clear, cause);
+        return;
+    }
+    double left, speed;
+    share_done(&left, &speed, progress);
+    if (left >= 0) snprintf(about, sizeof about, ", about %s", duration_text(time, left));
+    fprintf(stderr, "%s%s: finishing round %u%s; again: stop now and lose it\n", clear, cause, progress->round, about);
+}
+
+// The workers of a large model take their time to start.
+static void describe_start(char line[LINE_BYTES], const Progress *progress) {
+    char time[PROGRESS_NUMBER_BYTES];
+    duration_text(time, clock_seconds_since(progress->start_nanoseconds));
+    snprintf(line, LINE_BYTES, "starting the workers: %s", time);
+}
+
+void progress_tick(void *context) {
+    Progress *progress = context;
+    if (!progress->rounds) return;
+    answer_signal(progress);
+    if (progress->silent) return;
+    bool starting = progress->round == 0;
+    if (starting && clock_seconds_since(progress->start_nanoseconds) < start_seconds) return;
+    bool due = clock_seconds_since(progress->spoken_nanoseconds) >= (starting ? start_seconds : seconds_of_a_line);
+    if (!progress->moving && !due) return;
+    char line[LINE_BYTES];
+    (starting ? describe_start : describe_round)(line, progress);
     // Cut to one row, and the cursor back at its start: whatever is written next, also by another process, takes its
     // place.
-    printf("%.*s\033[K\r", terminal_columns() - 1, line);
-    fflush(stdout);
-}
-
-// A NaN has a sign, which printf shows and nobody wants to see.
-static double without_sign(double value) {
-    return isnan(value) ? (double)NAN : value;
-}
-
-static const char *plural(uint32_t count) {
-    return count == 1 ? "" : "s";
+    if (progress->moving)
+        fprintf(stderr, "%.*s\033[K\r", terminal_columns() - 1, line);
+    else
+        fprintf(stderr, "%s\n", line);
+    progress->spoken_nanoseconds = clock_nanoseconds();
 }
 
 void progress_end(Progress *progress, const RoundReport *report, bool evaluated) {
-    if (progress->quiet) return;
-    char speed[28];
-    if (progress->moving) printf("\r\033[K");
-    printf("Round %u/%u  train loss %.4f", report->round, progress->round_count, without_sign(report->train_loss));
+    char test[64] = "", rest[160] = "", rate[PROGRESS_NUMBER_BYTES];
     if (evaluated)
-        printf("  test loss %.4f  accuracy %u/%u (%.2f%%)", without_sign(report->test_loss), report->test_hits,
-               report->test_count, 100.0 * report->test_hits / report->test_count);
-    printf("  %.2f s  %s samples/s", report->seconds,
-           with_commas(speed, (uint64_t)((double)report->samples / report->seconds)));
+        snprintf(test, sizeof test, "  test %.4f  %6.2f%%", log_real(report->test_loss),
+                 100.0 * report->test_hits / report->test_count);
     if (report->synchronising_seconds > 0)
-        printf("  sync %.2f s (%.2f hidden)", report->synchronising_seconds, report->hidden_seconds);
-    if (report->workers_lost > 0) printf("  %u worker%s lost", report->workers_lost, plural(report->workers_lost));
-    if (report->refused > 0) printf("  %u update%s refused", report->refused, plural(report->refused));
-    if (report->refused_steps > 0) printf("  %llu steps refused", (unsigned long long)report->refused_steps);
-    printf("\n");
-    fflush(stdout);
+        snprintf(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
+                 report->hidden_seconds);
+    size_t used = strlen(rest);
+    if (report->workers_lost > 0)
+        used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u worker%s lost", report->workers_lost,
+                                 plural(report->workers_lost));
+    if (report->refused > 0)
+        used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u update%s refused", report->refused,
+                                 plural(report->refused));
+    if (report->refused_steps > 0)
+        snprintf(rest + used, sizeof rest - used, "  %llu step%s refused", (unsigned long long)report->refused_steps,
+                 plural(report->refused_steps));
+    progress_say(progress, "round %u/%u  loss %.4f%s  %.2f s  %s/s%s\n", report->round, progress->round_count,
+                 log_real(report->train_loss), test, report->seconds,
+                 with_commas(rate, (uint64_t)((double)report->samples / report->seconds)), rest);
     progress->round = 0;
 }

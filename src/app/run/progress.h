@@ -1,38 +1,73 @@
-// What a person sees: a heading, one line a round, an ending; on a terminal also a line that moves while a round runs:
+// What a person sees. On stdout a heading, one line a round, an ending; on stderr, while a round runs, how far it is:
+// on a terminal a line that moves, elsewhere a line every ten minutes.
 //
-//   Round 2/3  [#########...........]  45%  71,234 samples/s  ETA 3 s  ranks TTBT
+//   round 2/3  [#########...........]  45%  71,234 samples/s  ETA 3 s  ranks TTBT
 //
-// T trains, B stands at the barrier, S is starting, D is dead. All of it goes to stdout; --quiet leaves it out.
+// T trains, B stands at the barrier, S is starting, D is dead. --quiet leaves all of it out. Nothing here can fail: when
+// stdout is lost (a closed pipe, a full disk) a warning says so once, and the run goes on without it.
+//
+//   progress_init(&progress, &options, &nodes);
+//   progress_heading(&progress, &heading);
+//   progress_watch(&progress, &rounds);               // before the rounds start their workers
+//   each round: progress_begin(...); progress_tick(&progress); ... progress_end(...);
 #ifndef SOUNDER_APP_RUN_PROGRESS_H
 #define SOUNDER_APP_RUN_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "app/options/options.h"
+#include "datasets/dataset.h"
 #include "fedavg/parent/rounds.h"
+#include "nn/spec.h"
 
 typedef struct Progress {
-    const Rounds *rounds; // borrowed
+    const Rounds *rounds; // borrowed; NULL until progress_watch
     uint32_t round_count;
-    bool quiet, moving;      // moving: stdout is a terminal
-    uint32_t round;          // running now
-    uint64_t round_samples;  // what it will train and evaluate
-    uint64_t start_progress; // rounds_progress when it began
-    uint64_t start_nanoseconds;
+    bool quiet;                  // nothing goes to stdout, or nothing any more
+    bool silent;                 // --quiet, or not the first node: no progress either
+    bool first;                  // the first node: the one that answers to signals
+    bool moving;                 // stderr is a terminal
+    bool answered;               // the first signal
+    uint32_t round;              // running now; 0: none
+    uint64_t round_samples;      // what it will train and evaluate
+    uint64_t start_progress;     // rounds_progress when it began
+    uint64_t start_nanoseconds;  // of the round, or of the start of the workers
+    uint64_t spoken_nanoseconds; // when stderr got the last line that does not move
 } Progress;
 
-void progress_init(Progress *progress, const Rounds *rounds, uint32_t round_count, bool quiet);
+// What the heading tells; all of it borrowed.
+typedef struct Heading {
+    const Options *options;
+    const char *model; // its name
+    const Spec *spec;
+    const Dataset *data;
+    const char *computes_with; // the card, or the instruction set
+    const char *folder;
+} Heading;
+
+void progress_init(Progress *progress, const Options *options, const Nodes *nodes);
+void progress_heading(Progress *progress, const Heading *heading);
+
+// From now on ticks are about these rounds, whose workers are about to start.
+void progress_watch(Progress *progress, const Rounds *rounds);
 
 // A round begins in which `samples` samples will be worked through.
 void progress_begin(Progress *progress, uint32_t round, uint64_t samples);
 
-// Redraws the moving line; for RoundsConfig.on_tick (context: the Progress).
+// Tells how far the round is, and answers the first signal; for RoundsConfig.on_tick (context: the Progress).
 void progress_tick(void *progress);
 
 // The line of a finished round; evaluated: whether the report holds a test result.
 void progress_end(Progress *progress, const RoundReport *report, bool evaluated);
 
-// 1234567 as "1,234,567" into text (at least 28 bytes), which is returned.
+// A line or more on stdout, printf style with the newline.
+void progress_say(Progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+enum { PROGRESS_NUMBER_BYTES = 32 }; // of the texts below
+
+// 1234567 as "1,234,567"; 59.6 seconds as "60 s", 3700 as "1:01:40". Both return text (PROGRESS_NUMBER_BYTES).
 const char *with_commas(char *text, uint64_t number);
+const char *duration_text(char *text, double seconds);
 
 #endif

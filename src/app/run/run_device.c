@@ -1,9 +1,11 @@
 #include "run_device.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "shm/supervisor.h"
 
 Status run_device_check(const Options *options, Error *err) {
     if (options->device != DEVICE_CUDA || device_is_built()) return STATUS_OK;
@@ -11,6 +13,8 @@ Status run_device_check(const Options *options, Error *err) {
                 "--device cuda: this sounder was built without CUDA; use --device cpu, or configure with "
                 "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
 }
+
+enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
 // What the card's lockstep cannot do, or NULL.
 static const char *only_on_cpu(const Options *options) {
@@ -22,9 +26,7 @@ static const char *only_on_cpu(const Options *options) {
 
 static void block_signals(RunDevice *device) {
     sigset_t interrupts;
-    sigemptyset(&interrupts);
-    sigaddset(&interrupts, SIGINT);
-    sigaddset(&interrupts, SIGTERM);
+    stop_signals(&interrupts);
     sigprocmask(SIG_BLOCK, &interrupts, &device->saved_mask);
     device->signals_are_blocked = true;
 }
@@ -78,13 +80,39 @@ const char *run_device_name(const RunDevice *device) {
     return device->on_card ? device->card.name : "cpu";
 }
 
-void run_device_describe(char *text, size_t bytes, const RunDevice *device, int workers, uint32_t models) {
+// Whether Linux has seen a card of NVIDIA's, with or without its driver.
+static bool card_is_there(void) {
+    glob_t found;
+    bool there = false;
+    if (glob("/sys/bus/pci/devices/*/vendor", 0, NULL, &found) != 0) return false;
+    for (size_t i = 0; i < found.gl_pathc && !there; i++) {
+        unsigned vendor = 0;
+        FILE *file = fopen(found.gl_pathv[i], "re");
+        if (!file) continue;
+        there = fscanf(file, "%x", &vendor) == 1 && vendor == NVIDIA;
+        fclose(file);
+    }
+    globfree(&found);
+    return there;
+}
+
+static bool card_is_wanted(const Options *options) {
+    static const char *const wishes[] = {"gpu", "models-per-launch", "tf32", "mps"};
+    bool wanted = options->device == DEVICE_CUDA;
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
+        wanted |= options_given(options, wishes[i]);
+    return wanted;
+}
+
+void run_device_describe(char *text, size_t bytes, const RunDevice *device, const Options *options, uint32_t models) {
     static const char *const together[] = {[MPS_ABSENT] = "take turns (no MPS)",
                                            [MPS_RUNNING] = "work side by side (MPS)",
                                            [MPS_STARTED] = "work side by side (MPS, started for this run)"};
     text[0] = 0;
-    if (*device->why_not.message) snprintf(text, bytes, "the CPU, for %s", device->why_not.message);
+    if (*device->why_not.message && (card_is_wanted(options) || card_is_there()))
+        snprintf(text, bytes, "the CPU, for %s", device->why_not.message);
     if (!device->on_card) return;
+    int workers = options->workers;
     char several[80] = "";
     if (workers > 1) snprintf(several, sizeof several, ", %d workers %s", workers, together[device->mps.state]);
     snprintf(text, bytes, "%s (card %d)%s, %u model%s a launch", device->card.name, device->card.index, several, models,

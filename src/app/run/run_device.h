@@ -9,8 +9,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "app/run/mps.h"
 #include "app/options/options.h"
+#include "app/run/mps.h"
 #include "base/device.h"
 
 typedef struct RunDevice {
@@ -22,8 +22,8 @@ typedef struct RunDevice {
     sigset_t saved_mask;
 } RunDevice;
 
-// The first CUDA call of the process, with MPS seen to before. UNAVAILABLE when --device cuda cannot be had. SIGINT and
-// SIGTERM are blocked from here to run_device_close when a card is used: CUDA's threads must not take those, and a
+// The first CUDA call of the process, with MPS seen to before. UNAVAILABLE when --device cuda cannot be had. The stop
+// signals (shm/supervisor.h) are blocked from here to run_device_close when a card is used: CUDA's threads must not take those, and a
 // daemon that was started must not be left without its run.
 Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err);
 void run_device_close(RunDevice *device);
@@ -34,8 +34,8 @@ Status run_device_check(const Options *options, Error *err);
 // "NVIDIA H200" or "cpu": for the summary.
 const char *run_device_name(const RunDevice *device);
 
-// A line of the heading: "NVIDIA H200 (card 0), 4 workers take turns (no MPS), 25 models a launch"; empty when there is
-// nothing to say about the CPU.
-void run_device_describe(char *text, size_t bytes, const RunDevice *device, int workers, uint32_t models);
+// A line of the heading: "NVIDIA H200 (card 0), 4 workers take turns (no MPS), 25 models a launch", or why it is the CPU,
+// if a card was asked for or is there; otherwise empty.
+void run_device_describe(char *text, size_t bytes, const RunDevice *device, const Options *options, uint32_t models);
 
 #endif

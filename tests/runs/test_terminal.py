@@ -1,0 +1,146 @@
+"""What a person at a terminal, and a shell's pipe, see of a run: the moving line, the answer to Ctrl-C, lost outputs.
+
+Usage: test_terminal.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import fcntl, os, pty, re, resource, select, signal, struct, subprocess, sys, termios, time, unittest
+
+from runs import DEADLINE, SLOWED, SMALL, SOUNDER, RunCase
+
+LONG = [*SMALL, "--workers", "2", "--local-epochs", "1000"]  # a round of minutes
+
+
+class Terminal(RunCase):
+    def start_on_terminal(self, *arguments, term="xterm", columns=80, **more):
+        """A run on a terminal of its own, whose screen self.read_until reads."""
+        environment = {**os.environ, "TERM": term} if term is not None else {k: v for k, v in os.environ.items() if k != "TERM"}
+        self.screen, terminal = pty.openpty()
+        self.addCleanup(os.close, self.screen)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([SOUNDER, "train", *arguments], cwd=self.folder.name, env=environment, start_new_session=True,
+                                   **{"stdin": terminal, "stdout": terminal, "stderr": terminal, **more})
+        os.close(terminal)
+        self.started.append(process)
+        self.seen = ""
+        return process
+
+    def read_until(self, pattern, seconds=60):
+        """Reads the screen until the pattern is seen; None: to its end."""
+        end = time.monotonic() + seconds * SLOWED
+        while pattern is None or not re.search(pattern, self.seen):
+            ready, _, _ = select.select([self.screen], [], [], max(0, end - time.monotonic()))
+            self.assertTrue(ready, f"{pattern} was never seen, but: {self.seen}")
+            try:
+                self.seen += os.read(self.screen, 65536).decode()
+            except OSError:  # everybody has closed the terminal
+                self.assertIsNone(pattern, f"{pattern} was never seen, but: {self.seen}")
+                return self.seen
+        return self.seen
+
+    # The moving line -------------------------------------------------------------------------------------------------
+
+    def test_a_line_moves_within_the_terminals_width_and_leaves_nothing_behind(self):
+        for columns in (40, 80):
+            process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "5", "--rounds", "1", "--out",
+                                             str(columns), columns=columns)
+            self.read_until(None)
+            self.assertEqual(process.wait(DEADLINE), 0)
+            moving = re.findall(r"(round 1/1  \[[#.]*[^\r\n\x1b]*)\x1b\[K\r", self.seen)
+            self.assertGreater(len(moving), 0, self.seen)
+            self.assertLess(max(map(len, moving)), columns)
+            self.assertRegex(moving[-1], r"\]  +\d+")
+            self.assertRegex(self.seen, r"\r\x1b\[Kround 1/1  loss \d")
+
+    def test_a_terminal_that_obeys_no_escapes_gets_none(self):
+        for term in ("dumb", "", None):
+            process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "5", "--rounds", "1", "--out",
+                                             f"run-{term}", term=term)
+            self.read_until(None)
+            self.assertEqual(process.wait(DEADLINE), 0)
+            self.assertNotIn("\x1b", self.seen)
+            self.assertNotIn("[#", self.seen)
+            self.assertRegex(self.seen, r"round 1/1  loss \d")
+
+    def test_the_moving_line_stays_on_the_terminal_when_stdout_goes_elsewhere(self):
+        with open(self.path("log"), "w") as log:
+            process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "5", "--rounds", "1", "--out", "run",
+                                             stdout=log)
+        self.read_until(r"round 1/1  \[")
+        self.assertEqual(process.wait(DEADLINE), 0)
+        with open(self.path("log")) as log:
+            text = log.read()
+        self.assertNotIn("\x1b", text)
+        self.assertRegex(text, r"\nround 1/1  loss \d")
+
+    def test_many_workers_are_counted(self):
+        process = self.start_on_terminal(*LONG, "--clients", "20", "--workers", "17", "--out", "run", columns=120)
+        self.read_until(r"ranks 17 T\b")
+        process.kill()
+
+    def test_the_fixed_lines_fit_into_79_columns(self):
+        out, _ = self.train(*SMALL, "--workers", "2", "--out", "run")
+        self.assertLessEqual(max(map(len, out.splitlines())), 79, out)
+        lines = out.splitlines()
+        self.assertRegex(lines[0], r"^Sounder \d+\.\d+\.\d+: fedavg, lenet 21,840 weights, 2 workers, 8 clients, \w+$")
+        self.assertRegex(lines[1], r"^synthetic\S*: 4,000 training \+ 1,000 test samples  ->  run$")
+        self.assertRegex(lines[-1], r"^go on: sounder train --resume run --rounds 6$")
+        out, _ = self.train(*SMALL, "--clients", "1", "--workers", "1", "--rounds", "1", "--out", "one")
+        self.assertIn(" 1 worker, 1 client, ", out)
+        self.assertRegex(out, r"\n\d+\.\d\d% after 1 round, ")
+
+    # Signals ---------------------------------------------------------------------------------------------------------
+
+    def test_ctrl_c_is_answered_at_once(self):
+        process = self.start_on_terminal(*LONG, "--out", "run")
+        self.read_until(r"round 1/3  \[\S*\]  +\d+%  [1-9]")
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does; workers have a group of their own
+        self.read_until(r"Ctrl-C: finishing round 1, about (\d+ s|\d+:\d\d:\d\d); again: stop now and lose it\r\n")
+        self.assertIsNone(process.poll())
+        self.assertEqual(self.seen.count("again: stop now"), 1)
+        os.killpg(process.pid, signal.SIGINT)
+        self.read_until(None)
+        self.assertEqual(process.wait(DEADLINE), 128 + signal.SIGINT)
+
+    def test_the_signals_of_batch_systems_and_of_a_closed_terminal_end_a_run_as_term_does(self):
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+            with self.subTest(number.name):
+                process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--out", number.name,
+                                     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+                self.wait_for_round(number.name, 1)
+                process.send_signal(number)
+                _, err = self.finish(process, 128 + number)
+                self.assertIn(f"--resume {number.name}", err)
+                self.assertFalse(os.path.lexists(self.path(number.name, "live")))
+
+    def test_a_signal_that_was_ignored_from_the_start_stays_ignored(self):
+        for number in (signal.SIGHUP, signal.SIGINT):
+            process = self.start(*SMALL, "--workers", "2", "--rounds", "30", "--out", number.name,
+                                 preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
+            self.wait_for_round(number.name, 1)
+            process.send_signal(number)
+            self.finish(process)
+            self.assertEqual(len(self.rounds(number.name)), 30)
+
+    # Lost outputs ----------------------------------------------------------------------------------------------------
+
+    def test_a_lost_stdout_is_a_warning_and_the_run_goes_on(self):
+        self.train(*SMALL, "--workers", "2", "--out", "calm")
+        read, write = os.pipe()
+        os.close(read)
+        for run, stdout, reason in (("pipe", write, "Broken pipe"), ("full", os.open("/dev/full", os.O_WRONLY), "No space left")):
+            result = subprocess.run([SOUNDER, "train", *SMALL, "--workers", "2", "--out", run], cwd=self.folder.name, text=True,
+                                    stdout=stdout, stderr=subprocess.PIPE, timeout=DEADLINE)
+            os.close(stdout)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stderr, rf"^sounder: warning: standard output cannot be written any more \({reason}[^\n]*\n$")
+            self.assertEqual(self.model("calm"), self.model(run))
+
+    def test_a_file_that_may_not_grow_is_a_failure_with_a_sentence(self):
+        process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--out", "run")
+        self.wait_for_round("run", 1)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (20480, 20480))
+        _, err = self.finish(process, 74)
+        self.assertRegex(err, "sounder: error: .*File too large")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
