@@ -28,7 +28,7 @@ static void place_data(CardConfig *card, const Dataset *data) {
 }
 
 static void place_model(CardConfig *card, const RunConfig *config) {
-    size_t value_bytes = config->algorithm == TRAIN_FEDAVG ? sizeof(int64_t) : sizeof(float);
+    size_t value_bytes = config->engine == ENGINE_ROUNDS ? sizeof(int64_t) : sizeof(float);
     card->updates_offset = model_bytes(config);
     card->weights_bytes = card->updates_offset + align(sizeof(uint64_t));
     card->slot_bytes = align(config->parameters * value_bytes);
@@ -49,14 +49,14 @@ static CardNeed card_need(const RunConfig *config, const Spec *spec, const Datas
                           uint32_t models) {
     const CardConfig *card = &config->card;
     uint64_t slot_count = run_slot_count(config);
-    if (config->algorithm == TRAIN_FEDAVG) slot_count = workers;
+    if (config->engine == ENGINE_ROUNDS) slot_count = workers;
     CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
     // A worker has weights, velocity and gradient of each local model; the parent the host's view and two copies.
     need.weights = block_bytes(card->weights_bytes) + block_bytes(card->slot_bytes * slot_count) +
                    3 * model_bytes(config) * ((uint64_t)workers * models + 1);
     need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
-    need.activations =
-        workers * cuda_net_bytes(spec, (int)models, config->batch_size) + cuda_net_bytes(spec, 1, EVALUATION_CHUNK);
+    need.activations = workers * cuda_net_bytes(spec, (int)models, config->training.batch_size) +
+                       cuda_net_bytes(spec, 1, EVALUATION_CHUNK);
     need.all = need.contexts + need.weights + need.data + need.activations;
     return need;
 }
@@ -89,12 +89,12 @@ static Status refuse(const RunConfig *config, const Device *device, const Spec *
 // No launch ever has more models than this: the cohort, or in lockstep a worker's share of the shards; with Hogwild a
 // worker trains the one model.
 static uint32_t most_models(const RunConfig *config, uint32_t clients_per_round) {
-    switch ((TrainAlgorithm)config->algorithm) {
-    case TRAIN_FEDAVG:
+    switch (config->engine) {
+    case ENGINE_ROUNDS:
         return clients_per_round;
-    case TRAIN_HOGWILD:
+    case ENGINE_WILD:
         return 1;
-    case TRAIN_SSGD:
+    case ENGINE_LOCKSTEP:
         return (config->clients + config->workers - 1) / config->workers;
     }
     return 1;

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/cuda_try.h"
-#include "fedavg/rules/aggregate.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/card/cuda_blocks.h"
 #include "fedavg/card/cuda_evaluate.h"
+#include "fedavg/rules/aggregate.h"
 
 // Managed memory: the card writes it, this process reads it.
 typedef struct HostView {
@@ -25,10 +25,6 @@ typedef struct CudaServer {
     CudaNet *evaluator;                  // owned
     cudaStream_t stream;                 // owned
 } CudaServer;
-
-static const RunConfig *run_config(const Server *server) {
-    return &server->memory->control->config;
-}
 
 static Status wait_for_card(const CudaServer *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
@@ -63,7 +59,7 @@ static Status allocate(CudaServer *self, RunConfig *config, Error *err) {
     CUDA_TRY(cudaMallocManaged((void **)&self->view, sizeof *self->view + bytes, cudaMemAttachGlobal), err,
              "%zu bytes for the host's view of the model", bytes);
     CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
-    if (config->algorithm == TRAIN_FEDAVG) return STATUS_OK;
+    if (config->engine == ENGINE_ROUNDS) return STATUS_OK;
     CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
     CUDA_TRY(cudaMalloc((void **)&self->kept_velocity, bytes), err, "%zu bytes for a copy of the velocity", bytes);
     return STATUS_OK;
@@ -80,7 +76,7 @@ static Status upload_data(const CudaServer *self, const Dataset *data, const Car
 
 // Weights and velocities are as initialised, or from a checkpoint.
 static Status upload_model(const CudaServer *self, const RunMemory *memory, Error *err) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     size_t bytes = config->parameters * sizeof(float);
     uint32_t slot, end;
     TRY(copy(self, self->blocks.weights, memory->weights, bytes, err));
@@ -91,15 +87,13 @@ static Status upload_model(const CudaServer *self, const RunMemory *memory, Erro
 }
 
 static Status open_evaluator(CudaServer *self, const RunMemory *memory, Error *err) {
-    const RunConfig *config = &memory->control->config;
-    Spec spec;
-    TRY(spec_parse(&spec, config->model, memory->data.shape, memory->data.classes, err));
+    const RunConfig *config = memory->config;
     return cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
-                               self->blocks.test_labels, &spec, &memory->data, config->card.tf32 != 0, err);
+                               self->blocks.test_labels, &config->spec, &memory->data, config->card.tf32 != 0, err);
 }
 
 static Status cuda_init(Server *server, Error *err) {
-    RunConfig *config = &server->memory->control->config;
+    RunConfig *config = &server->memory->control->config; // to be completed by the handles of the blocks
     CudaServer *self = server->state = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory for the server");
     Status status;
@@ -114,12 +108,12 @@ fail:
 }
 
 static Status cuda_begin(Server *server, Error *err) {
-    const RunConfig *config = run_config(server);
+    const RunConfig *config = server->memory->config;
     CudaServer *self = server->state;
     size_t bytes = config->parameters * sizeof(float);
-    if (config->algorithm == TRAIN_FEDAVG) return STATUS_OK;
+    if (config->engine == ENGINE_ROUNDS) return STATUS_OK;
     TRY(copy(self, self->kept_weights, self->blocks.weights, bytes, err));
-    if (config->algorithm == TRAIN_SSGD)
+    if (config->engine == ENGINE_LOCKSTEP)
         TRY(copy(self, self->kept_velocity, cuda_blocks_floats(&self->blocks, &config->card, config->clients), bytes,
                  err));
     CUDA_TRY(cudaMemsetAsync(self->blocks.updates, 0, sizeof(uint64_t), self->stream), err, "clearing a counter");
@@ -127,11 +121,11 @@ static Status cuda_begin(Server *server, Error *err) {
 }
 
 static Status cuda_restore(Server *server, Error *err) {
-    const RunConfig *config = run_config(server);
+    const RunConfig *config = server->memory->config;
     CudaServer *self = server->state;
     size_t bytes = config->parameters * sizeof(float);
     TRY(copy(self, self->blocks.weights, self->kept_weights, bytes, err));
-    if (config->algorithm == TRAIN_SSGD)
+    if (config->engine == ENGINE_LOCKSTEP)
         TRY(copy(self, cuda_blocks_floats(&self->blocks, &config->card, config->clients), self->kept_velocity, bytes,
                  err));
     return wait_for_card(self, err, "putting the model back as the round began");
@@ -140,7 +134,7 @@ static Status cuda_restore(Server *server, Error *err) {
 // weights += the mean of the slots with used, of which there are `slots`; the host's view of them, and whether they are
 // finite. Of no slots at all the mean is zero, and what is left is the view.
 static Status apply(Server *server, bool *finite, const bool *used, uint32_t slots, double arrived, Error *err) {
-    const RunConfig *config = run_config(server);
+    const RunConfig *config = server->memory->config;
     CudaServer *self = server->state;
     uint8_t flags[MAX_WORKERS] = {0};
     for (uint32_t slot = 0; slot < slots; slot++)
@@ -156,12 +150,12 @@ static Status apply(Server *server, bool *finite, const bool *used, uint32_t slo
 
 static void publish(const Server *server) {
     const CudaServer *self = server->state;
-    memcpy(server->memory->weights, self->view->weights, run_config(server)->parameters * sizeof(float));
+    memcpy(server->memory->weights, self->view->weights, server->memory->config->parameters * sizeof(float));
 }
 
 // total (parameters) = the sum of this node's slots with used. All host memory; slots (workers, parameters): workspace.
 static Status sum_slots(const Server *server, int64_t *total, int64_t *slots, const bool *used, Error *err) {
-    const RunConfig *config = run_config(server);
+    const RunConfig *config = server->memory->config;
     const CudaServer *self = server->state;
     const int64_t *sums[MAX_WORKERS];
     size_t count = config->parameters, sum_count = 0;
@@ -178,7 +172,7 @@ static Status sum_slots(const Server *server, int64_t *total, int64_t *slots, co
 
 // The sum over all nodes travels through the host and comes back in slot 0.
 static Status average_with_nodes(Server *server, bool *finite, const bool *used, double arrived, Error *err) {
-    const RunConfig *config = run_config(server);
+    const RunConfig *config = server->memory->config;
     const CudaServer *self = server->state;
     size_t count = config->parameters;
     int64_t *total = malloc((config->workers + 1) * count * sizeof *total);
@@ -198,7 +192,7 @@ static Status cuda_average(Server *server, bool *finite, const bool *used, doubl
     if (server->nodes->size > 1)
         TRY(average_with_nodes(server, finite, used, arrived, err));
     else
-        TRY(apply(server, finite, used, run_config(server)->workers, arrived, err));
+        TRY(apply(server, finite, used, server->memory->config->workers, arrived, err));
     if (*finite) publish(server);
     return STATUS_OK;
 }
@@ -206,7 +200,7 @@ static Status cuda_average(Server *server, bool *finite, const bool *used, doubl
 // The velocities go to the host first: should that fail, neither they nor the weights there are of this round... unless
 // it fails in between, which leaves no more than a momentum that is one round ahead.
 static Status cuda_adopt(Server *server, bool *finite, Error *err) {
-    const RunConfig *config = run_config(server);
+    const RunConfig *config = server->memory->config;
     RunMemory *memory = server->memory;
     CudaServer *self = server->state;
     uint64_t updates;

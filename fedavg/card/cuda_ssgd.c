@@ -18,10 +18,6 @@ typedef struct CudaLockstep {
     uint64_t synchronising_nanoseconds;
 } CudaLockstep;
 
-static const RunConfig *run_config(const CudaLockstep *self) {
-    return &self->trainer->memory->control->config;
-}
-
 // The worker's shard number `index`.
 static uint32_t shard_at(const CudaLockstep *self, uint32_t index) {
     return self->position + index * self->members;
@@ -39,7 +35,8 @@ static Status shuffle_shards(const CudaLockstep *self, uint32_t epoch, Error *er
     for (uint32_t index = 0; index < self->shards; index++) {
         uint32_t count, shard = shard_at(self, index), first = order_first(self, shard);
         const uint32_t *indices = partition_client(&trainer->memory->partition, shard, &count);
-        batch_order(trainer->host_order + first, indices, count, run_config(self)->seed, self->round, shard, epoch);
+        batch_order(trainer->host_order + first, indices, count, self->trainer->memory->config->seed, self->round,
+                    shard, epoch);
         CUDA_TRY(cudaMemcpyAsync(trainer->order + first, trainer->host_order + first, count * sizeof *trainer->order,
                                  cudaMemcpyHostToDevice, trainer->stream),
                  err, "copying the order of %u samples", count);
@@ -51,14 +48,14 @@ static Status shuffle_shards(const CudaLockstep *self, uint32_t epoch, Error *er
 // other groups in between, that batch alone.
 static Status assign(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
     CudaTrainer *trainer = self->trainer;
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->trainer->memory->config;
     for (uint32_t m = 0; m < trainer->models; m++) {
         CudaTask task = {0}; // idle
         if (group + m < self->shards) {
             uint32_t count, shard = shard_at(self, group + m);
             partition_client(&trainer->memory->partition, shard, &count);
             if (self->shards > trainer->models) count = ssgd_shard_samples(trainer->memory, shard, number);
-            task.first = order_first(self, shard) + number * config->batch_size;
+            task.first = order_first(self, shard) + number * config->training.batch_size;
             task.count = count;
             task.noise = (Noise){.seed = config->seed, .round = self->round, .client = shard, .step = step};
         }
@@ -79,7 +76,7 @@ static Status collect_losses(const CudaLockstep *self, uint32_t group, Error *er
 static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
     CudaTrainer *trainer = self->trainer;
     const RunMemory *memory = trainer->memory;
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->trainer->memory->config;
     bool alone = self->shards <= trainer->models; // then one assignment serves the whole epoch
     if (!alone || number == 0) TRY(assign(self, group, number, step, err));
     TRY(cuda_net_gradient(trainer->net, err));
@@ -101,17 +98,17 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
 static void step_slice(const CudaLockstep *self, uint32_t number) {
     const CudaTrainer *trainer = self->trainer;
     const CudaBlocks *blocks = &trainer->blocks;
-    const RunConfig *config = run_config(self);
-    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
+    const RunConfig *config = self->trainer->memory->config;
+    const Sgd *sgd = &config->training.sgd;
     const CudaShards shards = {.gradients = cuda_blocks_floats(blocks, &config->card, 0) + self->slice_first,
                                .stride = config->card.slot_bytes / sizeof(float),
                                .counts = trainer->counts,
                                .shards = config->clients,
-                               .batch_size = config->batch_size,
+                               .batch_size = config->training.batch_size,
                                .number = number,
                                .total = ssgd_step_samples(trainer->memory, number)};
     cuda_ssgd_step(blocks->weights + self->slice_first,
-                   cuda_blocks_floats(blocks, &config->card, config->clients) + self->slice_first, &shards, &sgd,
+                   cuda_blocks_floats(blocks, &config->card, config->clients) + self->slice_first, &shards, sgd,
                    self->slice_count, trainer->stream);
 }
 
@@ -145,7 +142,7 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
 // Which parameters are summed and stepped by this worker. Slices begin on cache lines, so that no two workers
 // write the same one.
 static void find_slice(CudaLockstep *self) {
-    size_t parameters = run_config(self)->parameters, lines = (parameters + 15) / 16;
+    size_t parameters = self->trainer->memory->config->parameters, lines = (parameters + 15) / 16;
     size_t first = lines * self->position / self->members * 16, end = lines * (self->position + 1) / self->members * 16;
     self->slice_first = first;
     self->slice_count = (end < parameters ? end : parameters) - first;
@@ -153,19 +150,19 @@ static void find_slice(CudaLockstep *self) {
 
 Status cuda_ssgd_train(CudaTrainer *trainer, uint32_t round, pid_t parent, Error *err) {
     const RunMemory *memory = trainer->memory;
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     const PhaseOrder *order = &memory->control->order;
     CudaLockstep self = {.trainer = trainer,
                          .round = round,
                          .position = order->position[trainer->rank],
                          .members = order->members,
                          .parent = parent,
-                         .steps_an_epoch = ssgd_round_steps(memory) / config->local_epochs};
+                         .steps_an_epoch = ssgd_round_steps(memory) / config->training.local_epochs};
     self.shards = (config->clients - self.position + self.members - 1) / self.members;
     find_slice(&self);
     uint64_t start = clock_nanoseconds();
     uint32_t step = 0;
-    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++) {
+    for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {
         TRY(shuffle_shards(&self, epoch, err));
         for (uint32_t number = 0; number < self.steps_an_epoch; number++, step++)
             TRY(lockstep(&self, number, step, err));

@@ -13,10 +13,6 @@
 
 enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
 
-static const RunConfig *run_config(const CudaTrainer *self) {
-    return &self->memory->control->config;
-}
-
 Status cuda_trainer_wait(const CudaTrainer *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
     CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
@@ -66,11 +62,10 @@ static Status allocate(void *pointer, size_t count, size_t item_bytes, const cha
 }
 
 static Status allocate_device(CudaTrainer *self, Error *err) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     size_t parameters = self->models * (size_t)config->parameters;
-    if (config->algorithm == TRAIN_FEDAVG)
-        TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
-    if (config->algorithm != TRAIN_SSGD) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
+    if (config->engine == ENGINE_ROUNDS) TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
+    if (config->engine != ENGINE_LOCKSTEP) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
     TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
     TRY(allocate(&self->order, self->memory->partition.samples, sizeof(uint32_t), "the order of samples", err));
     TRY(allocate(&self->shares, self->models, sizeof(double), "shares", err));
@@ -79,13 +74,13 @@ static Status allocate_device(CudaTrainer *self, Error *err) {
 }
 
 static CudaNetPlan make_plan(const CudaTrainer *self) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     const Dataset *data = &self->memory->data;
-    CudaNetPlan plan = {.spec = self->spec,
+    CudaNetPlan plan = {.spec = config->spec,
                         .models = (int)self->models,
-                        .batch_size = config->batch_size,
+                        .batch_size = config->training.batch_size,
                         .tf32 = config->card.tf32 != 0,
-                        .sgd = {config->lr, config->momentum, config->weight_decay},
+                        .sgd = config->training.sgd,
                         .pixels = self->blocks.train_pixels,
                         .labels = self->blocks.train_labels,
                         .order = self->order,
@@ -94,20 +89,18 @@ static CudaNetPlan make_plan(const CudaTrainer *self) {
                         .gradient = self->gradient};
     memcpy(plan.scale, data->scale, sizeof plan.scale);
     memcpy(plan.shift, data->shift, sizeof plan.shift);
-    if (config->algorithm == TRAIN_FEDAVG) {
+    if (config->engine == ENGINE_ROUNDS) {
         plan.weights = self->weights;
         plan.weights_stride = config->parameters;
     }
-    if (config->algorithm == TRAIN_HOGWILD) {
+    if (config->engine == ENGINE_WILD) {
         plan.updates = self->blocks.updates;
-        plan.atomic_updates = config->atomic_updates != 0;
+        plan.atomic_updates = config->training.hogwild_update == HOGWILD_ATOMIC;
     }
     return plan;
 }
 
 static Status open_net(CudaTrainer *self, Error *err) {
-    const Dataset *data = &self->memory->data;
-    TRY(spec_parse(&self->spec, run_config(self)->model, data->shape, data->classes, err));
     CudaNetPlan plan = make_plan(self);
     TRY(cuda_net_init(&self->net, &plan, err));
     self->stream = cuda_net_stream(self->net);
@@ -115,7 +108,7 @@ static Status open_net(CudaTrainer *self, Error *err) {
 }
 
 static Status upload_counts(CudaTrainer *self, Error *err) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     for (uint32_t client = 0; client < config->clients; client++) {
         uint32_t count;
         partition_client(&self->memory->partition, client, &count);
@@ -125,7 +118,7 @@ static Status upload_counts(CudaTrainer *self, Error *err) {
 }
 
 static Status cuda_trainer_init(void **trainer, const RunMemory *memory, uint32_t rank, Error *err) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     CudaTrainer *self = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory for a trainer");
     *self = (CudaTrainer){.memory = memory, .rank = rank, .models = config->card.models_per_launch};
@@ -136,7 +129,7 @@ static Status cuda_trainer_init(void **trainer, const RunMemory *memory, uint32_
     TRY_GOTO(fail, allocate_host(self, err));
     TRY_GOTO(fail, allocate_device(self, err));
     TRY_GOTO(fail, open_net(self, err));
-    if (config->algorithm == TRAIN_SSGD) TRY_GOTO(fail, upload_counts(self, err));
+    if (config->engine == ENGINE_LOCKSTEP) TRY_GOTO(fail, upload_counts(self, err));
     *trainer = self;
     return STATUS_OK;
 fail:
@@ -147,7 +140,7 @@ fail:
 // Local training -----------------------------------------------------------------------------------------------------
 
 static uint32_t batches(const CudaTrainer *self, uint32_t count) {
-    uint32_t size = run_config(self)->batch_size;
+    uint32_t size = self->memory->config->training.batch_size;
     return count / size + (count % size != 0);
 }
 
@@ -160,7 +153,7 @@ static uint32_t job_samples(const CudaTrainer *self, const Job *job) {
 // Shuffles the samples of the jobs' clients for one epoch and gives every model its part. *steps: of the largest.
 static Status assign_epoch(CudaTrainer *self, uint32_t *steps, uint32_t jobs, uint32_t round, uint32_t epoch,
                            Error *err) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     uint32_t first = 0;
     *steps = 0;
     for (uint32_t m = 0; m < jobs; m++) {
@@ -182,7 +175,7 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
 
 // Samples that the jobs' clients have in their first `steps` batches.
 static uint64_t samples_until(const CudaTrainer *self, uint32_t jobs, uint64_t steps) {
-    uint64_t samples = 0, limit = steps * run_config(self)->batch_size;
+    uint64_t samples = 0, limit = steps * self->memory->config->training.batch_size;
     for (uint32_t m = 0; m < jobs; m++) {
         uint32_t count = job_samples(self, self->jobs[m]);
         samples += count < limit ? count : limit;
@@ -206,15 +199,15 @@ static Status train_epoch(CudaTrainer *self, uint32_t jobs, uint32_t round, uint
 
 // All local epochs of the jobs' clients, and what is to be said about them.
 static Status train_jobs(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     uint64_t start = clock_nanoseconds();
-    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++)
+    for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++)
         TRY(train_epoch(self, jobs, round, epoch, err));
     TRY(cuda_net_results(self->net, self->results, err));
     for (uint32_t m = 0; m < jobs; m++) {
         Job *job = self->jobs[m];
         job->loss_sum = self->results[m].loss_sum;
-        job->samples = (uint64_t)job_samples(self, job) * config->local_epochs;
+        job->samples = (uint64_t)job_samples(self, job) * config->training.local_epochs;
         job->seconds = clock_seconds_since(start); // they were all trained at once
     }
     return STATUS_OK;
@@ -231,10 +224,10 @@ static Status refuse(const CudaTrainer *self, uint32_t m, Error *err) {
     size_t parameter = self->host_unfit[m];
     float before, after;
     TRY(copy(self, &before, self->blocks.weights + parameter, sizeof before, err));
-    TRY(copy(self, &after, self->weights + m * run_config(self)->parameters + parameter, sizeof after, err));
+    TRY(copy(self, &after, self->weights + m * self->memory->config->parameters + parameter, sizeof after, err));
     TRY(cuda_trainer_wait(self, err, "looking at a refused update"));
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", self->jobs[m]->client,
-                spec_tensor_name(&self->spec, parameter), log_real((double)after), (double)before);
+                spec_tensor_name(&self->memory->config->spec, parameter), log_real((double)after), (double)before);
     queue_finish(self->jobs[m], JOB_REFUSED);
     return STATUS_OK;
 }
@@ -242,7 +235,7 @@ static Status refuse(const CudaTrainer *self, uint32_t m, Error *err) {
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the
 // others.
 static Status judge(CudaTrainer *self, uint32_t *accepted, uint32_t jobs, Error *err) {
-    size_t parameters = run_config(self)->parameters;
+    size_t parameters = self->memory->config->parameters;
     *accepted = 0;
     cuda_aggregate_first_unfit(self->unfit, self->weights, self->blocks.weights, parameters, parameters, (int)jobs,
                                self->stream);
@@ -259,7 +252,7 @@ static Status judge(CudaTrainer *self, uint32_t *accepted, uint32_t jobs, Error 
 
 // As in client.c: the slot may hold the sum of an earlier round, or what a dead predecessor finished in this one.
 static Status begin_sum(const CudaTrainer *self, uint32_t round, Error *err) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     if (atomic_load(&state->round) == round) return STATUS_OK;
     TRY(clear(self, cuda_blocks_sum(&self->blocks, &config->card, self->rank), config->card.slot_bytes, err));
@@ -271,7 +264,7 @@ static Status begin_sum(const CudaTrainer *self, uint32_t round, Error *err) {
 // Adds the updates to this worker's slot and finishes the jobs. A worker that dies from here to the last line leaves a
 // sum of which nobody knows what it holds, and says so by `adding`.
 static Status hand_in(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     uint32_t accepted;
     TRY(judge(self, &accepted, jobs, err));
@@ -288,7 +281,7 @@ static Status hand_in(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *e
 }
 
 static Status train_clients(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
     TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
     TRY(train_jobs(self, jobs, round, err));
@@ -299,7 +292,7 @@ static Status train_clients(CudaTrainer *self, uint32_t jobs, uint32_t round, Er
 
 // The velocity in the slot is replaced when the client is done: a worker that dies in between leaves the old one.
 static Status train_wild(CudaTrainer *self, uint32_t round, Error *err) {
-    const RunConfig *config = run_config(self);
+    const RunConfig *config = self->memory->config;
     WorkerTally *tally = &self->memory->control->tallies[self->rank];
     float *slot = cuda_blocks_floats(&self->blocks, &config->card, self->jobs[0]->client);
     size_t bytes = config->parameters * sizeof(float);
@@ -321,7 +314,7 @@ static Status train_wild(CudaTrainer *self, uint32_t round, Error *err) {
 static Status cuda_trainer_train(void *trainer, uint32_t round, Error *err) {
     CudaTrainer *self = trainer;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
-    bool hogwild = run_config(self)->algorithm == TRAIN_HOGWILD;
+    bool hogwild = self->memory->config->engine == ENGINE_WILD;
     for (;;) {
         uint32_t jobs = 0;
         while (jobs < self->models && (self->jobs[jobs] = queue_take(self->memory->queue, self->rank)))

@@ -19,7 +19,6 @@ typedef struct CudaTrainer {
     uint32_t rank;
     uint32_t models; // of a launch, at most
     CudaBlocks blocks;
-    Spec spec;
     CudaNet *net;                         // owned
     cudaStream_t stream;                  // the net's
     float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own

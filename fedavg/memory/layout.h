@@ -25,21 +25,16 @@
 #include <stdint.h>
 
 #include "fedavg/rules/buckets.h"
+#include "fedavg/rules/recipe.h"
+#include "nn/spec.h"
 #include "shm/barrier.h"
 #include "shm/cuda_share.h"
 #include "shm/supervisor.h"
 
-enum {
-    LAYOUT_VERSION = 2,
-    MAX_WORKERS = BARRIER_MAX_RANKS - 1,
-    MODEL_TEXT_BYTES = 2048,
-    STALENESS_BUCKETS = 64
-};
+enum { LAYOUT_VERSION = 3, MAX_WORKERS = BARRIER_MAX_RANKS - 1, STALENESS_BUCKETS = 64 };
 
 // The descriptors a worker inherits, from WORKER_FIRST_FD on.
 enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 5 };
-
-typedef enum TrainAlgorithm { TRAIN_FEDAVG, TRAIN_HOGWILD, TRAIN_SSGD } TrainAlgorithm;
 
 // Where a run on the card has what, in bytes from the start of each block.
 typedef struct CardConfig {
@@ -57,12 +52,10 @@ typedef struct CardConfig {
 
 // Constant from before the first worker starts to the end of the run.
 typedef struct RunConfig {
-    char model[MODEL_TEXT_BYTES]; // layer list
-    uint32_t algorithm;           // TrainAlgorithm
+    Spec spec; // the net
+    Training training;
+    EngineKind engine;
     uint32_t workers, clients;
-    uint32_t local_epochs, batch_size;
-    float lr, momentum, weight_decay;
-    uint32_t atomic_updates; // hogwild: 1: compare-and-swap adds, 0: plain stores
     uint32_t log_level;
     uint64_t seed;
     uint64_t parameters;     // floats in the model
@@ -70,7 +63,6 @@ typedef struct RunConfig {
     uint64_t slot_bytes;     // stride of the slots segment, a multiple of 64
     uint64_t queue_offset;   // of the Queue in the control segment
     uint32_t node, nodes;    // of several machines, each with workers: this one, how many
-    uint32_t global_batch;   // ssgd: 1: the shards share one batch
     uint32_t trace_capacity; // spans in each trace buffer; 0: nothing is traced
     uint64_t trace_offset;   // of the first in the control segment
     CardConfig card;

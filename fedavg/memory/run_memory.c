@@ -29,33 +29,33 @@ static uint32_t ssgd_slot_count(const RunConfig *config) {
 }
 
 uint32_t run_slot_count(const RunConfig *config) {
-    switch ((TrainAlgorithm)config->algorithm) {
-    case TRAIN_FEDAVG:
+    switch (config->engine) {
+    case ENGINE_ROUNDS:
         return config->workers;
-    case TRAIN_HOGWILD:
+    case ENGINE_WILD:
         return config->clients;
-    case TRAIN_SSGD:
+    case ENGINE_LOCKSTEP:
         return ssgd_slot_count(config);
     }
     return 0;
 }
 
 void run_lasting_slots(uint32_t *first, uint32_t *end, const RunConfig *config) {
-    switch ((TrainAlgorithm)config->algorithm) {
-    case TRAIN_FEDAVG:
+    switch (config->engine) {
+    case ENGINE_ROUNDS:
         *first = *end = 0;
         break;
-    case TRAIN_HOGWILD:
+    case ENGINE_WILD:
         *first = 0, *end = config->clients;
         break;
-    case TRAIN_SSGD:
+    case ENGINE_LOCKSTEP:
         *first = node_shard_count(config), *end = *first + 1;
         break;
     }
 }
 
 TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     if (config->trace_capacity == 0) return NULL;
     uint8_t *first = (uint8_t *)memory->control_segment.memory + config->trace_offset;
     return (TraceBuffer *)(first + rank * trace_buffer_bytes(config->trace_capacity));
@@ -69,16 +69,17 @@ static void host_slots(uint32_t *first, uint32_t *end, const RunConfig *config) 
 }
 
 static size_t slot_value_bytes(const RunConfig *config) {
-    return config->algorithm == TRAIN_FEDAVG ? sizeof(int64_t) : sizeof(float);
+    return config->engine == ENGINE_ROUNDS ? sizeof(int64_t) : sizeof(float);
 }
 
 static void bind_control(RunMemory *memory) {
     memory->control = memory->control_segment.memory;
-    memory->queue = (Queue *)((uint8_t *)memory->control_segment.memory + memory->control->config.queue_offset);
+    memory->config = &memory->control->config;
+    memory->queue = (Queue *)((uint8_t *)memory->control_segment.memory + memory->config->queue_offset);
 }
 
 static void bind_weights(RunMemory *memory) {
-    memory->weights = (float *)((uint8_t *)memory->weights_segment.memory + memory->control->config.weights_offset);
+    memory->weights = (float *)((uint8_t *)memory->weights_segment.memory + memory->config->weights_offset);
     memory->slots = memory->slots_segment.memory;
 }
 
@@ -141,7 +142,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
     TRY(segment_create_raw(&memory->weights_segment, "weights",
                            plan->weights_header_bytes + config->parameters * sizeof(float), err));
     memcpy(memory->weights_segment.memory, plan->weights_header, plan->weights_header_bytes);
-    if (config->algorithm == TRAIN_FEDAVG)
+    if (config->engine == ENGINE_ROUNDS)
         return segment_reopen_readonly(&memory->weights_fd, &memory->weights_segment, err);
     return STATUS_OK;
 }
@@ -175,8 +176,7 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     Status status;
     TRY_GOTO(fail, segment_map(&memory->control_segment, FD_CONTROL, SEGMENT_READ_WRITE, err));
     bind_control(memory);
-    SegmentAccess weights_access =
-        memory->control->config.algorithm == TRAIN_FEDAVG ? SEGMENT_READ : SEGMENT_READ_WRITE;
+    SegmentAccess weights_access = memory->config->engine == ENGINE_ROUNDS ? SEGMENT_READ : SEGMENT_READ_WRITE;
     TRY_GOTO(fail, segment_map_raw(&memory->data_segment.segment, FD_DATA, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map(&memory->partition_segment, FD_PARTITION, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map_raw(&memory->weights_segment, FD_WEIGHTS, weights_access, err));
@@ -210,11 +210,11 @@ void run_memory_free(RunMemory *memory) {
 }
 
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank) {
-    return (int64_t *)(memory->slots + rank * memory->control->config.slot_bytes);
+    return (int64_t *)(memory->slots + rank * memory->config->slot_bytes);
 }
 
 float *run_memory_floats(const RunMemory *memory, uint32_t index) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     uint32_t first, end;
     host_slots(&first, &end, config);
     return (float *)(memory->slots + (index - first) * config->slot_bytes);
@@ -226,18 +226,18 @@ void run_memory_note_start(const RunMemory *memory, uint32_t rank) {
 }
 
 float *run_memory_gradient(const RunMemory *memory, uint32_t shard) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     return run_memory_floats(memory, shard - run_node_shards(config, config->node).first);
 }
 
 float *run_memory_velocity(const RunMemory *memory) {
-    return run_memory_floats(memory, node_shard_count(&memory->control->config));
+    return run_memory_floats(memory, node_shard_count(memory->config));
 }
 
 float *run_memory_mean(const RunMemory *memory) {
-    return run_memory_floats(memory, node_shard_count(&memory->control->config) + 1);
+    return run_memory_floats(memory, node_shard_count(memory->config) + 1);
 }
 
 float *run_memory_node_sum(const RunMemory *memory, uint32_t index) {
-    return run_memory_floats(memory, node_shard_count(&memory->control->config) + 2 + index);
+    return run_memory_floats(memory, node_shard_count(memory->config) + 2 + index);
 }

@@ -14,10 +14,10 @@
 #include "datasets/dataset.h"
 #include "datasets/partition.h"
 #include "fedavg/memory/dataset_segment.h"
-#include "fedavg/rules/shard_sum.h"
-#include "fedavg/memory/trace.h"
 #include "fedavg/memory/layout.h"
 #include "fedavg/memory/queue.h"
+#include "fedavg/memory/trace.h"
+#include "fedavg/rules/shard_sum.h"
 #include "shm/segment.h"
 
 // What the parent decides once the data is there.
@@ -35,6 +35,7 @@ typedef struct RunMemory {
     DatasetSegment data_segment;
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
+    const RunConfig *config; // the control segment's
     Queue *queue;
     Dataset data;
     Partition partition;

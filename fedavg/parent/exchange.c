@@ -9,10 +9,6 @@
 // A message begins with one float: this, or 0 when all is well.
 static const float round_failed = 1;
 
-static const RunConfig *run_config(const Exchange *exchange) {
-    return &exchange->memory->control->config;
-}
-
 static uint32_t current_bucket(const Exchange *exchange) {
     return (uint32_t)(exchange->done % exchange->buckets.count);
 }
@@ -37,17 +33,17 @@ static size_t largest_slice(const Exchange *exchange) {
 static void list_sums(Exchange *exchange) {
     for (uint32_t node = 0; node < exchange->nodes->size; node++) {
         ShardRange sums[SHARD_MAX_SUMS];
-        const RunConfig *config = run_config(exchange);
+        const RunConfig *config = exchange->memory->config;
         exchange->sum_counts[node] = shard_sums(sums, config->clients, run_node_shards(config, node));
         for (uint32_t sum = 0; sum < exchange->sum_counts[node]; sum++)
             exchange->leaves[exchange->sum_count++] = (ShardLeaf){.range = sums[sum], .share = 1};
     }
 }
 
-Status exchange_init(Exchange *exchange, const RunMemory *memory, const Spec *spec, Nodes *nodes, Error *err) {
+Status exchange_init(Exchange *exchange, const RunMemory *memory, Nodes *nodes, Error *err) {
     *exchange = (Exchange){.nodes = nodes, .memory = memory};
     size_t size = nodes->size;
-    buckets_cut(&exchange->buckets, spec);
+    buckets_cut(&exchange->buckets, &memory->config->spec);
     exchange->sum_counts = calloc(size, sizeof *exchange->sum_counts);
     exchange->leaves = calloc(size * SHARD_MAX_SUMS, sizeof *exchange->leaves);
     exchange->sent_bytes = calloc(size, sizeof *exchange->sent_bytes);
@@ -66,7 +62,7 @@ Status exchange_init(Exchange *exchange, const RunMemory *memory, const Spec *sp
     if (enough) return STATUS_OK;
     exchange_free(exchange);
     return fail(err, STATUS_OS, "no memory to exchange %llu gradients with %u nodes",
-                (unsigned long long)run_config(exchange)->parameters, nodes->size);
+                (unsigned long long)exchange->memory->config->parameters, nodes->size);
 }
 
 void exchange_free(Exchange *exchange) {
@@ -132,7 +128,7 @@ static Status begin_mean(Exchange *exchange, Error *err) {
     size_t floats = slice_floats(exchange, bucket, nodes->rank);
     for (size_t first = 0; first < floats; first += SHARD_SUM_BLOCK) {
         size_t count = floats - first < SHARD_SUM_BLOCK ? floats - first : SHARD_SUM_BLOCK;
-        shard_sum(exchange->mean + first, exchange->leaves, (ShardRange){0, run_config(exchange)->clients}, first,
+        shard_sum(exchange->mean + first, exchange->leaves, (ShardRange){0, exchange->memory->config->clients}, first,
                   count);
     }
     for (uint32_t node = 0; node < nodes->size; node++)
@@ -167,7 +163,7 @@ static void end_bucket(Exchange *exchange) {
     uint32_t bucket = current_bucket(exchange);
     exchange->step_started[bucket] = exchange->started_nanoseconds;
     exchange->step_ended[bucket] = clock_nanoseconds();
-    trace_end(run_memory_trace(exchange->memory, run_config(exchange)->workers), TRACE_EXCHANGE,
+    trace_end(run_memory_trace(exchange->memory, exchange->memory->config->workers), TRACE_EXCHANGE,
               exchange->started_nanoseconds, exchange->round, bucket);
     exchange->done++;
     exchange->state = EXCHANGE_IDLE;

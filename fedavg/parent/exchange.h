@@ -14,9 +14,9 @@
 #ifndef SOUNDER_FEDAVG_PARENT_EXCHANGE_H
 #define SOUNDER_FEDAVG_PARENT_EXCHANGE_H
 
-#include "fedavg/rules/buckets.h"
-#include "fedavg/nodes/nodes.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
+#include "fedavg/rules/buckets.h"
 
 typedef enum ExchangeState { EXCHANGE_IDLE, EXCHANGE_SUMS, EXCHANGE_MEAN, EXCHANGE_FAILED } ExchangeState;
 
@@ -39,7 +39,7 @@ typedef struct Exchange {
 } Exchange;
 
 // Nothing to free on failure.
-Status exchange_init(Exchange *exchange, const RunMemory *memory, const Spec *spec, Nodes *nodes, Error *err);
+Status exchange_init(Exchange *exchange, const RunMemory *memory, Nodes *nodes, Error *err);
 void exchange_begin(Exchange *exchange, uint32_t round, uint32_t steps);
 Status exchange_serve(Exchange *exchange, bool *busy, Error *err);
 Status exchange_finish(Exchange *exchange, Error *err);

@@ -7,12 +7,8 @@ enum {
     EXPLAINED_DEATH = 100, // what one counts for that said why it could not start: its successors will say the same
 };
 
-static const RunConfig *run_config(const Phases *phases) {
-    return &phases->config.memory->control->config;
-}
-
 static bool in_lockstep(const Phases *phases) {
-    return run_config(phases)->algorithm == TRAIN_SSGD && phases->kind == PHASE_TRAIN;
+    return phases->config.memory->config->engine == ENGINE_LOCKSTEP && phases->kind == PHASE_TRAIN;
 }
 
 // Where every replacement dies too, a run would go on for ever.
@@ -86,7 +82,7 @@ static Status gather(Phases *phases, Error *err) {
         if (phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS) return status;
         phases->config.memory->control->order.kind = PHASE_NONE;
         uint32_t started = 0;
-        for (uint32_t rank = 0; replace && rank < run_config(phases)->workers; rank++) {
+        for (uint32_t rank = 0; replace && rank < phases->config.memory->config->workers; rank++) {
             if (supervisor->workers[rank].state != WORKER_DEAD) continue;
             TRY(supervisor_start(supervisor, rank, err));
             started++;

@@ -11,10 +11,6 @@
 
 enum { MAX_LOCKSTEP_ATTEMPTS = 100 }; // at one round
 
-static const RunConfig *run_config(const Rounds *rounds) {
-    return &rounds->memory->control->config;
-}
-
 // Training ------------------------------------------------------------------------------------------------------------
 
 static uint32_t client_samples(const Rounds *rounds, uint32_t client) {
@@ -38,7 +34,7 @@ static Job *post(const Rounds *rounds, uint32_t place) {
 
 // The cohort in the order of its jobs: the largest first, so that the last job to end is a small one.
 static void draw_cohort(const Rounds *rounds, uint32_t round) {
-    const RunConfig *config = run_config(rounds);
+    const RunConfig *config = rounds->memory->config;
     uint32_t size = rounds->clients_per_round;
     sampler_draw(rounds->cohort, rounds->scratch, config->clients, size, config->seed, round);
     qsort_r(rounds->cohort, size, sizeof *rounds->cohort, largest_first, (void *)rounds);
@@ -64,7 +60,7 @@ static void post_clients(const Rounds *rounds, uint32_t round) {
 
 // In lockstep a job stands for a shard; they have their fixed places.
 static void post_shards(const Rounds *rounds) {
-    const RunConfig *config = run_config(rounds);
+    const RunConfig *config = rounds->memory->config;
     ShardRange own = run_node_shards(config, config->node);
     queue_clear(rounds->memory->queue);
     for (uint32_t shard = own.first; shard < own.end; shard++)
@@ -72,24 +68,24 @@ static void post_shards(const Rounds *rounds) {
 }
 
 uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate) {
-    const RunConfig *config = run_config(rounds);
+    const RunConfig *config = rounds->memory->config;
     ShardRange own = run_node_shards(config, config->node);
     uint64_t samples = 0;
     draw_cohort(rounds, round);
     for (uint32_t place = 0; place < rounds->clients_per_round; place++) {
         uint32_t client = rounds->cohort[place];
-        bool in_lockstep = config->algorithm == TRAIN_SSGD;
+        bool in_lockstep = config->engine == ENGINE_LOCKSTEP;
         if (in_lockstep ? client >= own.first && client < own.end : node_jobs_mine(rounds->nodes, place))
             samples += client_samples(rounds, client);
     }
-    if (config->global_batch) samples /= config->clients; // which share them
+    if (config->training.global_batch) samples /= config->clients; // which share them
     uint64_t evaluated = evaluate && !rounds->server.kind->evaluate ? rounds->memory->data.test.count : 0;
-    return samples * config->local_epochs + evaluated;
+    return samples * config->training.local_epochs + evaluated;
 }
 
 static void collect_workers(const Rounds *rounds, RoundReport *report) {
     const Control *control = rounds->memory->control;
-    uint32_t workers = run_config(rounds)->workers;
+    uint32_t workers = rounds->memory->config->workers;
     uint64_t last = 0;
     for (uint32_t rank = 0; rank < workers; rank++) {
         uint64_t arrived = control->pulses[rank].arrived_nanoseconds;
@@ -133,7 +129,7 @@ static uint32_t take_deaths(Rounds *rounds) {
 }
 
 static void clear_tallies(const Rounds *rounds) {
-    for (uint32_t rank = 0; rank < run_config(rounds)->workers; rank++) {
+    for (uint32_t rank = 0; rank < rounds->memory->config->workers; rank++) {
         WorkerTally *tally = &rounds->memory->control->tallies[rank];
         *tally = (WorkerTally){.first_sample_nanoseconds = tally->first_sample_nanoseconds};
     }
@@ -164,33 +160,34 @@ static double arrived_share(const Queue *queue) {
 // The exact mean over the slots of the workers, of all nodes.
 static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
     RunMemory *memory = rounds->memory;
-    const RunConfig *config = run_config(rounds);
+    const RunConfig *config = rounds->memory->config;
     double arrived = arrived_share(memory->queue);
     if (arrived == 0)
         return fail(err, STATUS_SOFTWARE,
                     "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)", round,
-                    (double)config->lr);
+                    (double)config->training.sgd.lr);
     bool used[MAX_WORKERS], finite;
     find_used(used, rounds);
     TRY(rounds->server.kind->average(&rounds->server, &finite, used, arrived, err));
     if (finite) return STATUS_OK;
     return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
-                (double)config->lr);
+                (double)config->training.sgd.lr);
 }
 
 // The algorithms that train the shared weights in place have published them already: what is not finite is taken back.
 static Status check_weights(Rounds *rounds, uint32_t round, Error *err) {
-    const RunConfig *config = run_config(rounds);
+    const RunConfig *config = rounds->memory->config;
     const Control *control = rounds->memory->control;
     const ServerKind *server = rounds->server.kind;
     bool finite;
     TRY(server->adopt(&rounds->server, &finite, err));
     bool all_refused =
-        config->algorithm == TRAIN_HOGWILD && atomic_load_explicit(&control->updates, memory_order_relaxed) == 0;
+        config->engine == ENGINE_WILD && atomic_load_explicit(&control->updates, memory_order_relaxed) == 0;
     if (finite && !all_refused) return STATUS_OK;
     TRY(server->restore(&rounds->server, err));
     return fail(err, STATUS_SOFTWARE, "round %u: the %s no longer finite; lower --lr (now %g) or --momentum (now %g)",
-                round, all_refused ? "gradients are" : "weights are", (double)config->lr, (double)config->momentum);
+                round, all_refused ? "gradients are" : "weights are", (double)config->training.sgd.lr,
+                (double)config->training.sgd.momentum);
 }
 
 // One attempt at a lockstep round; *unfinished: shards of all nodes that are left.
@@ -223,7 +220,7 @@ static Status run_lockstep(Rounds *rounds, uint32_t round, Error *err) {
 
 static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
     uint64_t begin = trace_begin(rounds->trace);
-    if (run_config(rounds)->algorithm == TRAIN_SSGD) {
+    if (rounds->memory->config->engine == ENGINE_LOCKSTEP) {
         TRY(run_lockstep(rounds, round, err));
     } else {
         post_clients(rounds, round);
@@ -235,13 +232,13 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 }
 
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    const RunConfig *config = run_config(rounds);
+    const RunConfig *config = rounds->memory->config;
     *report = (RoundReport){.round = round};
     TRY(rounds->server.kind->begin(&rounds->server, err));
     uint64_t start = clock_nanoseconds();
     TRY(run_training(rounds, round, err));
     uint64_t begin = trace_begin(rounds->trace);
-    TRY(config->algorithm == TRAIN_FEDAVG ? publish_mean(rounds, round, err) : check_weights(rounds, round, err));
+    TRY(config->engine == ENGINE_ROUNDS ? publish_mean(rounds, round, err) : check_weights(rounds, round, err));
     trace_end(rounds->trace, TRACE_AVERAGE, begin, round, round);
     report->seconds = clock_seconds_since(start);
     collect_training(rounds, report);
@@ -310,13 +307,13 @@ uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count) {
 
 uint64_t rounds_progress(const Rounds *rounds) {
     uint64_t samples = 0;
-    for (uint32_t rank = 0; rank < run_config(rounds)->workers; rank++)
+    for (uint32_t rank = 0; rank < rounds->memory->config->workers; rank++)
         samples += atomic_load_explicit(&rounds->memory->control->pulses[rank].progress, memory_order_relaxed);
     return samples;
 }
 
 static bool exchanges(const Rounds *rounds) {
-    return rounds->nodes->size > 1 && run_config(rounds)->algorithm == TRAIN_SSGD;
+    return rounds->nodes->size > 1 && rounds->memory->config->engine == ENGINE_LOCKSTEP;
 }
 
 // While the workers work: the other nodes.
@@ -350,12 +347,12 @@ static void free_memory(Rounds *rounds) {
 }
 
 static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
-    uint32_t clients = run_config(rounds)->clients;
+    uint32_t clients = rounds->memory->config->clients;
     rounds->cohort = malloc(clients * sizeof *rounds->cohort);
     rounds->scratch = malloc(clients * sizeof *rounds->scratch);
     if (!rounds->cohort || !rounds->scratch) return fail(err, STATUS_OS, "no memory for %u clients", clients);
     if (!exchanges(rounds)) return STATUS_OK;
-    return exchange_init(&rounds->exchange, rounds->memory, config->spec, config->nodes, err);
+    return exchange_init(&rounds->exchange, rounds->memory, config->nodes, err);
 }
 
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
@@ -364,7 +361,7 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
                        .clients_per_round = config->clients_per_round,
                        .server = {.kind = config->server, .memory = memory, .nodes = config->nodes},
                        .nodes = config->nodes,
-                       .trace = run_memory_trace(memory, memory->control->config.workers)};
+                       .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
     TRY_GOTO(free_memory, allocate(rounds, config, err));
     TRY_GOTO(free_memory, config->server->init(&rounds->server, err));

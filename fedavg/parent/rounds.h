@@ -12,18 +12,17 @@
 #define SOUNDER_FEDAVG_PARENT_ROUNDS_H
 
 #include "base/err.h"
-#include "fedavg/parent/exchange.h"
-#include "fedavg/nodes/nodes.h"
-#include "fedavg/parent/phases.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
+#include "fedavg/parent/exchange.h"
+#include "fedavg/parent/phases.h"
 #include "fedavg/parent/server.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
     const ServerKind *server; // where the parent's arithmetic is done
     uint32_t clients_per_round;
-    Nodes *nodes;     // borrowed; all of them call the same functions of this header
-    const Spec *spec; // borrowed
+    Nodes *nodes; // borrowed; all of them call the same functions of this header
 } RoundsConfig;
 
 typedef struct RoundReport {

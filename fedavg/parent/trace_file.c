@@ -39,13 +39,13 @@ Status trace_file_open(TraceFile *file, const char *path, const RunMemory *memor
     if (nodes->rank > 0) return STATUS_OK;
     file->stream = fopen(path, "we");
     if (!file->stream) return fail_errno(err, STATUS_CANTCREATE, "--trace %s: cannot be written", path);
-    write_names(file, &memory->control->config, nodes->size);
+    write_names(file, memory->config, nodes->size);
     return STATUS_OK;
 }
 
 // Times become those since the trace began; what began before it (a worker's wait for the first order) is cut there.
 static TraceSpan *take_spans(TraceFile *file, const RunMemory *memory, size_t *count) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     *count = 0;
     for (uint32_t rank = 0; rank <= config->workers; rank++)
         // Acquire, pairs with the store in trace_end.
@@ -109,7 +109,7 @@ Status trace_file_drain(TraceFile *file, const RunMemory *memory, Nodes *nodes, 
     for (uint32_t node = 0; node < nodes->size && status == STATUS_OK && file->stream; node++) {
         size_t of_node = counts[node] / sizeof *next;
         for (size_t i = 0; i < of_node; i++)
-            write_span(file->stream, next++, node, memory->control->config.workers);
+            write_span(file->stream, next++, node, memory->config->workers);
     }
     free(all);
     free(counts);

@@ -9,11 +9,9 @@
 #include "fedavg/rules/aggregate.h"
 
 Status trainer_init(Trainer *trainer, const RunMemory *memory, uint32_t rank, Error *err) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     *trainer = (Trainer){.memory = memory, .rank = rank};
-    Spec spec;
-    TRY(spec_parse(&spec, config->model, memory->data.shape, memory->data.classes, err));
-    TRY(net_init(&trainer->net, &spec, kernels_best(), err));
+    TRY(net_init(&trainer->net, &config->spec, kernels_best(), err));
     trainer->net.progress = &memory->control->pulses[rank].progress;
     size_t bytes = (config->parameters * sizeof(float) + 63) / 64 * 64;
     trainer->weights = aligned_alloc(64, bytes);
@@ -37,13 +35,13 @@ void trainer_free(Trainer *trainer) {
 }
 
 uint32_t trainer_batches(const Trainer *trainer, uint32_t count) {
-    uint32_t size = trainer->memory->control->config.batch_size;
+    uint32_t size = trainer->memory->config->training.batch_size;
     return count / size + (count % size != 0);
 }
 
 Batch trainer_batch(const Trainer *trainer, const uint32_t *order, uint32_t number, uint32_t count) {
     const Dataset *data = &trainer->memory->data;
-    uint32_t size = trainer->memory->control->config.batch_size;
+    uint32_t size = trainer->memory->config->training.batch_size;
     uint32_t first = number * size;
     return (Batch){.pixels = data->train.pixels,
                    .labels = data->train.labels,
@@ -55,14 +53,14 @@ Batch trainer_batch(const Trainer *trainer, const uint32_t *order, uint32_t numb
 
 // One pass over the client's samples; returns the sum of their losses.
 static double train_epoch(Trainer *trainer, const uint32_t *indices, uint32_t count, Noise *noise, uint32_t epoch) {
-    const RunConfig *config = &trainer->memory->control->config;
-    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
+    const RunConfig *config = trainer->memory->config;
+    const Sgd *sgd = &config->training.sgd;
     double loss_sum = 0;
     batch_order(trainer->order, indices, count, config->seed, noise->round, noise->client, epoch);
     for (uint32_t number = 0; number < trainer_batches(trainer, count); number++, noise->step++) {
         Batch batch = trainer_batch(trainer, trainer->order, number, count);
         BatchResult result;
-        net_train_step(&trainer->net, trainer->weights, trainer->velocity, &result, &sgd, &batch, noise);
+        net_train_step(&trainer->net, trainer->weights, trainer->velocity, &result, sgd, &batch, noise);
         loss_sum += result.loss_sum;
     }
     return loss_sum;
@@ -73,14 +71,13 @@ static void begin_sum(const Trainer *trainer, uint32_t round) {
     SumState *state = &trainer->memory->control->sums[trainer->rank];
     // All orders on SumState are seq_cst: they are few, and they must keep their places among the writes of the sum.
     if (atomic_load(&state->round) == round) return;
-    memset(run_memory_sum(trainer->memory, trainer->rank), 0,
-           trainer->memory->control->config.parameters * sizeof(int64_t));
+    memset(run_memory_sum(trainer->memory, trainer->rank), 0, trainer->memory->config->parameters * sizeof(int64_t));
     atomic_store(&state->round, round);
 }
 
 static bool is_refused(const Trainer *trainer, const Job *job) {
     const float *before = trainer->memory->weights, *after = trainer->weights;
-    size_t count = trainer->memory->control->config.parameters;
+    size_t count = trainer->memory->config->parameters;
     size_t unfit = aggregate_first_unfit(after, before, count);
     if (unfit == count) return false;
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
@@ -99,14 +96,14 @@ static void hand_in(const Trainer *trainer, Job *job, uint32_t round) {
     begin_sum(trainer, round);
     atomic_store(&state->adding, 1);
     aggregate_add(run_memory_sum(memory, trainer->rank), trainer->weights, memory->weights, job->share,
-                  memory->control->config.parameters);
+                  memory->config->parameters);
     queue_finish(job, JOB_DONE);
     atomic_store(&state->adding, 0);
 }
 
 void client_train(Trainer *trainer, Job *job, uint32_t round) {
     const RunMemory *memory = trainer->memory;
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     uint64_t start = clock_nanoseconds();
     uint32_t count;
     const uint32_t *indices = partition_client(&memory->partition, job->client, &count);
@@ -114,9 +111,9 @@ void client_train(Trainer *trainer, Job *job, uint32_t round) {
     memset(trainer->velocity, 0, config->parameters * sizeof(float));
     Noise noise = {.seed = config->seed, .round = round, .client = job->client};
     job->loss_sum = 0;
-    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++)
+    for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++)
         job->loss_sum += train_epoch(trainer, indices, count, &noise, epoch);
-    job->samples = (uint64_t)count * config->local_epochs;
+    job->samples = (uint64_t)count * config->training.local_epochs;
     job->seconds = clock_seconds_since(start);
     hand_in(trainer, job, round);
 }

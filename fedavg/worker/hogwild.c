@@ -25,23 +25,23 @@ static void hogwild_step(Trainer *trainer, float *velocity, const Batch *batch, 
         return;
     }
     const Kernels *kernels = trainer->net.kernels;
-    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
-    (config->atomic_updates ? kernels->sgd_step_atomically : kernels->sgd_step)(weights, velocity, trainer->gradient,
-                                                                                &sgd, config->parameters);
+    const Sgd *sgd = &config->training.sgd;
+    (config->training.hogwild_update == HOGWILD_ATOMIC ? kernels->sgd_step_atomically : kernels->sgd_step)(
+        weights, velocity, trainer->gradient, sgd, config->parameters);
     uint64_t staleness = atomic_fetch_add_explicit(&control->updates, 1, memory_order_relaxed) - read_at;
     tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
 }
 
 void hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
     const RunMemory *memory = trainer->memory;
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     uint64_t start = clock_nanoseconds();
     uint32_t count;
     const uint32_t *indices = partition_client(&memory->partition, job->client, &count);
     float *velocity = run_memory_floats(memory, job->client);
     Noise noise = {.seed = config->seed, .round = round, .client = job->client};
     job->loss_sum = 0;
-    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++) {
+    for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {
         batch_order(trainer->order, indices, count, config->seed, round, job->client, epoch);
         for (uint32_t number = 0; number < trainer_batches(trainer, count); number++, noise.step++) {
             Batch batch = trainer_batch(trainer, trainer->order, number, count);
@@ -50,7 +50,7 @@ void hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
             job->loss_sum += result.loss_sum;
         }
     }
-    job->samples = (uint64_t)count * config->local_epochs;
+    job->samples = (uint64_t)count * config->training.local_epochs;
     job->seconds = clock_seconds_since(start);
     queue_finish(job, JOB_DONE);
 }

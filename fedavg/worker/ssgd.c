@@ -41,12 +41,12 @@ static uint32_t shard_count(const RunMemory *memory, uint32_t shard) {
 }
 
 static Part shard_part(const RunMemory *memory, uint32_t shard, uint32_t number) {
-    const RunConfig *config = &memory->control->config;
-    uint32_t count = shard_count(memory, shard), size = config->batch_size;
+    const RunConfig *config = memory->config;
+    uint32_t count = shard_count(memory, shard), size = config->training.batch_size;
     uint64_t first = (uint64_t)number * size;
     if (first >= count) return (Part){0, 0};
     uint64_t batch = count - first < size ? count - first : size;
-    if (!config->global_batch) return (Part){(uint32_t)first, (uint32_t)batch};
+    if (!config->training.global_batch) return (Part){(uint32_t)first, (uint32_t)batch};
     uint64_t begin = batch * shard / config->clients, end = batch * (shard + 1) / config->clients;
     return (Part){(uint32_t)(first + begin), (uint32_t)(end - begin)};
 }
@@ -57,20 +57,20 @@ uint32_t ssgd_shard_samples(const RunMemory *memory, uint32_t shard, uint32_t nu
 
 uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {
     uint32_t total = 0;
-    for (uint32_t shard = 0; shard < memory->control->config.clients; shard++)
+    for (uint32_t shard = 0; shard < memory->config->clients; shard++)
         total += ssgd_shard_samples(memory, shard, number);
     return total;
 }
 
 uint32_t ssgd_round_steps(const RunMemory *memory) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     uint32_t most = 0;
     for (uint32_t shard = 0; shard < config->clients; shard++) {
         uint32_t count = shard_count(memory, shard);
-        uint32_t steps = count / config->batch_size + (count % config->batch_size != 0);
+        uint32_t steps = count / config->training.batch_size + (count % config->training.batch_size != 0);
         if (steps > most) most = steps;
     }
-    return most * config->local_epochs;
+    return most * config->training.local_epochs;
 }
 
 // Where a shard's shuffled order lies in the worker's buffer: as its indices lie in the partition. Of a global batch
@@ -83,12 +83,12 @@ static uint32_t *shard_order(const Trainer *trainer, uint32_t shard, uint32_t *c
 static void shuffle_shard(const Lockstep *self, uint32_t shard, uint32_t epoch) {
     uint32_t count;
     const uint32_t *indices = partition_client(&self->memory->partition, shard, &count);
-    batch_order(shard_order(self->trainer, shard, &count), indices, count, self->memory->control->config.seed,
-                self->round, shard, epoch);
+    batch_order(shard_order(self->trainer, shard, &count), indices, count, self->memory->config->seed, self->round,
+                shard, epoch);
 }
 
 static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
-    if (self->memory->control->config.global_batch)
+    if (self->memory->config->training.global_batch)
         shuffle_shard(self, 0, epoch);
     else
         for (uint32_t shard = self->shards.first + self->position; shard < self->shards.end; shard += self->members)
@@ -128,12 +128,12 @@ static void mark_complete(Lockstep *self, uint32_t buckets) {
 
 // One node alone knows the mean at once and steps.
 static void step_elements(const Lockstep *self, size_t first, size_t count) {
-    const RunConfig *config = &self->memory->control->config;
+    const RunConfig *config = self->memory->config;
     float mean[SHARD_SUM_BLOCK];
     shard_sum(mean, self->leaves, (ShardRange){0, config->clients}, first, count);
-    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
+    const Sgd *sgd = &config->training.sgd;
     self->trainer->net.kernels->sgd_step(self->memory->weights + first, run_memory_velocity(self->memory) + first, mean,
-                                         &sgd, count);
+                                         sgd, count);
 }
 
 // One of several has sums to contribute.
@@ -146,7 +146,7 @@ static void sum_elements(const Lockstep *self, size_t first, size_t count) {
 }
 
 static void sum_slice(const Lockstep *self, Slice slice) {
-    bool alone = self->memory->control->config.nodes <= 1;
+    bool alone = self->memory->config->nodes <= 1;
     for (size_t first = slice.first; first < slice.end; first += SHARD_SUM_BLOCK) {
         size_t count = slice.end - first < SHARD_SUM_BLOCK ? slice.end - first : SHARD_SUM_BLOCK;
         if (alone)
@@ -169,7 +169,7 @@ static void take_slice(Lockstep *self, uint32_t bucket, uint32_t position) {
     sum_slice(self, bucket_slice(&self->buckets, bucket, position, self->members));
     // Release, pairs with the load in exchange_serve: the parent sends what it sees counted.
     uint64_t summed = atomic_fetch_add_explicit(&self->sync->summed[bucket], 1, memory_order_acq_rel) + 1;
-    if (self->memory->control->config.nodes > 1 && summed == now * self->members) worker_ring();
+    if (self->memory->config->nodes > 1 && summed == now * self->members) worker_ring();
     if (hidden) self->hidden_nanoseconds += clock_nanoseconds() - start;
     trace_end(self->trace, TRACE_SUM, start, self->round, bucket);
 }
@@ -203,12 +203,13 @@ static void on_gradient(void *context, size_t first) {
 static void compute_gradient(Lockstep *self, uint32_t shard, Part part) {
     Trainer *trainer = self->trainer;
     const RunMemory *memory = self->memory;
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     uint32_t count;
     const uint32_t *order = shard_order(trainer, shard, &count);
     Batch batch = trainer_batch(trainer, order + part.first, 0, part.count);
     Noise noise = {.seed = config->seed, .round = self->round, .client = shard, .step = self->step};
-    if (config->global_batch) noise.client = 0, noise.first_sample = part.first - self->number * config->batch_size;
+    if (config->training.global_batch)
+        noise.client = 0, noise.first_sample = part.first - self->number * config->training.batch_size;
     BatchResult result;
     net_gradient(&trainer->net, run_memory_gradient(memory, shard), &result, memory->weights, &batch, &noise);
     Job *job = &memory->queue->jobs[shard - self->shards.first];
@@ -252,8 +253,8 @@ static Status wait_for(const Lockstep *self, Barrier *barrier) {
 // The parent puts the mean over all nodes where all workers read it, and arrives last.
 static Status step_from_mean(const Lockstep *self) {
     const RunMemory *memory = self->memory;
-    const RunConfig *config = &memory->control->config;
-    const Sgd sgd = {config->lr, config->momentum, config->weight_decay};
+    const RunConfig *config = memory->config;
+    const Sgd *sgd = &config->training.sgd;
     TRY(wait_for(self, &memory->control->exchange));
     for (uint32_t bucket = 0; bucket < self->buckets.count; bucket++) {
         uint64_t start = trace_begin(self->trace);
@@ -261,8 +262,7 @@ static Status step_from_mean(const Lockstep *self) {
         if (slice.first < slice.end)
             self->trainer->net.kernels->sgd_step(memory->weights + slice.first,
                                                  run_memory_velocity(memory) + slice.first,
-                                                 run_memory_mean(memory) + slice.first, &sgd,
-                                                 slice.end - slice.first);
+                                                 run_memory_mean(memory) + slice.first, sgd, slice.end - slice.first);
         trace_end(self->trace, TRACE_STEP, start, self->round, bucket);
     }
     return STATUS_OK;
@@ -279,7 +279,7 @@ static Status lockstep(Lockstep *self) {
     TRY(barrier_sleep(barrier, generation, self->parent, 0));
     trace_end(self->trace, TRACE_WAIT, wait, self->round, self->step);
     take_all_slices(self);
-    if (self->memory->control->config.nodes > 1) TRY(step_from_mean(self));
+    if (self->memory->config->nodes > 1) TRY(step_from_mean(self));
     TRY(wait_for(self, barrier));
     self->synchronising_nanoseconds += clock_nanoseconds() - start;
     return STATUS_OK;
@@ -297,9 +297,9 @@ void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseco
 }
 
 static Status train_epochs(Lockstep *self) {
-    const RunConfig *config = &self->memory->control->config;
-    uint32_t steps_per_epoch = ssgd_round_steps(self->memory) / config->local_epochs;
-    for (uint32_t epoch = 0; epoch < config->local_epochs; epoch++) {
+    const RunConfig *config = self->memory->config;
+    uint32_t steps_per_epoch = ssgd_round_steps(self->memory) / config->training.local_epochs;
+    for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {
         shuffle_shards(self, epoch);
         for (self->number = 0; self->number < steps_per_epoch; self->number++, self->step++)
             TRY(lockstep(self));
@@ -310,7 +310,7 @@ static Status train_epochs(Lockstep *self) {
 Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent) {
     const RunMemory *memory = trainer->memory;
     const PhaseOrder *order = &memory->control->order;
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     Lockstep self = {.trainer = trainer,
                      .memory = memory,
                      .sync = &memory->control->gradients,

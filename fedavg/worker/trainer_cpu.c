@@ -27,7 +27,7 @@ static Status cpu_train(void *trainer, uint32_t round, Error *err) {
     (void)err;
     Trainer *self = trainer;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
-    bool hogwild = self->memory->control->config.algorithm == TRAIN_HOGWILD;
+    bool hogwild = self->memory->config->engine == ENGINE_WILD;
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
         run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);

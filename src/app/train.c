@@ -207,7 +207,7 @@ static bool has_result(const Run *run) {
 static void print_device(Run *run) {
     char device[512];
     run_device_describe(device, sizeof device, &run->device, &run->options,
-                        run->memory.control->config.card.models_per_launch);
+                        run->memory.config->card.models_per_launch);
     if (*device) progress_say(&run->progress, "device: %s\n", device);
 }
 
@@ -294,8 +294,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .context = &run->progress},
                            .server = run->device.on_card ? server_on_card() : &server_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
-                           .nodes = &run->nodes,
-                           .spec = &run->spec};
+                           .nodes = &run->nodes};
     progress_watch(&run->progress, &run->rounds);
     Status status = rounds_init(&run->rounds, &config, err);
     bool started = status == STATUS_OK;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "app/commands.h"
-#include "base/cores.h"
 #include "app/run/long_turns.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "fedavg/card/card.h"
 #include "fedavg/worker/trainer.h"
@@ -31,8 +31,7 @@ static Status follow_order(Worker *self, Error *err) {
     case PHASE_TRAIN:
         break;
     }
-    if (self->memory.control->config.algorithm != TRAIN_SSGD)
-        return self->kind->train(self->trainer, order->round, err);
+    if (self->memory.config->engine != ENGINE_LOCKSTEP) return self->kind->train(self->trainer, order->round, err);
     Status status = self->kind->train_in_step(self->trainer, order->round, self->parent, err);
     // Cancelled: somebody died, and the parent will order the round again.
     return status == STATUS_CANCELLED ? STATUS_OK : status;
@@ -65,7 +64,7 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     log_init((LogLevel)config->log_level, (int)self->rank);
     // In the other algorithms a worker that is kept from its core holds up or outdates the others' steps, and a worker
     // on the card mostly waits.
-    bool alone = config->algorithm == TRAIN_FEDAVG && !config->card.used;
+    bool alone = config->engine == ENGINE_ROUNDS && !config->card.used;
     if (alone && config->workers > (uint32_t)cores_usable()) long_turns_request();
     self->trace = run_memory_trace(&self->memory, self->rank);
     self->kind = config->card.used ? trainer_on_card() : &trainer_on_cpu;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cores.h"
 #include "app/options/option_table.h"
 #include "app/options/suggest.h"
+#include "base/cores.h"
 #include "tests/check.h"
 
 enum { MAX_ARGUMENTS = 32, LINE_BYTES = 4096 };
@@ -35,11 +35,12 @@ static void defaults_are_the_seed_job(void **state) {
     options_defaults(&options);
     assert_string_equal(options.data, "fashion-mnist");
     assert_string_equal(options.model, "lenet");
-    assert_int_equal(options.algorithm, ALGORITHM_FEDAVG);
+    assert_int_equal(options.algorithm, ENGINE_ROUNDS);
     assert_int_equal(options.rounds, 3);
-    assert_int_equal(options.local_epochs, 1);
-    assert_int_equal(options.batch_size, 64);
-    assert_true(options.lr == 0.01 && options.momentum == 0.5 && options.weight_decay == 0);
+    assert_int_equal(options.training.local_epochs, 1);
+    assert_int_equal(options.training.batch_size, 64);
+    assert_true(options.training.sgd.lr == 0.01f && options.training.sgd.momentum == 0.5f &&
+                options.training.sgd.weight_decay == 0);
     assert_int_equal(options.seed, 1);
     assert_int_equal(options.log_level, LOG_WARNING);
     assert_true(options.hang_seconds == 60);
@@ -60,7 +61,7 @@ static void options_are_taken_in_both_spellings_and_the_last_one_wins(void **sta
     Error err;
     check_ok(parse(&options, "--rounds|7|--lr=1e-3|--quiet|--seed|18446744073709551615|--rounds|9", &err));
     assert_int_equal(options.rounds, 9);
-    assert_true(options.lr == 0.001);
+    assert_true(options.training.sgd.lr == 0.001f);
     assert_true(options.quiet);
     assert_true(options.seed == UINT64_MAX);
     assert_true(options_given(&options, "lr"));
@@ -242,7 +243,7 @@ static void resume_keeps_what_decides_the_bits_and_lets_the_rest_change(void **s
     assert_int_equal(options.clients, 8);
     assert_int_equal(options.workers, 2);
     assert_int_equal(options.rounds, 9);
-    assert_true(options.lr == 0.2 && options.alpha == 0.3 && options.hang_seconds == 7);
+    assert_true(options.training.sgd.lr == 0.2f && options.alpha == 0.3 && options.hang_seconds == 7);
     assert_true(options.quiet);
     assert_string_equal(options.out, "moved/b");
     assert_string_equal(options.resume, "moved/b");

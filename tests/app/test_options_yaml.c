@@ -44,7 +44,7 @@ static void the_command_line_wins_over_the_experiment_file(void **state) {
     unlink(path);
     check_ok(status);
     assert_int_equal(options.rounds, 5);
-    assert_true(options.lr == 0.5);
+    assert_true(options.training.sgd.lr == 0.5f);
     assert_true(options.quiet);
     assert_string_equal(options.model, "conv 10 5; linear 10");
     assert_int_equal(second_status, STATUS_USAGE);
@@ -233,6 +233,9 @@ static void random_value(char value[OPTION_VALUE_BYTES], const Option *option, R
     case OPTION_REAL:
         snprintf(value, OPTION_VALUE_BYTES, "%.17g", between > 0 ? between : 0.5);
         break;
+    case OPTION_FLOAT:
+        snprintf(value, OPTION_VALUE_BYTES, "%.9g", between > 0 ? between : 0.5);
+        break;
     case OPTION_FLAG:
         strcpy(value, word & 1 ? "true" : "false");
         break;
@@ -262,8 +265,8 @@ static void make_consistent(Options *options) {
     options_defaults(&defaults);
     options->device = DEVICE_CPU;
     options->resume[0] = '\0';
-    if (options->algorithm != ALGORITHM_FEDAVG) options->clients = options->workers;
-    if (options->algorithm != ALGORITHM_FEDAVG || options->clients_per_round > options->clients)
+    if (options->algorithm != ENGINE_ROUNDS) options->clients = options->workers;
+    if (options->algorithm != ENGINE_ROUNDS || options->clients_per_round > options->clients)
         options->clients_per_round = options->clients;
     for (int pass = 0; pass < 2; pass++) // what makes an option apply may itself not apply
         for (int i = 0; i < option_count; i++)
@@ -304,17 +307,26 @@ static void unresolved_options_and_odd_texts_survive_the_echo(void **state) {
 
 static void numbers_are_written_with_the_fewest_digits_that_read_back(void **state) {
     (void)state;
-    static const char *const values[] = {"0.01",  "0.1", "0.30000000000000004", "100",
-                                         "1e-05", "3.3", "1.0000000000000002"};
+    static const struct {
+        const char *option, *value; // alpha is a double, lr a float
+    } rows[] = {{"alpha", "0.01"},
+                {"alpha", "0.30000000000000004"},
+                {"alpha", "1.0000000000000002"},
+                {"alpha", "3.3"},
+                {"lr", "0.01"},
+                {"lr", "0.3"},
+                {"lr", "100"},
+                {"lr", "1e-05"},
+                {"lr", "1.0000001"}};
     Options options;
     Error err;
     options_defaults(&options);
-    const Option *lr = option_find("lr");
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[OPTION_VALUE_BYTES];
-        check_ok(option_set(&options, lr, values[i], "", &err));
-        option_format(text, &options, lr);
-        assert_string_equal(text, values[i]);
+        const Option *option = option_find(rows[i].option);
+        check_ok(option_set(&options, option, rows[i].value, "", &err));
+        option_format(text, &options, option);
+        assert_string_equal(text, rows[i].value);
     }
 }
 

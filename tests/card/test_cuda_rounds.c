@@ -81,15 +81,15 @@ static void a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples(void 
 
 static const Dataset data = {.shape = {1, 28, 28}, .classes = 10, .train.count = 60000, .test.count = 10000};
 
-static Status plan(RunConfig *config, const char *model, TrainAlgorithm algorithm, uint32_t workers, uint32_t clients,
+static Status plan(RunConfig *config, const char *model, EngineKind engine, uint32_t workers, uint32_t clients,
                    uint32_t models, size_t free_mebibytes, Error *err) {
     Spec spec;
     if (spec_parse(&spec, model, data.shape, data.classes, err) != STATUS_OK) fail_msg("%s", err->message);
     Device device = {.name = "A card", .memory_bytes = (size_t)8 << 30, .free_bytes = free_mebibytes << 20};
-    *config = (RunConfig){.algorithm = algorithm,
+    *config = (RunConfig){.engine = engine,
                           .workers = workers,
                           .clients = clients,
-                          .batch_size = 64,
+                          .training.batch_size = 64,
                           .parameters = spec.parameter_count};
     return card_plan(config, &device, &spec, &data, clients, models, err);
 }
@@ -97,24 +97,24 @@ static Status plan(RunConfig *config, const char *model, TrainAlgorithm algorith
 static void models_a_launch_follow_from_cohort_workers_and_memory(void **state) {
     (void)state;
     static const struct {
-        TrainAlgorithm algorithm;
+        EngineKind engine;
         uint32_t workers, clients, wanted;
         size_t free_mebibytes;
         uint32_t models;
     } rows[] = {
-        {TRAIN_FEDAVG, 4, 100, 0, 100000, 25},     {TRAIN_FEDAVG, 4, 10, 0, 100000, 3},
-        {TRAIN_FEDAVG, 2, 1000, 0, 100000, 128},   {TRAIN_FEDAVG, 2, 10, 32, 100000, 10},
-        {TRAIN_FEDAVG, 2, 1000, 300, 100000, 300}, {TRAIN_HOGWILD, 4, 4, 0, 100000, 1},
-        {TRAIN_SSGD, 2, 9, 0, 100000, 5},          {TRAIN_SSGD, 2, 9, 2, 100000, 2},
+        {ENGINE_ROUNDS, 4, 100, 0, 100000, 25},     {ENGINE_ROUNDS, 4, 10, 0, 100000, 3},
+        {ENGINE_ROUNDS, 2, 1000, 0, 100000, 128},   {ENGINE_ROUNDS, 2, 10, 32, 100000, 10},
+        {ENGINE_ROUNDS, 2, 1000, 300, 100000, 300}, {ENGINE_WILD, 4, 4, 0, 100000, 1},
+        {ENGINE_LOCKSTEP, 2, 9, 0, 100000, 5},      {ENGINE_LOCKSTEP, 2, 9, 2, 100000, 2},
     };
     RunConfig config;
     Error err;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        check_ok(plan(&config, "linear 10", rows[i].algorithm, rows[i].workers, rows[i].clients, rows[i].wanted,
+        check_ok(plan(&config, "linear 10", rows[i].engine, rows[i].workers, rows[i].clients, rows[i].wanted,
                       rows[i].free_mebibytes, &err));
         assert_int_equal(config.card.models_per_launch, rows[i].models);
     }
-    check_ok(plan(&config, "linear 2000; linear 10", TRAIN_FEDAVG, 1, 100, 0, 2048, &err));
+    check_ok(plan(&config, "linear 2000; linear 10", ENGINE_ROUNDS, 1, 100, 0, 2048, &err));
     assert_in_range(config.card.models_per_launch, 2, 99); // 1.6 million parameters: not all fit
 }
 
@@ -122,7 +122,7 @@ static void what_a_run_shares_on_the_card_does_not_overlap(void **state) {
     (void)state;
     RunConfig config;
     Error err;
-    check_ok(plan(&config, "conv 3 5; relu; linear 10", TRAIN_SSGD, 2, 5, 0, 100000, &err));
+    check_ok(plan(&config, "conv 3 5; relu; linear 10", ENGINE_LOCKSTEP, 2, 5, 0, 100000, &err));
     const CardConfig *card = &config.card;
     assert_true(card->used == 1);
     assert_true(card->updates_offset >= config.parameters * sizeof(float));
@@ -139,15 +139,15 @@ static void too_little_memory_is_refused_with_how_many_workers_would_fit(void **
     (void)state;
     RunConfig config;
     Error err;
-    assert_int_equal(plan(&config, "linear 10", TRAIN_FEDAVG, 20, 20, 0, 4096, &err), STATUS_OS);
+    assert_int_equal(plan(&config, "linear 10", ENGINE_ROUNDS, 20, 20, 0, 4096, &err), STATUS_OS);
     assert_non_null(strstr(err.message, "--workers 20: with 1 models a launch they need "));
     assert_non_null(strstr(err.message, "GiB on A card (contexts 10.00, "));
     assert_non_null(strstr(err.message, "but 4.00 of its 8.00 GiB are free: "));
     unsigned fitting = 0;
     assert_int_equal(sscanf(strstr(err.message, "free: "), "free: %u workers would fit", &fitting), 1);
-    check_ok(plan(&config, "linear 10", TRAIN_FEDAVG, fitting, 20, 1, 4096, &err));
-    assert_int_equal(plan(&config, "linear 10", TRAIN_FEDAVG, fitting + 1, 20, 1, 4096, &err), STATUS_OS);
-    assert_int_equal(plan(&config, "linear 10", TRAIN_FEDAVG, 1, 20, 20, 100, &err), STATUS_OS);
+    check_ok(plan(&config, "linear 10", ENGINE_ROUNDS, fitting, 20, 1, 4096, &err));
+    assert_int_equal(plan(&config, "linear 10", ENGINE_ROUNDS, fitting + 1, 20, 1, 4096, &err), STATUS_OS);
+    assert_int_equal(plan(&config, "linear 10", ENGINE_ROUNDS, 1, 20, 20, 100, &err), STATUS_OS);
     assert_non_null(strstr(err.message, "not even one worker fits; lower --batch-size, --models-per-launch or take"));
 }
 

@@ -17,10 +17,10 @@ static bool is_shards(const Options *options) {
     return options->partition == PARTITION_SHARDS;
 }
 static bool is_hogwild(const Options *options) {
-    return options->algorithm == ALGORITHM_HOGWILD;
+    return options->algorithm == ENGINE_WILD;
 }
 static bool is_ssgd(const Options *options) {
-    return options->algorithm == ALGORITHM_SSGD;
+    return options->algorithm == ENGINE_LOCKSTEP;
 }
 static bool may_use_card(const Options *options) {
     return options->device != DEVICE_CPU;
@@ -29,7 +29,7 @@ static bool may_launch_many(const Options *options) {
     return may_use_card(options) && !is_hogwild(options);
 }
 static bool is_partitioned(const Options *options) {
-    if (is_ssgd(options)) return !options->global_batch;
+    if (is_ssgd(options)) return !options->training.global_batch;
     return !is_hogwild(options) || options->hogwild_data == HOGWILD_SHARD;
 }
 
@@ -76,30 +76,30 @@ const Option option_table[] = {
 
     {.name = "algorithm", .type = OPTION_CHOICE, FIELD(algorithm), .group = GROUP_TRAINING,
      .placeholder = "NAME", .preset = "fedavg",
-     .choices = {[ALGORITHM_FEDAVG] = "fedavg", [ALGORITHM_HOGWILD] = "hogwild", [ALGORITHM_SSGD] = "ssgd"},
+     .choices = {[ENGINE_ROUNDS] = "fedavg", [ENGINE_WILD] = "hogwild", [ENGINE_LOCKSTEP] = "ssgd"},
      .help = "average the clients each round, share one lock-free model, or average gradients at every step"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING,
      .placeholder = "N", .preset = "3", .minimum = 1, .maximum = 1000000, .may_change = true,
      .help = "times that everyone trains and the model is published"},
-    {.name = "local-epochs", .type = OPTION_WHOLE, FIELD(local_epochs), .group = GROUP_TRAINING,
+    {.name = "local-epochs", .type = OPTION_WHOLE, FIELD(training.local_epochs), .group = GROUP_TRAINING,
      .placeholder = "N", .preset = "1", .minimum = 1, .maximum = 100000,
      .help = "passes of a client over its own samples in a round"},
-    {.name = "batch-size", .type = OPTION_WHOLE, FIELD(batch_size), .group = GROUP_TRAINING,
+    {.name = "batch-size", .type = OPTION_WHOLE, FIELD(training.batch_size), .group = GROUP_TRAINING,
      .placeholder = "N", .preset = "64", .minimum = 1, .maximum = 65536,
      .help = "samples in a step"},
-    {.name = "global-batch", .type = OPTION_FLAG, FIELD(global_batch), .group = GROUP_TRAINING,
+    {.name = "global-batch", .type = OPTION_FLAG, FIELD(training.global_batch), .group = GROUP_TRAINING,
      .preset = "false", .applies = is_ssgd, .condition = "--algorithm ssgd",
      .help = "the clients share each batch of all samples, instead of one batch a client"},
-    {.name = "lr", .type = OPTION_REAL, FIELD(lr), .group = GROUP_TRAINING,
+    {.name = "lr", .type = OPTION_FLOAT, FIELD(training.sgd.lr), .group = GROUP_TRAINING,
      .placeholder = "X", .preset = "0.01", .minimum = 0, .above_minimum = true, .maximum = 1000,
      .help = "learning rate of SGD"},
-    {.name = "momentum", .type = OPTION_REAL, FIELD(momentum), .group = GROUP_TRAINING,
+    {.name = "momentum", .type = OPTION_FLOAT, FIELD(training.sgd.momentum), .group = GROUP_TRAINING,
      .placeholder = "X", .preset = "0.5", .minimum = 0, .maximum = 1, .below_maximum = true,
      .help = "momentum of SGD; fedavg starts it anew in each round"},
-    {.name = "weight-decay", .type = OPTION_REAL, FIELD(weight_decay), .group = GROUP_TRAINING,
+    {.name = "weight-decay", .type = OPTION_FLOAT, FIELD(training.sgd.weight_decay), .group = GROUP_TRAINING,
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1,
      .help = "L2 penalty that is added to the gradient"},
-    {.name = "hogwild-update", .type = OPTION_CHOICE, FIELD(hogwild_update), .group = GROUP_TRAINING,
+    {.name = "hogwild-update", .type = OPTION_CHOICE, FIELD(training.hogwild_update), .group = GROUP_TRAINING,
      .placeholder = "HOW", .preset = "plain",
      .applies = is_hogwild, .condition = "--algorithm hogwild",
      .choices = {[HOGWILD_PLAIN] = "plain", [HOGWILD_ATOMIC] = "atomic"},

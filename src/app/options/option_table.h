@@ -10,11 +10,12 @@
 #include "options.h"
 
 typedef enum OptionType {
-    OPTION_WHOLE,  // int
+    OPTION_WHOLE,  // int or uint32_t
     OPTION_SEED,   // uint64_t
     OPTION_REAL,   // double
+    OPTION_FLOAT,  // float
     OPTION_FLAG,   // bool
-    OPTION_CHOICE, // int, an index into choices
+    OPTION_CHOICE, // int or uint32_t, an index into choices
     OPTION_TEXT,   // char[OPTION_TEXT_BYTES]
 } OptionType;
 
@@ -39,10 +40,10 @@ typedef struct Option {
     bool (*applies)(const Options *options); // whether the other options let this one matter; NULL: always
     const char *condition;                   // what makes it apply, in the user's words: "--partition dirichlet"
     size_t offset;                           // of the field in Options, or in the record of the table
-    double minimum, maximum;                 // WHOLE and REAL
+    double minimum, maximum;                 // WHOLE, REAL and FLOAT
     OptionType type;
     OptionGroup group;
-    bool above_minimum, below_maximum; // REAL: that end of the range is not part of it
+    bool above_minimum, below_maximum; // REAL, FLOAT: that end of the range is not part of it
     bool eval;                         // `sounder eval` takes it, too
     bool may_change;                   // at --resume, since it has no influence on the bits
     char letter;                       // a second, short name: 'n' for -n; 0: none

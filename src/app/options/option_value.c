@@ -35,6 +35,8 @@ static size_t field_bytes(const Option *option) {
         return sizeof(uint64_t);
     case OPTION_REAL:
         return sizeof(double);
+    case OPTION_FLOAT:
+        return sizeof(float);
     case OPTION_FLAG:
         return sizeof(bool);
     case OPTION_TEXT:
@@ -100,6 +102,14 @@ static bool read_real(double *value, const Option *option, const char *text) {
     return above && below;
 }
 
+// Training is in single precision, in which a tiny number is none.
+static bool read_float(float *value, const Option *option, const char *text) {
+    double exact;
+    if (!read_real(&exact, option, text)) return false;
+    *value = (float)exact;
+    return (*value != 0) == (exact != 0);
+}
+
 static bool read_flag(bool *value, const char *text) {
     *value = strcmp(text, "true") == 0;
     return *value || strcmp(text, "false") == 0;
@@ -146,6 +156,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
         int whole;
         uint64_t seed;
         double real;
+        float single;
         bool flag;
         char text[OPTION_TEXT_BYTES];
     } parsed;
@@ -159,6 +170,9 @@ Status option_read(void *record, const Option *option, const char *value, const 
         break;
     case OPTION_REAL:
         good = read_real(&parsed.real, option, value);
+        break;
+    case OPTION_FLOAT:
+        good = read_float(&parsed.single, option, value);
         break;
     case OPTION_FLAG:
         good = read_flag(&parsed.flag, value);
@@ -178,6 +192,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
         [OPTION_WHOLE] = "a whole number ",
         [OPTION_SEED] = "a whole number ",
         [OPTION_REAL] = "a number ",
+        [OPTION_FLOAT] = "a number ",
         [OPTION_FLAG] = "true or false",
         [OPTION_CHOICE] = "",
         [OPTION_TEXT] = "a UTF-8 text of 1 to 2047 bytes without control characters",
@@ -214,6 +229,14 @@ static void format_real(char *text, size_t bytes, double value) {
     }
 }
 
+// The shortest decimal that reads back to the same float: 9 digits name any.
+static void format_float(char *text, size_t bytes, float value) {
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, bytes, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) return;
+    }
+}
+
 void option_format(char *text, const Options *options, const Option *option) {
     const void *field = field_of(options, option);
     switch (option->type) {
@@ -225,6 +248,9 @@ void option_format(char *text, const Options *options, const Option *option) {
         break;
     case OPTION_REAL:
         format_real(text, OPTION_VALUE_BYTES, *(const double *)field);
+        break;
+    case OPTION_FLOAT:
+        format_float(text, OPTION_VALUE_BYTES, *(const float *)field);
         break;
     case OPTION_FLAG:
         strcpy(text, *(const bool *)field ? "true" : "false");
@@ -262,6 +288,7 @@ void option_range(char *text, const Option *option) {
         snprintf(text, OPTION_RANGE_BYTES, "from 0 to %" PRIu64, UINT64_MAX);
         break;
     case OPTION_REAL:
+    case OPTION_FLOAT:
         snprintf(text, OPTION_RANGE_BYTES,
                  option->above_minimum   ? "above %s, at most %s"
                  : option->below_maximum ? "from %s to below %s"

@@ -23,11 +23,10 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "fedavg/rules/recipe.h"
 
 enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 64 };
 
-typedef enum Algorithm { ALGORITHM_FEDAVG, ALGORITHM_HOGWILD, ALGORITHM_SSGD } Algorithm;
-typedef enum HogwildUpdate { HOGWILD_PLAIN, HOGWILD_ATOMIC } HogwildUpdate;
 typedef enum HogwildData { HOGWILD_FULL, HOGWILD_SHARD } HogwildData;
 typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
 typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
@@ -37,7 +36,7 @@ typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPol
 typedef struct Options {
     char data[OPTION_TEXT_BYTES];   // fashion-mnist
     char model[OPTION_TEXT_BYTES];  // lenet
-    int algorithm;                  // Algorithm: fedavg
+    int algorithm;                  // EngineKind: fedavg
     int workers;                    // 1 to 256; until options_resolve 0: as many as usable cores
     int clients;                    // 1 to 1,000,000; until options_resolve 0: as many as workers
     int clients_per_round;          // 1 to clients; until options_resolve 0: all
@@ -45,19 +44,13 @@ typedef struct Options {
     double alpha;                   // dirichlet, > 0; 0.5
     int shards_per_client;          // 2
     int rounds;                     // 3
-    int local_epochs;               // 1
-    int batch_size;                 // 64
-    bool global_batch;              // false; ssgd: the clients share each batch
-    double lr;                      // 0.01
-    double momentum;                // 0.5, in [0, 1)
-    double weight_decay;            // 0
+    Training training;              // lr 0.01, momentum 0.5, 1 local epoch, batches of 64
     uint64_t seed;                  // 1
     int device;                     // DeviceKind: auto
     int gpu;                        // as CUDA numbers them; only if given, else the one LOCAL_RANK names, or the first
     int models_per_launch;          // clients in lockstep on the card; 0: as many as fit
     bool tf32;                      // false
     int mps;                        // MpsUse: auto
-    int hogwild_update;             // HogwildUpdate: plain
     int hogwild_data;               // HogwildData: full
     char out[OPTION_TEXT_BYTES];    // "": runs/<time>-<model>
     char resume[OPTION_TEXT_BYTES]; // "": a new run

@@ -17,7 +17,7 @@ static Status check_resume_and_out(const Options *options, Error *err) {
 }
 
 static Status check_global_batch(const Options *options, Error *err) {
-    bool shared = options->global_batch && options->algorithm == ALGORITHM_SSGD;
+    bool shared = options->training.global_batch && options->algorithm == ENGINE_LOCKSTEP;
     if (!shared || !given(options, "partition")) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,
@@ -73,11 +73,11 @@ static Status resolve_whole_cohort(Options *options, Error *err) {
 
 // Workers that do not wait for each other act like momentum of about 1 - 1/workers on top (Mitliagkas et al. 2016).
 static void warn_of_momentum(const Options *options) {
-    if (options->workers > 1 && options->momentum >= 0.9)
+    if (options->workers > 1 && options->training.sgd.momentum >= 0.9)
         log_warning(
             "--momentum %g with %d Hogwild workers, who already act like momentum of about %.2f: lower it if the loss "
             "grows",
-            options->momentum, options->workers, 1 - 1.0 / options->workers);
+            options->training.sgd.momentum, options->workers, 1 - 1.0 / options->workers);
 }
 
 // A client of hogwild is a worker, so either count stands for both.
@@ -119,23 +119,16 @@ static Status resolve_ssgd(Options *options, Error *err) {
     return resolve_whole_cohort(options, err);
 }
 
-// Training is in single precision, in which a tiny number is none.
-static Status check_rate(const Options *options, Error *err) {
-    if ((float)options->lr > 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "--lr %g: is zero in single precision; give at least 1e-44", options->lr);
-}
-
 Status options_resolve(Options *options, Error *err) {
-    TRY(check_rate(options, err));
     TRY(check_resume_and_out(options, err));
     TRY(check_global_batch(options, err));
     TRY(options_check_use(options, err));
-    switch ((Algorithm)options->algorithm) {
-    case ALGORITHM_FEDAVG:
+    switch ((EngineKind)options->algorithm) {
+    case ENGINE_ROUNDS:
         return resolve_fedavg(options, err);
-    case ALGORITHM_HOGWILD:
+    case ENGINE_WILD:
         return resolve_hogwild(options, err);
-    case ALGORITHM_SSGD:
+    case ENGINE_LOCKSTEP:
         return resolve_ssgd(options, err);
     }
     return fail(err, STATUS_SOFTWARE, "algorithm %d has no rule for its workers", options->algorithm);

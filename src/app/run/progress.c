@@ -114,7 +114,7 @@ static char rank_letter(const Rounds *rounds, uint32_t rank) {
 // A letter a rank, or of many ranks how many there are of each: "28 T 3 B 1 D".
 static void describe_ranks(char *text, size_t bytes, const Rounds *rounds) {
     static const char letters[] = "TBSD";
-    uint32_t workers = rounds->memory->control->config.workers, counts[sizeof letters] = {0};
+    uint32_t workers = rounds->memory->config->workers, counts[sizeof letters] = {0};
     char row[MAX_WORKERS + 1] = "";
     for (uint32_t rank = 0; rank < workers; rank++) {
         row[rank] = rank_letter(rounds, rank);

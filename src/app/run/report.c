@@ -66,10 +66,10 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
         metrics_real((double)report->samples / report->seconds), "barrier_wait_seconds",
         per_rank(report->barrier_wait_seconds, control->config.workers), "workers_lost",
         (json_int_t)report->workers_lost, "updates_refused", (json_int_t)report->refused);
-    if (object && control->config.algorithm == TRAIN_SSGD) add_synchronisation(object, report, &control->config);
+    if (object && control->config.engine == ENGINE_LOCKSTEP) add_synchronisation(object, report, &control->config);
     if (object && control->config.nodes > 1)
         json_object_set_new(object, "nodes", json_integer((json_int_t)control->config.nodes));
-    if (object && control->config.algorithm == TRAIN_HOGWILD) {
+    if (object && control->config.engine == ENGINE_WILD) {
         uint64_t updates = atomic_load_explicit(&control->updates, memory_order_relaxed);
         json_object_set_new(object, "updates", json_integer((json_int_t)updates));
         json_object_set_new(object, "steps_refused", json_integer((json_int_t)report->refused_steps));
@@ -92,7 +92,7 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
         "test_accuracy", last->test_count ? metrics_real((double)last->test_hits / last->test_count) : json_null(),
         "seconds", metrics_real(summary->seconds), "cold_start_seconds", metrics_real(summary->cold_start_seconds),
         "workers_lost", (json_int_t)summary->workers_lost, "peak_memory_bytes", "parent", peak_bytes(RUSAGE_SELF),
-        "largest_worker", peak_bytes(RUSAGE_CHILDREN), "parameters", (json_int_t)memory->control->config.parameters,
+        "largest_worker", peak_bytes(RUSAGE_CHILDREN), "parameters", (json_int_t)memory->config->parameters,
         "model_sha256", summary->model_sha256, "device", summary->device);
     return metrics_append(metrics, object, err);
 }

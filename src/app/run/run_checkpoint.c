@@ -23,7 +23,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
     }
     if (status != STATUS_OK) return status;
     status = model_load(memory->weights, spec, &file, err);
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     uint32_t first, end;
     run_lasting_slots(&first, &end, config);
     for (uint32_t slot = first; slot < end && status == STATUS_OK; slot++) {
@@ -37,7 +37,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
 
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const char *text,
                             uint32_t round, Error *err) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     uint32_t first, end;
     run_lasting_slots(&first, &end, config);
     size_t count = (size_t)spec->tensor_count + (end - first);

@@ -18,8 +18,8 @@ enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
 // What the card's lockstep cannot do, or NULL.
 static const char *only_on_cpu(const Options *options) {
-    if (options->algorithm != ALGORITHM_SSGD) return NULL;
-    if (options->global_batch) return "--global-batch is for the CPU alone";
+    if (options->algorithm != ENGINE_LOCKSTEP) return NULL;
+    if (options->training.global_batch) return "--global-batch is for the CPU alone";
     if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";
     return NULL;
 }

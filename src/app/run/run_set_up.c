@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cores.h"
+#include "app/options/suggest.h"
 #include "app/run/model_file.h"
 #include "app/run/run_folder.h"
-#include "app/options/suggest.h"
-#include "fedavg/rules/buckets.h"
+#include "base/cores.h"
 #include "fedavg/card/card.h"
 #include "fedavg/parent/rounds.h"
+#include "fedavg/rules/buckets.h"
 #include "nn/zoo.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
@@ -30,7 +30,7 @@ Status run_read_saved_options(Options *options, Error *err) {
 Status run_load_data(RunMemory *memory, DatasetSource *source, const Options *options, Error *err) {
     TRY(dataset_find(source, options->data, options->seed, err));
     bool whole =
-        options->algorithm == ALGORITHM_HOGWILD ? options->hogwild_data == HOGWILD_FULL : options->global_batch;
+        options->algorithm == ENGINE_WILD ? options->hogwild_data == HOGWILD_FULL : options->training.global_batch;
     PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,
                                .clients = (uint32_t)options->clients,
                                .alpha = options->alpha,
@@ -62,24 +62,17 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     return spec_parse(spec, text, data->shape, data->classes, err);
 }
 
-static RunConfig make_config(const Options *options, const Spec *spec, const char *model_text, const Nodes *nodes) {
-    RunConfig config = {.algorithm = (uint32_t)options->algorithm,
-                        .workers = (uint32_t)options->workers,
-                        .clients = (uint32_t)options->clients,
-                        .local_epochs = (uint32_t)options->local_epochs,
-                        .batch_size = (uint32_t)options->batch_size,
-                        .lr = (float)options->lr,
-                        .momentum = (float)options->momentum,
-                        .weight_decay = (float)options->weight_decay,
-                        .atomic_updates = options->hogwild_update == HOGWILD_ATOMIC,
-                        .log_level = (uint32_t)options->log_level,
-                        .seed = options->seed,
-                        .parameters = spec->parameter_count,
-                        .node = nodes->rank,
-                        .nodes = nodes->size,
-                        .global_batch = options->global_batch};
-    snprintf(config.model, sizeof config.model, "%s", model_text);
-    return config;
+static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
+    return (RunConfig){.spec = *spec,
+                       .training = options->training,
+                       .engine = (EngineKind)options->algorithm,
+                       .workers = (uint32_t)options->workers,
+                       .clients = (uint32_t)options->clients,
+                       .log_level = (uint32_t)options->log_level,
+                       .seed = options->seed,
+                       .parameters = spec->parameter_count,
+                       .node = nodes->rank,
+                       .nodes = nodes->size};
 }
 
 // Spans that a worker has in a round at most, when it has all the jobs and none dies: training and evaluation.
@@ -87,11 +80,11 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
     enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
     if (!options->trace[0]) return 0;
     uint32_t spans = 2 * jobs + SPANS_BESIDE_JOBS;
-    if (options->algorithm != ALGORITHM_SSGD) return spans;
+    if (options->algorithm != ENGINE_LOCKSTEP) return spans;
     Buckets buckets;
     buckets_cut(&buckets, spec);
     uint32_t slices = buckets.count * (SPANS_PER_BUCKET + (uint32_t)options->workers);
-    uint32_t steps = (data->train.count / (uint32_t)options->batch_size + 1) * (uint32_t)options->local_epochs;
+    uint32_t steps = (data->train.count / options->training.batch_size + 1) * options->training.local_epochs;
     return spans + steps * (SPANS_PER_STEP + slices);
 }
 
@@ -100,7 +93,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     const Dataset *data = &memory->data;
     uint32_t clients_per_round = (uint32_t)options->clients_per_round;
     char *header = NULL;
-    RunPlan plan = {.config = make_config(options, spec, model_text, nodes),
+    RunPlan plan = {.config = make_config(options, spec, nodes),
                     .job_capacity = rounds_job_capacity(clients_per_round, data->test.count),
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
     if (device->on_card) {

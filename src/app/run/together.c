@@ -51,7 +51,7 @@ Status together_check(const RunMemory *memory, const char *device, Nodes *nodes,
 }
 
 Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {
-    const RunConfig *config = &memory->control->config;
+    const RunConfig *config = memory->config;
     uint32_t progress[] = {*rounds_done, *has_result}, slot, end;
     TRY(nodes_broadcast(nodes, progress, sizeof progress, err));
     *rounds_done = progress[0];
