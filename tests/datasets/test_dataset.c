@@ -2,6 +2,7 @@
 #include "datasets/dataset.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -296,11 +297,34 @@ static void files_that_change_between_finding_and_reading_are_refused(void **sta
     Error err;
     idx_files_write(new_folder(folder, *state, "changing"), GRAY_SET, false);
     check_ok(dataset_find(&source, folder, 1, &err));
-    source.test_count = 1;
     void *block = aligned_alloc(64, source.block_bytes);
+    source.test_count = 1;
     assert_int_equal(dataset_read(block, &source, &err), STATUS_DATA);
     assert_non_null(strstr(err.message, "changed"));
+    check_ok(dataset_find(&source, folder, 1, &err));
+    for (int f = 0; f < IDX_FILES; f++) {
+        char path[SCRATCH_PATH_BYTES];
+        assert_int_equal(unlink(idx_file_path(path, folder, &GRAY_SET[f], false)), 0);
+        assert_int_equal(dataset_read(block, &source, &err), STATUS_NOINPUT);
+        assert_non_null(strstr(err.message, GRAY_SET[f].name));
+        idx_files_write(folder, GRAY_SET, false);
+    }
+    check_ok(dataset_read(block, &source, &err));
     free(block);
+}
+
+// A plain file's size is known before anything is read, so that nobody makes room for what is not there.
+static void a_truncated_plain_file_is_refused_when_it_is_found(void **state) {
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    DatasetSource source;
+    Error err;
+    new_folder(folder, *state, "truncated");
+    for (int f = 0; f < IDX_FILES; f++) {
+        idx_files_write(folder, GRAY_SET, false);
+        scratch_write(idx_file_path(path, folder, &GRAY_SET[f], false), GRAY_SET[f].bytes, GRAY_SET[f].count - 1);
+        assert_int_equal(dataset_find(&source, folder, 1, &err), STATUS_DATA);
+        assert_non_null(strstr(err.message, path));
+    }
 }
 
 static void a_block_works_at_any_address_and_a_damaged_header_is_refused(void **state) {
@@ -416,6 +440,30 @@ static void a_copy_of_other_files_or_one_that_others_may_write_is_not_used(void 
     unsetenv("XDG_CACHE_HOME");
 }
 
+// The same bytes at another time could be other bytes of the same size: a second counts, and so does a nanosecond.
+static void a_copy_of_files_of_another_time_is_not_used(void **state) {
+    char home[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    const struct timespec then = {1600000000, 500}, later[] = {{1600000001, 500}, {1600000000, 501}};
+    Loaded loaded;
+    Error err;
+    setenv("SOUNDER_CACHE", "on", 1);
+    setenv("XDG_CACHE_HOME", scratch_path(home, *state, "cache-of-times"), 1);
+    idx_files_write(new_folder(folder, *state, "times"), GRAY_SET, true);
+    for (int f = 0; f < IDX_FILES; f++)
+        for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+            idx_file_path(path, folder, &GRAY_SET[f], true);
+            assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){then, then}, 0), 0);
+            expect_unpacks_gray_set(folder);
+            check_ok(load(&loaded, folder, 1, &err));
+            assert_true(loaded.from_copy);
+            free(loaded.block);
+            assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){later[i], later[i]}, 0), 0);
+            expect_unpacks_gray_set(folder);
+        }
+    setenv("SOUNDER_CACHE", "off", 1);
+    unsetenv("XDG_CACHE_HOME");
+}
+
 static void who_has_a_copy_open_keeps_it_when_a_newer_one_replaces_it(void **state) {
     char home[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
     uint8_t bytes[IDX_FILE_ROOM];
@@ -481,8 +529,10 @@ int main(void) {
         cmocka_unit_test(every_truncation_and_flipped_bit_of_packed_files_is_survived),
         cmocka_unit_test(of_several_damaged_files_the_first_is_named_whichever_is_read_first),
         cmocka_unit_test(files_that_change_between_finding_and_reading_are_refused),
+        cmocka_unit_test(a_truncated_plain_file_is_refused_when_it_is_found),
         cmocka_unit_test(packed_files_are_unpacked_once_and_every_damage_to_the_copy_is_noticed),
         cmocka_unit_test(a_copy_of_other_files_or_one_that_others_may_write_is_not_used),
+        cmocka_unit_test(a_copy_of_files_of_another_time_is_not_used),
         cmocka_unit_test(who_has_a_copy_open_keeps_it_when_a_newer_one_replaces_it),
         cmocka_unit_test(no_copy_is_kept_of_plain_files_or_when_it_is_turned_off_or_cannot_be_written),
         cmocka_unit_test(a_block_works_at_any_address_and_a_damaged_header_is_refused),

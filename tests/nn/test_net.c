@@ -281,6 +281,29 @@ static void evaluation_counts_the_loss_and_the_hits_of_the_logits(void **state) 
     with_each_build(all_layers, check_evaluation);
 }
 
+// A worker is judged alive by this count, so every way through the net must move it.
+static void check_progress(Fixture *fixture) {
+    static float velocity[MOST_PARAMETERS];
+    const Sgd sgd = {.lr = 0.1f};
+    const Batch seventy = batch_of(fixture, 0, 70), thirty = batch_of(fixture, 0, 30), none = batch_of(fixture, 0, 0);
+    BatchResult result;
+    _Atomic uint64_t progress = 1000;
+    fixture->net.progress = &progress;
+    net_evaluate(&fixture->net, &result, fixture->parameters, &seventy);
+    assert_int_equal(atomic_load(&progress), 1070);
+    net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &thirty, NULL);
+    assert_int_equal(atomic_load(&progress), 1100);
+    net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &seventy, NULL);
+    assert_int_equal(atomic_load(&progress), 1170);
+    net_evaluate(&fixture->net, &result, fixture->parameters, &none);
+    assert_int_equal(atomic_load(&progress), 1170);
+}
+
+static void every_sample_that_went_through_the_net_is_counted_as_progress(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_progress);
+}
+
 static void check_divergence(Fixture *fixture) {
     const Spec *spec = &fixture->net.spec;
     for (int t = 0; t < spec->tensor_count; t++) {
@@ -390,6 +413,7 @@ int main(void) {
         cmocka_unit_test(parts_of_a_batch_that_know_their_place_drop_out_as_the_whole),
         cmocka_unit_test(a_train_step_is_a_gradient_and_a_step_of_sgd),
         cmocka_unit_test(evaluation_counts_the_loss_and_the_hits_of_the_logits),
+        cmocka_unit_test(every_sample_that_went_through_the_net_is_counted_as_progress),
         cmocka_unit_test(a_nan_in_any_parameter_tensor_shows_in_the_loss),
         cmocka_unit_test(an_empty_batch_has_no_loss_and_a_gradient_of_zeros),
         cmocka_unit_test(all_builds_agree_within_rounding),
