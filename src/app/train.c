@@ -83,10 +83,9 @@ static Status write_config(const Run *run, Error *err) {
     FILE *memory = open_memstream(&text, &length);
     if (!memory) return fail_errno(err, STATUS_OS, "no memory for config.yaml");
     Status status = options_write_yaml(&run->options, memory, err);
-    fclose(memory);
-    char path[RUN_PATH_BYTES];
-    if (status == STATUS_OK)
-        status = durable_write(run_folder_path(path, &run->folder, "config.yaml"), &(FilePart){text, length}, 1, err);
+    if (fclose(memory) != 0 && status == STATUS_OK) status = fail_errno(err, STATUS_OS, "no memory for config.yaml");
+    const Folder folder = run_folder_at(&run->folder);
+    if (status == STATUS_OK) status = durable_write(&folder, "config.yaml", &(FilePart){text, length}, 1, err);
     free(text);
     return status;
 }
@@ -101,7 +100,7 @@ static const char *run_label(const Options *options) {
 
 static Status open_folder(Run *run, Error *err) {
     const Options *options = &run->options;
-    run->folder = (RunFolder){.lock_fd = -1};
+    run->folder = (RunFolder){.lock_fd = -1, .checkpoints_fd = -1};
     if (!is_first(run)) {
         snprintf(run->folder.path, sizeof run->folder.path, "%.4000s", options->out); // for messages
         return STATUS_OK;
@@ -198,8 +197,7 @@ static void save_what_is_there(Run *run) {
 // A finished run that is resumed without more rounds has nothing left to do. Without its model it was killed at the
 // very end, and that is made up for.
 static bool has_result(const Run *run) {
-    char path[RUN_PATH_BYTES];
-    return is_finished(run) && access(run_folder_path(path, &run->folder, "model.safetensors"), F_OK) == 0;
+    return is_finished(run) && run_folder_has(&run->folder, "model.safetensors");
 }
 
 // Ends ----------------------------------------------------------------------------------------------------------------
@@ -211,21 +209,23 @@ static void print_device(Run *run) {
     if (*device) progress_say(&run->progress, "device: %s\n", device);
 }
 
-static void print_ending(Run *run, const char *model, const char *sha256, double seconds) {
+static void print_ending(Run *run, const char *sha256, double seconds) {
     uint32_t rounds = run->rounds_done;
     const char *plural = rounds == 1 ? "" : "s";
     const RoundReport *last = &run->evaluated;
     if (last->test_count > 0)
         progress_say(&run->progress, "%.2f%% after %u round%s, %.2f s\n", 100.0 * last->test_hits / last->test_count,
                      rounds, plural, seconds);
-    progress_say(&run->progress, "model: %s  sha256 %.12s...\n", model, sha256);
+    progress_say(&run->progress, "model: %s/model.safetensors  sha256 %.12s...\n", run->folder.path, sha256);
     progress_say(&run->progress, "go on: sounder train --resume %s --rounds %u\n", run->folder.path, 2 * rounds);
 }
 
 static Status write_model(Run *run, Error *err) {
-    char path[RUN_PATH_BYTES], sha256[65];
+    char sha256[65];
+    const Folder folder = run_folder_at(&run->folder);
     FilePart file = {run->memory.weights_segment.memory, run->memory.weights_segment.bytes};
-    TRY(durable_write(run_folder_path(path, &run->folder, "model.safetensors"), &file, 1, err));
+    TRY(run_folder_check(&run->folder, err));
+    TRY(durable_write(&folder, "model.safetensors", &file, 1, err));
     sha256_hex(sha256, &file, 1);
     RunSummary summary = {.rounds = run->rounds_done,
                           .seconds = clock_seconds_since(run->start_nanoseconds),
@@ -235,7 +235,7 @@ static Status write_model(Run *run, Error *err) {
                           .model_sha256 = sha256,
                           .device = run_device_name(&run->device)};
     TRY(report_summary(&run->metrics, &run->memory, &summary, err));
-    print_ending(run, path, sha256, summary.seconds);
+    print_ending(run, sha256, summary.seconds);
     return STATUS_OK;
 }
 
@@ -257,26 +257,31 @@ static void note_signal(const Run *run, bool at_once, int *exit_code) {
 // What stands in the folder from the start. It is written when the workers stand ready, so that a run that cannot start
 // leaves nothing that would have to be resumed.
 static Status begin_files(Run *run, Error *err) {
-    char path[RUN_PATH_BYTES];
     if (!is_first(run)) return STATUS_OK;
+    const Folder folder = run_folder_at(&run->folder);
     TRY(write_config(run, err));
-    TRY(metrics_open(&run->metrics, run_folder_path(path, &run->folder, "metrics.jsonl"), run->rounds_done, err));
+    TRY(run->options.resume[0] ? metrics_reopen(&run->metrics, &folder, run->rounds_done, err)
+                               : metrics_create(&run->metrics, &folder, err));
     Status status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
     if (status != STATUS_OK) metrics_close(&run->metrics);
     return status;
 }
 
-static Status run_traced(Run *run, Error *err) {
-    TRY(trace_file_open(&run->trace, run->options.trace, &run->memory, &run->nodes, err));
-    Status status = run_rounds(run, err);
-    Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
-    return status == STATUS_OK ? closed : status;
+// The trace comes first: where it cannot be written, no run begins.
+static Status begin(Run *run, Error *err) {
+    Status status = trace_file_open(&run->trace, run->options.trace, &run->memory, &run->nodes, err);
+    if (status == STATUS_OK) status = begin_files(run, err);
+    status = nodes_agree(&run->nodes, status, err);
+    if (status != STATUS_OK) trace_file_close(&run->trace, NULL);
+    return status;
 }
 
 static Status run_with_workers(Run *run, Error *err) {
-    TRY(nodes_agree(&run->nodes, begin_files(run, err), err));
+    TRY(begin(run, err));
     print_device(run);
-    Status status = run_traced(run, err);
+    Status status = run_rounds(run, err);
+    Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
+    if (status == STATUS_OK) status = closed;
     if (!is_first(run)) return status;
     if (status != STATUS_OK) save_what_is_there(run);
     run_folder_unlink_live(&run->folder);
@@ -369,7 +374,10 @@ static Status run_all(Run *run, int *exit_code, Error *err) {
     // Last, when nobody waits for anything any more; not after a signal, which wants a quick end.
     if (status == STATUS_OK && *exit_code == 0) dataset_segment_keep(&run->memory.data_segment, &run->source);
 close_folder:
-    if (open && status != STATUS_OK) run_folder_discard(&run->folder);
+    // A new run that has failed in its first round leaves its folder free for another try. One that was stopped goes on.
+    if (open && is_first(run) && status != STATUS_OK && status != STATUS_CANCELLED && run->rounds_done == 0 &&
+        !run->options.resume[0])
+        run_folder_discard(&run->folder);
     if (open) run_folder_close(&run->folder);
 free_memory:
     run_memory_free(&run->memory);

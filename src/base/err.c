@@ -14,8 +14,23 @@ Status fail(Error *err, Status status, const char *format, ...) {
     return status;
 }
 
+static Status by_reason(Status status, int reason) {
+    switch (reason) {
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+        return STATUS_OS;
+    case EIO:
+    case ESTALE:
+        return STATUS_IO;
+    default:
+        return status;
+    }
+}
+
 Status fail_errno(Error *err, Status status, const char *format, ...) {
     int saved_errno = errno;
+    status = by_reason(status, saved_errno);
     if (!err) return status;
     va_list args;
     va_start(args, format);

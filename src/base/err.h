@@ -47,7 +47,8 @@ typedef struct Error {
 // err may be NULL when nobody will read the sentence.
 Status fail(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// The same, followed by ": " and the text of errno as it is on entry.
+// The same, followed by ": " and the text of errno as it is on entry. Some reasons decide the status themselves, whatever
+// was being done: no memory or descriptors are OS, a broken disk or file server is IO.
 Status fail_errno(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 int status_exit_code(Status status);    // sysexits value

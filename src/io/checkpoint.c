@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -57,20 +58,23 @@ fail:
     return status;
 }
 
-Status tensors_write(const char *path, const NamedTensor *tensors, size_t count, const TensorNote *notes,
-                     size_t note_count, Error *err) {
-    TensorParts parts;
-    TRY(parts_init(&parts, tensors, count, notes, note_count, err));
-    Status status = durable_write(path, parts.parts, parts.count, err);
-    parts_free(&parts);
-    return status;
+// Which files a list is of: <before>round-NNNNNN.safetensors<after>.
+typedef struct NameKind {
+    const char *before, *after;
+} NameKind;
+
+static const NameKind WHOLE = {"", ""}, PARTIAL = {".", ".partial"};
+
+static const char *name_of(char name[NAME_MAX + 1], const NameKind *kind, uint32_t round) {
+    snprintf(name, NAME_MAX + 1, "%sround-%06" PRIu32 ".safetensors%s", kind->before, round, kind->after);
+    return name;
 }
 
-static Status checkpoint_path(char path[PATH_MAX], const char *folder, const char *before, uint32_t round,
-                              const char *after, Error *err) {
-    int length = snprintf(path, PATH_MAX, "%s/%sround-%06" PRIu32 ".safetensors%s", folder, before, round, after);
-    if (length >= PATH_MAX) return fail(err, STATUS_CANTCREATE, "%s: the path is too long", folder);
-    return STATUS_OK;
+static bool has_round(uint32_t *round, const char *found, const NameKind *kind) {
+    char name[NAME_MAX + 1];
+    size_t prefix = strlen(kind->before);
+    return strncmp(found, kind->before, prefix) == 0 && sscanf(found + prefix, "round-%" SCNu32, round) == 1 &&
+           strcmp(name_of(name, kind, *round), found) == 0;
 }
 
 static int later_first(const void *left, const void *right) {
@@ -78,77 +82,38 @@ static int later_first(const void *left, const void *right) {
     return *a < *b ? 1 : *a > *b ? -1 : 0;
 }
 
-// The rounds of which folder has a file <before>round-NNNNNN.safetensors<after>, latest first, malloc'ed.
-static Status list_rounds(uint32_t **rounds, size_t *count, const char *folder, const char *before, const char *after,
+static Status read_rounds(uint32_t **rounds, size_t *count, DIR *listing, const char *path, const NameKind *kind,
                           Error *err) {
-    char name[NAME_MAX + 1];
-    *rounds = NULL;
-    *count = 0;
-    DIR *listing = opendir(folder);
-    if (!listing) return fail_errno(err, errno == ENOENT ? STATUS_NOINPUT : STATUS_IO, "%s", folder);
-    for (struct dirent *file; (file = readdir(listing));) {
-        size_t prefix = strlen(before);
+    for (;;) {
         uint32_t round;
-        if (strncmp(file->d_name, before, prefix) != 0 || sscanf(file->d_name + prefix, "round-%" SCNu32, &round) != 1)
-            continue;
-        snprintf(name, sizeof name, "%sround-%06" PRIu32 ".safetensors%s", before, round, after);
-        if (strcmp(name, file->d_name) != 0) continue;
+        errno = 0; // the end of the folder and an error look alike but for this
+        const struct dirent *file = readdir(listing);
+        if (!file && errno) return fail_errno(err, STATUS_IO, "%s cannot be listed", path);
+        if (!file) return STATUS_OK;
+        if (!has_round(&round, file->d_name, kind)) continue;
         uint32_t *longer = realloc(*rounds, (*count + 1) * sizeof **rounds);
-        if (!longer) {
-            free(*rounds);
-            closedir(listing);
-            return fail(err, STATUS_OS, "no memory for the list of %zu checkpoints", *count);
-        }
+        if (!longer) return fail(err, STATUS_OS, "no memory for the list of %zu checkpoints", *count);
         *rounds = longer;
         (*rounds)[(*count)++] = round;
     }
-    closedir(listing);
-    if (*count > 0) qsort(*rounds, *count, sizeof **rounds, later_first);
-    return STATUS_OK;
 }
 
-// Removes the files of a kind, but keeps the KEPT latest up to and with round `newest`. Later rounds are of a future
-// that the run has left: it was resumed from an earlier checkpoint because those were damaged.
-static Status prune(const char *folder, const char *before, const char *after, uint32_t newest, size_t kept,
-                    Error *err) {
-    uint32_t *rounds;
-    size_t count, seen = 0;
-    char path[PATH_MAX];
-    Status status = STATUS_OK;
-    TRY(list_rounds(&rounds, &count, folder, before, after, err));
-    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        if (rounds[i] <= newest && seen++ < kept) continue;
-        status = checkpoint_path(path, folder, before, rounds[i], after, err);
-        if (status == STATUS_OK && unlink(path) != 0) status = fail_errno(err, STATUS_IO, "%s", path);
+// The rounds of which folder has a file of this kind, latest first, malloc'ed.
+static Status list_rounds(uint32_t **rounds, size_t *count, const Folder *folder, const NameKind *kind, Error *err) {
+    *rounds = NULL;
+    *count = 0;
+    int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+    if (!listing) {
+        Status status = fail_errno(err, STATUS_IO, "%s cannot be listed", folder->path);
+        if (fd >= 0) close(fd);
+        return status;
     }
-    free(rounds);
+    Status status = read_rounds(rounds, count, listing, folder->path, kind, err);
+    closedir(listing);
+    if (status != STATUS_OK) free(*rounds);
+    if (status == STATUS_OK && *count > 0) qsort(*rounds, *count, sizeof **rounds, later_first);
     return status;
-}
-
-Status checkpoint_write(const char *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
-                        const TensorNote *notes, size_t note_count, Error *err) {
-    char path[PATH_MAX], round_text[16], checksum[SHA256_DIGITS + 1];
-    TensorParts parts;
-    Status status;
-    TRY(checkpoint_path(path, folder, "", rounds_done, "", err));
-    TensorNote *all = calloc(note_count + 2, sizeof *all);
-    if (!all) return fail(err, STATUS_OS, "%s: no memory for %zu notes", path, note_count);
-    snprintf(round_text, sizeof round_text, "%" PRIu32, rounds_done);
-    all[0] = (TensorNote){"sha256", NO_CHECKSUM};
-    all[1] = (TensorNote){"rounds_done", round_text};
-    for (size_t i = 0; i < note_count; i++)
-        all[i + 2] = notes[i];
-    status = parts_init(&parts, tensors, count, all, note_count + 2, err);
-    free(all);
-    TRY(status);
-    sha256_hex(checksum, parts.parts, parts.count);
-    // The note was put first, so these are the first such zeros.
-    memcpy(memmem(parts.header, parts.parts[0].count, NO_CHECKSUM, SHA256_DIGITS), checksum, SHA256_DIGITS);
-    status = durable_write(path, parts.parts, parts.count, err);
-    parts_free(&parts);
-    TRY(status);
-    TRY(prune(folder, ".", ".partial", rounds_done, 0, err)); // what a killed writer left
-    return prune(folder, "", "", rounds_done, KEPT, err);
 }
 
 static Status check_contents(const Safetensors *file, const char *path, uint32_t round, Error *err) {
@@ -173,30 +138,98 @@ static Status check_contents(const Safetensors *file, const char *path, uint32_t
     return STATUS_OK;
 }
 
-Status checkpoint_open_last(Safetensors *file, uint32_t *rounds_done, const char *folder, Error *err) {
+// Opens the checkpoint of a round. DATA: it was read and is damaged.
+static Status open_round(Safetensors *file, const Folder *folder, uint32_t round, Error *err) {
+    char name[NAME_MAX + 1], path[PATH_MAX];
+    TRY(safetensors_open_at(file, folder, name_of(name, &WHOLE, round), err));
+    snprintf(path, sizeof path, "%s/%s", folder->path, name);
+    Status status = check_contents(file, path, round, err);
+    if (status != STATUS_OK) safetensors_close(file);
+    return status;
+}
+
+static bool is_damaged(const Folder *folder, uint32_t round) {
+    Safetensors file;
+    Status status = open_round(&file, folder, round, NULL);
+    if (status == STATUS_OK) safetensors_close(&file);
+    return status == STATUS_DATA;
+}
+
+static Status remove_round(const Folder *folder, const NameKind *kind, uint32_t round, Error *err) {
+    char name[NAME_MAX + 1];
+    if (unlinkat(folder->fd, name_of(name, kind, round), 0) == 0 || errno == ENOENT) return STATUS_OK;
+    return fail_errno(err, STATUS_IO, "%s/%s cannot be removed", folder->path, name);
+}
+
+// Keeps the KEPT latest up to and with round `newest`. A later one is of a future that the run has left, for it was
+// resumed from an earlier one: it goes if that was because it is damaged. Otherwise somebody put it there.
+static Status prune(const Folder *folder, uint32_t newest, Error *err) {
     uint32_t *rounds;
-    size_t count;
-    char path[PATH_MAX];
-    Error why;
-    TRY(list_rounds(&rounds, &count, folder, "", "", err));
-    Status found = STATUS_NOINPUT;
-    for (size_t i = 0; i < count && found != STATUS_OK; i++) {
-        found = checkpoint_path(path, folder, "", rounds[i], "", &why);
-        if (found == STATUS_OK) found = safetensors_open(file, path, &why);
-        if (found == STATUS_OK) {
-            found = check_contents(file, path, rounds[i], &why);
-            if (found != STATUS_OK) safetensors_close(file);
-        }
-        if (found == STATUS_OK)
-            *rounds_done = rounds[i];
-        else
-            log_warning("%s; this checkpoint is skipped", why.message);
+    size_t count, seen = 0;
+    Status status = STATUS_OK;
+    TRY(list_rounds(&rounds, &count, folder, &WHOLE, err));
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        bool stays = rounds[i] <= newest ? seen++ < KEPT : !is_damaged(folder, rounds[i]);
+        if (!stays) status = remove_round(folder, &WHOLE, rounds[i], err);
     }
     free(rounds);
-    if (found == STATUS_OK) return STATUS_OK;
-    if (count == 0) return fail(err, STATUS_NOINPUT, "%s holds no checkpoint", folder);
-    return fail(err, STATUS_DATA, "%s: none of its %zu checkpoints can be used; the last one tried: %s", folder, count,
-                why.message);
+    return status;
+}
+
+// What killed writers left.
+static Status remove_partial(const Folder *folder, Error *err) {
+    uint32_t *rounds;
+    size_t count;
+    Status status = STATUS_OK;
+    TRY(list_rounds(&rounds, &count, folder, &PARTIAL, err));
+    for (size_t i = 0; i < count && status == STATUS_OK; i++)
+        status = remove_round(folder, &PARTIAL, rounds[i], err);
+    free(rounds);
+    return status;
+}
+
+Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
+                        const TensorNote *notes, size_t note_count, Error *err) {
+    char name[NAME_MAX + 1], round_text[16], checksum[SHA256_DIGITS + 1];
+    TensorParts parts;
+    Status status;
+    TensorNote *all = calloc(note_count + 2, sizeof *all);
+    if (!all) return fail(err, STATUS_OS, "no memory for the %zu notes of a checkpoint", note_count);
+    snprintf(round_text, sizeof round_text, "%" PRIu32, rounds_done);
+    all[0] = (TensorNote){"sha256", NO_CHECKSUM};
+    all[1] = (TensorNote){"rounds_done", round_text};
+    for (size_t i = 0; i < note_count; i++)
+        all[i + 2] = notes[i];
+    status = parts_init(&parts, tensors, count, all, note_count + 2, err);
+    free(all);
+    TRY(status);
+    sha256_hex(checksum, parts.parts, parts.count);
+    // The note was put first, so these are the first such zeros.
+    memcpy(memmem(parts.header, parts.parts[0].count, NO_CHECKSUM, SHA256_DIGITS), checksum, SHA256_DIGITS);
+    status = durable_write(folder, name_of(name, &WHOLE, rounds_done), parts.parts, parts.count, err);
+    parts_free(&parts);
+    TRY(status);
+    TRY(remove_partial(folder, err));
+    return prune(folder, rounds_done, err);
+}
+
+Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_done, const Folder *folder, Error *err) {
+    uint32_t *rounds;
+    size_t count;
+    Error why;
+    TRY(list_rounds(&rounds, &count, folder, &WHOLE, err));
+    *found = count > 0;
+    Status status = count > 0 ? STATUS_DATA : STATUS_OK;
+    for (size_t i = 0; i < count && status == STATUS_DATA; i++) {
+        status = open_round(file, folder, rounds[i], &why);
+        *rounds_done = rounds[i];
+        if (status == STATUS_DATA) log_warning("%s; this checkpoint is skipped", why.message);
+    }
+    free(rounds);
+    if (status == STATUS_OK) return STATUS_OK;
+    if (status != STATUS_DATA) return fail(err, status, "%s", why.message);
+    return fail(err, STATUS_DATA, "%s: none of its %zu checkpoints can be used; the last one tried: %s", folder->path,
+                count, why.message);
 }
 
 Status checkpoint_load(float *values, size_t count, const Safetensors *file, const char *name, Error *err) {

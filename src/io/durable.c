@@ -7,21 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-static int open_folder_of(const char *path) {
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof folder) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(folder, path, length);
-    folder[length] = '\0';
-    return open(length ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
 
 static int write_all(int file, const FilePart *part) {
     const uint8_t *next = part->bytes;
@@ -49,22 +35,18 @@ static int write_temporary(int folder, const char *name, const FilePart *parts, 
     return result != 0 ? result : closed;
 }
 
-Status durable_write(const char *path, const FilePart *parts, size_t part_count, Error *err) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err) {
     char temporary[NAME_MAX + 1];
     if ((size_t)snprintf(temporary, sizeof temporary, ".%s.partial", name) >= sizeof temporary)
-        return fail(err, STATUS_IO, "%s: the file's name is too long", path);
-    int folder = open_folder_of(path);
-    if (folder < 0) return fail_errno(err, STATUS_IO, "%s cannot be written: its folder", path);
-    Status status = STATUS_OK;
-    if (write_temporary(folder, temporary, parts, part_count) != 0 || renameat(folder, temporary, folder, name) != 0) {
-        status = fail_errno(err, STATUS_IO, "%s cannot be written", path);
-        unlinkat(folder, temporary, 0);
-    } else if (fsync(folder) != 0) {
-        status = fail_errno(err, STATUS_IO, "%s is written, but its folder cannot be synced", path);
+        return fail(err, STATUS_IO, "%s/%s: the file's name is too long", folder->path, name);
+    if (write_temporary(folder->fd, temporary, parts, part_count) != 0 ||
+        renameat(folder->fd, temporary, folder->fd, name) != 0) {
+        Status status = fail_errno(err, STATUS_IO, "%s/%s cannot be written", folder->path, name);
+        unlinkat(folder->fd, temporary, 0);
+        return status;
     }
-    close(folder);
-    return status;
+    if (fsync(folder->fd) == 0) return STATUS_OK;
+    return fail_errno(err, STATUS_IO, "%s/%s is written, but its folder cannot be synced", folder->path, name);
 }
 
 void sha256_hex(char hex[65], const FilePart *parts, size_t part_count) {

@@ -1,8 +1,8 @@
 // Files that are either the old version or the new one, never half of each, whatever dies when:
 // temporary file in the same folder, write, fsync, rename, fsync of the folder.
 //
-// The temporary file of FOLDER/NAME is FOLDER/.NAME.partial: what a killed writer left is overwritten by the next one.
-// So a path has one writer at a time; a run makes sure of that by locking its folder.
+// The temporary file of NAME is .NAME.partial: what a killed writer left is overwritten by the next one. So a name has
+// one writer at a time; a run makes sure of that by locking its folder.
 #ifndef SOUNDER_IO_DURABLE_H
 #define SOUNDER_IO_DURABLE_H
 
@@ -10,15 +10,22 @@
 
 #include "base/err.h"
 
+// A folder that is open. Its files are found through the descriptor: what is renamed to its path meanwhile is another
+// folder, and is left alone.
+typedef struct Folder {
+    int fd;           // borrowed
+    const char *path; // borrowed; for sentences alone
+} Folder;
+
 typedef struct FilePart {
     const void *bytes;
     size_t count;
 } FilePart;
 
-// Writes the parts one after another to `path`. On failure (IO, with the path and the reason) the predecessor is
-// intact and the temporary file is gone. (Only when the last step fails, the sync of the folder, is the new file in
-// place already.)
-Status durable_write(const char *path, const FilePart *parts, size_t part_count, Error *err);
+// Writes the parts one after another to the file `name` in the folder. On failure (IO, with the path and the reason)
+// the predecessor is intact and the temporary file is gone. (Only when the last step fails, the sync of the folder, is
+// the new file in place already.)
+Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err);
 
 // Lower-case hexadecimal SHA-256 of the parts, 64 characters and a terminator.
 void sha256_hex(char hex[65], const FilePart *parts, size_t part_count);

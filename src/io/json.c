@@ -1,44 +1,136 @@
 #include "io/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
+#include <math.h>
+#include <stdlib.h>
 
-// The byte at which nesting first exceeds JSON_MAX_DEPTH, or `bytes` when it never does.
-static size_t too_deep_at(const char *text, size_t bytes) {
-    int depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < bytes; i++) {
-        const char c = text[i];
-        if (in_string) {
-            if (c == '\\')
-                i++; // whatever is escaped does not end the string
-            else
-                in_string = c != '"';
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > JSON_MAX_DEPTH) return i;
-        } else if (c == '}' || c == ']') {
-            depth--;
-        }
-    }
-    return bytes;
+// jansson says of a failed allocation now nothing, now that the text is bad. The allocator says it in errno, which
+// nothing else that jansson calls sets to this.
+static bool memory_ran_out(void) {
+    return errno == ENOMEM;
 }
 
 Status json_read_object(json_t **object, const char *text, size_t bytes, const char *path, uint64_t first_byte,
                         Error *err) {
-    size_t deep = too_deep_at(text, bytes);
-    if (deep < bytes)
-        return fail(err, STATUS_DATA, "%s: JSON nested deeper than %d at byte %" PRIu64, path, JSON_MAX_DEPTH,
-                    first_byte + deep);
     json_error_t where;
+    errno = 0;
     *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+    if (!*object && memory_ran_out()) return fail(err, STATUS_OS, "%s: no memory to read its JSON", path);
     if (!*object)
         return fail(err, STATUS_DATA, "%s: bad JSON at byte %" PRIu64 ": %s", path,
                     first_byte + (uint64_t)(where.position > 0 ? where.position : 0), where.text);
     if (!json_is_object(*object)) {
         json_decref(*object);
+        *object = NULL;
         return fail(err, STATUS_DATA, "%s: the JSON at byte %" PRIu64 " is not an object", path, first_byte);
     }
     return STATUS_OK;
+}
+
+// Only the first failure is told.
+static void spoil(JsonObject *object, const char *key, const char *problem) {
+    if (object->status != STATUS_OK) return;
+    object->status = memory_ran_out() ? fail(&object->why, STATUS_OS, "no memory for %s", key)
+                                      : fail(&object->why, STATUS_SOFTWARE, "%s %s", key, problem);
+}
+
+void json_begin(JsonObject *object) {
+    errno = 0;
+    *object = (JsonObject){.root = json_object()};
+    if (!object->root) spoil(object, "an object", "cannot be made");
+}
+
+void json_drop(JsonObject *object) {
+    json_decref(object->root);
+    object->root = NULL;
+}
+
+// Takes over the value; NULL: one that could not be made, for the reason in errno.
+static void put(JsonObject *object, const char *key, json_t *value) {
+    if (!value) spoil(object, key, "is not UTF-8");
+    if (object->status == STATUS_OK) {
+        errno = 0;
+        if (json_object_get(object->root, key))
+            spoil(object, key, "is there twice");
+        else if (json_object_set(object->root, key, value) != 0)
+            spoil(object, key, "is not UTF-8");
+    }
+    json_decref(value);
+}
+
+void put_text(JsonObject *object, const char *key, const char *value) {
+    errno = 0;
+    put(object, key, json_string(value));
+}
+
+void put_whole(JsonObject *object, const char *key, int64_t value) {
+    put(object, key, json_integer(value));
+}
+
+void put_flag(JsonObject *object, const char *key, bool value) {
+    put(object, key, json_boolean(value));
+}
+
+void put_null(JsonObject *object, const char *key) {
+    put(object, key, json_null());
+}
+
+static json_t *real(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+void put_real(JsonObject *object, const char *key, double value) {
+    put(object, key, real(value));
+}
+
+// One kind of array after another: `element` makes the i-th value.
+#define PUT_ARRAY(element)                                                                                             \
+    errno = 0;                                                                                                         \
+    json_t *array = json_array();                                                                                      \
+    for (size_t i = 0; i < count && array; i++) {                                                                      \
+        if (json_array_append_new(array, element) == 0) continue;                                                      \
+        json_decref(array);                                                                                            \
+        array = NULL;                                                                                                  \
+    }                                                                                                                  \
+    put(object, key, array)
+
+void put_reals(JsonObject *object, const char *key, const double *values, size_t count) {
+    PUT_ARRAY(real(values[i]));
+}
+
+void put_wholes(JsonObject *object, const char *key, const int64_t *values, size_t count) {
+    PUT_ARRAY(json_integer(values[i]));
+}
+
+void put_texts(JsonObject *object, const char *key, const char *const *values, size_t count) {
+    PUT_ARRAY(json_string(values[i]));
+}
+
+void put_object(JsonObject *object, const char *key, JsonObject *value) {
+    if (object->status == STATUS_OK && value->status != STATUS_OK) {
+        object->status = value->status;
+        object->why = value->why;
+    }
+    put(object, key, value->root);
+    value->root = NULL;
+}
+
+// json_dumps loses what it has no memory for. Into a buffer of the right size it cannot.
+Status json_text(char **text, size_t *bytes, JsonObject *object, size_t flags, const char *what, Error *err) {
+    Status status = object->status;
+    if (status != STATUS_OK) fail(err, status, "%s: %s", what, object->why.message);
+    *text = NULL;
+    if (status == STATUS_OK) {
+        *bytes = json_dumpb(object->root, NULL, 0, flags); // 0: none for the list by which jansson finds loops
+        *text = *bytes > 0 ? malloc(*bytes + 1) : NULL;
+        if (!*text || json_dumpb(object->root, *text, *bytes, flags) != *bytes) {
+            free(*text);
+            *text = NULL;
+            status = fail(err, STATUS_OS, "%s: no memory for its text", what);
+        }
+    }
+    json_drop(object);
+    if (*text) (*text)[*bytes] = '\0';
+    return status;
 }

@@ -2,98 +2,198 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "io/durable.h"
-#include "io/json.h"
 
-// Does a run that goes on after `rounds_done` rounds keep this line? Not if it is torn, tells of a later round or sums
-// the run up.
-static bool is_kept(const char *line, size_t bytes, uint32_t rounds_done, const char *path, uint64_t first_byte) {
-    Error err;
-    json_t *object;
-    if (line[bytes - 1] != '\n') return false;
-    if (json_read_object(&object, line, bytes, path, first_byte, &err) != STATUS_OK) {
-        log_warning("%s; the line is removed", err.message);
-        return false;
-    }
-    const json_t *round = json_object_get(object, "round");
-    const char *type = json_string_value(json_object_get(object, "type"));
-    bool later = json_is_integer(round) && json_integer_value(round) > (json_int_t)rounds_done;
-    bool summary = type && strcmp(type, "summary") == 0;
-    json_decref(object);
-    return !later && !summary;
-}
+static const char FILE_NAME[] = "metrics.jsonl";
 
-// Copies the lines to keep from file to a malloc'ed text; false without memory or when reading fails, with errno.
-static bool filter_lines(char **kept, size_t *kept_bytes, uint64_t *file_bytes, FILE *file, uint32_t rounds_done,
-                         const char *path) {
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t bytes;
-    *kept = NULL;
-    *file_bytes = 0;
-    FILE *out = open_memstream(kept, kept_bytes);
-    if (!out) return false;
-    while ((bytes = getline(&line, &capacity, file)) > 0) {
-        if (is_kept(line, (size_t)bytes, rounds_done, path, *file_bytes)) fwrite(line, 1, (size_t)bytes, out);
-        *file_bytes += (uint64_t)bytes;
-    }
-    bool good = feof(file) && !ferror(out);
-    free(line);
-    return fclose(out) == 0 && good;
-}
+// Reading ------------------------------------------------------------------------------------------------------------
 
-static Status remove_undone(const char *path, uint32_t rounds_done, Error *err) {
-    char *kept = NULL;
-    size_t kept_bytes = 0;
-    uint64_t file_bytes;
-    FILE *file = fopen(path, "re");
-    if (!file && errno == ENOENT) return STATUS_OK;
-    if (!file) return fail_errno(err, STATUS_IO, "%s", path);
-    Status status = STATUS_OK;
-    if (!filter_lines(&kept, &kept_bytes, &file_bytes, file, rounds_done, path))
-        status = fail_errno(err, STATUS_IO, "%s cannot be read", path);
-    else if (kept_bytes < file_bytes)
-        status = durable_write(path, &(FilePart){kept, kept_bytes}, 1, err);
-    free(kept);
-    fclose(file);
+// Opens the file of an earlier process; *file is NULL when there is none.
+static Status open_past(FILE **file, char path[4096], const Folder *folder, Error *err) {
+    if (snprintf(path, 4096, "%s/%s", folder->path, FILE_NAME) >= 4096)
+        return fail(err, STATUS_CANTCREATE, "the path of %s is too long: %s", FILE_NAME, folder->path);
+    int fd = openat(folder->fd, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (*file || (fd < 0 && errno == ENOENT)) return STATUS_OK;
+    Status status = fail_errno(err, STATUS_IO, "%s cannot be read", path);
+    if (fd >= 0) close(fd);
     return status;
 }
 
-Status metrics_open(Metrics *metrics, const char *path, uint32_t rounds_done, Error *err) {
-    if ((size_t)snprintf(metrics->path, sizeof metrics->path, "%s", path) >= sizeof metrics->path)
-        return fail(err, STATUS_CANTCREATE, "a path of more than %zu bytes: %s", sizeof metrics->path - 1, path);
-    TRY(remove_undone(path, rounds_done, err));
-    metrics->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (metrics->fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%s", path);
+typedef struct Line {
+    char *text; // owned, with its newline if it has one
+    size_t capacity, bytes;
+    uint64_t first_byte; // where it starts in the file
+    json_t *object;      // owned; NULL: torn, or no JSON object
+    Error why;           // the latter
+} Line;
+
+// *more: there was another line.
+static Status next_line(Line *line, bool *more, FILE *file, const char *path, Error *err) {
+    json_decref(line->object);
+    line->object = NULL;
+    line->first_byte += line->bytes;
+    line->bytes = 0;
+    line->why.message[0] = '\0';
+    errno = 0;
+    ssize_t bytes = getline(&line->text, &line->capacity, file);
+    *more = bytes > 0;
+    if (bytes < 0 && (errno || !feof(file))) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
+    if (bytes < 0) return STATUS_OK;
+    line->bytes = (size_t)bytes;
+    if (line->text[bytes - 1] != '\n') return STATUS_OK;
+    Status status = json_read_object(&line->object, line->text, line->bytes, path, line->first_byte, &line->why);
+    return status == STATUS_DATA || status == STATUS_OK ? STATUS_OK : fail(err, status, "%s", line->why.message);
+}
+
+static void line_free(Line *line) {
+    json_decref(line->object);
+    free(line->text);
+}
+
+static bool has_type(const json_t *object, const char *type) {
+    const char *text = json_string_value(json_object_get(object, "type"));
+    return text && strcmp(text, type) == 0;
+}
+
+static json_int_t round_of(const json_t *object) {
+    return json_integer_value(json_object_get(object, "round")); // 0 where there is none
+}
+
+static void note_past(json_t **start, uint32_t *round, json_t *object) {
+    json_int_t told = has_type(object, "round") ? round_of(object) : 0;
+    if (told > *round && told <= UINT32_MAX) *round = (uint32_t)told;
+    if (!has_type(object, "start")) return;
+    json_decref(*start);
+    *start = json_incref(object);
+}
+
+Status metrics_past(json_t **start, uint32_t *round, const Folder *folder, Error *err) {
+    char path[4096];
+    FILE *file;
+    Line line = {0};
+    bool more = true;
+    *start = NULL;
+    *round = 0;
+    TRY(open_past(&file, path, folder, err));
+    if (!file) return STATUS_OK;
+    Status status = STATUS_OK;
+    while (more && status == STATUS_OK) {
+        status = next_line(&line, &more, file, path, err);
+        if (status == STATUS_OK && line.object) note_past(start, round, line.object);
+    }
+    line_free(&line);
+    fclose(file);
+    if (status == STATUS_OK) return STATUS_OK;
+    json_decref(*start);
+    *start = NULL;
+    return status;
+}
+
+// Does a run that goes on after `rounds_done` rounds keep this line? Not if it is torn, tells of a later round or sums
+// the run up.
+static bool is_kept(const Line *line, uint32_t rounds_done) {
+    return line->object && round_of(line->object) <= (json_int_t)rounds_done && !has_type(line->object, "summary");
+}
+
+// Copies the lines to keep from file to a malloc'ed text.
+static Status filter_lines(FilePart *kept, uint64_t *file_bytes, FILE *file, uint32_t rounds_done, const char *path,
+                           Error *err) {
+    Line line = {0};
+    bool more = true;
+    char *text = NULL;
+    size_t bytes = 0;
+    Status status = STATUS_OK;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return fail(err, STATUS_OS, "%s: no memory to read it", path);
+    while (more && status == STATUS_OK) {
+        status = next_line(&line, &more, file, path, err);
+        if (status == STATUS_OK && more && is_kept(&line, rounds_done)) fwrite(line.text, 1, line.bytes, out);
+    }
+    *file_bytes = line.first_byte;
+    line_free(&line);
+    bool whole = !ferror(out);
+    if ((fclose(out) != 0 || !whole) && status == STATUS_OK)
+        status = fail(err, STATUS_OS, "%s: no memory for its lines", path);
+    *kept = (FilePart){text, bytes};
+    if (status != STATUS_OK) free(text);
+    return status;
+}
+
+static Status remove_undone(const Folder *folder, uint32_t rounds_done, Error *err) {
+    char path[4096];
+    FilePart kept;
+    uint64_t file_bytes = 0;
+    FILE *file;
+    TRY(open_past(&file, path, folder, err));
+    if (!file) return STATUS_OK;
+    Status status = filter_lines(&kept, &file_bytes, file, rounds_done, path, err);
+    fclose(file);
+    if (status != STATUS_OK) return status;
+    if (kept.count < file_bytes) status = durable_write(folder, FILE_NAME, &kept, 1, err);
+    free((void *)kept.bytes);
+    return status;
+}
+
+// Writing ------------------------------------------------------------------------------------------------------------
+
+static Status open_to_append(Metrics *metrics, const Folder *folder, int flags, Error *err) {
+    if ((size_t)snprintf(metrics->path, sizeof metrics->path, "%s/%s", folder->path, FILE_NAME) >= sizeof metrics->path)
+        return fail(err, STATUS_CANTCREATE, "the path of %s is too long: %s", FILE_NAME, folder->path);
+    metrics->fd = openat(folder->fd, FILE_NAME, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
+    if (metrics->fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be created", metrics->path);
     return STATUS_OK;
 }
 
-json_t *metrics_real(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
+Status metrics_create(Metrics *metrics, const Folder *folder, Error *err) {
+    return open_to_append(metrics, folder, O_EXCL, err);
 }
 
-Status metrics_append(Metrics *metrics, json_t *object, Error *err) {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
-    json_decref(object);
-    if (!text) return fail(err, STATUS_SOFTWARE, "%s: a line that is no JSON object", metrics->path);
-    size_t length = strlen(text);
+Status metrics_reopen(Metrics *metrics, const Folder *folder, uint32_t rounds_done, Error *err) {
+    TRY(remove_undone(folder, rounds_done, err));
+    return open_to_append(metrics, folder, 0, err);
+}
+
+void metrics_begin(JsonObject *line, const char *type) {
+    struct timespec now;
+    struct tm parts;
+    char seconds[32], text[48];
+    clock_gettime(CLOCK_REALTIME, &now);
+    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now.tv_sec, &parts));
+    snprintf(text, sizeof text, "%s.%03ldZ", seconds, now.tv_nsec / 1000000);
+    json_begin(line);
+    put_text(line, "type", type);
+    put_text(line, "time", text);
+}
+
+// The bytes written: `count`, or fewer with errno.
+static size_t write_all(int fd, const char *bytes, size_t count) {
+    size_t done = 0;
+    while (done < count) {
+        ssize_t written = write(fd, bytes + done, count - done); // after a short one the next says why
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) break;
+        done += (size_t)written;
+    }
+    return done;
+}
+
+Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
+    char *text;
+    size_t length;
+    TRY(json_text(&text, &length, line, JSON_COMPACT | JSON_REAL_PRECISION(10), metrics->path, err));
     text[length] = '\n'; // in the place of the terminator
     off_t before = lseek(metrics->fd, 0, SEEK_END);
-    ssize_t written;
-    do {
-        errno = ENOSPC; // the reason for a write that stops short without an error
-        written = write(metrics->fd, text, length + 1);
-    } while (written < 0 && errno == EINTR);
+    size_t written = write_all(metrics->fd, text, length + 1);
     free(text);
-    if (written == (ssize_t)(length + 1)) return STATUS_OK;
+    if (written == length + 1) return STATUS_OK;
     Status status = fail_errno(err, STATUS_IO, "%s: a line cannot be written", metrics->path);
     if (before >= 0 && written > 0 && ftruncate(metrics->fd, before) != 0)
         log_warning("%s: its last line stays torn", metrics->path);

@@ -1,29 +1,40 @@
 // RUN/metrics.jsonl: one JSON object a line, appended as the run goes, each line one write(2).
 //
-//   json_t *round = json_pack("{s:i, s:f}", "round", 1, "seconds", 0.5);
-//   TRY(metrics_append(&metrics, round, err));     // steals the reference
+//   JsonObject round;
+//   metrics_begin(&round, "round");                // "type" and "time", with which every line begins
+//   put_real(&round, "seconds", 0.5);
+//   TRY(metrics_append(&metrics, &round, err));    // a field that could not be added shows here
 //
-// Opening a file that exists (resume) removes a torn last line and every line of a round after `rounds_done`.
+// A new run creates the file and never finds one. A run that goes on reopens its own, which removes a torn last line,
+// every line of a round after `rounds_done`, and the summary.
 #ifndef SOUNDER_IO_METRICS_H
 #define SOUNDER_IO_METRICS_H
 
-#include <jansson.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "io/durable.h"
+#include "io/json.h"
 
 typedef struct Metrics {
     int fd; // owned
     char path[4096];
 } Metrics;
 
-Status metrics_open(Metrics *metrics, const char *path, uint32_t rounds_done, Error *err);
+// CANTCREATE when there is one already, or it cannot be made.
+Status metrics_create(Metrics *metrics, const Folder *folder, Error *err);
+Status metrics_reopen(Metrics *metrics, const Folder *folder, uint32_t rounds_done, Error *err);
 
-// A JSON number, or null for a NaN or an infinity, which JSON does not have.
-json_t *metrics_real(double value);
+// What the file in folder tells of the run so far: its last "start" line (the caller's to json_decref; NULL: none), and
+// the last round that has a "round" line (0: none). A file that is not there tells nothing.
+Status metrics_past(json_t **start, uint32_t *round, const Folder *folder, Error *err);
 
-// Appends the object and a newline; takes over the reference, also on failure. IO with the path and the reason.
-Status metrics_append(Metrics *metrics, json_t *object, Error *err);
+// A line's first fields: its type, and the time of the day as 2026-11-22T01:18:15.123Z.
+void metrics_begin(JsonObject *line, const char *type);
+
+// Appends the object and a newline; the object is gone, also on failure. IO with the path and the reason; what
+// json_text says.
+Status metrics_append(Metrics *metrics, JsonObject *line, Error *err);
 void metrics_close(Metrics *metrics);
 
 #endif

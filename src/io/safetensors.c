@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,9 +16,8 @@
 
 enum { LENGTH_BYTES = 8, NOT_NATURAL = -1 };
 
-static Status map_file(Safetensors *file, const char *path, Error *err) {
-    // Without O_NONBLOCK, opening a FIFO would wait for its writer. Regular files ignore the flag.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+// Takes over the descriptor.
+static Status map_file(Safetensors *file, int fd, const char *path, Error *err) {
     if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
     struct stat about;
     Status status = STATUS_OK;
@@ -156,12 +157,12 @@ static Status check_offsets(Safetensors *file, size_t header_bytes, const char *
     return STATUS_OK;
 }
 
-Status safetensors_open(Safetensors *file, const char *path, Error *err) {
+static Status read_file(Safetensors *file, int fd, const char *path, Error *err) {
     size_t header_bytes = 0;
     json_t *header = NULL;
     Status status;
     *file = (Safetensors){0};
-    TRY(map_file(file, path, err));
+    TRY(map_file(file, fd, path, err));
     TRY_GOTO(fail, check_header_length(&header_bytes, file, path, err));
     TRY_GOTO(fail, json_read_object(&header, (const char *)file->mapping + LENGTH_BYTES, header_bytes, path,
                                     LENGTH_BYTES, err));
@@ -173,6 +174,19 @@ fail:
     json_decref(header);
     safetensors_close(file);
     return status;
+}
+
+// Without O_NONBLOCK, opening a FIFO would wait for its writer. Regular files ignore the flag.
+enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
+
+Status safetensors_open(Safetensors *file, const char *path, Error *err) {
+    return read_file(file, open(path, OPEN_FLAGS), path, err);
+}
+
+Status safetensors_open_at(Safetensors *file, const Folder *folder, const char *name, Error *err) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder->path, name);
+    return read_file(file, openat(folder->fd, name, OPEN_FLAGS), path, err);
 }
 
 void safetensors_close(Safetensors *file) {

@@ -1,7 +1,8 @@
 // The safetensors format: 8 bytes little-endian header length, a JSON header, then the payload of raw tensors.
 // Sounder's shared weights are such a file in shared memory, and so are models and checkpoints on disk.
 //
-// Reading trusts nothing: header at most 1 MiB, at most 10,000 tensors, JSON depth at most 64, no duplicate names,
+// Reading trusts nothing: header at most 1 MiB, at most 10,000 tensors, nothing nested that the format does not nest,
+// no duplicate names,
 // contiguous sorted offsets that fill the payload exactly, checked products, no keys but the format's.
 // Source: github.com/huggingface/safetensors, README, "Format".
 #ifndef SOUNDER_IO_SAFETENSORS_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "io/durable.h"
 
 enum {
     SAFETENSORS_NAME_BYTES = 128,
@@ -61,8 +63,10 @@ typedef struct Safetensors {
     size_t mapping_bytes;
 } Safetensors;
 
-// DATA, naming file and offset, for anything the format forbids; NOINPUT when the file is not there.
+// DATA, naming file and offset, for anything the format forbids; NOINPUT when the file is not there; OS and IO for what
+// says nothing about the file. The second: the file `name` of an open folder.
 Status safetensors_open(Safetensors *file, const char *path, Error *err);
+Status safetensors_open_at(Safetensors *file, const Folder *folder, const char *name, Error *err);
 void safetensors_close(Safetensors *file);
 
 // NULL when there is none. The results are the file's and live as long as it is open.

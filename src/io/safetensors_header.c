@@ -1,8 +1,8 @@
 // The writing side of the safetensors format: from a list of tensors to the bytes before the payload.
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/json.h"
 #include "io/safetensors.h"
 
 static const struct {
@@ -49,58 +49,49 @@ static Status place(TensorEntry *entries, size_t count, Error *err) {
     return STATUS_OK;
 }
 
-static json_t *describe(const TensorEntry *entry) {
-    json_t *shape = json_array();
-    for (int d = 0; d < entry->rank; d++)
-        json_array_append_new(shape, json_integer(entry->shape[d]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", tensor_type_name(entry->type), "shape", shape, "data_offsets",
-                     (json_int_t)entry->first_byte, (json_int_t)(entry->first_byte + entry->bytes));
+static void describe(JsonObject *root, const TensorEntry *entry) {
+    const int64_t offsets[] = {(int64_t)entry->first_byte, (int64_t)(entry->first_byte + entry->bytes)};
+    JsonObject tensor;
+    json_begin(&tensor);
+    put_text(&tensor, "dtype", tensor_type_name(entry->type));
+    put_wholes(&tensor, "shape", entry->shape, (size_t)entry->rank);
+    put_wholes(&tensor, "data_offsets", offsets, 2);
+    put_object(root, entry->name, &tensor);
 }
 
-// Adds a new key and takes over the value. Refuses a key that is there already and text that is not UTF-8.
-static Status add_new(json_t *object, const char *key, json_t *value, const char *what, Error *err) {
-    if (json_object_get(object, key)) {
-        json_decref(value);
-        return fail(err, STATUS_SOFTWARE, "two %ss are called %s", what, key);
-    }
-    if (json_object_set_new(object, key, value) != 0)
-        return fail(err, STATUS_SOFTWARE, "the %s %s is not UTF-8, or there is no memory for it", what, key);
-    return STATUS_OK;
-}
-
-static Status build_json(json_t *root, const TensorEntry *entries, size_t count, const TensorNote *notes,
-                         size_t note_count, Error *err) {
-    if (note_count > 0) {
-        json_t *metadata = json_object();
-        TRY(add_new(root, "__metadata__", metadata, "tensor", err));
-        for (size_t i = 0; i < note_count; i++)
-            TRY(add_new(metadata, notes[i].key, json_string(notes[i].value), "note", err));
-    }
+static void put_notes(JsonObject *root, const TensorNote *notes, size_t count) {
+    JsonObject metadata;
+    if (count == 0) return;
+    json_begin(&metadata);
     for (size_t i = 0; i < count; i++)
-        TRY(add_new(root, entries[i].name, describe(&entries[i]), "tensor", err));
-    return STATUS_OK;
+        put_text(&metadata, notes[i].key, notes[i].value);
+    put_object(root, "__metadata__", &metadata);
 }
 
 Status safetensors_header(char **header, size_t *header_bytes, TensorEntry *entries, size_t count,
                           const TensorNote *notes, size_t note_count, Error *err) {
     enum { LENGTH_BYTES = 8 };
+    JsonObject root;
+    char *text;
+    size_t text_bytes;
     TRY(place(entries, count, err));
-    json_t *root = json_object();
-    char *text = NULL;
-    Status status;
-    TRY_GOTO(fail, build_json(root, entries, count, notes, note_count, err));
-    text = json_dumps(root, JSON_COMPACT);
-    size_t used = LENGTH_BYTES + (text ? strlen(text) : 0);
+    json_begin(&root);
+    put_notes(&root, notes, note_count);
+    for (size_t i = 0; i < count; i++)
+        describe(&root, &entries[i]);
+    TRY(json_text(&text, &text_bytes, &root, JSON_COMPACT, "a safetensors header", err));
+    Status status = STATUS_OK;
+    size_t used = LENGTH_BYTES + text_bytes;
     size_t total = (used + SAFETENSORS_ALIGNMENT - 1) / SAFETENSORS_ALIGNMENT * SAFETENSORS_ALIGNMENT;
-    *header = text ? malloc(total) : NULL;
-    if (!*header) {
-        status = fail(err, STATUS_OS, "no memory for the header of %zu tensors", count);
-        goto fail;
-    }
+    *header = NULL;
     if (total - LENGTH_BYTES > SAFETENSORS_MAX_HEADER_BYTES) {
         status = fail(err, STATUS_SOFTWARE, "a safetensors header of %zu bytes; at most %d are allowed",
                       total - LENGTH_BYTES, SAFETENSORS_MAX_HEADER_BYTES);
-        free(*header);
+        goto fail;
+    }
+    *header = malloc(total);
+    if (!*header) {
+        status = fail(err, STATUS_OS, "no memory for the header of %zu tensors", count);
         goto fail;
     }
     for (int i = 0; i < LENGTH_BYTES; i++)
@@ -110,6 +101,5 @@ Status safetensors_header(char **header, size_t *header_bytes, TensorEntry *entr
     *header_bytes = total;
 fail:
     free(text);
-    json_decref(root);
     return status;
 }

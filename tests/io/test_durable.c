@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +33,30 @@ static void expect_contents(const char *path, const char *expected) {
     free(bytes);
 }
 
+// The folder of path/name, open for as long as one write.
+static Status write_parts(const char *path, const FilePart *parts, size_t count, Error *err) {
+    char parent[SCRATCH_PATH_BYTES];
+    snprintf(parent, sizeof parent, "%s", path);
+    char *name = strrchr(parent, '/');
+    *name++ = '\0';
+    Folder folder = {.fd = open(parent, O_RDONLY | O_DIRECTORY), .path = parent};
+    assert_true(folder.fd >= 0);
+    Status status = durable_write(&folder, name, parts, count, err);
+    close(folder.fd);
+    return status;
+}
+
 static Status write_text(const char *path, const char *text, Error *err) {
-    return durable_write(path, &(FilePart){text, strlen(text)}, 1, err);
+    return write_parts(path, &(FilePart){text, strlen(text)}, 1, err);
 }
 
 static void parts_are_written_one_after_another(void **state) {
     char path[SCRATCH_PATH_BYTES];
     Error err;
     const FilePart parts[] = {{"one ", 4}, {NULL, 0}, {"two", 3}};
-    check_ok(durable_write(scratch_path(path, *state, "parts"), parts, 3, &err));
+    check_ok(write_parts(scratch_path(path, *state, "parts"), parts, 3, &err));
     expect_contents(path, "one two");
-    check_ok(durable_write(path, NULL, 0, &err));
+    check_ok(write_parts(path, NULL, 0, &err));
     expect_contents(path, "");
     check_ok(write_text(path, "new", &err));
     expect_contents(path, "new");
@@ -50,15 +64,20 @@ static void parts_are_written_one_after_another(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
-static void a_path_without_a_folder_is_in_the_current_one(void **state) {
+static void a_file_goes_into_the_open_folder_whatever_has_its_path_now(void **state) {
+    char before[SCRATCH_PATH_BYTES], after[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
     Error err;
-    char *before = getcwd(NULL, 0);
-    assert_int_equal(chdir(*state), 0);
-    check_ok(write_text("here", "text", &err));
-    expect_contents("here", "text");
-    assert_int_equal(unlink("here"), 0);
-    assert_int_equal(chdir(before), 0);
-    free(before);
+    assert_int_equal(mkdir(scratch_path(before, *state, "folder"), 0700), 0);
+    Folder folder = {.fd = open(before, O_RDONLY | O_DIRECTORY), .path = before};
+    assert_int_equal(rename(before, scratch_path(after, *state, "moved")), 0);
+    assert_int_equal(mkdir(before, 0700), 0);
+    check_ok(durable_write(&folder, "file", &(FilePart){"text", 4}, 1, &err));
+    assert_int_equal(entries_in(before), 0);
+    expect_contents(scratch_path(path, after, "file"), "text");
+    assert_int_equal(unlink(path) + rmdir(before) + rmdir(after), 0);
+    assert_int_equal(durable_write(&folder, "file", &(FilePart){"text", 4}, 1, &err), STATUS_IO); // removed
+    assert_non_null(strstr(err.message, "/folder/file cannot be written"));
+    close(folder.fd);
 }
 
 static void what_a_killed_writer_left_is_overwritten(void **state) {
@@ -74,10 +93,11 @@ static void what_a_killed_writer_left_is_overwritten(void **state) {
 static void failures_name_the_path_and_the_reason(void **state) {
     char path[SCRATCH_PATH_BYTES], long_name[300];
     Error err;
-    assert_int_equal(write_text(scratch_path(path, *state, "no/such/folder"), "x", &err), STATUS_IO);
+    assert_int_equal(mkdir(scratch_path(path, *state, "in-the-way"), 0700), 0);
+    assert_int_equal(write_text(path, "x", &err), STATUS_IO);
     assert_non_null(strstr(err.message, path));
-    assert_non_null(strstr(err.message, strerror(ENOENT)));
-    assert_int_equal(write_text(*state, "x", &err), STATUS_IO); // a folder is in the way
+    assert_non_null(strstr(err.message, strerror(EISDIR)));
+    assert_int_equal(rmdir(path), 0);
     memset(long_name, 'x', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
     assert_int_equal(write_text(scratch_path(path, *state, long_name), "x", &err), STATUS_IO);
@@ -97,7 +117,7 @@ static void a_write_that_fails_half_way_leaves_the_predecessor(void **state) {
     limit = before;
     limit.rlim_cur = BYTES / 2 + 17;
     setrlimit(RLIMIT_FSIZE, &limit);
-    Status status = durable_write(path, &(FilePart){bytes, BYTES}, 1, &err);
+    Status status = write_parts(path, &(FilePart){bytes, BYTES}, 1, &err);
     setrlimit(RLIMIT_FSIZE, &before);
     assert_int_equal(status, STATUS_IO);
     assert_non_null(strstr(err.message, strerror(EFBIG)));
@@ -118,7 +138,7 @@ static void a_full_disk_leaves_the_predecessor(void **state) {
     }
     char *bytes = calloc(BYTES, 1);
     check_ok(write_text(scratch_path(path, folder, "file"), "predecessor", &err));
-    Status status = durable_write(path, &(FilePart){bytes, BYTES}, 1, &err);
+    Status status = write_parts(path, &(FilePart){bytes, BYTES}, 1, &err);
     size_t count;
     char *kept = scratch_read(path, &count);
     int entries = entries_in(folder);
@@ -176,7 +196,7 @@ static void sha256_is_that_of_the_joined_parts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_written_one_after_another),
-        cmocka_unit_test(a_path_without_a_folder_is_in_the_current_one),
+        cmocka_unit_test(a_file_goes_into_the_open_folder_whatever_has_its_path_now),
         cmocka_unit_test(what_a_killed_writer_left_is_overwritten),
         cmocka_unit_test(failures_name_the_path_and_the_reason),
         cmocka_unit_test(a_write_that_fails_half_way_leaves_the_predecessor),

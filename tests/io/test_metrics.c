@@ -2,6 +2,7 @@
 #include "io/metrics.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,12 +19,45 @@ static void expect_contents(const char *path, const char *expected) {
     free(bytes);
 }
 
+static Folder open_folder(void **state) {
+    Folder folder = {.fd = open(*state, O_RDONLY | O_DIRECTORY), .path = *state};
+    assert_true(folder.fd >= 0);
+    return folder;
+}
+
+static const char *metrics_path(char path[SCRATCH_PATH_BYTES], void **state) {
+    return scratch_path(path, *state, "metrics.jsonl");
+}
+
+static void begin_new(Metrics *metrics, char path[SCRATCH_PATH_BYTES], void **state) {
+    Error err;
+    Folder folder = open_folder(state);
+    unlink(metrics_path(path, state));
+    check_ok(metrics_create(metrics, &folder, &err));
+    close(folder.fd);
+}
+
+static Status append_round(Metrics *metrics, int64_t round, Error *err) {
+    JsonObject line;
+    json_begin(&line);
+    put_whole(&line, "round", round);
+    return metrics_append(metrics, &line, err);
+}
+
+static Status reopen(Metrics *metrics, void **state, uint32_t rounds_done, Error *err) {
+    Folder folder = open_folder(state);
+    Status status = metrics_reopen(metrics, &folder, rounds_done, err);
+    close(folder.fd);
+    return status;
+}
+
 // Writes `before`, opens the file to go on after rounds_done and expects `after`.
-static void expect_reopened(const char *path, const char *before, uint32_t rounds_done, const char *after) {
+static void expect_reopened(void **state, const char *before, uint32_t rounds_done, const char *after) {
+    char path[SCRATCH_PATH_BYTES];
     Metrics metrics;
     Error err;
-    scratch_write(path, before, strlen(before));
-    check_ok(metrics_open(&metrics, path, rounds_done, &err));
+    scratch_write(metrics_path(path, state), before, strlen(before));
+    check_ok(reopen(&metrics, state, rounds_done, &err));
     metrics_close(&metrics);
     expect_contents(path, after);
 }
@@ -31,67 +65,93 @@ static void expect_reopened(const char *path, const char *before, uint32_t round
 static void lines_are_appended_in_order(void **state) {
     char path[SCRATCH_PATH_BYTES];
     Metrics metrics;
+    JsonObject line;
     Error err;
-    check_ok(metrics_open(&metrics, scratch_path(path, *state, "new.jsonl"), 0, &err));
+    begin_new(&metrics, path, state);
     expect_contents(path, "");
-    check_ok(metrics_append(&metrics, json_pack("{s:i, s:o}", "round", 1, "loss", metrics_real(0.5)), &err));
+    json_begin(&line);
+    put_whole(&line, "round", 1);
+    put_real(&line, "loss", 0.5);
+    check_ok(metrics_append(&metrics, &line, &err));
     expect_contents(path, "{\"round\":1,\"loss\":0.5}\n"); // at once, not when it is closed
-    check_ok(metrics_append(&metrics, json_pack("{s:s}", "text", "two\nlines"), &err));
+    json_begin(&line);
+    put_text(&line, "text", "two\nlines");
+    check_ok(metrics_append(&metrics, &line, &err));
     metrics_close(&metrics);
     expect_contents(path, "{\"round\":1,\"loss\":0.5}\n{\"text\":\"two\\nlines\"}\n");
-    check_ok(metrics_open(&metrics, path, 1, &err));
-    check_ok(metrics_append(&metrics, json_pack("{s:i}", "round", 2), &err));
+    check_ok(reopen(&metrics, state, 1, &err));
+    check_ok(append_round(&metrics, 2, &err));
     metrics_close(&metrics);
     expect_contents(path, "{\"round\":1,\"loss\":0.5}\n{\"text\":\"two\\nlines\"}\n{\"round\":2}\n");
 }
 
+static void a_line_begins_with_its_type_and_the_time(void **state) {
+    char path[SCRATCH_PATH_BYTES];
+    Metrics metrics;
+    JsonObject line;
+    Error err;
+    int year, month, day, hour, minute, milliseconds, end = 0;
+    double seconds;
+    begin_new(&metrics, path, state);
+    metrics_begin(&line, "round");
+    check_ok(metrics_append(&metrics, &line, &err));
+    metrics_close(&metrics);
+    size_t count;
+    char *text = scratch_read(path, &count);
+    assert_int_equal(sscanf(text, "{\"type\":\"round\",\"time\":\"%4d-%2d-%2dT%2d:%2d:%2lf.%3dZ\"}%n", &year, &month,
+                            &day, &hour, &minute, &seconds, &milliseconds, &end) >= 6,
+                     1);
+    assert_true(year > 2020 && strlen(text) == strlen("{'type':'round','time':'2026-11-22T01:18:15.123Z'}\n"));
+    free(text);
+}
+
 static void numbers_that_json_does_not_have_become_null(void **state) {
-    (void)state;
-    const double numbers[] = {NAN, INFINITY, -INFINITY, 1.25};
-    for (int i = 0; i < 4; i++) {
-        json_t *value = metrics_real(numbers[i]);
-        assert_int_equal(json_is_null(value), i < 3);
-        json_decref(value);
-    }
+    char path[SCRATCH_PATH_BYTES];
+    Metrics metrics;
+    JsonObject line;
+    Error err;
+    begin_new(&metrics, path, state);
+    json_begin(&line);
+    put_reals(&line, "values", (double[]){NAN, INFINITY, -INFINITY, 1.25}, 4);
+    put_real(&line, "value", NAN);
+    check_ok(metrics_append(&metrics, &line, &err));
+    metrics_close(&metrics);
+    expect_contents(path, "{\"values\":[null,null,null,1.25],\"value\":null}\n");
 }
 
 static void going_on_drops_later_rounds_and_the_summary(void **state) {
-    char path[SCRATCH_PATH_BYTES];
-    scratch_path(path, *state, "resumed.jsonl");
-    expect_reopened(path,
+    expect_reopened(state,
                     "{\"round\":0}\n{\"round\":1}\n{\"client\":3,\"round\":2}\n{\"client\":4,\"round\":3}\n"
                     "{\"type\":\"host\"}\n{\"type\":\"summary\",\"seconds\":1}\n{\"round\":2}\n",
                     2,
                     "{\"round\":0}\n{\"round\":1}\n{\"client\":3,\"round\":2}\n{\"type\":\"host\"}\n{\"round\":2}\n");
-    expect_reopened(path, "{\"round\":1}\n", 0, "");
-    expect_reopened(path, "{\"round\":4294967296}\n", UINT32_MAX, "");
+    expect_reopened(state, "{\"round\":1}\n", 0, "");
+    expect_reopened(state, "{\"round\":4294967296}\n", UINT32_MAX, "");
 }
 
 static void a_torn_last_line_is_removed(void **state) {
-    char path[SCRATCH_PATH_BYTES];
     const char whole[] = "{\"round\":1}\n{\"round\":2}\n";
-    scratch_path(path, *state, "torn.jsonl");
     for (size_t length = 0; length < sizeof whole; length++) {
         char torn[sizeof whole];
         memcpy(torn, whole, length);
         torn[length] = '\0';
-        expect_reopened(path, torn, 2, length < 12 ? "" : length < 24 ? "{\"round\":1}\n" : whole);
+        expect_reopened(state, torn, 2, length < 12 ? "" : length < 24 ? "{\"round\":1}\n" : whole);
     }
 }
 
 static void a_line_that_is_no_object_is_removed(void **state) {
-    char path[SCRATCH_PATH_BYTES];
-    scratch_path(path, *state, "bad.jsonl");
-    expect_reopened(path, "{\"round\":1}\n{\"rou\n\n[1]\n{\"round\":2}\n", 2, "{\"round\":1}\n{\"round\":2}\n");
+    expect_reopened(state, "{\"round\":1}\n{\"rou\n\n[1]\n{\"round\":2}\n", 2, "{\"round\":1}\n{\"round\":2}\n");
 }
 
 static void a_file_with_nothing_to_remove_is_left_alone(void **state) {
     char path[SCRATCH_PATH_BYTES];
     struct stat before, after;
-    scratch_path(path, *state, "same.jsonl");
-    scratch_write(path, "{\"round\":1}\n", 12);
+    scratch_write(metrics_path(path, state), "{\"round\":1}\n", 12);
     assert_int_equal(stat(path, &before), 0);
-    expect_reopened(path, "{\"round\":1}\n", 1, "{\"round\":1}\n");
+    Metrics metrics;
+    Error err;
+    check_ok(reopen(&metrics, state, 1, &err));
+    metrics_close(&metrics);
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
 }
@@ -101,39 +161,116 @@ static void a_full_disk_is_reported_and_leaves_whole_lines(void **state) {
     Metrics metrics;
     struct rlimit before, limit;
     Error err;
-    check_ok(metrics_open(&metrics, scratch_path(path, *state, "full.jsonl"), 0, &err));
-    check_ok(metrics_append(&metrics, json_pack("{s:i}", "round", 1), &err));
+    begin_new(&metrics, path, state);
+    check_ok(append_round(&metrics, 1, &err));
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &before);
     limit = before;
     limit.rlim_cur = 20; // within the next line
     setrlimit(RLIMIT_FSIZE, &limit);
-    Status torn = metrics_append(&metrics, json_pack("{s:i}", "round", 2), &err);
+    Status torn = append_round(&metrics, 2, &err);
     setrlimit(RLIMIT_FSIZE, &before);
     assert_int_equal(torn, STATUS_IO);
     assert_non_null(strstr(err.message, path));
+    assert_non_null(strstr(err.message, strerror(EFBIG))); // not what a full disk would be
     expect_contents(path, "{\"round\":1}\n");
-    check_ok(metrics_append(&metrics, json_pack("{s:i}", "round", 2), &err));
+    check_ok(append_round(&metrics, 2, &err));
     metrics_close(&metrics);
     expect_contents(path, "{\"round\":1}\n{\"round\":2}\n");
 }
 
 static void what_cannot_be_a_line_or_a_file_is_refused(void **state) {
     char path[SCRATCH_PATH_BYTES];
+    Metrics metrics, second;
+    JsonObject line;
+    Error err;
+    begin_new(&metrics, path, state);
+    json_begin(&line);
+    put_text(&line, "text", "\xff");
+    put_whole(&line, "round", 1);
+    assert_int_equal(metrics_append(&metrics, &line, &err), STATUS_SOFTWARE);
+    assert_non_null(strstr(err.message, "text is not UTF-8"));
+    Folder folder = open_folder(state);
+    assert_int_equal(metrics_create(&second, &folder, &err), STATUS_CANTCREATE); // it is another run's
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("elsewhere", path), 0); // leads out of the folder
+    assert_int_equal(metrics_reopen(&second, &folder, 0, &err), STATUS_IO);
+    assert_int_equal(metrics_create(&second, &folder, &err), STATUS_CANTCREATE);
+    assert_int_equal(unlink(path), 0);
+    metrics_close(&metrics);
+    close(folder.fd);
+}
+
+static void the_past_is_the_last_start_and_the_last_round(void **state) {
+    char path[SCRATCH_PATH_BYTES];
+    const char text[] = "{\"type\":\"start\",\"clients\":1}\n{\"type\":\"round\",\"round\":4}\n{\"type\":\"start\","
+                        "\"clients\":2}\n{\"type\":\"client\",\"round\":9}\nno JSON\n{\"type\":\"round\",\"round\":5}\n"
+                        "{\"type\":\"round\",\"rou";
+    json_t *start;
+    uint32_t round;
+    Error err;
+    Folder folder = open_folder(state);
+    scratch_write(metrics_path(path, state), text, strlen(text));
+    check_ok(metrics_past(&start, &round, &folder, &err));
+    assert_int_equal(round, 5);
+    assert_int_equal(json_integer_value(json_object_get(start, "clients")), 2);
+    json_decref(start);
+    assert_int_equal(unlink(path), 0);
+    check_ok(metrics_past(&start, &round, &folder, &err));
+    assert_null(start);
+    assert_int_equal(round, 0);
+    close(folder.fd);
+}
+
+// jansson's allocator: the call after `allocations_left` others has no memory.
+static long allocations_left = -1;
+
+static void *failing_malloc(size_t bytes) {
+    if (allocations_left-- != 0) return malloc(bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+// Neither a line that is no JSON or lacks a field, nor a good line that is taken for a bad one.
+static void a_failed_allocation_spoils_no_line(void **state) {
+    char path[SCRATCH_PATH_BYTES];
+    const char expected[] = "{\"rank\":1,\"loss\":0.25,\"seconds\":[1.0,2.0]}\n";
     Metrics metrics;
     Error err;
-    check_ok(metrics_open(&metrics, scratch_path(path, *state, "refused.jsonl"), 0, &err));
-    assert_int_equal(metrics_append(&metrics, NULL, &err), STATUS_SOFTWARE);
-    assert_int_equal(metrics_append(&metrics, json_pack("{s:f}", "loss", (double)NAN), &err), STATUS_SOFTWARE);
-    metrics_close(&metrics);
-    expect_contents(path, "");
-    assert_int_equal(metrics_open(&metrics, scratch_path(path, *state, "no/folder.jsonl"), 0, &err), STATUS_CANTCREATE);
-    assert_non_null(strstr(err.message, path));
+    json_set_alloc_funcs(failing_malloc, free);
+    long failures = 0;
+    for (long k = 0; k < 100; k++) {
+        JsonObject line;
+        begin_new(&metrics, path, state);
+        allocations_left = k;
+        json_begin(&line);
+        put_whole(&line, "rank", 1);
+        put_real(&line, "loss", 0.25);
+        put_reals(&line, "seconds", (double[]){1, 2}, 2);
+        Status status = metrics_append(&metrics, &line, &err);
+        allocations_left = -1;
+        metrics_close(&metrics);
+        assert_int_equal(status, status == STATUS_OK ? STATUS_OK : STATUS_OS);
+        expect_contents(path, status == STATUS_OK ? expected : "");
+        failures += status != STATUS_OK;
+        scratch_write(path, expected, strlen(expected));
+        allocations_left = k;
+        status = reopen(&metrics, state, 1, &err);
+        allocations_left = -1;
+        if (status == STATUS_OK) metrics_close(&metrics);
+        assert_int_equal(status, status == STATUS_OK ? STATUS_OK : STATUS_OS);
+        expect_contents(path, expected);
+        failures += status != STATUS_OK;
+    }
+    json_set_alloc_funcs(malloc, free);
+    assert_in_range(failures, 10, 199);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_appended_in_order),
+        cmocka_unit_test(a_line_begins_with_its_type_and_the_time),
         cmocka_unit_test(numbers_that_json_does_not_have_become_null),
         cmocka_unit_test(going_on_drops_later_rounds_and_the_summary),
         cmocka_unit_test(a_torn_last_line_is_removed),
@@ -141,6 +278,8 @@ int main(void) {
         cmocka_unit_test(a_file_with_nothing_to_remove_is_left_alone),
         cmocka_unit_test(a_full_disk_is_reported_and_leaves_whole_lines),
         cmocka_unit_test(what_cannot_be_a_line_or_a_file_is_refused),
+        cmocka_unit_test(the_past_is_the_last_start_and_the_last_round),
+        cmocka_unit_test(a_failed_allocation_spoils_no_line),
     };
     log_init(LOG_ERROR, LOG_RANK_PARENT); // the warnings about removed lines are wanted here
     return cmocka_run_group_tests_name("metrics", tests, scratch_set_up, scratch_tear_down);

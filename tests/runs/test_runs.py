@@ -2,7 +2,7 @@
 
 Usage: test_runs.py PATH_OF_SOUNDER [unittest arguments]
 """
-import gzip, json, os, random, re, signal, struct, subprocess, sys, time, unittest
+import gzip, json, os, random, re, shutil, signal, struct, subprocess, sys, time, unittest
 
 from runs import (DATA, DEADLINE, DIVERGING, SLOWED, SMALL, SOUNDER, RunCase, alive, children_of, in_shared_memory,
                   parse_safetensors, wait_until)
@@ -287,6 +287,58 @@ class Runs(RunCase):
         process.communicate()
         _, err = self.train(*SMALL, "--out", "run", code=64)
         self.assertIn("--resume run", err)
+
+    def test_a_new_run_refuses_a_folder_that_holds_any_of_its_names_and_deletes_nothing(self):
+        for name in ("metrics.jsonl", "model.safetensors", "checkpoints/round-000009.safetensors", "live/mine"):
+            with self.subTest(name):
+                folder = name.split("/")[0]
+                os.makedirs(os.path.dirname(self.path(folder, name)))
+                with open(self.path(folder, name), "w") as file:
+                    file.write('{"step":1,"round":5}\nprecious\n')
+                _, err = self.train(*SMALL, "--workers", "1", "--rounds", "1", "--out", folder, code=64)
+                self.assertIn(f"{folder} holds {folder}, which a new run would write over", err)
+                with open(self.path(folder, name)) as file:
+                    self.assertEqual(file.read(), '{"step":1,"round":5}\nprecious\n')
+                self.assertEqual(os.listdir(self.path(folder)), [folder])
+
+    def test_a_folder_that_is_moved_or_removed_ends_the_run_with_a_sentence_and_loses_nothing(self):
+        arguments = [*SMALL, "--workers", "1", "--rounds", "400"]
+        process = self.start(*arguments, "--seed", "7", "--out", "twin")
+        self.wait_for_round("twin", 1)
+        os.rename(self.path("twin"), self.path("moved"))
+        self.train(*SMALL, "--workers", "1", "--rounds", "2", "--out", "twin")
+        expected = self.model("twin")
+        _, err = self.finish(process, 74)
+        self.assertRegex(err, "the run folder twin was moved to .*/moved while .* --resume .*/moved")
+        self.assertEqual(self.model("twin"), expected, "the other run's model")
+        done = self.rounds("moved")[-1]["round"]
+        self.train("--resume", "moved", "--rounds", str(done + 1))
+        process = self.start(*arguments, "--out", "gone")
+        self.wait_for_round("gone", 1)
+        shutil.rmtree(self.path("gone"), ignore_errors=True)
+        shutil.rmtree(self.path("gone"), ignore_errors=True)
+        _, err = self.finish(process, 74)
+        self.assertIn("error: ", err)
+        self.assertFalse(os.path.exists(self.path("gone", "model.safetensors")))
+
+    def test_a_run_that_fails_before_its_first_round_leaves_its_folder_free(self):
+        _, err = self.train(*SMALL, "--workers", "1", "--trace", "no/such/folder.json", "--out", "run", code=73)
+        self.assertFalse(os.path.exists(self.path("run")))
+        os.mkdir(self.path("mine"))
+        with open(self.path("mine", "notes.txt"), "w") as file:
+            file.write("mine")
+        self.train(*SMALL, "--workers", "2", *DIVERGING, "--out", "mine", code=70)
+        self.assertEqual(os.listdir(self.path("mine")), ["notes.txt"])
+        self.train(*SMALL, "--workers", "1", "--rounds", "1", "--out", "mine")
+
+    def test_another_users_folder_is_refused(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can make another user's folder")
+        os.mkdir(self.path("theirs"))
+        os.chown(self.path("theirs"), 65534, 65534)
+        _, err = self.train(*SMALL, "--workers", "1", "--out", "theirs", code=64)
+        self.assertIn("theirs belongs to another user (uid 65534)", err)
+        self.assertEqual(os.listdir(self.path("theirs")), [])
 
     def test_an_update_that_is_not_finite_is_refused_and_the_model_stays_finite(self):
         _, err = self.train(*SMALL, "--workers", "2", *DIVERGING, "--out", "run", code=70)

@@ -25,7 +25,7 @@ void model_notes(ModelNotes *notes, const Spec *spec, const char *text);
 // The head of a file that holds this net's parameters: malloc'ed, the caller frees it; payload follows at header_bytes.
 Status model_header(char **header, size_t *header_bytes, const Spec *spec, const char *text, Error *err);
 
-// tensors (spec->tensor_count): views into parameters (parameter_count) for tensors_write and checkpoint_write.
+// tensors (spec->tensor_count): views into parameters (parameter_count) for checkpoint_write.
 void model_tensors(NamedTensor *tensors, const Spec *spec, const float *parameters);
 
 // parameters (parameter_count) from a file with tensors of these names and sizes. DATA, naming the tensor, when one

@@ -12,17 +12,24 @@ static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t ind
     return name;
 }
 
+// path: of the caller's, for as long as the folder is used.
+static Folder checkpoints_at(char path[RUN_PATH_BYTES], const RunFolder *folder) {
+    snprintf(path, RUN_PATH_BYTES, "%s/checkpoints", folder->path);
+    return (Folder){.fd = folder->checkpoints_fd, .path = path};
+}
+
 Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Spec *spec, const RunFolder *folder,
                               Error *err) {
     char path[RUN_PATH_BYTES];
     Safetensors file;
-    Status status = checkpoint_open_last(&file, rounds_done, run_folder_path(path, folder, "checkpoints"), err);
-    if (status == STATUS_NOINPUT) { // killed before the first checkpoint: the first round comes out the same
+    bool found;
+    const Folder checkpoints = checkpoints_at(path, folder);
+    TRY(checkpoint_open_last(&file, &found, rounds_done, &checkpoints, err));
+    if (!found) { // killed before the first checkpoint: the first round comes out the same
         log_info("%s has no checkpoint yet; starting from the first round", folder->path);
         return STATUS_OK;
     }
-    if (status != STATUS_OK) return status;
-    status = model_load(memory->weights, spec, &file, err);
+    Status status = model_load(memory->weights, spec, &file, err);
     const RunConfig *config = memory->config;
     uint32_t first, end;
     run_lasting_slots(&first, &end, config);
@@ -53,8 +60,10 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     ModelNotes notes;
     char path[RUN_PATH_BYTES];
     model_notes(&notes, spec, text);
-    Status status = checkpoint_write(run_folder_path(path, folder, "checkpoints"), round, tensors, count, notes.notes,
-                                     MODEL_NOTES, err);
+    const Folder checkpoints = checkpoints_at(path, folder);
+    Status status = checkpoint_write(&checkpoints, round, tensors, count, notes.notes, MODEL_NOTES, err);
     free(tensors);
+    // A folder that is elsewhere has the checkpoint; one that is gone is the reason why it cannot be written.
+    TRY(run_folder_check(folder, err));
     return status;
 }

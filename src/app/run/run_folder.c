@@ -11,14 +11,23 @@
 
 #include "base/folders.h"
 
+static const char CONFIG[] = "config.yaml", CHECKPOINTS[] = "checkpoints", LIVE[] = "live";
+static const char LINK[] = "live/global.safetensors";
+
+// Somebody else's folder may hold links that lead our files elsewhere, and is theirs to change at any time.
+static Status check_owner(const RunFolder *folder, Error *err) {
+    struct stat about;
+    if (fstat(folder->lock_fd, &about) != 0) return fail_errno(err, STATUS_IO, "the run folder %s", folder->path);
+    if (about.st_uid == geteuid()) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s belongs to another user (uid %u); give a folder of your own", folder->path,
+                (unsigned)about.st_uid);
+}
+
 static Status lock(RunFolder *folder, Error *err) {
     folder->lock_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->lock_fd < 0) return fail_errno(err, STATUS_NOINPUT, "cannot open the run folder %s", folder->path);
-    if (flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0) return STATUS_OK;
-    int reason = errno;
-    close(folder->lock_fd);
-    errno = reason;
-    if (reason != EWOULDBLOCK) return fail_errno(err, STATUS_IO, "cannot lock the run folder %s", folder->path);
+    if (flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0) return check_owner(folder, err);
+    if (errno != EWOULDBLOCK) return fail_errno(err, STATUS_IO, "cannot lock the run folder %s", folder->path);
     return fail(err, STATUS_USAGE, "%s is in use by another run; wait for it to end, or give another --out",
                 folder->path);
 }
@@ -51,76 +60,120 @@ static Status create_dated(RunFolder *folder, const char *label, Error *err) {
     return fail_errno(err, STATUS_CANTCREATE, "cannot create the run folder %s", folder->path);
 }
 
-static Status make_checkpoints(RunFolder *folder, Error *err) {
-    char name[RUN_PATH_BYTES];
-    if (mkdir(run_folder_path(name, folder, "checkpoints"), 0777) == 0 || errno == EEXIST) return STATUS_OK;
-    run_folder_close(folder);
-    return fail_errno(err, STATUS_CANTCREATE, "cannot create %s", name);
+static Status open_checkpoints(RunFolder *folder, Error *err) {
+    folder->made_checkpoints = mkdirat(folder->lock_fd, CHECKPOINTS, 0777) == 0;
+    if (folder->made_checkpoints || errno == EEXIST)
+        folder->checkpoints_fd = openat(folder->lock_fd, CHECKPOINTS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder->checkpoints_fd >= 0) return STATUS_OK;
+    return fail_errno(err, STATUS_CANTCREATE, "cannot create %s/%s", folder->path, CHECKPOINTS);
 }
 
-Status run_folder_create(RunFolder *folder, const char *path, const char *label, Error *err) {
-    folder->lock_fd = -1;
-    folder->made = true;
-    if (path[0]) {
-        TRY(set_path(folder, path, err));
-        folder->made = access(folder->path, F_OK) != 0;
-        if (make_folders(folder->path) < 0)
-            return fail_errno(err, STATUS_CANTCREATE, "cannot create the run folder %s", folder->path);
-    } else {
-        TRY(create_dated(folder, label, err));
-    }
-    TRY(lock(folder, err));
-    char name[RUN_PATH_BYTES];
-    if (access(run_folder_path(name, folder, "config.yaml"), F_OK) == 0) {
-        run_folder_close(folder);
+bool run_folder_has(const RunFolder *folder, const char *name) {
+    struct stat about;
+    return fstatat(folder->lock_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// A run deletes nothing that it has not written, so it begins where none of its names is taken. (An empty checkpoints/
+// is what a run leaves that is killed before it has begun.)
+static Status check_names(const RunFolder *folder, Error *err) {
+    static const char *const names[] = {"metrics.jsonl", "model.safetensors", "live", "checkpoints"};
+    if (run_folder_has(folder, CONFIG))
         return fail(err, STATUS_USAGE, "%s already holds a run; continue it with --resume %s, or give another --out",
                     folder->path, folder->path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!run_folder_has(folder, names[i])) continue;
+        if (strcmp(names[i], CHECKPOINTS) == 0 && unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR) == 0) continue;
+        return fail(err, STATUS_USAGE,
+                    "%s holds %s, which a new run would write over; give another --out, or take it away", folder->path,
+                    names[i]);
     }
-    return make_checkpoints(folder, err);
-}
-
-Status run_folder_open(RunFolder *folder, const char *path, Error *err) {
-    folder->lock_fd = -1;
-    folder->made = false;
-    TRY(set_path(folder, path, err));
-    char name[RUN_PATH_BYTES];
-    if (access(run_folder_path(name, folder, "config.yaml"), R_OK) < 0)
-        return fail(err, STATUS_NOINPUT, "--resume %s: there is no run in that folder (config.yaml cannot be read: %s)",
-                    path, strerror(errno));
-    TRY(lock(folder, err));
-    return make_checkpoints(folder, err);
-}
-
-const char *run_folder_path(char path[RUN_PATH_BYTES], const RunFolder *folder, const char *name) {
-    snprintf(path, RUN_PATH_BYTES, "%s/%s", folder->path, name);
-    return path;
-}
-
-Status run_folder_link_live(const RunFolder *folder, int weights_fd, Error *err) {
-    char live[RUN_PATH_BYTES], link[RUN_PATH_BYTES], target[64];
-    run_folder_path(live, folder, "live");
-    run_folder_path(link, folder, "live/global.safetensors");
-    snprintf(target, sizeof target, "/proc/%d/fd/%d", (int)getpid(), weights_fd);
-    if (mkdir(live, 0777) < 0 && errno != EEXIST) return fail_errno(err, STATUS_CANTCREATE, "cannot create %s", live);
-    unlink(link); // of a run that was killed
-    if (symlink(target, link) < 0) return fail_errno(err, STATUS_CANTCREATE, "cannot create the link %s", link);
     return STATUS_OK;
 }
 
-void run_folder_unlink_live(const RunFolder *folder) {
+static Status begin_new(RunFolder *folder, Error *err) {
+    TRY(lock(folder, err));
+    TRY(check_names(folder, err));
+    return open_checkpoints(folder, err);
+}
+
+static Status make_folder(RunFolder *folder, const char *path, const char *label, Error *err) {
+    folder->made = true;
+    if (!path[0]) return create_dated(folder, label, err);
+    TRY(set_path(folder, path, err));
+    folder->made = access(folder->path, F_OK) != 0;
+    if (make_folders(folder->path) == 0) return STATUS_OK;
+    return fail_errno(err, STATUS_CANTCREATE, "cannot create the run folder %s", folder->path);
+}
+
+Status run_folder_create(RunFolder *folder, const char *path, const char *label, Error *err) {
+    *folder = (RunFolder){.lock_fd = -1, .checkpoints_fd = -1};
+    TRY(make_folder(folder, path, label, err));
+    Status status = begin_new(folder, err);
+    if (status == STATUS_OK) return STATUS_OK;
+    if (folder->made) rmdir(folder->path);
+    run_folder_close(folder);
+    return status;
+}
+
+Status run_folder_open(RunFolder *folder, const char *path, Error *err) {
+    *folder = (RunFolder){.lock_fd = -1, .checkpoints_fd = -1};
+    TRY(set_path(folder, path, err));
     char name[RUN_PATH_BYTES];
-    unlink(run_folder_path(name, folder, "live/global.safetensors"));
-    rmdir(run_folder_path(name, folder, "live"));
+    snprintf(name, sizeof name, "%s/%s", folder->path, CONFIG);
+    if (access(name, R_OK) < 0)
+        return fail_errno(err, STATUS_NOINPUT,
+                          "--resume %s: there is no run in that folder (config.yaml cannot be read)", path);
+    Status status = lock(folder, err);
+    if (status == STATUS_OK) status = open_checkpoints(folder, err);
+    if (status != STATUS_OK) run_folder_close(folder);
+    return status;
+}
+
+Folder run_folder_at(const RunFolder *folder) {
+    return (Folder){.fd = folder->lock_fd, .path = folder->path};
+}
+
+Status run_folder_check(const RunFolder *folder, Error *err) {
+    struct stat ours, found;
+    char link[64], place[RUN_PATH_BYTES];
+    if (fstat(folder->lock_fd, &ours) != 0) return fail_errno(err, STATUS_IO, "the run folder %s", folder->path);
+    if (stat(folder->path, &found) == 0 && found.st_dev == ours.st_dev && found.st_ino == ours.st_ino) return STATUS_OK;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", folder->lock_fd);
+    ssize_t length = ours.st_nlink > 0 ? readlink(link, place, sizeof place - 1) : -1;
+    if (length < 0)
+        return fail(err, STATUS_IO, "the run folder %s was removed while the run was using it; nothing is left of it",
+                    folder->path);
+    place[length] = '\0';
+    return fail(
+        err, STATUS_IO,
+        "the run folder %s was moved to %s while the run was using it; continue with: sounder train --resume %s",
+        folder->path, place, place);
+}
+
+Status run_folder_link_live(const RunFolder *folder, int weights_fd, Error *err) {
+    char target[64];
+    snprintf(target, sizeof target, "/proc/%d/fd/%d", (int)getpid(), weights_fd);
+    if (mkdirat(folder->lock_fd, LIVE, 0777) < 0 && errno != EEXIST)
+        return fail_errno(err, STATUS_CANTCREATE, "cannot create %s/%s", folder->path, LIVE);
+    unlinkat(folder->lock_fd, LINK, 0); // of a run that was killed
+    if (symlinkat(target, folder->lock_fd, LINK) == 0) return STATUS_OK;
+    return fail_errno(err, STATUS_CANTCREATE, "cannot create the link %s/%s", folder->path, LINK);
+}
+
+void run_folder_unlink_live(const RunFolder *folder) {
+    unlinkat(folder->lock_fd, LINK, 0);
+    unlinkat(folder->lock_fd, LIVE, AT_REMOVEDIR);
 }
 
 void run_folder_discard(const RunFolder *folder) {
-    char name[RUN_PATH_BYTES];
-    if (!folder->made) return;
-    rmdir(run_folder_path(name, folder, "checkpoints"));
-    rmdir(folder->path);
+    unlinkat(folder->lock_fd, CONFIG, 0);
+    unlinkat(folder->lock_fd, "metrics.jsonl", 0);
+    if (folder->made_checkpoints) unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR);
+    if (folder->made && run_folder_check(folder, NULL) == STATUS_OK) rmdir(folder->path);
 }
 
 void run_folder_close(RunFolder *folder) {
+    if (folder->checkpoints_fd >= 0) close(folder->checkpoints_fd);
     if (folder->lock_fd >= 0) close(folder->lock_fd);
-    folder->lock_fd = -1;
+    folder->lock_fd = folder->checkpoints_fd = -1;
 }

@@ -20,7 +20,7 @@ Status run_read_saved_options(Options *options, Error *err) {
     char path[RUN_PATH_BYTES];
     RunFolder folder;
     TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
-    run_folder_path(path, &folder, "config.yaml");
+    snprintf(path, sizeof path, "%s/config.yaml", folder.path);
     run_folder_close(&folder);
     options_defaults(&saved);
     TRY(options_read_yaml(&saved, path, err));

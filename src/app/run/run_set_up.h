@@ -12,8 +12,8 @@
 #include "app/run/run_device.h"
 #include "base/err.h"
 #include "datasets/dataset.h"
-#include "fedavg/nodes/nodes.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
 #include "nn/spec.h"
 
 // With --resume: completes the options by those that the run in that folder was started with.
