@@ -1,5 +1,5 @@
 // What a run does on the card. Two builds of these functions, one of which is linked: card_none.c, where the program
-// has no CUDA, and card.c (with cuda_server.c, cuda_trainer.c, ...). Call them only after device_open has succeeded.
+// has no CUDA, and card.c (with cuda_parent.c, cuda_worker.c, ...). Call them only after device_open has succeeded.
 //
 // The parent owns all memory that several processes use (shm/cuda_share.h): the weights, a slot a worker or client, the
 // data set; workers import it, which is also the probe whether CUDA IPC works here. What only one process uses (local
@@ -11,13 +11,13 @@
 #include "base/device.h"
 #include "base/err.h"
 #include "datasets/dataset.h"
-#include "fedavg/parent/server.h"
-#include "fedavg/worker/trainer.h"
+#include "fedavg/parent/parent_math.h"
+#include "fedavg/worker/worker_math.h"
 #include "nn/spec.h"
 #include "nn/step.h"
 
-const ServerKind *server_on_card(void);   // NULL in a build without CUDA
-const TrainerKind *trainer_on_card(void); // NULL in a build without CUDA
+const ParentMath *parent_on_card(void); // NULL in a build without CUDA
+const WorkerMath *worker_on_card(void); // NULL in a build without CUDA
 
 // Fills in config->card but for the handles: sizes, offsets, and models_per_launch, which is `models`, or with 0 as
 // many as the cohort (clients_per_round) gives each worker and the free memory holds. OS with the numbers, and how many

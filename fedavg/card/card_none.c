@@ -5,11 +5,11 @@ static Status no_cuda(Error *err) {
     return fail(err, STATUS_UNAVAILABLE, "this sounder was built without CUDA");
 }
 
-const ServerKind *server_on_card(void) {
+const ParentMath *parent_on_card(void) {
     return NULL;
 }
 
-const TrainerKind *trainer_on_card(void) {
+const WorkerMath *worker_on_card(void) {
     return NULL;
 }
 

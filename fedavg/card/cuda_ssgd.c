@@ -4,12 +4,12 @@
 #include "base/cuda_try.h"
 #include "datasets/batch.h"
 #include "fedavg/card/cuda_rounds.h"
-#include "fedavg/card/cuda_trainer.h"
+#include "fedavg/card/cuda_worker.h"
 #include "fedavg/worker/ssgd.h"
 
 // One worker's view of a round.
 typedef struct CudaLockstep {
-    CudaTrainer *trainer;
+    CudaWorker *worker;
     uint32_t round, position, members;
     pid_t parent;
     uint32_t shards; // of this worker: position, position + members, ...
@@ -25,20 +25,20 @@ static uint32_t shard_at(const CudaLockstep *self, uint32_t index) {
 
 // Where a shard's shuffled order lies: as its indices lie in the partition.
 static uint32_t order_first(const CudaLockstep *self, uint32_t shard) {
-    const Partition *partition = &self->trainer->memory->partition;
+    const Partition *partition = &self->worker->memory->partition;
     uint32_t count;
     return (uint32_t)(partition_client(partition, shard, &count) - partition->indices);
 }
 
 static Status shuffle_shards(const CudaLockstep *self, uint32_t epoch, Error *err) {
-    CudaTrainer *trainer = self->trainer;
+    CudaWorker *worker = self->worker;
     for (uint32_t index = 0; index < self->shards; index++) {
         uint32_t count, shard = shard_at(self, index), first = order_first(self, shard);
-        const uint32_t *indices = partition_client(&trainer->memory->partition, shard, &count);
-        batch_order(trainer->host_order + first, indices, count, self->trainer->memory->config->seed, self->round,
-                    shard, epoch);
-        CUDA_TRY(cudaMemcpyAsync(trainer->order + first, trainer->host_order + first, count * sizeof *trainer->order,
-                                 cudaMemcpyHostToDevice, trainer->stream),
+        const uint32_t *indices = partition_client(&worker->memory->partition, shard, &count);
+        batch_order(worker->host_order + first, indices, count, self->worker->memory->config->seed, self->round, shard,
+                    epoch);
+        CUDA_TRY(cudaMemcpyAsync(worker->order + first, worker->host_order + first, count * sizeof *worker->order,
+                                 cudaMemcpyHostToDevice, worker->stream),
                  err, "copying the order of %u samples", count);
     }
     return STATUS_OK;
@@ -47,48 +47,48 @@ static Status shuffle_shards(const CudaLockstep *self, uint32_t epoch, Error *er
 // Gives the models the shards of a group from batch `number` on: to the end of the epoch, or, when the next step has
 // other groups in between, that batch alone.
 static Status assign(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
-    CudaTrainer *trainer = self->trainer;
-    const RunConfig *config = self->trainer->memory->config;
-    for (uint32_t m = 0; m < trainer->models; m++) {
+    CudaWorker *worker = self->worker;
+    const RunConfig *config = self->worker->memory->config;
+    for (uint32_t m = 0; m < worker->models; m++) {
         CudaTask task = {0}; // idle
         if (group + m < self->shards) {
             uint32_t count, shard = shard_at(self, group + m);
-            partition_client(&trainer->memory->partition, shard, &count);
-            if (self->shards > trainer->models) count = ssgd_shard_samples(trainer->memory, shard, number);
+            partition_client(&worker->memory->partition, shard, &count);
+            if (self->shards > worker->models) count = ssgd_shard_samples(worker->memory, shard, number);
             task.first = order_first(self, shard) + number * config->training.batch_size;
             task.count = count;
             task.noise = (Noise){.seed = config->seed, .round = self->round, .client = shard, .step = step};
         }
-        TRY(cuda_net_assign(trainer->net, (int)m, &task, true, err));
+        TRY(cuda_net_assign(worker->net, (int)m, &task, true, err));
     }
     return STATUS_OK;
 }
 
 static Status collect_losses(const CudaLockstep *self, uint32_t group, Error *err) {
-    CudaTrainer *trainer = self->trainer;
-    TRY(cuda_net_results(trainer->net, trainer->results, err));
-    for (uint32_t m = 0; m < trainer->models && group + m < self->shards; m++)
-        trainer->memory->queue->jobs[shard_at(self, group + m)].loss_sum += trainer->results[m].loss_sum;
+    CudaWorker *worker = self->worker;
+    TRY(cuda_net_results(worker->net, worker->results, err));
+    for (uint32_t m = 0; m < worker->models && group + m < self->shards; m++)
+        worker->memory->queue->jobs[shard_at(self, group + m)].loss_sum += worker->results[m].loss_sum;
     return STATUS_OK;
 }
 
 // Gradients of a group's shards for one step into their slots.
 static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t number, uint32_t step, Error *err) {
-    CudaTrainer *trainer = self->trainer;
-    const RunMemory *memory = trainer->memory;
-    const RunConfig *config = self->trainer->memory->config;
-    bool alone = self->shards <= trainer->models; // then one assignment serves the whole epoch
+    CudaWorker *worker = self->worker;
+    const RunMemory *memory = worker->memory;
+    const RunConfig *config = self->worker->memory->config;
+    bool alone = self->shards <= worker->models; // then one assignment serves the whole epoch
     if (!alone || number == 0) TRY(assign(self, group, number, step, err));
-    TRY(cuda_net_gradient(trainer->net, err));
-    for (uint32_t m = 0; m < trainer->models && group + m < self->shards; m++) {
+    TRY(cuda_net_gradient(worker->net, err));
+    for (uint32_t m = 0; m < worker->models && group + m < self->shards; m++) {
         uint32_t shard = shard_at(self, group + m), samples = ssgd_shard_samples(memory, shard, number);
         if (samples == 0) continue;
-        CUDA_TRY(cudaMemcpyAsync(cuda_blocks_floats(&trainer->blocks, &config->card, shard),
-                                 trainer->gradient + m * config->parameters, config->parameters * sizeof(float),
-                                 cudaMemcpyDeviceToDevice, trainer->stream),
+        CUDA_TRY(cudaMemcpyAsync(cuda_blocks_floats(&worker->blocks, &config->card, shard),
+                                 worker->gradient + m * config->parameters, config->parameters * sizeof(float),
+                                 cudaMemcpyDeviceToDevice, worker->stream),
                  err, "copying a gradient");
         memory->queue->jobs[shard].samples += samples;
-        atomic_fetch_add_explicit(&memory->control->pulses[trainer->rank].progress, samples, memory_order_relaxed);
+        atomic_fetch_add_explicit(&memory->control->pulses[worker->rank].progress, samples, memory_order_relaxed);
     }
     if (!alone || number + 1 == self->steps_an_epoch) return collect_losses(self, group, err);
     return STATUS_OK;
@@ -96,31 +96,31 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
 
 // The mean gradient of this worker's slice over all shards that had samples in this step; then the SGD step.
 static void step_slice(const CudaLockstep *self, uint32_t number) {
-    const CudaTrainer *trainer = self->trainer;
-    const CudaBlocks *blocks = &trainer->blocks;
-    const RunConfig *config = self->trainer->memory->config;
+    const CudaWorker *worker = self->worker;
+    const CudaBlocks *blocks = &worker->blocks;
+    const RunConfig *config = self->worker->memory->config;
     const Sgd *sgd = &config->training.sgd;
     const CudaShards shards = {.gradients = cuda_blocks_floats(blocks, &config->card, 0) + self->slice_first,
                                .stride = config->card.slot_bytes / sizeof(float),
-                               .counts = trainer->counts,
+                               .counts = worker->counts,
                                .shards = config->clients,
                                .batch_size = config->training.batch_size,
                                .number = number,
-                               .total = ssgd_step_samples(trainer->memory, number)};
+                               .total = ssgd_step_samples(worker->memory, number)};
     cuda_ssgd_step(blocks->weights + self->slice_first,
                    cuda_blocks_floats(blocks, &config->card, config->clients) + self->slice_first, &shards, sgd,
-                   self->slice_count, trainer->stream);
+                   self->slice_count, worker->stream);
 }
 
 // No kernel of one process is ordered with another's: the stream is synchronised before each barrier.
 static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error *err) {
-    const CudaTrainer *trainer = self->trainer;
-    Barrier *barrier = &trainer->memory->control->step;
-    TraceBuffer *trace = run_memory_trace(trainer->memory, trainer->rank);
+    const CudaWorker *worker = self->worker;
+    Barrier *barrier = &worker->memory->control->step;
+    TraceBuffer *trace = run_memory_trace(worker->memory, worker->rank);
     uint64_t begin = trace_begin(trace);
-    for (uint32_t group = 0; group < self->shards; group += trainer->models)
+    for (uint32_t group = 0; group < self->shards; group += worker->models)
         TRY(compute_group(self, group, number, step, err));
-    TRY(cuda_trainer_wait(trainer, err, "computing gradients"));
+    TRY(cuda_worker_wait(worker, err, "computing gradients"));
     uint64_t start = clock_nanoseconds();
     trace_end(trace, TRACE_GRADIENT, begin, self->round, step);
     Status status = barrier_wait(barrier, self->position, self->parent, 0);
@@ -128,7 +128,7 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
     if (status == STATUS_OK) {
         begin = trace_begin(trace);
         step_slice(self, number);
-        TRY(cuda_trainer_wait(trainer, err, "summing gradients"));
+        TRY(cuda_worker_wait(worker, err, "summing gradients"));
         trace_end(trace, TRACE_STEP, begin, self->round, 0);
         begin = trace_begin(trace);
         status = barrier_wait(barrier, self->position, self->parent, 0);
@@ -142,19 +142,19 @@ static Status lockstep(CudaLockstep *self, uint32_t number, uint32_t step, Error
 // Which parameters are summed and stepped by this worker. Slices begin on cache lines, so that no two workers
 // write the same one.
 static void find_slice(CudaLockstep *self) {
-    size_t parameters = self->trainer->memory->config->parameters, lines = (parameters + 15) / 16;
+    size_t parameters = self->worker->memory->config->parameters, lines = (parameters + 15) / 16;
     size_t first = lines * self->position / self->members * 16, end = lines * (self->position + 1) / self->members * 16;
     self->slice_first = first;
     self->slice_count = (end < parameters ? end : parameters) - first;
 }
 
-Status cuda_ssgd_train(CudaTrainer *trainer, uint32_t round, pid_t parent, Error *err) {
-    const RunMemory *memory = trainer->memory;
+Status cuda_ssgd_train(CudaWorker *worker, uint32_t round, pid_t parent, Error *err) {
+    const RunMemory *memory = worker->memory;
     const RunConfig *config = memory->config;
     const PhaseOrder *order = &memory->control->order;
-    CudaLockstep self = {.trainer = trainer,
+    CudaLockstep self = {.worker = worker,
                          .round = round,
-                         .position = order->position[trainer->rank],
+                         .position = order->position[worker->rank],
                          .members = order->members,
                          .parent = parent,
                          .steps_an_epoch = ssgd_round_steps(memory) / config->training.local_epochs};
@@ -167,7 +167,7 @@ Status cuda_ssgd_train(CudaTrainer *trainer, uint32_t round, pid_t parent, Error
         for (uint32_t number = 0; number < self.steps_an_epoch; number++, step++)
             TRY(lockstep(&self, number, step, err));
     }
-    memory->control->tallies[trainer->rank].synchronising_nanoseconds += self.synchronising_nanoseconds;
-    ssgd_finish(memory, trainer->rank, start);
+    memory->control->tallies[worker->rank].synchronising_nanoseconds += self.synchronising_nanoseconds;
+    ssgd_finish(memory, worker->rank, start);
     return STATUS_OK;
 }

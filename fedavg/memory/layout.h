@@ -11,7 +11,7 @@
 //   fedavg   one slot a worker: int64 sum (parameters) of its clients' weighted updates, see fedavg/rules/aggregate.h
 //   hogwild  one slot a client (= worker): float velocity (parameters), kept from round to round
 //   ssgd     one slot a client (= shard) of this node: float gradient (parameters); one more: the velocity, common to
-//            all; on several nodes then the mean gradient, and the sums that this node sends (fedavg/parent/exchange.h)
+//            all; on several nodes then the mean gradient, and the sums that this node sends (fedavg/parent/ssgd_exchange.h)
 //
 // A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
 // lies here then is what the host needs: the partition, a copy of the weights, and of the slots those that outlive a

@@ -46,7 +46,7 @@ typedef struct NodesTransport {
     void (*close)(NodesConnection *connection, bool in_good_order);
 } NodesTransport;
 
-// Joins the other nodes' transport: nodes_module.c, or nodes_none.c in a build without MPI. UNAVAILABLE if it cannot be
+// Joins the other nodes' transport: nodes_load.c, or nodes_none.c in a build without MPI. UNAVAILABLE if it cannot be
 // loaded. The table lives as long as the process.
 Status nodes_transport_load(const NodesTransport **transport, Error *err);
 

@@ -79,7 +79,7 @@ uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate) {
             samples += client_samples(rounds, client);
     }
     if (config->training.global_batch) samples /= config->clients; // which share them
-    uint64_t evaluated = evaluate && !rounds->server.kind->evaluate ? rounds->memory->data.test.count : 0;
+    uint64_t evaluated = evaluate && !rounds->parent.math->evaluate ? rounds->memory->data.test.count : 0;
     return samples * config->training.local_epochs + evaluated;
 }
 
@@ -164,11 +164,11 @@ static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
     double arrived = arrived_share(memory->queue);
     if (arrived == 0)
         return fail(err, STATUS_SOFTWARE,
-                    "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)", round,
-                    (double)config->training.sgd.lr);
+                    "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",
+                    round, (double)config->training.sgd.lr);
     bool used[MAX_WORKERS], finite;
     find_used(used, rounds);
-    TRY(rounds->server.kind->average(&rounds->server, &finite, used, arrived, err));
+    TRY(rounds->parent.math->average(&rounds->parent, &finite, used, arrived, err));
     if (finite) return STATUS_OK;
     return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
                 (double)config->training.sgd.lr);
@@ -178,13 +178,13 @@ static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
 static Status check_weights(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Control *control = rounds->memory->control;
-    const ServerKind *server = rounds->server.kind;
+    const ParentMath *parent = rounds->parent.math;
     bool finite;
-    TRY(server->adopt(&rounds->server, &finite, err));
+    TRY(parent->adopt(&rounds->parent, &finite, err));
     bool all_refused =
         config->engine == ENGINE_WILD && atomic_load_explicit(&control->updates, memory_order_relaxed) == 0;
     if (finite && !all_refused) return STATUS_OK;
-    TRY(server->restore(&rounds->server, err));
+    TRY(parent->restore(&rounds->parent, err));
     return fail(err, STATUS_SOFTWARE, "round %u: the %s no longer finite; lower --lr (now %g) or --momentum (now %g)",
                 round, all_refused ? "gradients are" : "weights are", (double)config->training.sgd.lr,
                 (double)config->training.sgd.momentum);
@@ -210,7 +210,7 @@ static Status run_lockstep(Rounds *rounds, uint32_t round, Error *err) {
         if (unfinished == 0) return STATUS_OK;
         rounds->phases.fruitless_deaths = 0; // the number of attempts is the limit here
         log_info("round %u: a worker died in lockstep; the round starts over", round);
-        TRY(rounds->server.kind->restore(&rounds->server, err));
+        TRY(rounds->parent.math->restore(&rounds->parent, err));
     }
     return fail(err, STATUS_UNAVAILABLE,
                 "round %u: a worker died in each of %d attempts; shorter rounds (more --rounds on "
@@ -234,7 +234,7 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     const RunConfig *config = rounds->memory->config;
     *report = (RoundReport){.round = round};
-    TRY(rounds->server.kind->begin(&rounds->server, err));
+    TRY(rounds->parent.math->begin(&rounds->parent, err));
     uint64_t start = clock_nanoseconds();
     TRY(run_training(rounds, round, err));
     uint64_t begin = trace_begin(rounds->trace);
@@ -284,10 +284,10 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, BatchResult *re
 }
 
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    const ServerKind *server = rounds->server.kind;
+    const ParentMath *parent = rounds->parent.math;
     uint64_t start = clock_nanoseconds();
     BatchResult result;
-    TRY(server->evaluate ? server->evaluate(&rounds->server, &result, err)
+    TRY(parent->evaluate ? parent->evaluate(&rounds->parent, &result, err)
                          : evaluate_in_chunks(rounds, round, &result, err));
     report->test_hits = result.hits;
     report->test_count = rounds->memory->data.test.count;
@@ -359,16 +359,16 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
     *rounds = (Rounds){.memory = memory,
                        .clients_per_round = config->clients_per_round,
-                       .server = {.kind = config->server, .memory = memory, .nodes = config->nodes},
+                       .parent = {.math = config->math, .memory = memory, .nodes = config->nodes},
                        .nodes = config->nodes,
                        .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
     TRY_GOTO(free_memory, allocate(rounds, config, err));
-    TRY_GOTO(free_memory, config->server->init(&rounds->server, err));
-    TRY_GOTO(free_server, start_phases(rounds, &config->phases, err));
+    TRY_GOTO(free_memory, config->math->init(&rounds->parent, err));
+    TRY_GOTO(free_parent, start_phases(rounds, &config->phases, err));
     return STATUS_OK;
-free_server:
-    config->server->free(&rounds->server);
+free_parent:
+    config->math->free(&rounds->parent);
 free_memory:
     free_memory(rounds);
     return status;
@@ -376,7 +376,7 @@ free_memory:
 
 void rounds_free(Rounds *rounds) {
     rounds->nodes->cancelled = NULL;
-    phases_free(&rounds->phases); // first, for the workers use what the server owns
-    rounds->server.kind->free(&rounds->server);
+    phases_free(&rounds->phases); // first, for the workers use what the parent owns
+    rounds->parent.math->free(&rounds->parent);
     free_memory(rounds);
 }

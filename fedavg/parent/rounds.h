@@ -14,13 +14,13 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
-#include "fedavg/parent/exchange.h"
+#include "fedavg/parent/parent_math.h"
 #include "fedavg/parent/phases.h"
-#include "fedavg/parent/server.h"
+#include "fedavg/parent/ssgd_exchange.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
-    const ServerKind *server; // where the parent's arithmetic is done
+    const ParentMath *math; // where the parent's arithmetic is done
     uint32_t clients_per_round;
     Nodes *nodes; // borrowed; all of them call the same functions of this header
 } RoundsConfig;
@@ -51,7 +51,7 @@ typedef struct Rounds {
     RunMemory *memory; // borrowed
     uint32_t clients_per_round;
     uint32_t *cohort, *scratch; // owned (clients)
-    Server server;
+    Parent parent;
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes
     TraceBuffer *trace; // the parent's
@@ -65,7 +65,7 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
 // be replaced, CANCELLED after a second stop signal.
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
-// Evaluates the shared weights on the test set: by all workers of all nodes in chunks, or by the server itself where it
+// Evaluates the shared weights on the test set: by all workers of all nodes in chunks, or by the parent itself where it
 // does that.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 

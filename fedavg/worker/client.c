@@ -8,40 +8,40 @@
 #include "datasets/batch.h"
 #include "fedavg/rules/aggregate.h"
 
-Status trainer_init(Trainer *trainer, const RunMemory *memory, uint32_t rank, Error *err) {
+Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
-    *trainer = (Trainer){.memory = memory, .rank = rank};
-    TRY(net_init(&trainer->net, &config->spec, kernels_best(), err));
-    trainer->net.progress = &memory->control->pulses[rank].progress;
+    *model = (LocalModel){.memory = memory, .rank = rank};
+    TRY(net_init(&model->net, &config->spec, kernels_best(), err));
+    model->net.progress = &memory->control->pulses[rank].progress;
     size_t bytes = (config->parameters * sizeof(float) + 63) / 64 * 64;
-    trainer->weights = aligned_alloc(64, bytes);
-    trainer->velocity = aligned_alloc(64, bytes);
-    trainer->gradient = aligned_alloc(64, bytes);
-    trainer->order = malloc((size_t)memory->partition.samples * sizeof(uint32_t));
-    if (!trainer->weights || !trainer->velocity || !trainer->gradient || !trainer->order) {
-        trainer_free(trainer);
+    model->weights = aligned_alloc(64, bytes);
+    model->velocity = aligned_alloc(64, bytes);
+    model->gradient = aligned_alloc(64, bytes);
+    model->order = malloc((size_t)memory->partition.samples * sizeof(uint32_t));
+    if (!model->weights || !model->velocity || !model->gradient || !model->order) {
+        local_model_free(model);
         return fail(err, STATUS_OS, "no memory for a local model of %llu parameters",
                     (unsigned long long)config->parameters);
     }
     return STATUS_OK;
 }
 
-void trainer_free(Trainer *trainer) {
-    free(trainer->order);
-    free(trainer->gradient);
-    free(trainer->velocity);
-    free(trainer->weights);
-    net_free(&trainer->net);
+void local_model_free(LocalModel *model) {
+    free(model->order);
+    free(model->gradient);
+    free(model->velocity);
+    free(model->weights);
+    net_free(&model->net);
 }
 
-uint32_t trainer_batches(const Trainer *trainer, uint32_t count) {
-    uint32_t size = trainer->memory->config->training.batch_size;
+uint32_t local_model_batches(const LocalModel *model, uint32_t count) {
+    uint32_t size = model->memory->config->training.batch_size;
     return count / size + (count % size != 0);
 }
 
-Batch trainer_batch(const Trainer *trainer, const uint32_t *order, uint32_t number, uint32_t count) {
-    const Dataset *data = &trainer->memory->data;
-    uint32_t size = trainer->memory->config->training.batch_size;
+Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count) {
+    const Dataset *data = &model->memory->data;
+    uint32_t size = model->memory->config->training.batch_size;
     uint32_t first = number * size;
     return (Batch){.pixels = data->train.pixels,
                    .labels = data->train.labels,
@@ -52,68 +52,68 @@ Batch trainer_batch(const Trainer *trainer, const uint32_t *order, uint32_t numb
 }
 
 // One pass over the client's samples; returns the sum of their losses.
-static double train_epoch(Trainer *trainer, const uint32_t *indices, uint32_t count, Noise *noise, uint32_t epoch) {
-    const RunConfig *config = trainer->memory->config;
+static double train_epoch(LocalModel *model, const uint32_t *indices, uint32_t count, Noise *noise, uint32_t epoch) {
+    const RunConfig *config = model->memory->config;
     const Sgd *sgd = &config->training.sgd;
     double loss_sum = 0;
-    batch_order(trainer->order, indices, count, config->seed, noise->round, noise->client, epoch);
-    for (uint32_t number = 0; number < trainer_batches(trainer, count); number++, noise->step++) {
-        Batch batch = trainer_batch(trainer, trainer->order, number, count);
+    batch_order(model->order, indices, count, config->seed, noise->round, noise->client, epoch);
+    for (uint32_t number = 0; number < local_model_batches(model, count); number++, noise->step++) {
+        Batch batch = local_model_batch(model, model->order, number, count);
         BatchResult result;
-        net_train_step(&trainer->net, trainer->weights, trainer->velocity, &result, sgd, &batch, noise);
+        net_train_step(&model->net, model->weights, model->velocity, &result, sgd, &batch, noise);
         loss_sum += result.loss_sum;
     }
     return loss_sum;
 }
 
 // The slot may hold the sum of an earlier round, or what a dead predecessor finished in this one, which stays.
-static void begin_sum(const Trainer *trainer, uint32_t round) {
-    SumState *state = &trainer->memory->control->sums[trainer->rank];
+static void begin_sum(const LocalModel *model, uint32_t round) {
+    SumState *state = &model->memory->control->sums[model->rank];
     // All orders on SumState are seq_cst: they are few, and they must keep their places among the writes of the sum.
     if (atomic_load(&state->round) == round) return;
-    memset(run_memory_sum(trainer->memory, trainer->rank), 0, trainer->memory->config->parameters * sizeof(int64_t));
+    memset(run_memory_sum(model->memory, model->rank), 0, model->memory->config->parameters * sizeof(int64_t));
     atomic_store(&state->round, round);
 }
 
-static bool is_refused(const Trainer *trainer, const Job *job) {
-    const float *before = trainer->memory->weights, *after = trainer->weights;
-    size_t count = trainer->memory->config->parameters;
+static bool is_refused(const LocalModel *model, const Job *job) {
+    const float *before = model->memory->weights, *after = model->weights;
+    size_t count = model->memory->config->parameters;
     size_t unfit = aggregate_first_unfit(after, before, count);
     if (unfit == count) return false;
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
-                spec_tensor_name(&trainer->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit]);
+                spec_tensor_name(&model->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit]);
     return true;
 }
 
 // Adds the client's update to this worker's slot and finishes the job, or refuses it by name.
-static void hand_in(const Trainer *trainer, Job *job, uint32_t round) {
-    const RunMemory *memory = trainer->memory;
-    SumState *state = &memory->control->sums[trainer->rank];
-    if (is_refused(trainer, job)) {
+static void hand_in(const LocalModel *model, Job *job, uint32_t round) {
+    const RunMemory *memory = model->memory;
+    SumState *state = &memory->control->sums[model->rank];
+    if (is_refused(model, job)) {
         queue_finish(job, JOB_REFUSED);
         return;
     }
-    begin_sum(trainer, round);
+    begin_sum(model, round);
     atomic_store(&state->adding, 1);
-    aggregate_add(run_memory_sum(memory, trainer->rank), trainer->weights, memory->weights, job->share,
+    aggregate_add(run_memory_sum(memory, model->rank), model->weights, memory->weights, job->share,
                   memory->config->parameters);
     queue_finish(job, JOB_DONE);
     atomic_store(&state->adding, 0);
 }
 
-void client_train(Trainer *trainer, Job *job, uint32_t round) {
-    const RunMemory *memory = trainer->memory;
+void client_train(LocalModel *model, Job *job, uint32_t round) {
+    const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
     uint64_t start = clock_nanoseconds();
     uint32_t count;
     const uint32_t *indices = partition_client(&memory->partition, job->client, &count);
-    memcpy(trainer->weights, memory->weights, config->parameters * sizeof(float));
-    memset(trainer->velocity, 0, config->parameters * sizeof(float));
+    memcpy(model->weights, memory->weights, config->parameters * sizeof(float));
+    memset(model->velocity, 0, config->parameters * sizeof(float));
     Noise noise = {.seed = config->seed, .round = round, .client = job->client};
     job->loss_sum = 0;
     for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++)
-        job->loss_sum += train_epoch(trainer, indices, count, &noise, epoch);
+        job->loss_sum += train_epoch(model, indices, count, &noise, epoch);
     job->samples = (uint64_t)count * config->training.local_epochs;
     job->seconds = clock_seconds_since(start);
-    hand_in(trainer, job, round);
+    hand_in(model, job, round);
 }

@@ -1,6 +1,6 @@
 // A client's local training, on whichever worker it happens to run: virtual clients.
 //
-// The trainer is the worker's working memory, reused for one client after another. What a client computes depends on
+// The model is the worker's working memory, reused for one client after another. What a client computes depends on
 // the global weights, its samples and (seed, round, client) alone: any worker, any time, gives the same bits.
 #ifndef SOUNDER_FEDAVG_WORKER_CLIENT_H
 #define SOUNDER_FEDAVG_WORKER_CLIENT_H
@@ -9,7 +9,7 @@
 #include "fedavg/memory/run_memory.h"
 #include "nn/net.h"
 
-typedef struct Trainer {
+typedef struct LocalModel {
     const RunMemory *memory; // borrowed
     uint32_t rank;
     Net net;         // owned
@@ -17,21 +17,21 @@ typedef struct Trainer {
     float *velocity; // owned (parameters): SGD momentum
     float *gradient; // owned (parameters)
     uint32_t *order; // owned (partition's samples): this epoch's shuffled sample indices
-} Trainer;
+} LocalModel;
 
 // rank: whose pulse counts the progress. Nothing to free on failure.
-Status trainer_init(Trainer *trainer, const RunMemory *memory, uint32_t rank, Error *err);
-void trainer_free(Trainer *trainer);
+Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err);
+void local_model_free(LocalModel *model);
 
 // Batch `number` (0, 1, ...) of the `count` training samples in `order`; the last one may be smaller.
-Batch trainer_batch(const Trainer *trainer, const uint32_t *order, uint32_t number, uint32_t count);
+Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count);
 
 // Batches in one epoch of `count` samples.
-uint32_t trainer_batches(const Trainer *trainer, uint32_t count);
+uint32_t local_model_batches(const LocalModel *model, uint32_t count);
 
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
 // weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
 // before) when the update is not finite or out of range.
-void client_train(Trainer *trainer, Job *job, uint32_t round);
+void client_train(LocalModel *model, Job *job, uint32_t round);
 
 #endif

@@ -12,28 +12,28 @@ static bool all_finite(const float *values, size_t count) {
 }
 
 // One step of one worker: read, compute, write, count.
-static void hogwild_step(Trainer *trainer, float *velocity, const Batch *batch, BatchResult *result,
+static void hogwild_step(LocalModel *model, float *velocity, const Batch *batch, BatchResult *result,
                          const Noise *noise) {
-    Control *control = trainer->memory->control;
+    Control *control = model->memory->control;
     const RunConfig *config = &control->config;
-    WorkerTally *tally = &control->tallies[trainer->rank];
-    float *weights = trainer->memory->weights;
+    WorkerTally *tally = &control->tallies[model->rank];
+    float *weights = model->memory->weights;
     uint64_t read_at = atomic_load_explicit(&control->updates, memory_order_relaxed);
-    net_gradient(&trainer->net, trainer->gradient, result, weights, batch, noise);
-    if (!all_finite(trainer->gradient, config->parameters)) {
+    net_gradient(&model->net, model->gradient, result, weights, batch, noise);
+    if (!all_finite(model->gradient, config->parameters)) {
         tally->refused_steps++;
         return;
     }
-    const Kernels *kernels = trainer->net.kernels;
+    const Kernels *kernels = model->net.kernels;
     const Sgd *sgd = &config->training.sgd;
     (config->training.hogwild_update == HOGWILD_ATOMIC ? kernels->sgd_step_atomically : kernels->sgd_step)(
-        weights, velocity, trainer->gradient, sgd, config->parameters);
+        weights, velocity, model->gradient, sgd, config->parameters);
     uint64_t staleness = atomic_fetch_add_explicit(&control->updates, 1, memory_order_relaxed) - read_at;
     tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
 }
 
-void hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
-    const RunMemory *memory = trainer->memory;
+void hogwild_train(LocalModel *model, Job *job, uint32_t round) {
+    const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
     uint64_t start = clock_nanoseconds();
     uint32_t count;
@@ -42,11 +42,11 @@ void hogwild_train(Trainer *trainer, Job *job, uint32_t round) {
     Noise noise = {.seed = config->seed, .round = round, .client = job->client};
     job->loss_sum = 0;
     for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {
-        batch_order(trainer->order, indices, count, config->seed, round, job->client, epoch);
-        for (uint32_t number = 0; number < trainer_batches(trainer, count); number++, noise.step++) {
-            Batch batch = trainer_batch(trainer, trainer->order, number, count);
+        batch_order(model->order, indices, count, config->seed, round, job->client, epoch);
+        for (uint32_t number = 0; number < local_model_batches(model, count); number++, noise.step++) {
+            Batch batch = local_model_batch(model, model->order, number, count);
             BatchResult result;
-            hogwild_step(trainer, velocity, &batch, &result, &noise);
+            hogwild_step(model, velocity, &batch, &result, &noise);
             job->loss_sum += result.loss_sum;
         }
     }

@@ -13,6 +13,6 @@
 
 // Trains job->client's samples for the local epochs on the shared weights and finishes the job. Steps whose gradient is
 // not finite are not applied; they are counted in the tally.
-void hogwild_train(Trainer *trainer, Job *job, uint32_t round);
+void hogwild_train(LocalModel *model, Job *job, uint32_t round);
 
 #endif

@@ -10,7 +10,7 @@
 
 // One worker's view of a round.
 typedef struct Lockstep {
-    Trainer *trainer;
+    LocalModel *model;
     const RunMemory *memory;
     GradientSync *sync;
     TraceBuffer *trace;
@@ -75,16 +75,16 @@ uint32_t ssgd_round_steps(const RunMemory *memory) {
 
 // Where a shard's shuffled order lies in the worker's buffer: as its indices lie in the partition. Of a global batch
 // all shards have the same indices and order.
-static uint32_t *shard_order(const Trainer *trainer, uint32_t shard, uint32_t *count) {
-    const uint32_t *indices = partition_client(&trainer->memory->partition, shard, count);
-    return trainer->order + (indices - trainer->memory->partition.indices);
+static uint32_t *shard_order(const LocalModel *model, uint32_t shard, uint32_t *count) {
+    const uint32_t *indices = partition_client(&model->memory->partition, shard, count);
+    return model->order + (indices - model->memory->partition.indices);
 }
 
 static void shuffle_shard(const Lockstep *self, uint32_t shard, uint32_t epoch) {
     uint32_t count;
     const uint32_t *indices = partition_client(&self->memory->partition, shard, &count);
-    batch_order(shard_order(self->trainer, shard, &count), indices, count, self->memory->config->seed, self->round,
-                shard, epoch);
+    batch_order(shard_order(self->model, shard, &count), indices, count, self->memory->config->seed, self->round, shard,
+                epoch);
 }
 
 static void shuffle_shards(const Lockstep *self, uint32_t epoch) {
@@ -132,8 +132,8 @@ static void step_elements(const Lockstep *self, size_t first, size_t count) {
     float mean[SHARD_SUM_BLOCK];
     shard_sum(mean, self->leaves, (ShardRange){0, config->clients}, first, count);
     const Sgd *sgd = &config->training.sgd;
-    self->trainer->net.kernels->sgd_step(self->memory->weights + first, run_memory_velocity(self->memory) + first, mean,
-                                         sgd, count);
+    self->model->net.kernels->sgd_step(self->memory->weights + first, run_memory_velocity(self->memory) + first, mean,
+                                       sgd, count);
 }
 
 // One of several has sums to contribute.
@@ -201,17 +201,17 @@ static void on_gradient(void *context, size_t first) {
 }
 
 static void compute_gradient(Lockstep *self, uint32_t shard, Part part) {
-    Trainer *trainer = self->trainer;
+    LocalModel *model = self->model;
     const RunMemory *memory = self->memory;
     const RunConfig *config = memory->config;
     uint32_t count;
-    const uint32_t *order = shard_order(trainer, shard, &count);
-    Batch batch = trainer_batch(trainer, order + part.first, 0, part.count);
+    const uint32_t *order = shard_order(model, shard, &count);
+    Batch batch = local_model_batch(model, order + part.first, 0, part.count);
     Noise noise = {.seed = config->seed, .round = self->round, .client = shard, .step = self->step};
     if (config->training.global_batch)
         noise.client = 0, noise.first_sample = part.first - self->number * config->training.batch_size;
     BatchResult result;
-    net_gradient(&trainer->net, run_memory_gradient(memory, shard), &result, memory->weights, &batch, &noise);
+    net_gradient(&model->net, run_memory_gradient(memory, shard), &result, memory->weights, &batch, &noise);
     Job *job = &memory->queue->jobs[shard - self->shards.first];
     job->loss_sum += result.loss_sum;
     job->samples += batch.count;
@@ -260,9 +260,8 @@ static Status step_from_mean(const Lockstep *self) {
         uint64_t start = trace_begin(self->trace);
         Slice slice = bucket_slice(&self->buckets, bucket, self->position, self->members);
         if (slice.first < slice.end)
-            self->trainer->net.kernels->sgd_step(memory->weights + slice.first,
-                                                 run_memory_velocity(memory) + slice.first,
-                                                 run_memory_mean(memory) + slice.first, sgd, slice.end - slice.first);
+            self->model->net.kernels->sgd_step(memory->weights + slice.first, run_memory_velocity(memory) + slice.first,
+                                               run_memory_mean(memory) + slice.first, sgd, slice.end - slice.first);
         trace_end(self->trace, TRACE_STEP, start, self->round, bucket);
     }
     return STATUS_OK;
@@ -307,32 +306,32 @@ static Status train_epochs(Lockstep *self) {
     return STATUS_OK;
 }
 
-Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent) {
-    const RunMemory *memory = trainer->memory;
+Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent) {
+    const RunMemory *memory = model->memory;
     const PhaseOrder *order = &memory->control->order;
     const RunConfig *config = memory->config;
-    Lockstep self = {.trainer = trainer,
+    Lockstep self = {.model = model,
                      .memory = memory,
                      .sync = &memory->control->gradients,
-                     .trace = run_memory_trace(memory, trainer->rank),
+                     .trace = run_memory_trace(memory, model->rank),
                      .shards = run_node_shards(config, config->node),
                      .round = round,
-                     .position = order->position[trainer->rank],
+                     .position = order->position[model->rank],
                      .members = order->members,
                      .parent = parent};
-    buckets_cut(&self.buckets, &trainer->net.spec);
+    buckets_cut(&self.buckets, &model->net.spec);
     self.sums = shard_sums(self.sum_blocks, config->clients, self.shards);
     self.leaves = malloc((self.shards.end - self.shards.first) * sizeof *self.leaves);
     if (!self.leaves) return STATUS_OS;
     uint64_t start = clock_nanoseconds();
-    trainer->net.on_gradient = (GradientHook){on_gradient, &self};
+    model->net.on_gradient = (GradientHook){on_gradient, &self};
     Status status = train_epochs(&self);
-    trainer->net.on_gradient = (GradientHook){0};
+    model->net.on_gradient = (GradientHook){0};
     free(self.leaves);
     TRY(status);
-    WorkerTally *tally = &memory->control->tallies[trainer->rank];
+    WorkerTally *tally = &memory->control->tallies[model->rank];
     tally->synchronising_nanoseconds += self.synchronising_nanoseconds;
     tally->hidden_nanoseconds += self.hidden_nanoseconds;
-    ssgd_finish(memory, trainer->rank, start);
+    ssgd_finish(memory, model->rank, start);
     return STATUS_OK;
 }

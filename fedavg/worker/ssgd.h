@@ -26,7 +26,7 @@
 
 // Trains one round as the worker at order.position[rank] of order.members. Jobs of the queue are this node's shards in
 // order; a worker fills in and finishes those of its own. CANCELLED when a barrier was.
-Status ssgd_train(Trainer *trainer, uint32_t round, pid_t parent);
+Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent);
 
 // The parts of it that are the same on the card (cuda_ssgd.c).
 

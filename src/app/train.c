@@ -297,7 +297,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .hang_seconds = run->options.hang_seconds,
                                       .on_tick = progress_tick,
                                       .context = &run->progress},
-                           .server = run->device.on_card ? server_on_card() : &server_on_cpu,
+                           .math = run->device.on_card ? parent_on_card() : &parent_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
                            .nodes = &run->nodes};
     progress_watch(&run->progress, &run->rounds);

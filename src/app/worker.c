@@ -8,7 +8,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "fedavg/card/card.h"
-#include "fedavg/worker/trainer.h"
+#include "fedavg/worker/worker_math.h"
 
 char *const worker_arguments[] = {"sounder", "worker", "@RANK", "@PARENT", NULL};
 
@@ -16,8 +16,8 @@ typedef struct Worker {
     uint32_t rank;
     pid_t parent;
     RunMemory memory;
-    const TrainerKind *kind;
-    void *trainer;      // of that kind
+    const WorkerMath *math;
+    void *state;        // of that math
     TraceBuffer *trace; // NULL: the run is not traced
 } Worker;
 
@@ -27,12 +27,12 @@ static Status follow_order(Worker *self, Error *err) {
     case PHASE_NONE:
         return STATUS_OK;
     case PHASE_EVALUATE:
-        return self->kind->evaluate(self->trainer, order->round, err);
+        return self->math->evaluate(self->state, order->round, err);
     case PHASE_TRAIN:
         break;
     }
-    if (self->memory.config->engine != ENGINE_LOCKSTEP) return self->kind->train(self->trainer, order->round, err);
-    Status status = self->kind->train_in_step(self->trainer, order->round, self->parent, err);
+    if (self->memory.config->engine != ENGINE_LOCKSTEP) return self->math->train(self->state, order->round, err);
+    Status status = self->math->train_in_step(self->state, order->round, self->parent, err);
     // Cancelled: somebody died, and the parent will order the round again.
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
@@ -67,8 +67,8 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     bool alone = config->engine == ENGINE_ROUNDS && !config->card.used;
     if (alone && config->workers > (uint32_t)cores_usable()) long_turns_request();
     self->trace = run_memory_trace(&self->memory, self->rank);
-    self->kind = config->card.used ? trainer_on_card() : &trainer_on_cpu;
-    return self->kind->init(&self->trainer, &self->memory, self->rank, err);
+    self->math = config->card.used ? worker_on_card() : &worker_on_cpu;
+    return self->math->init(&self->state, &self->memory, self->rank, err);
 }
 
 // What ends a worker is the parent's to know, who says it in the line about this death: a card that failed, for
@@ -81,7 +81,7 @@ Status command_worker(int argc, char **argv, Error *err) {
         status = work(&self, err);
     }
     worker_report(err->message);
-    if (self.trainer) self.kind->free(self.trainer);
+    if (self.state) self.math->free(self.state);
     if (self.memory.control) run_memory_free(&self.memory);
     return status;
 }

@@ -17,27 +17,27 @@ typedef struct HostView {
     float weights[];     // (parameters)
 } HostView;
 
-typedef struct CudaServer {
+typedef struct CudaParent {
     CudaBlocks blocks;
     HostView *view;                      // managed, owned
     uint8_t *used;                       // device, owned (MAX_WORKERS)
     float *kept_weights, *kept_velocity; // device, owned (parameters): as the round began
     CudaNet *evaluator;                  // owned
     cudaStream_t stream;                 // owned
-} CudaServer;
+} CudaParent;
 
-static Status wait_for_card(const CudaServer *self, Error *err, const char *what) {
+static Status wait_for_card(const CudaParent *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
     CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
     return STATUS_OK;
 }
 
-static Status copy(const CudaServer *self, void *to, const void *from, size_t bytes, Error *err) {
+static Status copy(const CudaParent *self, void *to, const void *from, size_t bytes, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
     return STATUS_OK;
 }
 
-static void release(CudaServer *self) {
+static void release(CudaParent *self) {
     cuda_net_free(self->evaluator);
     if (self->stream) cudaStreamDestroy(self->stream);
     cudaFree(self->kept_velocity);
@@ -48,11 +48,11 @@ static void release(CudaServer *self) {
     free(self);
 }
 
-static void cuda_free(Server *server) {
-    release(server->state);
+static void cuda_free(Parent *parent) {
+    release(parent->state);
 }
 
-static Status allocate(CudaServer *self, RunConfig *config, Error *err) {
+static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     size_t bytes = config->parameters * sizeof(float);
     CUDA_TRY(cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking), err, "a stream");
     TRY(cuda_blocks_create(&self->blocks, &config->card, err));
@@ -65,7 +65,7 @@ static Status allocate(CudaServer *self, RunConfig *config, Error *err) {
     return STATUS_OK;
 }
 
-static Status upload_data(const CudaServer *self, const Dataset *data, const CardConfig *card, Error *err) {
+static Status upload_data(const CudaParent *self, const Dataset *data, const CardConfig *card, Error *err) {
     size_t sample = (size_t)shape_size(data->shape);
     uint8_t *block = self->blocks.data_block.memory;
     TRY(copy(self, block, data->train.pixels, data->train.count * sample, err));
@@ -75,7 +75,7 @@ static Status upload_data(const CudaServer *self, const Dataset *data, const Car
 }
 
 // Weights and velocities are as initialised, or from a checkpoint.
-static Status upload_model(const CudaServer *self, const RunMemory *memory, Error *err) {
+static Status upload_model(const CudaParent *self, const RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     size_t bytes = config->parameters * sizeof(float);
     uint32_t slot, end;
@@ -86,30 +86,30 @@ static Status upload_model(const CudaServer *self, const RunMemory *memory, Erro
     return wait_for_card(self, err, "copying data set and model to the card");
 }
 
-static Status open_evaluator(CudaServer *self, const RunMemory *memory, Error *err) {
+static Status open_evaluator(CudaParent *self, const RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     return cuda_evaluator_init(&self->evaluator, self->blocks.weights, self->blocks.test_pixels,
                                self->blocks.test_labels, &config->spec, &memory->data, config->card.tf32 != 0, err);
 }
 
-static Status cuda_init(Server *server, Error *err) {
-    RunConfig *config = &server->memory->control->config; // to be completed by the handles of the blocks
-    CudaServer *self = server->state = calloc(1, sizeof *self);
-    if (!self) return fail(err, STATUS_OS, "no memory for the server");
+static Status cuda_init(Parent *parent, Error *err) {
+    RunConfig *config = &parent->memory->control->config; // to be completed by the handles of the blocks
+    CudaParent *self = parent->state = calloc(1, sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory for the parent");
     Status status;
     TRY_GOTO(fail, allocate(self, config, err));
-    TRY_GOTO(fail, upload_data(self, &server->memory->data, &config->card, err));
-    TRY_GOTO(fail, upload_model(self, server->memory, err));
-    TRY_GOTO(fail, open_evaluator(self, server->memory, err));
+    TRY_GOTO(fail, upload_data(self, &parent->memory->data, &config->card, err));
+    TRY_GOTO(fail, upload_model(self, parent->memory, err));
+    TRY_GOTO(fail, open_evaluator(self, parent->memory, err));
     return STATUS_OK;
 fail:
     release(self);
     return status;
 }
 
-static Status cuda_begin(Server *server, Error *err) {
-    const RunConfig *config = server->memory->config;
-    CudaServer *self = server->state;
+static Status cuda_begin(Parent *parent, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
     if (config->engine == ENGINE_ROUNDS) return STATUS_OK;
     TRY(copy(self, self->kept_weights, self->blocks.weights, bytes, err));
@@ -120,9 +120,9 @@ static Status cuda_begin(Server *server, Error *err) {
     return wait_for_card(self, err, "keeping the model as the round began");
 }
 
-static Status cuda_restore(Server *server, Error *err) {
-    const RunConfig *config = server->memory->config;
-    CudaServer *self = server->state;
+static Status cuda_restore(Parent *parent, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
     TRY(copy(self, self->blocks.weights, self->kept_weights, bytes, err));
     if (config->engine == ENGINE_LOCKSTEP)
@@ -133,9 +133,9 @@ static Status cuda_restore(Server *server, Error *err) {
 
 // weights += the mean of the slots with used, of which there are `slots`; the host's view of them, and whether they are
 // finite. Of no slots at all the mean is zero, and what is left is the view.
-static Status apply(Server *server, bool *finite, const bool *used, uint32_t slots, double arrived, Error *err) {
-    const RunConfig *config = server->memory->config;
-    CudaServer *self = server->state;
+static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t slots, double arrived, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    CudaParent *self = parent->state;
     uint8_t flags[MAX_WORKERS] = {0};
     for (uint32_t slot = 0; slot < slots; slot++)
         flags[slot] = used[slot];
@@ -148,15 +148,15 @@ static Status apply(Server *server, bool *finite, const bool *used, uint32_t slo
     return STATUS_OK;
 }
 
-static void publish(const Server *server) {
-    const CudaServer *self = server->state;
-    memcpy(server->memory->weights, self->view->weights, server->memory->config->parameters * sizeof(float));
+static void publish(const Parent *parent) {
+    const CudaParent *self = parent->state;
+    memcpy(parent->memory->weights, self->view->weights, parent->memory->config->parameters * sizeof(float));
 }
 
 // total (parameters) = the sum of this node's slots with used. All host memory; slots (workers, parameters): workspace.
-static Status sum_slots(const Server *server, int64_t *total, int64_t *slots, const bool *used, Error *err) {
-    const RunConfig *config = server->memory->config;
-    const CudaServer *self = server->state;
+static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, const bool *used, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    const CudaParent *self = parent->state;
     const int64_t *sums[MAX_WORKERS];
     size_t count = config->parameters, sum_count = 0;
     for (uint32_t rank = 0; rank < config->workers; rank++) {
@@ -171,41 +171,41 @@ static Status sum_slots(const Server *server, int64_t *total, int64_t *slots, co
 }
 
 // The sum over all nodes travels through the host and comes back in slot 0.
-static Status average_with_nodes(Server *server, bool *finite, const bool *used, double arrived, Error *err) {
-    const RunConfig *config = server->memory->config;
-    const CudaServer *self = server->state;
+static Status average_with_nodes(Parent *parent, bool *finite, const bool *used, double arrived, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    const CudaParent *self = parent->state;
     size_t count = config->parameters;
     int64_t *total = malloc((config->workers + 1) * count * sizeof *total);
     if (!total)
         return fail(err, STATUS_OS, "no memory for the sums of %zu parameters of %u workers", count, config->workers);
     Status status;
-    TRY_GOTO(done, sum_slots(server, total, total + count, used, err));
-    TRY_GOTO(done, nodes_sum(server->nodes, total, count, err));
+    TRY_GOTO(done, sum_slots(parent, total, total + count, used, err));
+    TRY_GOTO(done, nodes_sum(parent->nodes, total, count, err));
     TRY_GOTO(done, copy(self, cuda_blocks_sum(&self->blocks, &config->card, 0), total, count * sizeof *total, err));
-    TRY_GOTO(done, apply(server, finite, (const bool[]){true}, 1, arrived, err));
+    TRY_GOTO(done, apply(parent, finite, (const bool[]){true}, 1, arrived, err));
 done:
     free(total);
     return status;
 }
 
-static Status cuda_average(Server *server, bool *finite, const bool *used, double arrived, Error *err) {
-    if (server->nodes->size > 1)
-        TRY(average_with_nodes(server, finite, used, arrived, err));
+static Status cuda_average(Parent *parent, bool *finite, const bool *used, double arrived, Error *err) {
+    if (parent->nodes->size > 1)
+        TRY(average_with_nodes(parent, finite, used, arrived, err));
     else
-        TRY(apply(server, finite, used, server->memory->config->workers, arrived, err));
-    if (*finite) publish(server);
+        TRY(apply(parent, finite, used, parent->memory->config->workers, arrived, err));
+    if (*finite) publish(parent);
     return STATUS_OK;
 }
 
 // The velocities go to the host first: should that fail, neither they nor the weights there are of this round... unless
 // it fails in between, which leaves no more than a momentum that is one round ahead.
-static Status cuda_adopt(Server *server, bool *finite, Error *err) {
-    const RunConfig *config = server->memory->config;
-    RunMemory *memory = server->memory;
-    CudaServer *self = server->state;
+static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    RunMemory *memory = parent->memory;
+    CudaParent *self = parent->state;
     uint64_t updates;
     uint32_t slot, end;
-    TRY(apply(server, finite, NULL, 0, 1, err));
+    TRY(apply(parent, finite, NULL, 0, 1, err));
     TRY(copy(self, &updates, self->blocks.updates, sizeof updates, err));
     TRY(wait_for_card(self, err, "reading the count of updates"));
     atomic_store_explicit(&memory->control->updates, updates, memory_order_relaxed);
@@ -214,22 +214,22 @@ static Status cuda_adopt(Server *server, bool *finite, Error *err) {
         TRY(copy(self, run_memory_floats(memory, slot), cuda_blocks_floats(&self->blocks, &config->card, slot),
                  config->parameters * sizeof(float), err));
     TRY(wait_for_card(self, err, "copying the velocities from the card"));
-    publish(server);
+    publish(parent);
     return STATUS_OK;
 }
 
-static Status cuda_evaluate(Server *server, BatchResult *result, Error *err) {
-    const CudaServer *self = server->state;
-    return cuda_evaluator_run(result, self->evaluator, &server->memory->data, err);
+static Status cuda_evaluate(Parent *parent, BatchResult *result, Error *err) {
+    const CudaParent *self = parent->state;
+    return cuda_evaluator_run(result, self->evaluator, &parent->memory->data, err);
 }
 
-const ServerKind *server_on_card(void) {
-    static const ServerKind kind = {.init = cuda_init,
+const ParentMath *parent_on_card(void) {
+    static const ParentMath math = {.init = cuda_init,
                                     .free = cuda_free,
                                     .begin = cuda_begin,
                                     .restore = cuda_restore,
                                     .average = cuda_average,
                                     .adopt = cuda_adopt,
                                     .evaluate = cuda_evaluate};
-    return &kind;
+    return &math;
 }

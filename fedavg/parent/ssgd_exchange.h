@@ -11,8 +11,8 @@
 //
 // A round is all or nothing on all nodes. A node on which a worker died says so in place of its next sums: then
 // everywhere the barriers are cancelled and the round starts over.
-#ifndef SOUNDER_FEDAVG_PARENT_EXCHANGE_H
-#define SOUNDER_FEDAVG_PARENT_EXCHANGE_H
+#ifndef SOUNDER_FEDAVG_PARENT_SSGD_EXCHANGE_H
+#define SOUNDER_FEDAVG_PARENT_SSGD_EXCHANGE_H
 
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"

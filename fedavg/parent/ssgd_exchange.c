@@ -1,4 +1,4 @@
-#include "exchange.h"
+#include "ssgd_exchange.h"
 
 #include <stdlib.h>
 #include <string.h>

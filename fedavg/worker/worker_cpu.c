@@ -5,27 +5,27 @@
 #include "fedavg/worker/client.h"
 #include "fedavg/worker/hogwild.h"
 #include "fedavg/worker/ssgd.h"
-#include "fedavg/worker/trainer.h"
+#include "fedavg/worker/worker_math.h"
 
-static Status cpu_init(void **trainer, const RunMemory *memory, uint32_t rank, Error *err) {
-    Trainer *self = malloc(sizeof *self);
-    if (!self) return fail(err, STATUS_OS, "no memory for a trainer");
-    Status status = trainer_init(self, memory, rank, err);
+static Status cpu_init(void **model, const RunMemory *memory, uint32_t rank, Error *err) {
+    LocalModel *self = malloc(sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory for a model");
+    Status status = local_model_init(self, memory, rank, err);
     if (status == STATUS_OK)
-        *trainer = self;
+        *model = self;
     else
         free(self);
     return status;
 }
 
-static void cpu_free(void *trainer) {
-    trainer_free(trainer);
-    free(trainer);
+static void cpu_free(void *model) {
+    local_model_free(model);
+    free(model);
 }
 
-static Status cpu_train(void *trainer, uint32_t round, Error *err) {
+static Status cpu_train(void *model, uint32_t round, Error *err) {
     (void)err;
-    Trainer *self = trainer;
+    LocalModel *self = model;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     bool hogwild = self->memory->config->engine == ENGINE_WILD;
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
@@ -40,17 +40,17 @@ static Status cpu_train(void *trainer, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-static Status cpu_train_in_step(void *trainer, uint32_t round, pid_t parent, Error *err) {
-    Trainer *self = trainer;
+static Status cpu_train_in_step(void *model, uint32_t round, pid_t parent, Error *err) {
+    LocalModel *self = model;
     run_memory_note_start(self->memory, self->rank);
     Status status = ssgd_train(self, round, parent);
     if (status == STATUS_OK || status == STATUS_CANCELLED) return status;
     return fail(err, status, "the step barrier failed (%s)", status_name(status));
 }
 
-static Status cpu_evaluate(void *trainer, uint32_t round, Error *err) {
+static Status cpu_evaluate(void *model, uint32_t round, Error *err) {
     (void)err;
-    Trainer *self = trainer;
+    LocalModel *self = model;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     const Dataset *data = &self->memory->data;
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
@@ -73,8 +73,8 @@ static Status cpu_evaluate(void *trainer, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-const TrainerKind trainer_on_cpu = {.init = cpu_init,
-                                    .free = cpu_free,
-                                    .train = cpu_train,
-                                    .train_in_step = cpu_train_in_step,
-                                    .evaluate = cpu_evaluate};
+const WorkerMath worker_on_cpu = {.init = cpu_init,
+                                  .free = cpu_free,
+                                  .train = cpu_train,
+                                  .train_in_step = cpu_train_in_step,
+                                  .evaluate = cpu_evaluate};

@@ -1,4 +1,4 @@
-#include "fedavg/card/cuda_trainer.h"
+#include "fedavg/card/cuda_worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +13,21 @@
 
 enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
 
-Status cuda_trainer_wait(const CudaTrainer *self, Error *err, const char *what) {
+Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
     CUDA_TRY(cudaStreamSynchronize(self->stream), err, "%s", what);
     return STATUS_OK;
 }
 
-static Status copy(const CudaTrainer *self, void *to, const void *from, size_t bytes, Error *err) {
+static Status copy(const CudaWorker *self, void *to, const void *from, size_t bytes, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
     return STATUS_OK;
 }
 
 // Life ---------------------------------------------------------------------------------------------------------------
 
-static void cuda_trainer_free(void *trainer) {
-    CudaTrainer *self = trainer;
+static void cuda_worker_free(void *worker) {
+    CudaWorker *self = worker;
     cuda_net_free(self->net);
     cudaFree(self->counts);
     cudaFree(self->unfit);
@@ -45,14 +45,14 @@ static void cuda_trainer_free(void *trainer) {
     free(self);
 }
 
-static Status allocate_host(CudaTrainer *self, Error *err) {
+static Status allocate_host(CudaWorker *self, Error *err) {
     self->host_order = malloc(self->memory->partition.samples * sizeof *self->host_order);
     self->host_unfit = malloc(self->models * sizeof *self->host_unfit);
     self->host_shares = malloc(self->models * sizeof *self->host_shares);
     self->jobs = malloc(self->models * sizeof *self->jobs);
     self->results = malloc(self->models * sizeof *self->results);
     if (self->host_order && self->host_unfit && self->host_shares && self->jobs && self->results) return STATUS_OK;
-    return fail(err, STATUS_OS, "no memory for a trainer of %u models", self->models);
+    return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
 
 static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
@@ -61,7 +61,7 @@ static Status allocate(void *pointer, size_t count, size_t item_bytes, const cha
     return STATUS_OK;
 }
 
-static Status allocate_device(CudaTrainer *self, Error *err) {
+static Status allocate_device(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
     size_t parameters = self->models * (size_t)config->parameters;
     if (config->engine == ENGINE_ROUNDS) TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
@@ -73,7 +73,7 @@ static Status allocate_device(CudaTrainer *self, Error *err) {
     return allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);
 }
 
-static CudaNetPlan make_plan(const CudaTrainer *self) {
+static CudaNetPlan make_plan(const CudaWorker *self) {
     const RunConfig *config = self->memory->config;
     const Dataset *data = &self->memory->data;
     CudaNetPlan plan = {.spec = config->spec,
@@ -100,28 +100,28 @@ static CudaNetPlan make_plan(const CudaTrainer *self) {
     return plan;
 }
 
-static Status open_net(CudaTrainer *self, Error *err) {
+static Status open_net(CudaWorker *self, Error *err) {
     CudaNetPlan plan = make_plan(self);
     TRY(cuda_net_init(&self->net, &plan, err));
     self->stream = cuda_net_stream(self->net);
     return STATUS_OK;
 }
 
-static Status upload_counts(CudaTrainer *self, Error *err) {
+static Status upload_counts(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
     for (uint32_t client = 0; client < config->clients; client++) {
         uint32_t count;
         partition_client(&self->memory->partition, client, &count);
         TRY(copy(self, self->counts + client, &count, sizeof count, err));
     }
-    return cuda_trainer_wait(self, err, "copying the sizes of the shards");
+    return cuda_worker_wait(self, err, "copying the sizes of the shards");
 }
 
-static Status cuda_trainer_init(void **trainer, const RunMemory *memory, uint32_t rank, Error *err) {
+static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
-    CudaTrainer *self = calloc(1, sizeof *self);
-    if (!self) return fail(err, STATUS_OS, "no memory for a trainer");
-    *self = (CudaTrainer){.memory = memory, .rank = rank, .models = config->card.models_per_launch};
+    CudaWorker *self = calloc(1, sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory for a worker");
+    *self = (CudaWorker){.memory = memory, .rank = rank, .models = config->card.models_per_launch};
     Device device;
     Status status;
     TRY_GOTO(fail, device_open(&device, (int)config->card.gpu, err));
@@ -130,28 +130,28 @@ static Status cuda_trainer_init(void **trainer, const RunMemory *memory, uint32_
     TRY_GOTO(fail, allocate_device(self, err));
     TRY_GOTO(fail, open_net(self, err));
     if (config->engine == ENGINE_LOCKSTEP) TRY_GOTO(fail, upload_counts(self, err));
-    *trainer = self;
+    *worker = self;
     return STATUS_OK;
 fail:
-    cuda_trainer_free(self);
+    cuda_worker_free(self);
     return status;
 }
 
 // Local training -----------------------------------------------------------------------------------------------------
 
-static uint32_t batches(const CudaTrainer *self, uint32_t count) {
+static uint32_t batches(const CudaWorker *self, uint32_t count) {
     uint32_t size = self->memory->config->training.batch_size;
     return count / size + (count % size != 0);
 }
 
-static uint32_t job_samples(const CudaTrainer *self, const Job *job) {
+static uint32_t job_samples(const CudaWorker *self, const Job *job) {
     uint32_t count;
     partition_client(&self->memory->partition, job->client, &count);
     return count;
 }
 
 // Shuffles the samples of the jobs' clients for one epoch and gives every model its part. *steps: of the largest.
-static Status assign_epoch(CudaTrainer *self, uint32_t *steps, uint32_t jobs, uint32_t round, uint32_t epoch,
+static Status assign_epoch(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, uint32_t epoch,
                            Error *err) {
     const RunConfig *config = self->memory->config;
     uint32_t first = 0;
@@ -174,7 +174,7 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
 }
 
 // Samples that the jobs' clients have in their first `steps` batches.
-static uint64_t samples_until(const CudaTrainer *self, uint32_t jobs, uint64_t steps) {
+static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint64_t steps) {
     uint64_t samples = 0, limit = steps * self->memory->config->training.batch_size;
     for (uint32_t m = 0; m < jobs; m++) {
         uint32_t count = job_samples(self, self->jobs[m]);
@@ -183,14 +183,14 @@ static uint64_t samples_until(const CudaTrainer *self, uint32_t jobs, uint64_t s
     return samples;
 }
 
-static Status train_epoch(CudaTrainer *self, uint32_t jobs, uint32_t round, uint32_t epoch, Error *err) {
+static Status train_epoch(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch, Error *err) {
     _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
     uint32_t steps;
     TRY(assign_epoch(self, &steps, jobs, round, epoch, err));
     for (uint32_t done = 0, now; done < steps; done += now) {
         now = smaller(steps - done, STEPS_A_WAIT);
         TRY(cuda_net_train(self->net, now, err));
-        TRY(cuda_trainer_wait(self, err, "training"));
+        TRY(cuda_worker_wait(self, err, "training"));
         uint64_t samples = samples_until(self, jobs, (uint64_t)done + now) - samples_until(self, jobs, done);
         atomic_fetch_add_explicit(progress, samples, memory_order_relaxed);
     }
@@ -198,7 +198,7 @@ static Status train_epoch(CudaTrainer *self, uint32_t jobs, uint32_t round, uint
 }
 
 // All local epochs of the jobs' clients, and what is to be said about them.
-static Status train_jobs(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
+static Status train_jobs(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     uint64_t start = clock_nanoseconds();
     for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++)
@@ -213,19 +213,19 @@ static Status train_jobs(CudaTrainer *self, uint32_t jobs, uint32_t round, Error
     return STATUS_OK;
 }
 
-static Status clear(const CudaTrainer *self, void *memory, size_t bytes, Error *err) {
+static Status clear(const CudaWorker *self, void *memory, size_t bytes, Error *err) {
     CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, self->stream), err, "clearing %zu bytes", bytes);
     return STATUS_OK;
 }
 
 // Fedavg -------------------------------------------------------------------------------------------------------------
 
-static Status refuse(const CudaTrainer *self, uint32_t m, Error *err) {
+static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     size_t parameter = self->host_unfit[m];
     float before, after;
     TRY(copy(self, &before, self->blocks.weights + parameter, sizeof before, err));
     TRY(copy(self, &after, self->weights + m * self->memory->config->parameters + parameter, sizeof after, err));
-    TRY(cuda_trainer_wait(self, err, "looking at a refused update"));
+    TRY(cuda_worker_wait(self, err, "looking at a refused update"));
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", self->jobs[m]->client,
                 spec_tensor_name(&self->memory->config->spec, parameter), log_real((double)after), (double)before);
     queue_finish(self->jobs[m], JOB_REFUSED);
@@ -234,13 +234,13 @@ static Status refuse(const CudaTrainer *self, uint32_t m, Error *err) {
 
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the
 // others.
-static Status judge(CudaTrainer *self, uint32_t *accepted, uint32_t jobs, Error *err) {
+static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *err) {
     size_t parameters = self->memory->config->parameters;
     *accepted = 0;
     cuda_aggregate_first_unfit(self->unfit, self->weights, self->blocks.weights, parameters, parameters, (int)jobs,
                                self->stream);
     TRY(copy(self, self->host_unfit, self->unfit, jobs * sizeof *self->unfit, err));
-    TRY(cuda_trainer_wait(self, err, "judging the updates"));
+    TRY(cuda_worker_wait(self, err, "judging the updates"));
     for (uint32_t m = 0; m < jobs; m++) {
         bool fits = self->host_unfit[m] >= parameters;
         self->host_shares[m] = fits ? self->jobs[m]->share : 0;
@@ -251,19 +251,19 @@ static Status judge(CudaTrainer *self, uint32_t *accepted, uint32_t jobs, Error 
 }
 
 // As in client.c: the slot may hold the sum of an earlier round, or what a dead predecessor finished in this one.
-static Status begin_sum(const CudaTrainer *self, uint32_t round, Error *err) {
+static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     if (atomic_load(&state->round) == round) return STATUS_OK;
     TRY(clear(self, cuda_blocks_sum(&self->blocks, &config->card, self->rank), config->card.slot_bytes, err));
-    TRY(cuda_trainer_wait(self, err, "clearing the sum"));
+    TRY(cuda_worker_wait(self, err, "clearing the sum"));
     atomic_store(&state->round, round);
     return STATUS_OK;
 }
 
 // Adds the updates to this worker's slot and finishes the jobs. A worker that dies from here to the last line leaves a
 // sum of which nobody knows what it holds, and says so by `adding`.
-static Status hand_in(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
+static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     uint32_t accepted;
@@ -273,14 +273,14 @@ static Status hand_in(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *e
     atomic_store(&state->adding, 1);
     cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->card, self->rank), self->weights, self->blocks.weights,
                        self->shares, config->parameters, config->parameters, (int)jobs, self->stream);
-    TRY(cuda_trainer_wait(self, err, "adding the updates"));
+    TRY(cuda_worker_wait(self, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)
         if (self->host_shares[m] > 0) queue_finish(self->jobs[m], JOB_DONE);
     atomic_store(&state->adding, 0);
     return STATUS_OK;
 }
 
-static Status train_clients(CudaTrainer *self, uint32_t jobs, uint32_t round, Error *err) {
+static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
     TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
@@ -291,7 +291,7 @@ static Status train_clients(CudaTrainer *self, uint32_t jobs, uint32_t round, Er
 // Hogwild ------------------------------------------------------------------------------------------------------------
 
 // The velocity in the slot is replaced when the client is done: a worker that dies in between leaves the old one.
-static Status train_wild(CudaTrainer *self, uint32_t round, Error *err) {
+static Status train_wild(CudaWorker *self, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     WorkerTally *tally = &self->memory->control->tallies[self->rank];
     float *slot = cuda_blocks_floats(&self->blocks, &config->card, self->jobs[0]->client);
@@ -300,7 +300,7 @@ static Status train_wild(CudaTrainer *self, uint32_t round, Error *err) {
     TRY(copy(self, self->velocity, slot, bytes, err));
     TRY(train_jobs(self, 1, round, err));
     TRY(copy(self, slot, self->velocity, bytes, err));
-    TRY(cuda_trainer_wait(self, err, "keeping the velocity"));
+    TRY(cuda_worker_wait(self, err, "keeping the velocity"));
     TRY(cuda_net_staleness(self->net, &refused, staleness, STALENESS_BUCKETS, err));
     tally->refused_steps += refused;
     for (int bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
@@ -311,8 +311,8 @@ static Status train_wild(CudaTrainer *self, uint32_t round, Error *err) {
 
 // What the parent orders ---------------------------------------------------------------------------------------------
 
-static Status cuda_trainer_train(void *trainer, uint32_t round, Error *err) {
-    CudaTrainer *self = trainer;
+static Status cuda_worker_train(void *worker, uint32_t round, Error *err) {
+    CudaWorker *self = worker;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     bool hogwild = self->memory->config->engine == ENGINE_WILD;
     for (;;) {
@@ -328,16 +328,16 @@ static Status cuda_trainer_train(void *trainer, uint32_t round, Error *err) {
     }
 }
 
-static Status cuda_trainer_train_in_step(void *trainer, uint32_t round, pid_t parent, Error *err) {
-    CudaTrainer *self = trainer;
+static Status cuda_worker_train_in_step(void *worker, uint32_t round, pid_t parent, Error *err) {
+    CudaWorker *self = worker;
     run_memory_note_start(self->memory, self->rank);
     return cuda_ssgd_train(self, round, parent, err);
 }
 
-const TrainerKind *trainer_on_card(void) {
-    static const TrainerKind kind = {.init = cuda_trainer_init,
-                                     .free = cuda_trainer_free,
-                                     .train = cuda_trainer_train,
-                                     .train_in_step = cuda_trainer_train_in_step};
-    return &kind;
+const WorkerMath *worker_on_card(void) {
+    static const WorkerMath math = {.init = cuda_worker_init,
+                                    .free = cuda_worker_free,
+                                    .train = cuda_worker_train,
+                                    .train_in_step = cuda_worker_train_in_step};
+    return &math;
 }

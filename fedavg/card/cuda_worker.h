@@ -2,8 +2,8 @@
 //
 // What a client computes depends on the global weights, its samples and (seed, round, client): which clients share a
 // launch makes no difference, since the models of a launch never meet.
-#ifndef SOUNDER_FEDAVG_CARD_CUDA_TRAINER_H
-#define SOUNDER_FEDAVG_CARD_CUDA_TRAINER_H
+#ifndef SOUNDER_FEDAVG_CARD_CUDA_WORKER_H
+#define SOUNDER_FEDAVG_CARD_CUDA_WORKER_H
 
 #include <cuda_runtime_api.h>
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 #include "fedavg/memory/run_memory.h"
 #include "nn/cuda_net.h"
 
-typedef struct CudaTrainer {
+typedef struct CudaWorker {
     const RunMemory *memory; // borrowed
     uint32_t rank;
     uint32_t models; // of a launch, at most
@@ -31,13 +31,13 @@ typedef struct CudaTrainer {
     double *host_shares;                  // owned (models)
     Job **jobs;                           // owned (models)
     BatchResult *results;                 // owned (models)
-} CudaTrainer;
+} CudaWorker;
 
 // Waits for all that the worker has asked of the card; UNAVAILABLE, with `what` it was, when some of it failed.
-Status cuda_trainer_wait(const CudaTrainer *self, Error *err, const char *what);
+Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what);
 
 // ssgd.h on the card: gradients by lockstep launches into the slots, slices of the sum by one kernel, and the stream is
 // synchronised before either step barrier.
-Status cuda_ssgd_train(CudaTrainer *self, uint32_t round, pid_t parent, Error *err);
+Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *err);
 
 #endif

@@ -1,0 +1,54 @@
+// The parent's arithmetic: the one shared model, the mean of the clients' updates, what a failed round is put back to.
+// One table of functions for each place where it can be done: parent_on_cpu works in the run's shared memory itself;
+// the card's (card.h) in blocks of the card's memory, and copies weights and velocities into the shared memory whenever
+// a round is done, so that checkpoints, the final model and live/ come from there on either.
+//
+//   Parent parent = {.math = &parent_on_cpu, .memory = &memory};
+//   TRY(parent.math->init(&parent, err));              // the shared memory is filled, no worker has started yet
+//   TRY(parent.math->begin(&parent, err));             // each round, while the workers stand still
+//   ... they train ...
+//   TRY(parent.math->average(&parent, &finite, used, arrived, err));      // fedavg
+//   TRY(parent.math->adopt(&parent, &finite, err));                       // hogwild, ssgd
+//   parent.math->free(&parent);                        // when no worker lives any more
+#ifndef SOUNDER_FEDAVG_PARENT_PARENT_MATH_H
+#define SOUNDER_FEDAVG_PARENT_PARENT_MATH_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
+#include "nn/step.h"
+
+typedef struct Parent Parent;
+
+typedef struct ParentMath {
+    // Nothing to free on failure.
+    Status (*init)(Parent *parent, Error *err);
+    void (*free)(Parent *parent);
+
+    // hogwild, ssgd: remembers the weights (ssgd: and the velocity) for restore, and starts the count of updates anew.
+    Status (*begin)(Parent *parent, Error *err);
+    Status (*restore)(Parent *parent, Error *err);
+
+    // fedavg: weights += the exact mean of the slots of the ranks with used (workers), and of those of the other nodes;
+    // arrived as in aggregate.h.
+    Status (*average)(Parent *parent, bool *finite, const bool *used, double arrived, Error *err);
+
+    // hogwild, ssgd: takes what the workers made of the weights for the model, unless it is not finite.
+    Status (*adopt)(Parent *parent, bool *finite, Error *err);
+
+    // Loss and hits on the whole test set. NULL: the workers do it, in chunks.
+    Status (*evaluate)(Parent *parent, BatchResult *result, Error *err);
+} ParentMath;
+
+struct Parent {
+    const ParentMath *math;
+    RunMemory *memory; // borrowed
+    Nodes *nodes;      // borrowed
+    void *state;       // owned by the math
+};
+
+extern const ParentMath parent_on_cpu;
+
+#endif

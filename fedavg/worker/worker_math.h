@@ -1,0 +1,34 @@
+// The workers' arithmetic: one table of functions for each place where it can be done. worker_on_cpu is made of
+// client.h, hogwild.h and ssgd.h; the card's is in card.h.
+//
+//   void *state;
+//   TRY(math->init(&state, &memory, rank, err));
+//   TRY(math->train(state, round, err));      // what the parent's order says
+//   math->free(state);
+#ifndef SOUNDER_FEDAVG_WORKER_WORKER_MATH_H
+#define SOUNDER_FEDAVG_WORKER_WORKER_MATH_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+
+typedef struct WorkerMath {
+    // memory is borrowed. Nothing to free on failure.
+    Status (*init)(void **state, const RunMemory *memory, uint32_t rank, Error *err);
+    void (*free)(void *state);
+
+    // fedavg, hogwild: trains clients from the queue until it is empty. A failure is for the caller to die of: what it
+    // had not finished is done again by others.
+    Status (*train)(void *state, uint32_t round, Error *err);
+
+    // ssgd: one round as the worker at order.position[rank] of order.members. CANCELLED when the step barrier was.
+    Status (*train_in_step)(void *state, uint32_t round, pid_t parent, Error *err);
+
+    // Evaluates chunks of the test set from the queue until it is empty. NULL where the parent does that itself.
+    Status (*evaluate)(void *state, uint32_t round, Error *err);
+} WorkerMath;
+
+extern const WorkerMath worker_on_cpu;
+
+#endif
