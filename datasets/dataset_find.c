@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "base/suggest.h"
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
 #include "datasets/idx_folder.h"
 #include "datasets/synthetic.h"
+#include "datasets/unpacked_cache.h"
 #include "datasets/user_cache.h"
 
 enum { MAX_PLACES = 3 };
@@ -90,9 +92,15 @@ static Status not_found(const Places *places, const char *name, Error *err) {
     if (strcmp(name, "mnist") == 0)
         return fail(err, STATUS_NOINPUT, "no data set %s; get it with `tools/get-data %s` (looked in %s)", name, name,
                     looked_in);
+    Suggestion suggestion = {.typed = name};
+    static const char *const known[] = {"mnist", "fashion-mnist", "synthetic"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        suggestion_consider(&suggestion, known[i]);
+    suggestion_consider_as(&suggestion, "fmnist", "fashion-mnist");
+    const char *best = suggestion.best;
     return fail(err, STATUS_NOINPUT,
-                "no data set %s; give mnist, fashion-mnist, synthetic or a folder with IDX files (looked in %s)", name,
-                looked_in);
+                "no data set %s%s%s%s; give mnist, fashion-mnist, synthetic or a folder with IDX files (looked in %s)",
+                name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", looked_in);
 }
 
 // The first place that has the files; an incomplete or absent folder is passed over.
@@ -120,6 +128,7 @@ static Status synthetic_source(DatasetSource *source, const char *data, uint64_t
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
     struct stat about;
     *source = (DatasetSource){0};
+    TRY(unpacked_cache_check(err));
     if (synthetic_is_named(data)) return synthetic_source(source, data, seed, err);
     if (strchr(data, '/') || (stat(data, &about) == 0 && S_ISDIR(about.st_mode)))
         return folder_source(source, data, err);

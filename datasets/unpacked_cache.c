@@ -29,6 +29,12 @@ typedef struct CopyPlace {
     char path[DATASET_PATH_BYTES]; // in folder
 } CopyPlace;
 
+Status unpacked_cache_check(Error *err) {
+    const char *choice = getenv("SOUNDER_CACHE");
+    if (!choice || !*choice || strcmp(choice, "on") == 0 || strcmp(choice, "off") == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "SOUNDER_CACHE=%.60s: needs on or off", choice);
+}
+
 // False when no copy of the data set is wanted, or there is no place for one.
 static bool find_place(CopyPlace *place, const DatasetSource *source) {
     char parent[DATASET_PATH_BYTES];

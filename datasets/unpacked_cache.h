@@ -15,7 +15,7 @@
 // read-only, it gets its name when it is whole, and a newer one replaces it under that name, so that who has it mapped
 // keeps what was checked. That leaves a program that writes to or truncates the file itself while a run has it mapped
 // (touching what was cut off is a SIGBUS): `changed`, the time of its last change before it was checked, tells.
-// SOUNDER_CACHE=off turns all of this off.
+// SOUNDER_CACHE=off turns all of this off; on, or nothing, is the other value there is.
 #ifndef SOUNDER_DATASETS_UNPACKED_CACHE_H
 #define SOUNDER_DATASETS_UNPACKED_CACHE_H
 
@@ -30,5 +30,8 @@ bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource 
 // Keeps a copy of a block that dataset_read has filled, if the source has packed files. Readers see a whole copy or
 // none. That it cannot be kept is no failure.
 void unpacked_cache_keep(const void *block, const DatasetSource *source);
+
+// USAGE when SOUNDER_CACHE has a value that means nothing.
+Status unpacked_cache_check(Error *err);
 
 #endif

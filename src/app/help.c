@@ -6,7 +6,7 @@
 #include "app/launch/launch_options.h"
 #include "nn/zoo.h"
 #include "app/options/options.h"
-#include "app/options/suggest.h"
+#include "base/suggest.h"
 
 static void print_overview(FILE *file) {
     fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "app/options/suggest.h"
+#include "base/suggest.h"
 
 static Status print_version(void) {
     puts("sounder " SOUNDER_VERSION);

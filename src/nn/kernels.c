@@ -39,5 +39,6 @@ const Kernels *kernels_best(void) {
     if (wished) return wished;
     log_warning("SOUNDER_ISA=%s is unknown or cannot run on this machine; using %s (known: avx512, avx2, baseline)",
                 wish, runnable[0]->name);
+    setenv("SOUNDER_ISA", runnable[0]->name, 1); // neither this process nor its workers shall say it again
     return runnable[0];
 }

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/rng.h"
+#include "base/suggest.h"
 
 // Bounds that keep every product of sizes in an int and every arena within what a machine could have.
 enum { MAX_CHANNELS = 1 << 20, MAX_KERNEL = 255, MAX_ELEMENTS = 1 << 28 };
@@ -58,15 +60,49 @@ static Status split_words(LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
+// What other programs call a layer; what they need and nets here do not has an explanation instead.
+static const struct LayerSynonym {
+    const char *word, *stands_for, *needless;
+} layer_synonyms[] = {
+    {"conv2d", "conv", NULL},
+    {"convolution", "conv", NULL},
+    {"maxpool", "pool", NULL},
+    {"max_pool", "pool", NULL},
+    {"maxpool2d", "pool", NULL},
+    {"dense", "linear", NULL},
+    {"fc", "linear", NULL},
+    {"flatten", NULL, "linear takes the values of any shape"},
+    {"reshape", NULL, "linear takes the values of any shape"},
+    {"softmax", NULL, "softmax and cross-entropy follow the last layer by themselves"},
+    {"log_softmax", NULL, "softmax and cross-entropy follow the last layer by themselves"},
+};
+
+static Status no_form(const LayerText *of, Error *err) {
+    const char *word = of->words[0];
+    Suggestion suggestion = {.typed = word};
+    for (size_t i = 0; i < sizeof layer_synonyms / sizeof *layer_synonyms; i++) {
+        const struct LayerSynonym *synonym = &layer_synonyms[i];
+        if (synonym->stands_for)
+            suggestion_consider_as(&suggestion, synonym->word, synonym->stands_for);
+        else if (strcasecmp(word, synonym->word) == 0)
+            return fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is not needed: %s; leave it out", LAYER_ARGS(of), word,
+                        synonym->needless);
+    }
+    for (size_t i = 0; i < sizeof layer_forms / sizeof *layer_forms; i++)
+        suggestion_consider(&suggestion, layer_forms[i].word);
+    const char *best = suggestion.best;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT "\"%s\" is no kind of layer%s%s%s; use conv, pool, relu, dropout, dropout2d or linear",
+                LAYER_ARGS(of), word, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "");
+}
+
 static Status find_form(LayerText *of, Error *err) {
     for (size_t i = 0; i < sizeof layer_forms / sizeof *layer_forms; i++)
         if (strcmp(layer_forms[i].word, of->words[0]) == 0) {
             of->form = &layer_forms[i];
             return STATUS_OK;
         }
-    return fail(err, STATUS_USAGE,
-                LAYER_FORMAT "\"%s\" is no kind of layer; use conv, pool, relu, dropout, dropout2d or linear",
-                LAYER_ARGS(of), of->words[0]);
+    return no_form(of, err);
 }
 
 static Status wrong_form(const LayerText *of, Error *err) {

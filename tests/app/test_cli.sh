@@ -49,6 +49,20 @@ check 64 '' 'sounder: error: --rounds 0: needs a whole number from 1 to 1000000'
 check 64 '' 'sounder: error: --round: unknown option; did you mean --rounds[?]' train --round 3
 check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; *' train --alpha 0.3
 check 66 '' 'sounder: error: *nothing.yaml: cannot be opened: *' train "$work/nothing.yaml"
+tiny="--data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --quiet"
+check 66 '' 'sounder: error: no data set FashionMNIST (did you mean fashion-mnist[?]); *' train --data FashionMNIST
+printf 'lr: 0.1\nmodel: "conv 3 3; foo 3; relu"\n' >"$work/y.yaml"
+check 64 '' "sounder: error: $work/y.yaml:2: model: layer 2 (\"foo 3\"): *" train "$work/y.yaml" --data synthetic:1x8x8:64:16
+check 64 '' 'sounder: error: --model: layer 1 ("relu 3"): *' train --model 'relu 3' --data synthetic:1x8x8:64:16
+# shellcheck disable=SC2086 # words
+check 0 '' 'sounder: warning: --rounds 3: --rounds 1 comes later and counts; *' train --rounds 3 $tiny --out "$work/twice"
+check 0 '' 'sounder: warning: --model: its last layer is relu, *' train --data synthetic:1x8x8:64:16 --rounds 1 --quiet \
+    --model 'linear 10; relu' --out "$work/relu"
+printf 'rounds: 2\nbatch: 3\n' | check 64 '' 'sounder: error: standard input:2: batch: unknown option; did you mean batch-size[?]' train -
+SOUNDER_CACHE=of check 64 '' 'sounder: error: SOUNDER_CACHE=of: needs on or off' train --data synthetic:1x8x8:64:16
+# shellcheck disable=SC2086
+SOUNDER_ISA=x86-64 check 0 '' 'sounder: warning: SOUNDER_ISA=x86-64 is unknown *baseline)' train $tiny --out "$work/isa"
+[ "$(wc -l <"$work/err")" = 1 ] || complain "said more than once" train --rounds 1
 export CUDA_VISIBLE_DEVICES= # with no card to be seen, whether built with CUDA or not
 check 69 '' 'sounder: error: *use --device cpu*' train --device cuda --data synthetic:1x8x8:64:16 --model softmax --out "$work/run"
 check 0 '*% after 1 round, *' '' train --device auto --data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --out "$work/run"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "app/options/option_table.h"
-#include "app/options/suggest.h"
 #include "base/cores.h"
+#include "base/suggest.h"
 #include "tests/check.h"
 
 enum { MAX_ARGUMENTS = 32, LINE_BYTES = 4096 };
@@ -72,6 +72,16 @@ static void options_are_taken_in_both_spellings_and_the_last_one_wins(void **sta
     assert_string_equal(options.out, "a=b");
 }
 
+static void names_may_have_underscores(void **state) {
+    (void)state;
+    Options options;
+    Error err;
+    check_ok(parse(&options, "--clients_per_round|3|--batch_size=5|--clients|9", &err));
+    assert_int_equal(options.clients_per_round, 3);
+    assert_int_equal(options.training.batch_size, 5);
+    assert_int_equal(parse(&options, "--l_r|3", &err), STATUS_USAGE);
+}
+
 typedef struct Refusal {
     const char *line;
     const char *sentence;
@@ -118,7 +128,10 @@ static void a_value_that_does_not_fit_is_refused_by_name(void **state) {
         {"--seed|18446744073709551616",
          "--seed 18446744073709551616: needs a whole number from 0 to 18446744073709551615"},
         {"--quiet=maybe", "--quiet maybe: needs true or false"},
-        {"--algorithm|fedavgg", "--algorithm fedavgg: needs fedavg, hogwild or ssgd"},
+        {"--algorithm|fedavgg", "--algorithm fedavgg: needs fedavg, hogwild or ssgd; did you mean fedavg?"},
+        {"--algorithm|FedAvg", "--algorithm FedAvg: needs fedavg, hogwild or ssgd; did you mean fedavg?"},
+        {"--partition|dirichelt",
+         "--partition dirichelt: needs contiguous, iid, dirichlet or shards; did you mean dirichlet?"},
         {"--partition|whole", "--partition whole: needs contiguous, iid, dirichlet or shards"},
         {"--device|gpu", "--device gpu: needs auto, cpu or cuda"},
         {"--log-level|loud", "--log-level loud: needs error, warning, info or debug"},
@@ -137,8 +150,15 @@ static void an_unknown_option_names_what_was_probably_meant(void **state) {
         {"--round|3", "--round: unknown option; did you mean --rounds?"},
         {"--ruonds|3", "--ruonds: unknown option; did you mean --rounds?"},
         {"--batch=3", "--batch: unknown option; did you mean --batch-size?"},
-        {"--local_epochs|3", "--local_epochs: unknown option; did you mean --local-epochs?"},
-        {"--clients_per_round|3", "--clients_per_round: unknown option; did you mean --clients-per-round?"},
+        {"--local_epoch|3", "--local_epoch: unknown option; did you mean --local-epochs?"},
+        {"--learning-rate|0.1", "--learning-rate: unknown option; did you mean --lr?"},
+        {"--learning_rate|0.1", "--learning_rate: unknown option; did you mean --lr?"},
+        {"--epochs|5", "--epochs: unknown option; did you mean --local-epochs?"},
+        {"--num-clients=5", "--num-clients: unknown option; did you mean --clients?"},
+        {"--fraction-fit|0.1", "--fraction-fit: unknown option; did you mean --clients-per-round?"},
+        {"-w|2", "-w: unknown option; did you mean --workers?"},
+        {"-w2", "-w2: unknown option; did you mean --workers?"},
+        {"--quiet|true", "--quiet true: a value of this option needs '='; write --quiet=true"},
         {"--client|3", "--client: unknown option; did you mean --clients?"},
         {"--frobnicate|3", "--frobnicate: unknown option; `sounder help train` lists them"},
         {"--xy|3", "--xy: unknown option; `sounder help train` lists them"},
@@ -265,6 +285,10 @@ static void resume_refuses_what_would_be_another_run(void **state) {
          "--model cnn: the run in b has lenet, and another value would be another run; leave --model out"},
         {"--resume|b|--clients|4",
          "--clients 4: the run in b has 8, and another value would be another run; leave --clients out"},
+        {"--resume|b|--model|conv 3 3; pool 2; relu; conv 3 3; pool 2; relu; linear 100; relu; linear 10",
+         "--model \"conv 3 3; pool 2; relu; conv 3 3; pool 2; relu; linear 100; ...\": the run in b has lenet, and "
+         "another "
+         "value would be another run; leave --model out"},
         {"--resume|b|--out|c", "--out c: --resume b goes on in its own folder; leave one of the two out"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -363,6 +387,8 @@ static void a_suggestion_is_at_most_two_edits_or_a_beginning_away(void **state) 
         {"b", "batch-size", false},
         {"ba", "batch-size", true},
         {"", "lr", false},
+        {"FedAvg", "fedavg", true},
+        {"FashionMNIST", "fashion-mnist", true},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         Suggestion suggestion = {.typed = pairs[i].typed};
@@ -375,6 +401,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_the_seed_job),
         cmocka_unit_test(options_are_taken_in_both_spellings_and_the_last_one_wins),
+        cmocka_unit_test(names_may_have_underscores),
         cmocka_unit_test(a_value_that_does_not_fit_is_refused_by_name),
         cmocka_unit_test(an_unknown_option_names_what_was_probably_meant),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),

@@ -59,8 +59,100 @@ static void an_experiment_file_that_cannot_be_read_is_named(void **state) {
     assert_int_equal(options_parse(&options, 1, (char *[]){"/nonexistent/a.yaml"}, &err), STATUS_NOINPUT);
     assert_string_equal(err.message, "/nonexistent/a.yaml: cannot be opened: No such file or directory; give an "
                                      "experiment file, or --option value");
+    assert_int_equal(options_parse(&options, 1, (char *[]){""}, &err), STATUS_NOINPUT);
+    assert_string_equal(err.message, "\"\": cannot be opened: No such file or directory; give an experiment file, or "
+                                     "--option value");
     assert_int_equal(options_parse(&options, 1, (char *[]){"/tmp"}, &err), STATUS_IO);
     assert_string_equal(err.message, "/tmp: cannot be read: Is a directory");
+}
+
+// Parses a file with this text and then the options of the command line.
+static Status parse_over(Options *options, const char *text, int count, char **arguments, Error *err) {
+    char path[64], *all[16];
+    write_file(path, text, strlen(text));
+    options_defaults(options);
+    all[0] = path;
+    memcpy(all + 1, arguments, (size_t)count * sizeof *arguments);
+    Status status = options_parse(options, count + 1, all, err);
+    unlink(path);
+    if (status == STATUS_OK) status = options_resolve(options, err);
+    if (status != STATUS_OK && strncmp(err->message, path, strlen(path)) == 0)
+        memmove(err->message, err->message + strlen(path), strlen(err->message + strlen(path)) + 1);
+    return status;
+}
+
+static void what_the_command_line_makes_useless_in_the_file_is_left_out(void **state) {
+    (void)state;
+    Options options;
+    Error err;
+    static const char dirichlet[] = "clients: 4\npartition: dirichlet\nalpha: 0.1\n";
+    check_ok(parse_over(&options, dirichlet, 2, (char *[]){"--partition", "iid"}, &err));
+    assert_false(options_given(&options, "alpha"));
+    check_ok(parse_over(&options, "algorithm: hogwild\nhogwild-update: plain\n", 2, (char *[]){"--algorithm", "fedavg"},
+                        &err));
+    check_ok(parse_over(&options, "algorithm: ssgd\npartition: iid\n", 1, (char *[]){"--global-batch"}, &err));
+    assert_int_equal(parse_over(&options, dirichlet, 4, (char *[]){"--partition", "iid", "--alpha", "0.1"}, &err),
+                     STATUS_USAGE); // both were asked for now
+    assert_string_equal(err.message,
+                        "--alpha 0.1: only used with --partition dirichlet; add that or leave --alpha out");
+}
+
+static void a_contradiction_in_the_file_is_cited_with_its_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *sentence;
+    } mistakes[] = {
+        {"rounds: 3\nalpha: 0.1\n", ":2: alpha 0.1: only used with --partition dirichlet; add that or leave alpha out"},
+        {"clients: 3\n\nclients-per-round: 4\n",
+         ":3: clients-per-round 4: there are only 3 clients; lower it or raise --clients"},
+        {"algorithm: hogwild\nclients: 3\nworkers: 2\n", ":2: clients 3: with --algorithm hogwild every client is a "
+                                                         "worker, and --workers is 2; make them equal or leave "
+                                                         "one out"},
+        {"algorithm: ssgd\nglobal-batch: true\npartition: iid\n",
+         ":3: partition iid: with --global-batch the clients share each batch of all samples; leave one of the two "
+         "out"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        Options options;
+        Error err = {.message = "(accepted)"};
+        assert_int_equal(parse_over(&options, mistakes[i].text, 2, (char *[]){"--lr", "0.1"}, &err), STATUS_USAGE);
+        assert_string_equal(err.message, mistakes[i].sentence);
+    }
+}
+
+static void the_folder_in_the_file_yields_to_resume(void **state) {
+    (void)state;
+    Options options, saved;
+    Error err;
+    char path[64];
+    static const char text[] = "out: runs/first\nlr: 0.1\n";
+    write_file(path, text, strlen(text));
+    options_defaults(&options);
+    Status status = options_parse(&options, 3, (char *[]){"--resume", "runs/second", path}, &err);
+    unlink(path);
+    check_ok(status);
+    options_defaults(&saved);
+    check_ok(option_set(&saved, option_find("lr"), "0.1", "", &err));
+    check_ok(options_resume(&options, &saved, &err));
+    check_ok(options_resolve(&options, &err));
+    assert_string_equal(options.out, "runs/second");
+}
+
+static void yaml_is_read_as_people_and_editors_write_it(void **state) {
+    (void)state;
+    Options options;
+    Error err;
+    static const char text[] = "\xef\xbb\xbfquiet: True\nglobal_batch: yes\nstandalone-model: 1\n";
+    options_defaults(&options);
+    assert_int_equal(read_text(&options, text, strlen(text), &err), STATUS_USAGE);
+    assert_string_equal(err.message, ":3: standalone-model: unknown option; `sounder help train` lists them");
+    assert_true(options.quiet && options.training.global_batch);
+    static const char blocks[] = "model: >\n  conv 10 5;\n  linear 10\nout: |\n  a\ndata: |\n  b\n  c\nquiet: OFF\n";
+    check_ok(read_text(&options, blocks, strlen(blocks), &err));
+    assert_string_equal(options.model, "conv 10 5; linear 10");
+    assert_string_equal(options.out, "a");
+    assert_string_equal(options.data, "b c");
+    assert_false(options.quiet);
 }
 
 typedef struct Refusal {
@@ -76,8 +168,10 @@ static void a_hostile_experiment_file_is_refused_with_its_line(void **state) {
         {"rounds:\n", ":1: rounds \"\": needs a whole number from 1 to 1000000"},
         {"out: ~\n", ":1: out \"\": needs a UTF-8 text of 1 to 2047 bytes without control characters"},
         {"out: \"a\\e[31m\"\n", ":1: out a?[31m: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
-        {"quiet: yes\n", ":1: quiet yes: needs true or false"},
+        {"quiet: maybe\n", ":1: quiet maybe: needs true or false"},
         {"rounds: 3\nlr: 1\nrounds: 4\n", ":3: rounds: stands on line 1 already; leave one of the two out"},
+        {"clients: 3\nlocal_epochs: 3\nlocal-epochs: 3\n",
+         ":3: local-epochs: stands on line 2 already; leave one of the two out"},
         {"rounds: [3]\n", ":1: a list; an experiment file has one `option: value` on each line"},
         {"lr: 1\nrounds:\n  a: 3\n",
          ":3: a mapping inside the mapping; an experiment file has one `option: value` on each line"},
@@ -346,6 +440,10 @@ static void the_echo_reports_a_full_disk(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_command_line_wins_over_the_experiment_file),
+        cmocka_unit_test(what_the_command_line_makes_useless_in_the_file_is_left_out),
+        cmocka_unit_test(a_contradiction_in_the_file_is_cited_with_its_line),
+        cmocka_unit_test(the_folder_in_the_file_yields_to_resume),
+        cmocka_unit_test(yaml_is_read_as_people_and_editors_write_it),
         cmocka_unit_test(an_experiment_file_that_cannot_be_read_is_named),
         cmocka_unit_test(a_hostile_experiment_file_is_refused_with_its_line),
         cmocka_unit_test(an_empty_experiment_file_sets_nothing),

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "tests/check.h"
 #include "nn/zoo.h"
+#include "tests/check.h"
 
 static const Shape grey = {1, 28, 28}, colour = {3, 32, 32};
 
@@ -99,8 +99,15 @@ static void each_mistake_is_answered_with_one_sentence_that_names_it(void **stat
         {"", "layer 1 is empty; write a layer between two ';' and none after the last"},
         {"relu;; linear 10", "layer 2 is empty; write a layer between two ';' and none after the last"},
         {"linear 10;", "layer 2 is empty; write a layer between two ';' and none after the last"},
-        {"relu; konv 3 3",
-         "layer 2 (\"konv 3 3\"): \"konv\" is no kind of layer; use conv, pool, relu, dropout, dropout2d or linear"},
+        {"relu; konv 3 3", "layer 2 (\"konv 3 3\"): \"konv\" is no kind of layer (did you mean conv?); use conv, pool, "
+                           "relu, dropout, dropout2d or linear"},
+        {"xyzzy",
+         "layer 1 (\"xyzzy\"): \"xyzzy\" is no kind of layer; use conv, pool, relu, dropout, dropout2d or linear"},
+        {"dense 10",
+         "layer 1 (\"dense 10\"): \"dense\" is no kind of layer (did you mean linear?); use conv, pool, relu, dropout, "
+         "dropout2d or linear"},
+        {"conv 3 3; flatten; linear 10",
+         "layer 2 (\"flatten\"): \"flatten\" is not needed: linear takes the values of any shape; leave it out"},
         {"conv 3", "layer 1 (\"conv 3\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
         {"conv 3 3 pad", "layer 1 (\"conv 3 3 pad\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
         {"conv 3 3 bad 1", "layer 1 (\"conv 3 3 bad 1\"): write it as \"conv CHANNELS KERNEL [pad P]\""},

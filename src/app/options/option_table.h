@@ -32,6 +32,7 @@ enum { OPTION_MAX_CHOICES = 6, OPTION_VALUE_BYTES = OPTION_TEXT_BYTES, OPTION_RA
 
 typedef struct Option {
     const char *name;                        // the same on the command line (--name) and in YAML (name:)
+    const char *also;                        // what others call it, for suggestions: words between blanks; NULL: none
     const char *placeholder;                 // stands for the value in help
     const char *help;                        // a phrase without a full stop
     const char *preset;                      // default as a user would write it; NULL: zero, filled in later
@@ -54,7 +55,7 @@ extern const int option_count;
 extern const char *const option_group_titles[GROUP_COUNT];
 
 int option_index(const Option *option);
-const Option *option_find(const char *name); // NULL: no such option
+const Option *option_find(const char *name); // '_' is as good as '-'; NULL: no such option
 bool option_applies(const Options *options, const Option *option);
 bool option_is_zero(const Options *options, const Option *option); // 0, "", false, the first choice
 bool option_equal(const Options *a, const Options *b, const Option *option);
@@ -66,6 +67,12 @@ Status options_check_use(const Options *options, Error *err);
 // Reads the value strictly and stores it; sets given. A refusal names `where` ("--", or "file.yaml:3: "), option, value
 // and what is needed. options is unchanged then.
 Status option_set(Options *options, const Option *option, const char *value, const char *where, Error *err);
+
+// Whether the text is a way to write true or false: those of YAML. *value: which.
+bool option_read_flag(bool *value, const char *text);
+
+// The row with this name among those of any table; '_' is as good as '-'. NULL: none.
+const Option *option_find_among(const Option *rows, int count, const char *name);
 
 // The same for a row of any table: stores the value in that table's record. Knows nothing of `given`.
 Status option_read(void *record, const Option *option, const char *value, const char *where, Error *err);

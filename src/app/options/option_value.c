@@ -6,20 +6,31 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <jansson.h>
 
+#include "base/suggest.h"
 #include "option_table.h"
-#include "suggest.h"
 
 int option_index(const Option *option) {
     return (int)(option - option_table);
 }
 
-const Option *option_find(const char *name) {
-    for (int i = 0; i < option_count; i++)
-        if (strcmp(option_table[i].name, name) == 0) return &option_table[i];
+static bool same_name(const char *name, const char *typed) {
+    while (*name && (*name == *typed || (*name == '-' && *typed == '_')))
+        name++, typed++;
+    return *name == *typed;
+}
+
+const Option *option_find_among(const Option *rows, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (same_name(rows[i].name, name)) return &rows[i];
     return NULL;
+}
+
+const Option *option_find(const char *name) {
+    return option_find_among(option_table, option_count, name);
 }
 
 bool option_applies(const Options *options, const Option *option) {
@@ -110,9 +121,13 @@ static bool read_float(float *value, const Option *option, const char *text) {
     return (*value != 0) == (exact != 0);
 }
 
-static bool read_flag(bool *value, const char *text) {
-    *value = strcmp(text, "true") == 0;
-    return *value || strcmp(text, "false") == 0;
+bool option_read_flag(bool *value, const char *text) {
+    static const char *const yes[] = {"true", "yes", "on"}, *const no[] = {"false", "no", "off"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+        *value = strcasecmp(text, yes[i]) == 0;
+        if (*value || strcasecmp(text, no[i]) == 0) return true;
+    }
+    return false;
 }
 
 static bool read_choice(int *value, const Option *option, const char *text) {
@@ -175,7 +190,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
         good = read_float(&parsed.single, option, value);
         break;
     case OPTION_FLAG:
-        good = read_flag(&parsed.flag, value);
+        good = option_read_flag(&parsed.flag, value);
         break;
     case OPTION_CHOICE:
         good = read_choice(&parsed.whole, option, value);
@@ -201,20 +216,41 @@ Status option_read(void *record, const Option *option, const char *value, const 
     char shown[64], range[OPTION_RANGE_BYTES];
     printable(shown, value);
     option_range(range, option);
-    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s", where, option->name, shown, kinds[option->type], range);
+    Suggestion suggestion = {.typed = value};
+    for (int i = 0; option->type == OPTION_CHOICE && i < OPTION_MAX_CHOICES && option->choices[i]; i++)
+        suggestion_consider(&suggestion, option->choices[i]);
+    // Of three letters an edit makes cpu of gpu.
+    const char *best = suggestion.distance == 0 || strlen(value) > 3 ? suggestion.best : NULL;
+    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s", where, option->name, shown, kinds[option->type], range,
+                best ? "; did you mean " : "", best ? best : "", best ? "?" : "");
 }
 
 Status option_unknown(const char *name, const char *where, Error *err) {
     return option_unknown_among(option_table, option_count, "train", name, where, err);
 }
 
+static void consider_row(Suggestion *suggestion, const Option *option) {
+    suggestion_consider(suggestion, option->name);
+    for (const char *also = option->also ? option->also : ""; *also;) {
+        char word[32];
+        size_t length = strcspn(also, " ");
+        snprintf(word, sizeof word, "%.*s", (int)length, also);
+        // Nothing but the word itself: the options' own names shall be found first.
+        if (strcasecmp(word, suggestion->typed) == 0) suggestion_consider_as(suggestion, word, option->name);
+        also += length + strspn(also + length, " ");
+    }
+}
+
 Status option_unknown_among(const Option *rows, int count, const char *command, const char *name, const char *where,
                             Error *err) {
-    char shown[64];
+    char shown[64], dashed[64];
     printable(shown, name);
-    Suggestion suggestion = {.typed = name};
+    snprintf(dashed, sizeof dashed, "%s", name);
+    for (char *c = dashed; *c; c++)
+        if (*c == '_') *c = '-';
+    Suggestion suggestion = {.typed = dashed};
     for (int i = 0; i < count; i++)
-        suggestion_consider(&suggestion, rows[i].name);
+        consider_row(&suggestion, &rows[i]);
     if (!suggestion.best)
         return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help %s` lists them", where, shown, command);
     const char *dashes = strcmp(where, "--") == 0 ? "--" : "";

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "option_table.h"
@@ -16,6 +17,15 @@ void options_defaults(Options *options) {
     }
     memset(options->given, 0, sizeof options->given);
     options->nodes = 1;
+}
+
+const char *options_named(char *text, const Options *options, const char *name) {
+    int line = options->lines[option_index(option_find(name))];
+    if (line > 0)
+        snprintf(text, OPTION_NAMED_BYTES, "%.500s:%d: %s", options->file, line, name);
+    else
+        snprintf(text, OPTION_NAMED_BYTES, "--%s", name);
+    return text;
 }
 
 bool options_given(const Options *options, const char *name) {
@@ -41,10 +51,14 @@ static Status take_option(Argument *argument, int *next, int argc, char **argv, 
 
     argument->option = option_find(name);
     if (!argument->option) return option_unknown(name, "--", err);
+    bool flag;
     if (equals) {
         argument->value = equals + 1;
     } else if (argument->option->type == OPTION_FLAG) {
         argument->value = "true";
+        if (*next < argc && option_read_flag(&flag, argv[*next]))
+            return fail(err, STATUS_USAGE, "--%s %s: a value of this option needs '='; write --%s=%s", name,
+                        argv[*next], name, argv[*next]);
     } else if (*next < argc && strncmp(argv[*next], "--", 2) != 0) {
         argument->value = argv[(*next)++];
     } else {
@@ -53,18 +67,39 @@ static Status take_option(Argument *argument, int *next, int argc, char **argv, 
     return STATUS_OK;
 }
 
+// "-w", "-w4": no option has a letter here, but other programs' options do.
+static Status unknown_letter(const char *text, Error *err) {
+    for (int i = 0; i < option_count; i++)
+        for (const char *also = option_table[i].also; also && *also; also += strcspn(also, " "), also += *also == ' ')
+            if (strcspn(also, " ") == 1 && *also == text[1] && !isalpha((unsigned char)text[2]))
+                return fail(err, STATUS_USAGE, "%.60s: unknown option; did you mean --%s?", text, option_table[i].name);
+    return fail(err, STATUS_USAGE, "%.60s: unknown option; options are written --name value", text);
+}
+
 // Reads the argument at *next and moves *next behind it and its value.
 static Status take_argument(Argument *argument, int *next, int argc, char **argv, Error *err) {
     const char *text = argv[*next];
     if (strncmp(text, "--", 2) == 0) return take_option(argument, next, argc, argv, err);
-    if (text[0] == '-') return fail(err, STATUS_USAGE, "%.60s: unknown option; options are written --name value", text);
+    if (text[0] == '-' && text[1]) return unknown_letter(text, err);
     *argument = (Argument){.value = text};
     ++*next;
     return STATUS_OK;
 }
 
+// An option of the command line; *before: its value there before this one, NULL: none.
+static Status set_argument(Options *options, const Argument *argument, const char **before, Error *err) {
+    const char *name = argument->option->name, *value = argument->value;
+    TRY(option_set(options, argument->option, value, "--", err));
+    options->lines[option_index(argument->option)] = 0;
+    if (*before && strcmp(*before, value) != 0)
+        log_warning("--%s %.60s: --%s %.60s comes later and counts; leave one of the two out", name, *before, name,
+                    value);
+    *before = value;
+    return STATUS_OK;
+}
+
 Status options_parse(Options *options, int argc, char **argv, Error *err) {
-    const char *experiment = NULL;
+    const char *experiment = NULL, *values[OPTION_MAX_COUNT] = {NULL};
     Argument argument;
     // The file comes first, wherever it stands, so that the command line wins.
     for (int next = 0; next < argc;) {
@@ -76,9 +111,11 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
         experiment = argument.value;
     }
     if (experiment) TRY(options_read_yaml(options, experiment, err));
+    for (int i = 0; i < option_count; i++)
+        options->file_used[i] = options->given[i] && option_applies(options, &option_table[i]);
     for (int next = 0; next < argc;) {
         TRY(take_argument(&argument, &next, argc, argv, err));
-        if (argument.option) TRY(option_set(options, argument.option, argument.value, "--", err));
+        if (argument.option) TRY(set_argument(options, &argument, &values[option_index(argument.option)], err));
     }
     return STATUS_OK;
 }

@@ -63,27 +63,38 @@ typedef struct Options {
     int nodes;                      // machines that take part, no option: mpirun and srun say it; 1
     int log_level;                  // LogLevel: warning ("error", "warning", "info", "debug")
     bool given[OPTION_MAX_COUNT];   // by table index: set by YAML or command line
+    int lines[OPTION_MAX_COUNT];    // by table index: the line of `file` that set it; 0: the command line, or nothing
+    bool file_used[OPTION_MAX_COUNT]; // by table index: set by `file`, where it also made it apply
+    char file[OPTION_TEXT_BYTES];     // the experiment file; "": none
 } Options;
 
 void options_defaults(Options *options);
 
-// argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands) and pairs
-// --option value or --option=value (a bool takes no value, or =true/=false).
+// argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands; "-": standard
+// input) and pairs --option value or --option=value (a bool takes no value, or =true/=false). Of an option that comes
+// twice the last value counts, with a warning. In names '_' is as good as '-', here and in YAML.
 Status options_parse(Options *options, int argc, char **argv, Error *err);
 
 // For `sounder eval`: exactly one file, *model_file (borrowed from argv), and the options of the table that eval takes.
 // Needs no options_resolve.
 Status options_parse_eval(Options *options, const char **model_file, int argc, char **argv, Error *err);
 
+// How a sentence names an option, with the place where it was set: "--alpha", or "experiment.yaml:7: alpha".
+// text: (OPTION_NAMED_BYTES) of the caller's, which is returned.
+enum { OPTION_NAMED_BYTES = 640 };
+const char *options_named(char *text, const Options *options, const char *name);
+
 // Whether YAML or the command line set the option; name: as in the table ("local-epochs").
 bool options_given(const Options *options, const char *name);
 
 // One flat mapping of option names to scalars, at most 64 KiB of UTF-8. Refused with file and line: lists and mappings
-// as values, anchors, aliases, tags, a key that stands there twice, a second document. An empty file sets nothing.
+// as values, anchors, aliases, tags, a key that stands there twice, a second document. An empty file sets nothing. A byte
+// order mark is skipped, true and false may be written in all of YAML's ways, and a block (`model: >`) is one line.
 Status options_read_yaml(Options *options, const char *path, Error *err);
 
 // options->nodes is set by now. Fills in workers (of each node), clients, clients_per_round; refuses contradictions
-// (options_resolve.c, each with its sentence). Says at level info when workers will idle, so log_init comes first.
+// (options_resolve.c, each with its sentence). An option of the file that only the command line has made useless is
+// dropped, and --resume wins over the file's `out`; both are said at level info. Says at level info when workers will idle, so log_init comes first.
 Status options_resolve(Options *options, Error *err);
 
 // For --resume: `saved` is the config.yaml of the run, `given` what the user asked for now. Takes everything from saved

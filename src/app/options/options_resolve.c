@@ -10,19 +10,42 @@ static bool given(const Options *options, const char *name) {
     return options_given(options, name);
 }
 
-static Status check_resume_and_out(const Options *options, Error *err) {
+static bool comes_from_file(const Options *options, const Option *option) {
+    int index = option_index(option);
+    return options->given[index] && options->lines[index] > 0;
+}
+
+static void forget(Options *options, const Option *option, const char *why) {
+    char name[OPTION_NAMED_BYTES];
+    log_info("%s: left out, for %s", options_named(name, options, option->name), why);
+    options->given[option_index(option)] = false;
+}
+
+// The command line wins: what it has made useless in the experiment file, and nothing else did, is left out.
+static void forget_overruled(Options *options) {
+    for (int i = 0; i < option_count; i++)
+        if (comes_from_file(options, &option_table[i]) && options->file_used[i] &&
+            !option_applies(options, &option_table[i]))
+            forget(options, &option_table[i], "the command line leaves no use for it");
+}
+
+static Status check_resume_and_out(Options *options, Error *err) {
     if (!options->resume[0] || !given(options, "out")) return STATUS_OK;
+    if (comes_from_file(options, option_find("out"))) {
+        forget(options, option_find("out"), "--resume goes on in its own folder");
+        return STATUS_OK;
+    }
     return fail(err, STATUS_USAGE, "--out %.200s: --resume %.200s goes on in its own folder; leave one of the two out",
                 options->out, options->resume);
 }
 
 static Status check_global_batch(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
     bool shared = options->training.global_batch && options->algorithm == ENGINE_LOCKSTEP;
     if (!shared || !given(options, "partition")) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "--partition %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
-        option_find("partition")->choices[options->partition]);
+    return fail(err, STATUS_USAGE,
+                "%s %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
+                options_named(name, options, "partition"), option_find("partition")->choices[options->partition]);
 }
 
 // An option that nothing reads would be ignored in silence; who gave it meant something else.
@@ -30,10 +53,11 @@ Status options_check_use(const Options *options, Error *err) {
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (!options->given[i] || option_applies(options, option)) continue;
-        char value[OPTION_VALUE_BYTES];
+        char value[OPTION_VALUE_BYTES], name[OPTION_NAMED_BYTES];
         option_format(value, options, option);
-        return fail(err, STATUS_USAGE, "--%s %.60s: only used with %s; add that or leave --%s out", option->name, value,
-                    option->condition, option->name);
+        return fail(err, STATUS_USAGE, "%s %.60s: only used with %s; add that or leave %s%s out",
+                    options_named(name, options, option->name), value, option->condition,
+                    options->lines[i] > 0 ? "" : "--", option->name);
     }
     return STATUS_OK;
 }
@@ -48,12 +72,13 @@ static int default_workers(void) {
 }
 
 static Status resolve_fedavg(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
     if (options->workers == 0) options->workers = default_workers();
     if (options->clients == 0) options->clients = options->workers * options->nodes;
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round > options->clients)
-        return fail(err, STATUS_USAGE, "--clients-per-round %d: there are only %d clients; lower it or raise --clients",
-                    options->clients_per_round, options->clients);
+        return fail(err, STATUS_USAGE, "%s %d: there are only %d clients; lower it or raise --clients",
+                    options_named(name, options, "clients-per-round"), options->clients_per_round, options->clients);
     if (options->workers * options->nodes > options->clients_per_round)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
@@ -64,11 +89,13 @@ static Status resolve_fedavg(Options *options, Error *err) {
 static Status resolve_whole_cohort(Options *options, Error *err) {
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round == options->clients) return STATUS_OK;
+    char name[OPTION_NAMED_BYTES];
     const char *algorithm = option_find("algorithm")->choices[options->algorithm];
     return fail(err, STATUS_USAGE,
-                "--clients-per-round %d: with --algorithm %s all %d clients train in every round; "
+                "%s %d: with --algorithm %s all %d clients train in every round; "
                 "leave it out",
-                options->clients_per_round, algorithm, options->clients);
+                options_named(name, options, "clients-per-round"), options->clients_per_round, algorithm,
+                options->clients);
 }
 
 // Workers that do not wait for each other act like momentum of about 1 - 1/workers on top (Mitliagkas et al. 2016).
@@ -82,6 +109,7 @@ static void warn_of_momentum(const Options *options) {
 
 // A client of hogwild is a worker, so either count stands for both.
 static Status resolve_hogwild(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
     if (options->nodes > 1)
         return fail(
             err, STATUS_USAGE,
@@ -90,22 +118,22 @@ static Status resolve_hogwild(Options *options, Error *err) {
             options->nodes);
     const Option *workers = option_find("workers");
     if (options->clients > (int)workers->maximum)
-        return fail(err, STATUS_USAGE,
-                    "--clients %d: with --algorithm hogwild every client is a worker; give at most %d",
-                    options->clients, (int)workers->maximum);
+        return fail(err, STATUS_USAGE, "%s %d: with --algorithm hogwild every client is a worker; give at most %d",
+                    options_named(name, options, "clients"), options->clients, (int)workers->maximum);
     if (options->workers == 0) options->workers = options->clients > 0 ? options->clients : default_workers();
     if (options->clients == 0) options->clients = options->workers;
     if (options->clients != options->workers)
         return fail(err, STATUS_USAGE,
-                    "--clients %d: with --algorithm hogwild every client is a worker, and --workers is "
+                    "%s %d: with --algorithm hogwild every client is a worker, and --workers is "
                     "%d; make them equal or leave one out",
-                    options->clients, options->workers);
+                    options_named(name, options, "clients"), options->clients, options->workers);
     warn_of_momentum(options);
     return resolve_whole_cohort(options, err);
 }
 
 // A client of ssgd is a shard of the data that one worker computes gradients on.
 static Status resolve_ssgd(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
     int nodes = options->nodes;
     if (options->workers == 0)
         options->workers =
@@ -113,13 +141,15 @@ static Status resolve_ssgd(Options *options, Error *err) {
     if (options->clients == 0) options->clients = options->workers * nodes;
     if (options->clients < options->workers * nodes)
         return fail(err, STATUS_USAGE,
-                    "--clients %d: with --algorithm ssgd every worker needs a client, and --workers is "
+                    "%s %d: with --algorithm ssgd every worker needs a client, and --workers is "
                     "%d%s; raise --clients or lower --workers",
-                    options->clients, options->workers, nodes > 1 ? " on every node" : "");
+                    options_named(name, options, "clients"), options->clients, options->workers,
+                    nodes > 1 ? " on every node" : "");
     return resolve_whole_cohort(options, err);
 }
 
 Status options_resolve(Options *options, Error *err) {
+    forget_overruled(options);
     TRY(check_resume_and_out(options, err));
     TRY(check_global_batch(options, err));
     TRY(options_check_use(options, err));
@@ -134,6 +164,16 @@ Status options_resolve(Options *options, Error *err) {
     return fail(err, STATUS_SOFTWARE, "algorithm %d has no rule for its workers", options->algorithm);
 }
 
+enum { SHOWN_BYTES = 72 };
+
+// The value in quotes if it has blanks, its end cut off if it is long.
+static void show(char text[SHOWN_BYTES], const Options *options, const Option *option) {
+    char value[OPTION_VALUE_BYTES];
+    option_format(value, options, option);
+    const char *quote = strchr(value, ' ') ? "\"" : "";
+    snprintf(text, SHOWN_BYTES, "%s%.60s%s%s", quote, value, strlen(value) > 60 ? "..." : "", quote);
+}
+
 Status options_resume(Options *options, const Options *saved, Error *err) {
     TRY(check_resume_and_out(options, err));
     const Option *resume = option_find("resume"), *out = option_find("out");
@@ -142,16 +182,17 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         const Option *option = &option_table[i];
         if (option == resume || (options->given[i] && option->may_change)) continue;
         if (options->given[i] && !option_equal(options, saved, option)) {
-            char now[OPTION_VALUE_BYTES], then[OPTION_VALUE_BYTES];
-            option_format(now, options, option);
-            option_format(then, saved, option);
+            char now[SHOWN_BYTES], then[SHOWN_BYTES], name[OPTION_NAMED_BYTES];
+            show(now, options, option);
+            show(then, saved, option);
             return fail(err, STATUS_USAGE,
-                        "--%s %.60s: the run in %.200s has %.60s, and another value would be another "
-                        "run; leave --%s out",
-                        option->name, now, options->resume, then, option->name);
+                        "%s %s: the run in %.200s has %s, and another value would be another run; leave %s%s out",
+                        options_named(name, options, option->name), now, options->resume, then,
+                        options->lines[i] > 0 ? "" : "--", option->name);
         }
         option_copy(options, saved, option);
         options->given[i] = saved->given[i];
+        options->lines[i] = 0;
     }
     // Options of the saved device that the new one does not know are dropped: nobody asked for them now.
     for (int i = 0; i < option_count; i++)

@@ -18,16 +18,19 @@ typedef struct Reader {
     const char *text;
 } Reader;
 
+static const char standard_input[] = "standard input"; // the path of what "-" names
+
 // The whole file at once: it is small, and an error needs its lines. text: (EXPERIMENT_MAX_BYTES + 1).
 static Status read_file(char *text, size_t *length, const char *path, Error *err) {
-    FILE *file = fopen(path, "re");
+    bool is_input = path == standard_input;
+    FILE *file = is_input ? stdin : fopen(path, "re");
     if (!file)
         return fail(err, STATUS_NOINPUT, "%.500s: cannot be opened: %s; give an experiment file, or --option value",
-                    path, strerror(errno));
+                    *path ? path : "\"\"", strerror(errno));
     *length = fread(text, 1, EXPERIMENT_MAX_BYTES + 1, file);
     bool failed = ferror(file);
     int reason = errno;
-    fclose(file);
+    if (!is_input) fclose(file);
     if (failed) return fail(err, STATUS_IO, "%.500s: cannot be read: %s", path, strerror(reason));
     if (*length > EXPERIMENT_MAX_BYTES)
         return fail(err, STATUS_USAGE, "%.500s: larger than the %d KiB that an experiment file may have", path,
@@ -83,9 +86,17 @@ static Status check_scalar(const Reader *reader, Error *err) {
     return STATUS_OK;
 }
 
-// The current scalar; a null (`rounds:`, `rounds: ~`) is the empty text, which no option takes.
+// The current scalar; a null (`rounds:`, `rounds: ~`) is the empty text, which no option takes. The lines of a block
+// (`model: |` or `>`) are one text, and the newline at its end is YAML's affair.
 static const char *scalar_value(const Reader *reader) {
-    const char *value = (const char *)reader->event.data.scalar.value;
+    char *value = (char *)reader->event.data.scalar.value;
+    yaml_scalar_style_t style = reader->event.data.scalar.style;
+    if (style == YAML_LITERAL_SCALAR_STYLE || style == YAML_FOLDED_SCALAR_STYLE) {
+        for (size_t length = strlen(value); length > 0 && value[length - 1] == '\n'; length--)
+            value[length - 1] = '\0';
+        for (char *c = value; *c; c++)
+            if (*c == '\n') *c = ' ';
+    }
     bool plain = reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     return plain && (strcmp(value, "~") == 0 || strcasecmp(value, "null") == 0) ? "" : value;
 }
@@ -106,7 +117,10 @@ static Status read_entry(Options *options, size_t seen_on_line[OPTION_MAX_COUNT]
     *seen = line;
     TRY(next_event(reader, err));
     TRY(check_scalar(reader, err));
-    return option_set(options, option, scalar_value(reader), where, err);
+    TRY(option_set(options, option, scalar_value(reader), where, err));
+    options->lines[option_index(option)] = (int)line;
+    snprintf(options->file, sizeof options->file, "%s", reader->path);
+    return STATUS_OK;
 }
 
 static Status read_document(Options *options, Reader *reader, Error *err) {
@@ -130,9 +144,15 @@ static Status read_document(Options *options, Reader *reader, Error *err) {
 }
 
 Status options_read_yaml(Options *options, const char *path, Error *err) {
-    char text[EXPERIMENT_MAX_BYTES + 1];
+    static const char byte_order_mark[] = "\xef\xbb\xbf"; // which libyaml only skips where it guesses the encoding
+    char bytes[EXPERIMENT_MAX_BYTES + 1] = "", *text = bytes;
     size_t length = 0;
-    TRY(read_file(text, &length, path, err));
+    if (strcmp(path, "-") == 0) path = standard_input;
+    TRY(read_file(bytes, &length, path, err));
+    if (strncmp(bytes, byte_order_mark, strlen(byte_order_mark)) == 0) {
+        text += strlen(byte_order_mark);
+        length -= strlen(byte_order_mark);
+    }
     Reader reader = {.path = path, .text = text};
     if (!yaml_parser_initialize(&reader.parser)) return fail(err, STATUS_OS, "%.500s: no memory to read it", path);
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/options/suggest.h"
 #include "app/run/model_file.h"
 #include "app/run/run_folder.h"
 #include "base/cores.h"
+#include "base/log.h"
+#include "base/suggest.h"
 #include "fedavg/card/card.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/buckets.h"
@@ -40,7 +41,9 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const Options *op
 }
 
 // A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
-static Status check_model_name(const char *model, Error *err) {
+static Status check_model_name(const Options *options, Error *err) {
+    const char *model = options->model;
+    char named[OPTION_NAMED_BYTES];
     if (strpbrk(model, " ;") || strcmp(model, "relu") == 0) return STATUS_OK;
     Suggestion suggestion = {.typed = model};
     char names[256] = "";
@@ -51,15 +54,22 @@ static Status check_model_name(const char *model, Error *err) {
         snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", zoo_entries[i].name);
     }
     return fail(err, STATUS_USAGE,
-                "--model %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)", model,
-                suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
-                suggestion.best ? "?)" : "", names);
+                "%s %.60s: no such model%s%s%s; there are %s, or give a layer list (`sounder help models`)",
+                options_named(named, options, "model"), model, suggestion.best ? " (did you mean " : "",
+                suggestion.best ? suggestion.best : "", suggestion.best ? "?)" : "", names);
 }
 
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
-    TRY(check_model_name(options->model, err));
+    char named[OPTION_NAMED_BYTES];
+    Error layer;
+    TRY(check_model_name(options, err));
     zoo_expand(text, SPEC_TEXT_BYTES, options->model, data->classes);
-    return spec_parse(spec, text, data->shape, data->classes, err);
+    options_named(named, options, "model");
+    Status status = spec_parse(spec, text, data->shape, data->classes, &layer);
+    if (status != STATUS_OK) return fail(err, status, "%s: %s", named, layer.message);
+    if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
+        log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", named);
+    return STATUS_OK;
 }
 
 static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
