@@ -117,8 +117,9 @@ class RunCase(unittest.TestCase):
         return os.path.join(self.folder.name, *parts)
 
     def start(self, *arguments, **more):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen([SOUNDER, "train", *arguments], cwd=self.folder.name, text=True, start_new_session=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+                                   **{**pipes, **more})
         self.started.append(process)
         return process
 

@@ -2,7 +2,7 @@
 
 Usage: test_cuda_runs.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import os, random, re, signal, subprocess, sys, time, unittest
+import os, pty, random, re, select, signal, subprocess, sys, time, unittest
 
 from runs import DEADLINE, SLOWED, SOUNDER, RunCase, alive, children_of, in_shared_memory, wait_until
 
@@ -107,6 +107,23 @@ class Results(CardCase):
         result = subprocess.run([SOUNDER, "eval", self.path("run/model.safetensors"), "--data", DATA, "--device", "cuda"],
                                 text=True, stderr=subprocess.PIPE, timeout=DEADLINE, env=self.emulated(DEVICES=0))
         self.assertEqual(result.returncode, 69, result.stderr)
+
+    def test_samples_are_counted_as_progress_while_a_round_runs(self):
+        """Without it a healthy worker is killed when its round lasts longer than --hang-seconds."""
+        for algorithm in ("fedavg", "ssgd", "hogwild"):
+            with self.subTest(algorithm):
+                screen, terminal = pty.openpty()
+                process = self.start(*CARD, "--workers", "4", "--local-epochs", "100000", "--algorithm", algorithm, "--out", algorithm,
+                                     env=self.emulated() | {"TERM": "xterm"}, stderr=terminal)
+                os.close(terminal)
+                seen = ""
+                while not re.search(r"  [1-9][\d,]* samples/s", seen):
+                    self.assertTrue(select.select([screen], [], [], DEADLINE)[0], seen)
+                    seen += os.read(screen, 65536).decode()
+                    self.assertLess(seen.count(" samples/s"), 100, seen)
+                process.kill()
+                process.wait()
+                os.close(screen)
 
     def test_live_weights_are_those_of_the_last_round(self):
         process = self.start(*CARD, "--workers", "2", "--rounds", "40", "--out", "run")
@@ -227,6 +244,14 @@ class Failures(CardCase):
                     self.assertRegex(err, r"rank 1 exited with code (69|71)( while starting)?: \S")
                     failures += 1
                 self.assertGreater(failures, 10)
+
+    def test_every_order_of_samples_that_is_not_copied_in_lockstep_is_noticed(self):
+        options = [*self.SHORT, "--clients", "4", "--local-epochs", "2", "--rounds", "1", "--algorithm", "ssgd"]
+        self.train(*options, "--out", "calm")
+        for number in range(1, 11):  # of two epochs, each two orders and the gradients of two steps
+            _, err = self.train(*options, "--out", str(number), env=self.emulated(FAIL=f"cudaMemcpyAsync:{number}", FAIL_RANK=1))
+            self.assertRegex(err, r"rank 1 exited with code (69|71)( while starting)?: \S", f"copy {number}")
+            self.assertEqual(self.model("calm"), self.model(str(number)), f"copy {number}")
 
     def test_a_failing_kernel_ends_the_worker_and_a_replacement_takes_over(self):
         self.train(*CARD, "--workers", "2", "--out", "calm")
