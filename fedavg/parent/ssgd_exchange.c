@@ -62,7 +62,7 @@ Status exchange_init(Exchange *exchange, const RunMemory *memory, Nodes *nodes, 
     if (enough) return STATUS_OK;
     exchange_free(exchange);
     return fail(err, STATUS_OS, "no memory to exchange %llu gradients with %u nodes",
-                (unsigned long long)exchange->memory->config->parameters, nodes->size);
+                (unsigned long long)memory->config->parameters, nodes->size);
 }
 
 void exchange_free(Exchange *exchange) {

@@ -61,7 +61,7 @@ static void more_layers_than_buckets_still_fit(void **state) {
     check_cover(&buckets, &spec);
 }
 
-static void slices_cover_a_bucket_once_and_begin_on_cache_lines(void **state) {
+static void slices_cover_a_bucket_once_begin_on_cache_lines_and_are_equally_long(void **state) {
     (void)state;
     const Buckets buckets = {.count = 2, .first = {1003, 0}, .end = {5021, 1003}};
     for (uint32_t bucket = 0; bucket < 2; bucket++)
@@ -71,6 +71,8 @@ static void slices_cover_a_bucket_once_and_begin_on_cache_lines(void **state) {
                 Slice slice = bucket_slice(&buckets, bucket, position, members);
                 if (slice.first >= slice.end) continue;
                 assert_int_equal(slice.first, next);
+                const size_t lines = (buckets.end[bucket] + 15) / 16 - buckets.first[bucket] / 16;
+                assert_in_range(slice.end - slice.first, 1, (lines / members + 1) * 16);
                 if (slice.first != buckets.first[bucket]) assert_int_equal(slice.first % 16, 0);
                 next = slice.end;
             }
@@ -83,7 +85,7 @@ int main(void) {
         cmocka_unit_test(a_small_net_is_one_bucket),
         cmocka_unit_test(the_first_bucket_closes_at_1_mib_and_the_others_at_25),
         cmocka_unit_test(more_layers_than_buckets_still_fit),
-        cmocka_unit_test(slices_cover_a_bucket_once_and_begin_on_cache_lines),
+        cmocka_unit_test(slices_cover_a_bucket_once_begin_on_cache_lines_and_are_equally_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

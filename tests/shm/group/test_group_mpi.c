@@ -1,6 +1,7 @@
 // One rank of a group by MPI: test_group_mpi.sh starts it under mpirun with the name of what to do.
 #include "group_everything.h"
 #include "group_exchanges.h"
+#include "tests/no_memory.h"
 
 static const size_t uneven = 9001;
 
@@ -90,7 +91,14 @@ int main(int argc, char **argv) {
     Group *group;
     alarm(100);
     GroupConfig config = {.init = "mpi://", .rank = -1, .size = -1, .timeout_seconds = 60};
+    // "no-memory N": the N-th allocation fails.
+    if (argc == 3) no_memory.until_failure = strtol(argv[2], NULL, 10);
     Status status = group_init(&group, &config, &err);
+    if (argc == 3) {
+        require(no_memory.held == 0 || status == STATUS_OK);
+        printf("%s: %s\n", status_name(status), err.message);
+        return 0;
+    }
     if (status == STATUS_UNAVAILABLE) {
         fprintf(stderr, "%s\n", err.message);
         return 77;

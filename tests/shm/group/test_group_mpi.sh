@@ -46,6 +46,10 @@ passes 2 arguments
 passes 3 divide
 says 2 misfit 2 "rank says MISMATCH: .*rank 0's call 1 is barrier, but rank 1's call 1 is broadcast of 8 f32 from rank 1"
 says 2 misfit-message 1 "rank says MISMATCH: .*message 1 to rank 1 is send of 7 f32, but rank 1 called recv of 8 f32"
+for allocation in 1 2 3 4 5; do # of the group, then of what MPI needs for it
+    timeout 100 mpirun -np 1 "$program" no-memory $allocation >"$work/out" 2>&1 </dev/null || refuse "no-memory $allocation"
+    grep -q "^OS: out of memory for a " "$work/out" || refuse "no-memory $allocation: another sentence"
+done
 says 3 late 1 "rank says TIMEOUT: rank [02] waited 0.2 s in barrier .*: rank 1 did not come"
 start 3 die
 [ "$code" != 0 ] && ! grep -q "was passed" "$work/out" || refuse "mpirun does not end the others when a rank dies"
