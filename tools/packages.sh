@@ -7,6 +7,7 @@ data_packages=(dataset-fashion-mnist)
 test_packages=(libcmocka-dev zlib1g-dev python3)
 cluster_packages=(slurm-wlm munge) # only the test of tools/slurm needs them
 parity_packages=(python3-torch python3-numpy) # large; only the comparison with PyTorch needs them
+clang_packages=(clang) # large; only the build with Clang needs it
 
 say() { printf '==> %s\n' "$*"; }
 stop() {
@@ -54,4 +55,17 @@ install_packages() {
         stop "apt-get could not install: ${missing[*]}" 69
     fi
     rm -f "$apt_log"
+}
+
+# install_optional WHAT PACKAGE...: what is left out without them
+install_optional() {
+    local what=$1 package
+    shift
+    for package in "$@"; do
+        if is_installed "$package" || has_candidate "$package"; then
+            install_packages "$package"
+        else
+            say "no $package on this machine: $what is left out"
+        fi
+    done
 }
