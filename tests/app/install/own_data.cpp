@@ -5,7 +5,7 @@
 
 #include <sounder/datasets/batch.h>
 #include <sounder/datasets/partition.h>
-#include <sounder/io/checkpoint.h>
+#include <sounder/io/safetensors.h>
 #include <sounder/nn/net.h>
 
 enum { SIDE = 8, CLASSES = 4, SAMPLES = 512, BATCH = 32, EPOCHS = 5 };
@@ -68,8 +68,16 @@ int main(int argc, char **argv) {
     net_free(&net);
     std::printf("%u of %u right\n", result.hits, test_count);
 
-    const NamedTensor tensor = {"weights", 1, {(int64_t)weights.size()}, weights.data()};
-    check(tensors_write(argv[1], &tensor, 1, nullptr, 0, &err), err);
+    TensorEntry tensor = {"weights", TENSOR_F32, 1, {(int64_t)weights.size()}, 0, 0};
+    char *header;
+    size_t header_bytes;
+    check(safetensors_header(&header, &header_bytes, &tensor, 1, nullptr, 0, &err), err);
+    FILE *output = std::fopen(argv[1], "wb");
+    if (!output || std::fwrite(header, 1, header_bytes, output) != header_bytes ||
+        std::fwrite(weights.data(), sizeof(float), weights.size(), output) != weights.size() ||
+        std::fclose(output) != 0)
+        return EX_IOERR;
+    std::free(header);
     Safetensors file;
     check(safetensors_open(&file, argv[1], &err), err);
     const TensorEntry *entry = safetensors_find(&file, "weights");
