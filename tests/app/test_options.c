@@ -330,6 +330,32 @@ static void every_option_is_in_help_man_page_and_completion(void **state) {
     }
 }
 
+static void an_options_entry_in_the_man_page_is_whole(void **state) {
+    (void)state;
+    const Option options[] = {
+        {.name = "batch-size",
+         .placeholder = "N",
+         .help = "samples \\ step",
+         .preset = "32",
+         .minimum = 1,
+         .maximum = 64,
+         .type = OPTION_WHOLE,
+         .letter = 'b'},
+        {.name = "quiet", .help = "prints nothing", .derived = "no", .type = OPTION_FLAG},
+    };
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    for (int i = 0; i < 2; i++)
+        option_print_man(file, &options[i]);
+    fclose(file);
+    assert_string_equal(text, ".TP\n\\fB\\-b\\fR, \\fB\\-\\-batch\\-size\\fR \\fIN\\fR\n"
+                              "samples \\e step (from 1 to 64). Default: 32.\n"
+                              ".TP\n\\fB\\-\\-quiet\\fR\nprints nothing. Default: no.\n");
+    free(text);
+}
+
 static void the_table_is_sound(void **state) {
     (void)state;
     for (int i = 0; i < option_count; i++) {
@@ -409,6 +435,7 @@ int main(void) {
         cmocka_unit_test(resume_keeps_what_decides_the_bits_and_lets_the_rest_change),
         cmocka_unit_test(resume_refuses_what_would_be_another_run),
         cmocka_unit_test(every_option_is_in_help_man_page_and_completion),
+        cmocka_unit_test(an_options_entry_in_the_man_page_is_whole),
         cmocka_unit_test(the_table_is_sound),
         cmocka_unit_test(eval_takes_one_model_and_its_own_options),
         cmocka_unit_test(a_suggestion_is_at_most_two_edits_or_a_beginning_away),
