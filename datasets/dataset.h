@@ -57,6 +57,7 @@ typedef struct DatasetSource {
     int classes; // of a folder: known only after dataset_read, 0 until then
     uint32_t train_count, test_count;
     uint64_t seed;        // synthetic
+    bool named;           // found by its name, in one of the places where names are looked for
     bool packed;          // of a folder: at least one file has to be unpacked
     DatasetOrigin origin; // of a folder
     size_t block_bytes;   // what dataset_read needs

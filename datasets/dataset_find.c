@@ -109,6 +109,7 @@ static Status named_source(DatasetSource *source, const char *name, Error *err) 
     list_places(&places, name);
     for (int i = 0; i < places.count; i++) {
         Status status = folder_source(source, places.folder[i], err);
+        source->named = true;
         if (status != STATUS_NOINPUT) return status;
     }
     return not_found(&places, name, err);

@@ -30,7 +30,10 @@ typedef struct Run {
     uint64_t start_nanoseconds;
     char model_text[SPEC_TEXT_BYTES]; // layer list
     Spec spec;
+    int argc; // of the command line, which the run's record repeats; borrowed
+    char **argv;
     RunFolder folder;
+    RunRecord past, record; // of the process before, with --resume; of this one
     DatasetSource source;
     RunDevice device;
     RunMemory memory;
@@ -56,38 +59,26 @@ static bool is_first(const Run *run) {
     return run->nodes.rank == 0;
 }
 
-static Status complete_options(Options *options, const Nodes *nodes, Error *err) {
-    options->nodes = (int)nodes->size;
-    if (options->resume[0]) TRY(run_read_saved_options(options, err));
+static Status complete_options(Run *run, Error *err) {
+    Options *options = &run->options;
+    options->nodes = (int)run->nodes.size;
+    if (options->resume[0]) TRY(run_read_saved_options(options, &run->past, err));
     log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
     TRY(run_device_check(options, err));
     return options_resolve(options, err);
 }
 
-static Status read_options(Run *run, int argc, char **argv, Error *err) {
+static Status read_options(Run *run, Error *err) {
     Options *options = &run->options;
     options_defaults(options);
-    TRY(options_parse(options, argc, argv, err));
+    TRY(options_parse(options, run->argc, run->argv, err));
     TRY(nodes_init(&run->nodes, err));
-    Status status = is_first(run) ? complete_options(options, &run->nodes, err) : STATUS_OK;
+    Status status = is_first(run) ? complete_options(run, err) : STATUS_OK;
     TRY(together_options(options, &run->nodes, status, err));
     if (!is_first(run)) log_init((LogLevel)options->log_level, LOG_RANK_PARENT);
     if (!is_first(run)) options->quiet = true;
     run->nodes.silence_seconds = options->hang_seconds;
     return STATUS_OK;
-}
-
-static Status write_config(const Run *run, Error *err) {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *memory = open_memstream(&text, &length);
-    if (!memory) return fail_errno(err, STATUS_OS, "no memory for config.yaml");
-    Status status = options_write_yaml(&run->options, memory, err);
-    if (fclose(memory) != 0 && status == STATUS_OK) status = fail_errno(err, STATUS_OS, "no memory for config.yaml");
-    const Folder folder = run_folder_at(&run->folder);
-    if (status == STATUS_OK) status = durable_write(&folder, "config.yaml", &(FilePart){text, length}, 1, err);
-    free(text);
-    return status;
 }
 
 // Set-up --------------------------------------------------------------------------------------------------------------
@@ -112,7 +103,8 @@ static Status open_folder(Run *run, Error *err) {
 // Rounds --------------------------------------------------------------------------------------------------------------
 
 static Status write_checkpoint(Run *run, Error *err) {
-    TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, run->model_text, run->rounds_done, err));
+    TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, run->model_text, &run->record, run->rounds_done,
+                             err));
     run->saved = run->rounds_done;
     return STATUS_OK;
 }
@@ -204,8 +196,7 @@ static bool has_result(const Run *run) {
 
 static void print_device(Run *run) {
     char device[512];
-    run_device_describe(device, sizeof device, &run->device, &run->options,
-                        run->memory.config->card.models_per_launch);
+    run_device_describe(device, sizeof device, &run->device, &run->options, run->memory.config->card.models_per_launch);
     if (*device) progress_say(&run->progress, "device: %s\n", device);
 }
 
@@ -259,10 +250,12 @@ static void note_signal(const Run *run, bool at_once, int *exit_code) {
 static Status begin_files(Run *run, Error *err) {
     if (!is_first(run)) return STATUS_OK;
     const Folder folder = run_folder_at(&run->folder);
-    TRY(write_config(run, err));
+    TRY(run_config_write(&run->folder, &run->options, err));
     TRY(run->options.resume[0] ? metrics_reopen(&run->metrics, &folder, run->rounds_done, err)
                                : metrics_create(&run->metrics, &folder, err));
-    Status status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
+    run->record.rounds_done = run->rounds_done;
+    Status status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
+    if (status == STATUS_OK) status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
     if (status != STATUS_OK) metrics_close(&run->metrics);
     return status;
 }
@@ -313,7 +306,9 @@ static Status train(Run *run, int *exit_code, Error *err) {
 
 static Status restore(Run *run, Error *err) {
     if (!run->options.resume[0] || !is_first(run)) return STATUS_OK;
-    TRY(run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, err));
+    TRY(run_record_check(&run->past, &run->record, run->folder.path, err));
+    TRY(run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, &run->record, &run->past,
+                               err));
     if (run->rounds_done <= (uint32_t)run->options.rounds) return STATUS_OK;
     return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u rounds already", run->options.rounds,
                 run->folder.path, run->rounds_done);
@@ -354,6 +349,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     bool open = status == STATUS_OK;
     const char *name = run->device.on_card ? run->device.card.name : kernels_best()->name;
     TRY_GOTO(close, together_check(&run->memory, name, &run->nodes, status, err));
+    if (is_first(run)) run_record_fill(&run->record, &run->options, &run->memory, name);
     Heading heading = {&run->options, run_label(&run->options), &run->spec, &run->memory.data, name, run->folder.path};
     progress_heading(&run->progress, &heading);
     TRY_GOTO(close, nodes_agree(&run->nodes, create_memory(run, err), err));
@@ -389,13 +385,15 @@ Status command_train(int argc, char **argv, int *exit_code, Error *err) {
     Run *run = calloc(1, sizeof *run);
     if (!run) return fail(err, STATUS_OS, "no memory");
     run->start_nanoseconds = start_nanoseconds;
+    run->argc = argc;
+    run->argv = argv;
     // A lost stdout must not end a run (progress.h), nor a file that ran into the limit of its size: both say so.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     Status status;
     *exit_code = 0;
     run->nodes.size = 1;
-    TRY_GOTO(end, read_options(run, argc, argv, err));
+    TRY_GOTO(end, read_options(run, err));
     progress_init(&run->progress, &run->options, &run->nodes);
     status = run_all(run, exit_code, err);
 end:

@@ -59,9 +59,15 @@ static void put(JsonObject *object, const char *key, json_t *value) {
     json_decref(value);
 }
 
+// A value that nobody could make.
+static json_t *no_memory(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
 void put_text(JsonObject *object, const char *key, const char *value) {
     errno = 0;
-    put(object, key, json_string(value));
+    put(object, key, value ? json_string(value) : no_memory());
 }
 
 void put_whole(JsonObject *object, const char *key, int64_t value) {
@@ -104,7 +110,7 @@ void put_wholes(JsonObject *object, const char *key, const int64_t *values, size
 }
 
 void put_texts(JsonObject *object, const char *key, const char *const *values, size_t count) {
-    PUT_ARRAY(json_string(values[i]));
+    PUT_ARRAY(values[i] ? json_string(values[i]) : no_memory());
 }
 
 void put_object(JsonObject *object, const char *key, JsonObject *value) {

@@ -33,7 +33,7 @@ void json_begin(JsonObject *object);
 
 // Each adds a field. What spoils the object: no memory (OS); a text that is not UTF-8, or a key that it has already
 // (SOFTWARE).
-void put_text(JsonObject *object, const char *key, const char *value);
+void put_text(JsonObject *object, const char *key, const char *value); // NULL: no memory for it
 void put_whole(JsonObject *object, const char *key, int64_t value);
 void put_flag(JsonObject *object, const char *key, bool value);
 void put_null(JsonObject *object, const char *key);

@@ -22,6 +22,10 @@ static size_t runnable_builds(const Kernels *runnable[BUILDS]) {
     return count;
 }
 
+bool kernels_is_name(const char *name) {
+    return strcmp(name, "avx512") == 0 || strcmp(name, "avx2") == 0 || strcmp(name, "baseline") == 0;
+}
+
 const Kernels *kernels_named(const char *name) {
     const Kernels *runnable[BUILDS];
     size_t count = runnable_builds(runnable);

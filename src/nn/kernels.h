@@ -143,6 +143,9 @@ extern const Kernels kernels_avx512, kernels_avx2, kernels_baseline;
 // unknown or cannot run here is answered with a warning and the widest.
 const Kernels *kernels_best(void);
 
+// Whether it is the name of a build, of this machine or another.
+bool kernels_is_name(const char *name);
+
 // The build of that name; NULL if it is unknown or cannot run here.
 const Kernels *kernels_named(const char *name);
 

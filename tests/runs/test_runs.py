@@ -340,6 +340,94 @@ class Runs(RunCase):
         self.assertIn("theirs belongs to another user (uid 65534)", err)
         self.assertEqual(os.listdir(self.path("theirs")), [])
 
+    # What a run knows of itself --------------------------------------------------------------------------------------
+
+    def test_a_run_records_what_it_was_and_every_line_has_a_time(self):
+        self.train(*SMALL, "--workers", "2", "--rounds", "1", "--out", "run")
+        self.train("--resume", "run", "--rounds", "2")
+        lines = self.metrics("run")
+        first, second = [line for line in lines if line["type"] == "start"]
+        self.assertEqual(lines[0], first)
+        version = subprocess.run([SOUNDER, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+        self.assertEqual((first["schema"], first["sounder"], first["workers"], first["clients"], first["rounds_done"]),
+                         (1, version, 2, 8, 0))
+        self.assertEqual(first["argv"], [*SMALL, "--workers", "2", "--rounds", "1", "--out", "run"])
+        self.assertEqual((second["argv"], second["rounds_done"]), (["--resume", "run", "--rounds", "2"], 1))
+        for key in ("data_xxh3", "partition_xxh3", "run_xxh3"):
+            self.assertRegex(first[key], "^[0-9a-f]{16}$")
+            self.assertEqual(first[key], second[key])
+        times = [line["time"] for line in lines]
+        self.assertEqual(times, sorted(times))
+        for time_of_day in times:
+            self.assertRegex(time_of_day, r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+
+    def test_a_configuration_holds_what_was_asked_and_resume_keeps_what_followed(self):
+        options = ["--data", DATA, "--model", "softmax", "--workers", "2", "--rounds", "2"]
+        self.train(*options, "--out", "run")
+        with open(self.path("run", "config.yaml")) as file:
+            self.assertRegex(file.read(), r"(?m)^# clients: 2 \(as many as workers\)$")
+        self.train("run/config.yaml", "--clients", "10", "--out", "ten")
+        clients = [line["client"] for line in self.metrics("ten") if line["type"] == "client" and line["round"] == 1]
+        self.assertEqual(sorted(clients), list(range(10)))
+        self.train("--resume", "run", "--workers", "3", "--rounds", "4")
+        self.train(*options, "--rounds", "4", "--out", "calm")
+        self.assertEqual(self.model("run"), self.model("calm"))
+
+    def test_a_run_goes_on_with_its_own_data_alone(self):
+        write_packed_data(self.path("data"))
+        self.train(*SMALL, "--data", "data", "--workers", "1", "--rounds", "1", "--out", "run")
+        os.mkdir(self.path("elsewhere"))
+        os.rename(self.path("run"), self.path("elsewhere", "run"))
+        process = subprocess.run([SOUNDER, "train", "--resume", "run", "--rounds", "2", "--quiet"], timeout=DEADLINE,
+                                 cwd=self.path("elsewhere"), capture_output=True, text=True)
+        self.assertEqual((process.returncode, process.stderr), (0, ""))
+        labels = self.path("data", "train-labels-idx1-ubyte.gz")
+        with gzip.open(labels) as file:
+            content = bytearray(file.read())
+        content[-1] = 9 - content[-1]
+        with gzip.open(labels, "wb") as file:
+            file.write(content)
+        before = self.model("elsewhere/run")
+        _, err = self.train("--resume", "elsewhere/run", "--rounds", "3", code=65)
+        self.assertRegex(err, r"the data set is not what the run began with \(XXH3 [0-9a-f]{16} then, [0-9a-f]{16} now\)")
+        self.assertEqual(self.model("elsewhere/run"), before)
+
+    def test_another_instruction_set_is_warned_of_with_the_remedy(self):
+        environment = {**os.environ, "SOUNDER_ISA": "baseline"}
+        self.train(*SMALL, "--workers", "1", "--rounds", "1", "--out", "run", env=environment)
+        best = self.train(*SMALL, "--workers", "1", "--rounds", "1", "--out", "best")[0] and self.metrics("best")[0]["device"]
+        if best == "baseline":
+            self.skipTest("this machine has one instruction set")
+        _, err = self.train("--resume", "run", "--rounds", "2")
+        self.assertIn("run was computed with baseline and goes on with " + best, err)
+        self.assertIn("SOUNDER_ISA=baseline", err)
+        self.assertEqual(err.count("warning"), 1)
+
+    def test_checkpoints_of_another_run_are_refused(self):
+        self.train(*SMALL, "--workers", "1", "--seed", "7", "--out", "other")
+        self.train(*SMALL, "--workers", "1", "--seed", "1", "--rounds", "2", "--out", "run")
+        shutil.copy(self.path("other/checkpoints/round-000003.safetensors"), self.path("run/checkpoints"))
+        _, err = self.train("--resume", "run", "--rounds", "5", code=65)
+        self.assertRegex(err, "run/checkpoints: the checkpoint of round 3 is of another run")
+        os.remove(self.path("run/checkpoints/round-000003.safetensors"))
+        with open(self.path("run/config.yaml")) as file:
+            config = file.read()
+        with open(self.path("run/config.yaml"), "w") as file:
+            file.write(re.sub("(?m)^momentum: .*$", "momentum: 0.25", config))
+        _, err = self.train("--resume", "run", "--rounds", "5", code=65)
+        self.assertIn("is of another run", err)
+        self.assertIn("round-000002.safetensors", os.listdir(self.path("run/checkpoints")))
+
+    def test_a_run_without_the_checkpoints_it_had_is_not_begun_anew(self):
+        self.train(*SMALL, "--workers", "1", "--out", "run")
+        model, metrics = self.model("run"), self.metrics("run")
+        shutil.rmtree(self.path("run/checkpoints"))
+        _, err = self.train("--resume", "run", "--rounds", "5", code=66)
+        self.assertIn("run has done 3 rounds but holds no checkpoint to go on from; give another --out", err)
+        self.assertEqual((self.model("run"), self.metrics("run")), (model, metrics))
+        os.remove(self.path("run/model.safetensors"))
+        self.train("--resume", "run", code=66)
+
     def test_an_update_that_is_not_finite_is_refused_and_the_model_stays_finite(self):
         _, err = self.train(*SMALL, "--workers", "2", *DIVERGING, "--out", "run", code=70)
         self.assertRegex(err, r"client \d+: update refused: a weight of \w+\.\w+ became")

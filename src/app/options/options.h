@@ -103,9 +103,10 @@ Status options_resolve(Options *options, Error *err);
 // USAGE when another one was given and differs. options->out becomes the folder of --resume, wherever it was moved.
 Status options_resume(Options *options, const Options *saved, Error *err);
 
-// The effective configuration as YAML that options_read_yaml reads back to the same values, and options_resolve
-// accepts. Left out: resume, options that the others make irrelevant (alpha without --partition dirichlet), and what is
-// still empty.
+// The configuration as YAML that options_read_yaml and options_resolve make the same values of on the same machine. What
+// nobody gave and followed from other options (clients: as many as workers) stands there as a comment, so that it follows
+// again when those change. Left out: options about this process alone (resume, out, trace, quiet, log-level), options
+// that the others make irrelevant (alpha without --partition dirichlet), and what is still empty.
 Status options_write_yaml(const Options *options, FILE *file, Error *err);
 
 // The options in `sounder help train`, generated from the table: each with its meaning, range or choices, default.

@@ -181,10 +181,16 @@ static bool emit_scalar(yaml_emitter_t *emitter, const char *value, yaml_scalar_
            yaml_emitter_emit(emitter, &event);
 }
 
-// An option without influence on the run has no effective value and is left out; so is one that is still empty.
-static bool is_written(const Options *options, const Option *option) {
+// An option without influence on the run has no effective value and is left out; so is what is about this process alone,
+// and one that is still empty.
+static bool has_value(const Options *options, const Option *option) {
     bool empty = !option->preset && option_is_zero(options, option);
-    return !empty && strcmp(option->name, "resume") != 0 && option_applies(options, option);
+    return !empty && !option->unsaved && option_applies(options, option);
+}
+
+// A value that nobody asked for and that followed from others: the file leaves it to follow from them again.
+static bool is_derived(const Options *options, const Option *option) {
+    return !option->preset && !options->given[option_index(option)];
 }
 
 static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
@@ -195,7 +201,7 @@ static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
           yaml_emitter_emit(emitter, &event)))
         return false;
     for (int i = 0; i < option_count; i++) {
-        if (!is_written(options, &option_table[i])) continue;
+        if (!has_value(options, &option_table[i]) || is_derived(options, &option_table[i])) continue;
         char value[OPTION_VALUE_BYTES];
         option_format(value, options, &option_table[i]);
         if (!emit_scalar(emitter, option_table[i].name, YAML_PLAIN_SCALAR_STYLE)) return false;
@@ -206,15 +212,29 @@ static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
            yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event);
 }
 
+static void write_derived(FILE *file, const Options *options) {
+    for (int i = 0; i < option_count; i++) {
+        char value[OPTION_VALUE_BYTES];
+        if (!has_value(options, &option_table[i]) || !is_derived(options, &option_table[i])) continue;
+        option_format(value, options, &option_table[i]);
+        fprintf(file, "# %s: %s (%s)\n", option_table[i].name, value, option_table[i].derived);
+    }
+}
+
 Status options_write_yaml(const Options *options, FILE *file, Error *err) {
     yaml_emitter_t emitter;
     if (!yaml_emitter_initialize(&emitter)) return fail(err, STATUS_OS, "the configuration: no memory to write it");
     yaml_emitter_set_output_file(&emitter, file);
     yaml_emitter_set_unicode(&emitter, 1);
     yaml_emitter_set_width(&emitter, -1); // no line breaks inside a value
-    fprintf(file, "# The effective configuration; do the same again: sounder train THIS_FILE --out ANOTHER_FOLDER\n");
-    bool written = emit_options(&emitter, options) && fflush(file) == 0 && !ferror(file);
-    int reason = errno;
+    fprintf(file, "# What was asked for; do the same again: sounder train THIS_FILE --out ANOTHER_FOLDER\n");
+    errno = 0;
+    bool written = emit_options(&emitter, options);
+    if (written) write_derived(file, options);
+    written = written && fflush(file) == 0 && !ferror(file);
+    Status status = written ? STATUS_OK : STATUS_IO;
+    if (!written && emitter.error == YAML_MEMORY_ERROR) errno = ENOMEM;
+    if (!written) status = fail_errno(err, STATUS_IO, "the configuration cannot be written");
     yaml_emitter_delete(&emitter);
-    return written ? STATUS_OK : fail(err, STATUS_IO, "the configuration cannot be written: %s", strerror(reason));
+    return status;
 }

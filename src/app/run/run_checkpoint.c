@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/run/model_file.h"
 #include "base/log.h"
@@ -18,18 +19,41 @@ static Folder checkpoints_at(char path[RUN_PATH_BYTES], const RunFolder *folder)
     return (Folder){.fd = folder->checkpoints_fd, .path = path};
 }
 
+// A process that is killed before its first checkpoint is due leaves none, and the first round comes out the same.
+static Status check_nothing_lost(const RunFolder *folder, const RunRecord *past, Error *err) {
+    const uint32_t rounds = past->rounds_told, every = (uint32_t)past->checkpoint_every;
+    if (run_folder_has(folder, "model.safetensors") || past->rounds_done > 0 || (every > 0 && rounds > every))
+        return fail(err, STATUS_NOINPUT,
+                    "%s has done %u round%s but holds no checkpoint to go on from; give another --out to begin anew",
+                    folder->path, rounds, rounds == 1 ? "" : "s");
+    if (rounds > 0)
+        log_warning("%s has no checkpoint yet; its first %u round%s are done again", folder->path, rounds,
+                    rounds == 1 ? "" : "s");
+    return STATUS_OK;
+}
+
+static Status check_run(const Safetensors *file, const char *folder, uint32_t round, const RunRecord *record,
+                        Error *err) {
+    const char *run = safetensors_note(file, "sounder.run");
+    if (run && strcmp(run, record->identity) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%s: the checkpoint of round %u is of another run (%.32s, this is %s): config.yaml, the data or the "
+                "checkpoint was exchanged; give them back, or begin anew with another --out",
+                folder, round, run ? run : "it does not say which", record->identity);
+}
+
 Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Spec *spec, const RunFolder *folder,
-                              Error *err) {
+                              const RunRecord *record, const RunRecord *past, Error *err) {
     char path[RUN_PATH_BYTES];
     Safetensors file;
     bool found;
     const Folder checkpoints = checkpoints_at(path, folder);
-    TRY(checkpoint_open_last(&file, &found, rounds_done, &checkpoints, err));
-    if (!found) { // killed before the first checkpoint: the first round comes out the same
-        log_info("%s has no checkpoint yet; starting from the first round", folder->path);
-        return STATUS_OK;
-    }
-    Status status = model_load(memory->weights, spec, &file, err);
+    uint32_t round;
+    TRY(checkpoint_open_last(&file, &found, &round, &checkpoints, err));
+    if (!found) return check_nothing_lost(folder, past, err);
+    Status status = check_run(&file, path, round, record, err);
+    if (status == STATUS_OK) status = model_load(memory->weights, spec, &file, err);
+    *rounds_done = round;
     const RunConfig *config = memory->config;
     uint32_t first, end;
     run_lasting_slots(&first, &end, config);
@@ -43,7 +67,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
 }
 
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const char *text,
-                            uint32_t round, Error *err) {
+                            const RunRecord *record, uint32_t round, Error *err) {
     const RunConfig *config = memory->config;
     uint32_t first, end;
     run_lasting_slots(&first, &end, config);
@@ -57,11 +81,13 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
             (NamedTensor){.rank = 1, .shape = {(int64_t)config->parameters}, .values = run_memory_floats(memory, slot)};
         velocity_name(tensor->name, slot - first);
     }
-    ModelNotes notes;
+    ModelNotes model;
+    TensorNote notes[MODEL_NOTES + 1] = {{"sounder.run", record->identity}};
     char path[RUN_PATH_BYTES];
-    model_notes(&notes, spec, text);
+    model_notes(&model, spec, text);
+    memcpy(notes + 1, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);
-    Status status = checkpoint_write(&checkpoints, round, tensors, count, notes.notes, MODEL_NOTES, err);
+    Status status = checkpoint_write(&checkpoints, round, tensors, count, notes, MODEL_NOTES + 1, err);
     free(tensors);
     // A folder that is elsewhere has the checkpoint; one that is gone is the reason why it cannot be written.
     TRY(run_folder_check(folder, err));

@@ -1,9 +1,11 @@
 #include "run_set_up.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/options/option_table.h"
 #include "app/run/model_file.h"
 #include "app/run/run_folder.h"
 #include "base/cores.h"
@@ -16,20 +18,36 @@
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
 
-Status run_read_saved_options(Options *options, Error *err) {
+// Where a value denotes a folder, that folder's full path; otherwise as it was.
+static void resolve_folder(Options *options, const char *folder) {
+    char path[PATH_MAX];
+    if (realpath(folder, path) == path) option_set(options, option_find("data"), path, "", NULL);
+}
+
+static void complete(Options *saved, const RunRecord *past) {
+    if (saved->clients == 0) saved->clients = past->clients;
+    if (saved->clients_per_round == 0) saved->clients_per_round = past->clients_per_round;
+}
+
+Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     Options saved;
     char path[RUN_PATH_BYTES];
     RunFolder folder;
     TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
     snprintf(path, sizeof path, "%s/config.yaml", folder.path);
+    Status status = run_record_read(past, &folder, err);
     run_folder_close(&folder);
+    TRY(status);
     options_defaults(&saved);
     TRY(options_read_yaml(&saved, path, err));
+    complete(&saved, past);
+    if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
     return options_resume(options, &saved, err);
 }
 
-Status run_load_data(RunMemory *memory, DatasetSource *source, const Options *options, Error *err) {
+Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err) {
     TRY(dataset_find(source, options->data, options->seed, err));
+    if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
     bool whole =
         options->algorithm == ENGINE_WILD ? options->hogwild_data == HOGWILD_FULL : options->training.global_batch;
     PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,

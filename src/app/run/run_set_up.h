@@ -1,6 +1,6 @@
 // What the options of a run ask for, made: its data set, its net, and the memory that parent and workers share.
 //
-//   if (options.resume[0]) TRY(run_read_saved_options(&options, err));
+//   if (options.resume[0]) TRY(run_read_saved_options(&options, &past, err));
 //   TRY(run_load_data(&memory, &source, &options, err));                 // says how many classes there are
 //   TRY(run_read_model(&spec, text, &options, &memory.data, err));
 //   TRY(run_create_memory(&memory, &options, &spec, text, &device, &nodes, err));
@@ -10,17 +10,20 @@
 
 #include "app/options/options.h"
 #include "app/run/run_device.h"
+#include "app/run/run_record.h"
 #include "base/err.h"
 #include "datasets/dataset.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 #include "nn/spec.h"
 
-// With --resume: completes the options by those that the run in that folder was started with.
-Status run_read_saved_options(Options *options, Error *err);
+// With --resume: completes the options by those that the run in that folder was started with, and by what followed from
+// them then. past: what it tells of itself.
+Status run_read_saved_options(Options *options, RunRecord *past, Error *err);
 
-// Finds the data set and deals it to the clients. Nothing to free on failure.
-Status run_load_data(RunMemory *memory, DatasetSource *source, const Options *options, Error *err);
+// Finds the data set and deals it to the clients. A folder becomes its full path in options->data, so that the run goes
+// on wherever it is resumed from. Nothing to free on failure.
+Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err);
 
 // text: the layer list that --model names or is. USAGE with a sentence for a model that does not exist.
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "app/run/run_record.h"
 #include "base/device.h"
 
 Status together_options(Options *options, Nodes *nodes, Status mine, Error *err) {
@@ -25,25 +25,13 @@ static Status compare(const RunMemory *memory, const char *device, const char *f
     return STATUS_OK;
 }
 
-static uint64_t hash_split(const DatasetSplit *split, Shape shape, uint64_t seed) {
-    uint64_t hash = XXH3_64bits_withSeed(split->pixels, split->count * shape_size(shape), seed);
-    return XXH3_64bits_withSeed(split->labels, split->count, hash);
-}
-
-// Samples and partition: what lies around the samples in the segment may tell of files, which differ.
-static uint64_t hash_data(const RunMemory *memory) {
-    uint64_t hash = hash_split(&memory->data.train, memory->data.shape, 0);
-    hash = hash_split(&memory->data.test, memory->data.shape, hash);
-    return XXH3_64bits_withSeed(memory->partition_segment.memory, memory->partition_segment.bytes, hash);
-}
-
 Status together_check(const RunMemory *memory, const char *device, Nodes *nodes, Status mine, Error *err) {
     TRY(nodes_agree(nodes, mine, err));
     if (nodes->size == 1) return STATUS_OK;
     struct {
         char device[sizeof(((Device *)0)->name)];
         uint64_t data;
-    } first = {.data = hash_data(memory)};
+    } first = {.data = run_hash_data(&memory->data) ^ run_hash_partition(memory)};
     uint64_t data = first.data;
     snprintf(first.device, sizeof first.device, "%s", device);
     TRY(nodes_broadcast(nodes, &first, sizeof first, err));

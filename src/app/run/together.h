@@ -3,8 +3,8 @@
 #define SOUNDER_APP_RUN_TOGETHER_H
 
 #include "app/options/options.h"
-#include "fedavg/nodes/nodes.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
 
 // Everybody takes the options of node 0, which alone has read what --resume names. mine: whether that went well there.
 Status together_options(Options *options, Nodes *nodes, Status mine, Error *err);

@@ -1,0 +1,164 @@
+#include "run_record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "app/options/option_table.h"
+#include "base/log.h"
+#include "nn/kernels.h"
+
+static uint64_t hash_split(const DatasetSplit *split, Shape shape, uint64_t seed) {
+    uint64_t hash = XXH3_64bits_withSeed(split->pixels, split->count * shape_size(shape), seed);
+    return XXH3_64bits_withSeed(split->labels, split->count, hash);
+}
+
+uint64_t run_hash_data(const Dataset *data) {
+    return hash_split(&data->test, data->shape, hash_split(&data->train, data->shape, 0));
+}
+
+uint64_t run_hash_partition(const RunMemory *memory) {
+    return XXH3_64bits(memory->partition_segment.memory, memory->partition_segment.bytes);
+}
+
+// Where the data lies may change, what they are is in their own hash; the rounding of products on the card goes with
+// the device, which may change.
+static bool makes_the_run(const Option *option) {
+    return !option->may_change && !option->unsaved && strcmp(option->name, "data") != 0 &&
+           strcmp(option->name, "tf32") != 0;
+}
+
+static uint64_t hash_options(const Options *options, uint64_t seed) {
+    for (int i = 0; i < option_count; i++) {
+        char value[OPTION_VALUE_BYTES], text[OPTION_VALUE_BYTES + 64];
+        if (!makes_the_run(&option_table[i])) continue;
+        option_format(value, options, &option_table[i]);
+        int length = snprintf(text, sizeof text, "%s=%s\n", option_table[i].name, value);
+        seed = XXH3_64bits_withSeed(text, (size_t)length, seed);
+    }
+    return seed;
+}
+
+static void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash) {
+    snprintf(text, HASH_TEXT_BYTES, "%016" PRIx64, hash);
+}
+
+void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, const char *device) {
+    uint64_t data = run_hash_data(&memory->data), partition = run_hash_partition(memory);
+    *record = (RunRecord){.clients = options->clients,
+                          .clients_per_round = options->clients_per_round,
+                          .checkpoint_every = options->checkpoint_every};
+    snprintf(record->device, sizeof record->device, "%s", device);
+    write_hash(record->data, data);
+    write_hash(record->partition, partition);
+    write_hash(record->identity, hash_options(options, data ^ partition));
+}
+
+// A file that somebody has written to by hand may have anything at any key.
+static void read_text(char *text, size_t bytes, const json_t *start, const char *key) {
+    const char *value = json_string_value(json_object_get(start, key));
+    snprintf(text, bytes, "%s", value ? value : "");
+}
+
+static int read_count(const json_t *start, const char *key) {
+    json_int_t value = json_integer_value(json_object_get(start, key));
+    return value > 0 && value <= 1000000 ? (int)value : 0;
+}
+
+Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
+    const Folder place = run_folder_at(folder);
+    json_t *start;
+    *past = (RunRecord){0};
+    TRY(metrics_past(&start, &past->rounds_told, &place, err));
+    read_text(past->device, sizeof past->device, start, "device");
+    read_text(past->data, sizeof past->data, start, "data_xxh3");
+    read_text(past->partition, sizeof past->partition, start, "partition_xxh3");
+    read_text(past->identity, sizeof past->identity, start, "run_xxh3");
+    past->rounds_done = (uint32_t)read_count(start, "rounds_done");
+    past->clients = read_count(start, "clients");
+    past->clients_per_round = read_count(start, "clients_per_round");
+    past->checkpoint_every = read_count(start, "checkpoint_every");
+    json_decref(start);
+    return STATUS_OK;
+}
+
+static Status compare(const char *what, const char *before, const char *now, const char *folder, Error *err) {
+    if (!before[0] || strcmp(before, now) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "--resume %s: the %s is not what the run began with (XXH3 %s then, %s now); give it back, or begin "
+                "anew with another --out",
+                folder, what, before, now);
+}
+
+Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err) {
+    TRY(compare("data set", past->data, now->data, folder, err));
+    TRY(compare("split of the data", past->partition, now->partition, folder, err));
+    if (!past->device[0] || strcmp(past->device, now->device) == 0) return STATUS_OK;
+    const bool isa = kernels_is_name(past->device);
+    log_warning("%s was computed with %s and goes on with %s, whose results differ in the last bits; for the same bits "
+                "%s%s",
+                folder, past->device, now->device, isa ? "set --device cpu and SOUNDER_ISA=" : "use --device cuda on ",
+                past->device);
+    return STATUS_OK;
+}
+
+// An argument as JSON takes it: a path may be no UTF-8.
+static char *readable(const char *text) {
+    json_t *utf8 = json_string(text);
+    char *copy = strdup(text);
+    for (char *c = copy; !utf8 && c && *c; c++)
+        if ((unsigned char)*c >= 0x80) *c = '?';
+    json_decref(utf8);
+    return copy;
+}
+
+static void put_arguments(JsonObject *line, int argc, char *const *argv) {
+    const char **texts = calloc((size_t)argc + 1, sizeof *texts);
+    for (int i = 0; i < argc && texts; i++)
+        texts[i] = readable(argv[i]);
+    put_texts(line, "argv", texts, texts ? (size_t)argc : 0);
+    for (int i = 0; i < argc && texts; i++)
+        free((char *)texts[i]);
+    free(texts);
+}
+
+Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
+                        Error *err) {
+    char host[256] = "";
+    JsonObject line;
+    gethostname(host, sizeof host - 1);
+    char *name = readable(host);
+    metrics_begin(&line, "start");
+    put_whole(&line, "schema", RECORD_SCHEMA);
+    put_text(&line, "sounder", SOUNDER_VERSION);
+    put_text(&line, "host", name);
+    put_text(&line, "device", record->device);
+    put_arguments(&line, argc, argv);
+    put_text(&line, "data_xxh3", record->data);
+    put_text(&line, "partition_xxh3", record->partition);
+    put_text(&line, "run_xxh3", record->identity);
+    put_whole(&line, "rounds_done", record->rounds_done);
+    put_whole(&line, "nodes", options->nodes);
+    put_whole(&line, "workers", options->workers);
+    put_whole(&line, "clients", record->clients);
+    put_whole(&line, "clients_per_round", record->clients_per_round);
+    put_whole(&line, "checkpoint_every", record->checkpoint_every);
+    free(name);
+    return metrics_append(metrics, &line, err);
+}
+
+Status run_config_write(const RunFolder *folder, const Options *options, Error *err) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (!memory) return fail_errno(err, STATUS_OS, "no memory for config.yaml");
+    Status status = options_write_yaml(options, memory, err);
+    if (fclose(memory) != 0 && status == STATUS_OK) status = fail_errno(err, STATUS_OS, "no memory for config.yaml");
+    const Folder place = run_folder_at(folder);
+    if (status == STATUS_OK) status = durable_write(&place, "config.yaml", &(FilePart){text, length}, 1, err);
+    free(text);
+    return status;
+}
