@@ -167,6 +167,19 @@ static void names_are_looked_for_in_the_search_path_in_order(void **state) {
     idx_files_write(folder, GRAY_SET, true);
     check_ok(dataset_find(&source, "little", 1, &err));
     assert_string_equal(source.folder, folder);
+
+    // A folder here of that name comes first; a file of that name is none.
+    char before[SCRATCH_PATH_BYTES];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(*state), 0);
+    scratch_write("little", "no folder", 9);
+    check_ok(dataset_find(&source, "little", 1, &err));
+    assert_string_equal(source.folder, folder);
+    assert_int_equal(unlink("little"), 0);
+    idx_files_write(new_folder(folder, *state, "little"), GRAY_SET, true);
+    check_ok(dataset_find(&source, "little", 1, &err));
+    assert_string_equal(source.folder, folder);
+    assert_int_equal(chdir(before), 0);
     unsetenv("SOUNDER_DATA");
     unsetenv("XDG_CACHE_HOME");
 }

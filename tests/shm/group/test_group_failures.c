@@ -56,6 +56,7 @@ static Status call(Group *group, uint32_t kind, Buffers *b, Error *err) {
         TRY(group_isend(group, &request, b->in, LONG, GROUP_F32, next, err));
         for (bool done = false; !done;) {
             TRY(group_test(group, &request, &done, NULL, err));
+            require(group_failed_rank(group) < 0); // a death it has noticed is one it has said
             sched_yield();
         }
         return STATUS_OK;
