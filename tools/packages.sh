@@ -4,7 +4,7 @@
 build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjansson-dev libyaml-dev libmd-dev libxxhash-dev
                 libopenmpi-dev openmpi-bin) # the last two: runs on several machines
 data_packages=(dataset-fashion-mnist)
-test_packages=(libcmocka-dev zlib1g-dev python3)
+test_packages=(libcmocka-dev zlib1g-dev python3 mandoc)
 cluster_packages=(slurm-wlm munge) # only the test of tools/slurm needs them
 parity_packages=(python3-torch python3-numpy) # large; only the comparison with PyTorch needs them
 clang_packages=(clang) # large; only the build with Clang needs it

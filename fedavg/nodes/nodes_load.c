@@ -19,6 +19,10 @@ static void module_path(char path[PATH_BYTES], const char *folder) {
     snprintf(path, PATH_BYTES, "%s%s/sounder_mpi.so", program, folder);
 }
 
+bool nodes_are_built(void) {
+    return true;
+}
+
 Status nodes_transport_load(const NodesTransport **transport, Error *err) {
     char path[PATH_BYTES];
     module_path(path, "");

@@ -1,6 +1,10 @@
 // In a build without MPI.
 #include "fedavg/nodes/nodes_transport.h"
 
+bool nodes_are_built(void) {
+    return false;
+}
+
 Status nodes_transport_load(const NodesTransport **transport, Error *err) {
     *transport = NULL;
     return fail(err, STATUS_UNAVAILABLE,

@@ -50,4 +50,7 @@ typedef struct NodesTransport {
 // loaded. The table lives as long as the process.
 Status nodes_transport_load(const NodesTransport **transport, Error *err);
 
+// Whether this program was built with MPI.
+bool nodes_are_built(void);
+
 #endif

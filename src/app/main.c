@@ -1,14 +1,25 @@
 // The program: finds the command, prints the one sentence of a failure, exits with its code (sysexits.h).
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "commands.h"
+#include "app/commands.h"
+#include "base/device.h"
+#include "base/log.h"
 #include "base/suggest.h"
+#include "fedavg/nodes/nodes_transport.h"
+#include "nn/kernels.h"
 
+// "sounder 0.1.0 (avx512 avx2 baseline; cuda; mpi)": what it can compute with here, and what it was built with.
 static Status print_version(void) {
-    puts("sounder " SOUNDER_VERSION);
+    static const char *const sets[] = {"avx512", "avx2", "baseline"};
+    fputs("sounder " SOUNDER_VERSION, stdout);
+    const char *separator = " (";
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (kernels_named(sets[i])) printf("%s%s", separator, sets[i]), separator = " ";
+    printf("%s%s)\n", device_is_built() ? "; cuda" : "", nodes_are_built() ? "; mpi" : "");
     return STATUS_OK;
 }
 
@@ -22,10 +33,13 @@ static Status unknown_command(const char *name, Error *err) {
     return fail(err, STATUS_USAGE, "%.60s: unknown command; `sounder help` lists them", name);
 }
 
-// `sounder train --help` is `sounder help train`.
-static int asks_for_help(int argc, char **argv) {
-    for (int i = 0; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return 1;
+// `sounder train --help` is `sounder help train`, `sounder train -h` is `sounder help train -h`. 0: no help is asked for,
+// otherwise how many words `sounder help` takes.
+static int asks_for_help(int argc, char **argv, int is_train) {
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) return 1;
+        if (strcmp(argv[i], "-h") == 0) return is_train ? 2 : 1;
+    }
     return 0;
 }
 
@@ -41,7 +55,8 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "worker") == 0) return command_worker(rest, arguments, err);
     if (strcmp(name, "launch") == 0) return command_launch(rest, arguments, exit_code, err);
     if (strcmp(name, "train") != 0 && strcmp(name, "eval") != 0) return unknown_command(name, err);
-    if (asks_for_help(rest, arguments)) return command_help(1, argv + 1, err);
+    int topics = asks_for_help(rest, arguments, strcmp(name, "train") == 0);
+    if (topics) return command_help(topics, (char *[]){argv[1], "-h"}, err);
     if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);
     return command_eval(rest, arguments, err);
 }
@@ -65,6 +80,8 @@ int main(int argc, char **argv) {
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == STATUS_OK)
         status = fail_errno(&err, STATUS_IO, "standard output cannot be written");
     if (status == STATUS_OK) return exit_code;
-    fprintf(stderr, "sounder: error: %s\n", err.message);
+    const char *wish = getenv("NO_COLOR");
+    int coloured = log_on_terminal() && !(wish && *wish);
+    fprintf(stderr, coloured ? "\r\033[Ksounder: \033[31merror:\033[0m %s\n" : "sounder: error: %s\n", err.message);
     return status_exit_code(status);
 }

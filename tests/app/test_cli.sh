@@ -26,11 +26,15 @@ complain() {
     failures=$((failures + 1))
 }
 
-check 0 'sounder [0-9]*.[0-9]*.[0-9]*' '' --version
+check 0 'sounder [0-9]*.[0-9]*.[0-9]* (*baseline*)' '' --version
 check 0 'sounder *sounder train *sounder eval *' '' --help
 check 0 'sounder *sounder train *sounder eval *' '' help
 check 0 'Usage: sounder train *--rounds N * \[3\]*--resume runs/first*' '' help train
 check 0 'Usage: sounder train *' '' train --rounds 5 --help
+check 0 'Usage: sounder train *(all: --help)*--alpha X *sounder train *' '' train -h
+[ "$(wc -l <"$work/out")" -le 24 ] || complain "more than a screen" train -h
+check 0 '  --lr X *learning rate*[[]0.01[]]*In an experiment file: lr: X' '' help lr
+check 0 '  --alpha X *Only used with --partition dirichlet.*' '' help --alpha
 check 0 'Usage: sounder eval MODEL.safetensors *--data *' '' help eval
 check 0 'Usage: sounder eval *' '' eval -h
 check 0 'Usage: sounder launch *-n, --nproc-per-node N *' '' help launch
@@ -80,6 +84,16 @@ if command -v groff >/dev/null; then
     [ -z "$warnings" ] || complain "groff: $warnings" help man
 fi
 
+if command -v mandoc >/dev/null; then # the page has no date of its own
+    warnings=$("$sounder" help man | mandoc -Tlint -W warning | grep -v 'missing date')
+    [ -z "$warnings" ] || complain "mandoc: $warnings" help man
+fi
+manual=$("$sounder" help man)
+for name in SOUNDER_DATA SOUNDER_CACHE SOUNDER_ISA XDG_CACHE_HOME LOCAL_RANK PYTHON_EXEC TMPDIR CUDA_VISIBLE_DEVICES TERM; do
+    case $manual in *".SH ENVIRONMENT"*"$name"*".SH EXIT STATUS"*".SH EXAMPLES"*) ;; *) complain "no $name" help man ;; esac
+done
+[ "$(printf '%s\n' "$manual" | grep -c 'fB7[05].fR')" = 2 ] || complain "an exit code stands there twice" help man
+
 # Completes the last of the words given and prints the candidates on one line.
 "$sounder" help completion bash >"$work/completion"
 candidates() {
@@ -97,6 +111,7 @@ expect_candidates 'hogwild' train --algorithm = h
 expect_candidates '--checkpoint-every' train --lr 0.1 --che
 expect_candidates '' eval x --che
 expect_candidates 'models man' help m
+expect_candidates 'bash' help completion ''
 expect_candidates 'launch' l
 expect_candidates '--nproc-per-node --nnodes --node-rank --no-python' launch --n
 expect_candidates 'auto cpu gpu' launch --nproc-per-node ''

@@ -325,7 +325,7 @@ static void every_option_is_in_help_man_page_and_completion(void **state) {
             if (!strstr(text, name)) fail_msg("%s is missing", name);
         }
         for (const char *line = text; printers[p] == options_print_help && *line; line += strcspn(line, "\n") + 1)
-            assert_in_range(strcspn(line, "\n"), 0, 100);
+            assert_in_range(strcspn(line, "\n"), 0, 80);
         free(text);
     }
 }

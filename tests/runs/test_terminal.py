@@ -10,13 +10,13 @@ LONG = [*SMALL, "--workers", "2", "--local-epochs", "1000"]  # a round of minute
 
 
 class Terminal(RunCase):
-    def start_on_terminal(self, *arguments, term="xterm", columns=80, **more):
+    def start_on_terminal(self, *arguments, command="train", term="xterm", columns=80, **more):
         """A run on a terminal of its own, whose screen self.read_until reads."""
         environment = {**os.environ, "TERM": term} if term is not None else {k: v for k, v in os.environ.items() if k != "TERM"}
         self.screen, terminal = pty.openpty()
         self.addCleanup(os.close, self.screen)
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([SOUNDER, "train", *arguments], cwd=self.folder.name, env=environment, start_new_session=True,
+        process = subprocess.Popen([SOUNDER, command, *arguments], cwd=self.folder.name, env=environment, start_new_session=True,
                                    **{"stdin": terminal, "stdout": terminal, "stderr": terminal, **more})
         os.close(terminal)
         self.started.append(process)
@@ -86,6 +86,29 @@ class Terminal(RunCase):
         out, _ = self.train(*SMALL, "--clients", "1", "--workers", "1", "--rounds", "1", "--out", "one")
         self.assertIn(" 1 worker, 1 client, ", out)
         self.assertRegex(out, r"\n\d+\.\d\d% after 1 round, ")
+
+    # Help and errors -------------------------------------------------------------------------------------------------
+
+    def test_help_is_wrapped_to_the_terminal_and_to_80_columns_elsewhere(self):
+        for topic in ([], ["train"], ["train", "-h"], ["eval"], ["launch"], ["models"]):
+            words = None
+            for columns, least, most in ((76, 55, 76), (80, 60, 80), (200, 60, 100), (None, 60, 80)):
+                if columns:
+                    self.start_on_terminal(*topic, command="help", columns=columns)
+                    lines = self.read_until(None).split("\r\n")
+                else:
+                    lines = subprocess.run([SOUNDER, "help", *topic], capture_output=True, text=True).stdout.split("\n")
+                self.assertLessEqual(max(map(len, lines)), most, topic)
+                self.assertGreater(max(map(len, lines)), least, topic)
+                words = words or " ".join(lines).split()
+                self.assertEqual(words, " ".join(lines).split(), "only blanks differ")
+
+    def test_an_error_is_red_on_a_terminal_unless_colours_are_not_wanted(self):
+        for wish, coloured in (("", True), ("1", False)):
+            os.environ["NO_COLOR"] = wish
+            self.start_on_terminal("--rounds", "0")
+            self.assertEqual("\x1b[31merror:\x1b[0m --rounds 0" in self.read_until(None), coloured, self.seen)
+        del os.environ["NO_COLOR"]
 
     # Signals ---------------------------------------------------------------------------------------------------------
 

@@ -111,6 +111,8 @@ Status options_write_yaml(const Options *options, FILE *file, Error *err);
 
 // The options in `sounder help train`, generated from the table: each with its meaning, range or choices, default.
 void options_print_help(FILE *file);
+// Those that most runs set, for `sounder train -h`.
+void options_print_common_help(FILE *file);
 // Those that `sounder eval` takes.
 void options_print_eval_help(FILE *file);
 // For completion, from the same table: a line per option, "train,eval --algorithm fedavg hogwild ssgd" (commands, name,

@@ -2,10 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "columns.h"
 #include "option_table.h"
 #include "options.h"
 
-enum { HELP_COLUMNS = 96, HELP_INDENT = 31, DESCRIPTION_BYTES = 512 };
+enum { DESCRIPTION_BYTES = 512 };
 
 // "rounds of training (from 1 to 1000000)"
 static void describe(char text[DESCRIPTION_BYTES], const Option *option) {
@@ -23,28 +24,25 @@ static const char *default_of(const Option *option) {
     return option->preset ? option->preset : option->derived;
 }
 
-static void print_wrapped(FILE *file, const char *text) {
-    int column = HELP_INDENT;
-    while (*text) {
-        int length = (int)strcspn(text, " ");
-        if (column > HELP_INDENT && column + 1 + length > HELP_COLUMNS) {
-            fprintf(file, "\n%*s", HELP_INDENT, "");
-            column = HELP_INDENT;
-        }
-        column += fprintf(file, "%s%.*s", column > HELP_INDENT ? " " : "", length, text);
-        text += length + (text[length] == ' ');
-    }
-    fputc('\n', file);
+// value: the default; NULL: of no interest.
+static void print_option(FILE *file, const Option *option, const char *description, const char *value) {
+    char left[64], letter[8] = "", text[DESCRIPTION_BYTES + 64];
+    if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, option->name, option->placeholder ? " " : "",
+             option->placeholder ? option->placeholder : "");
+    snprintf(text, sizeof text, value ? "%s [%s]" : "%s", description, value);
+    print_entry(file, left, text);
 }
 
 void option_print_help(FILE *file, const Option *option) {
-    char left[64], letter[8] = "", description[DESCRIPTION_BYTES], text[DESCRIPTION_BYTES + 64];
-    if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    snprintf(left, sizeof left, "  %s--%s %s", letter, option->name, option->placeholder ? option->placeholder : "");
+    char description[DESCRIPTION_BYTES];
     describe(description, option);
-    snprintf(text, sizeof text, "%s [%s]", description, default_of(option));
-    fprintf(file, "%-*s", HELP_INDENT, left);
-    print_wrapped(file, text);
+    print_option(file, option, description, default_of(option));
+}
+
+void options_print_common_help(FILE *file) {
+    for (int i = 0; i < option_count; i++)
+        if (option_table[i].common) print_option(file, &option_table[i], option_table[i].help, option_table[i].preset);
 }
 
 void options_print_help(FILE *file) {

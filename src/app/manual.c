@@ -1,0 +1,169 @@
+// The manual page and the completion script.
+#include "manual.h"
+
+#include <stdbool.h>
+
+#include "app/launch/launch_options.h"
+#include "app/options/options.h"
+
+const char *const manual_examples[] = {
+    "sounder train --model 2nn --clients 100 --rounds 50",
+    "sounder train --clients 100 --partition dirichlet --alpha 0.1",
+    "sounder train --algorithm hogwild --workers 4",
+    "sounder train runs/first/config.yaml --lr 0.1 --out runs/second",
+    "sounder train --resume runs/first --rounds 10",
+};
+const int manual_example_count = sizeof manual_examples / sizeof *manual_examples;
+
+// troff turns a bare '-' into a hyphen that nobody can paste into a shell, and obeys backslashes.
+static void print_troff(FILE *file, const char *text) {
+    for (; *text; text++) {
+        if (*text == '-' || *text == '\\') fputc('\\', file);
+        fputc(*text == '\\' ? 'e' : *text, file);
+    }
+}
+
+// Several statuses may share a code: a paragraph a code, in which each has its clause.
+static void print_exit_codes(FILE *file) {
+    static const struct {
+        int code;
+        const char *when;
+    } statuses[] = {
+#define X(name, code, when) {code, when},
+        STATUS_LIST(X)
+#undef X
+    };
+    enum { COUNT = sizeof statuses / sizeof *statuses };
+    for (int i = 0; i < COUNT; i++) {
+        bool again = false;
+        for (int before = 0; before < i; before++)
+            again |= statuses[before].code == statuses[i].code;
+        if (again) continue;
+        fprintf(file, ".TP\n\\fB%d\\fR\n%s", statuses[i].code, statuses[i].when);
+        for (int after = i + 1; after < COUNT; after++)
+            if (statuses[after].code == statuses[i].code) fprintf(file, ";\n%s", statuses[after].when);
+        fputc('\n', file);
+    }
+    fputs(".TP\n\\fB128+n\\fR\nsignal n (INT, TERM, HUP, USR1 or USR2) asked the run to end; the round was finished "
+          "and a checkpoint written\n",
+          file);
+}
+
+static void print_environment(FILE *file) {
+    static const struct {
+        const char *names, *meaning;
+    } variables[] = {
+        {"SOUNDER_DATA", "folder where named data sets are looked for first"},
+        {"SOUNDER_CACHE", "off: nothing is kept of unpacked data sets; on is the default"},
+        {"SOUNDER_ISA", "instruction set to compute with: avx512, avx2 or baseline, instead of the best there is"},
+        {"XDG_CACHE_HOME, HOME", "the cache is sounder/ in the first, or .cache/sounder/ in the second"},
+        {"LOCAL_RANK", "card to train on if --gpu does not say it"},
+        {"CUDA_VISIBLE_DEVICES", "cards that may be used, as for every program with CUDA"},
+        {"CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_LOG_DIRECTORY", "where a running Multi-Process Service is met"},
+        {"OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS",
+         "set by mpirun and srun: that this is one of several nodes"},
+        {"TERM", "where it is dumb or unset, no line is cleared or written again"},
+        {"NO_COLOR", "if it is not empty, nothing is coloured"},
+        {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT",
+         "set for the ranks by sounder launch, which takes MASTER_ADDR and MASTER_PORT from its own environment if no "
+         "option says them"},
+        {"OMP_NUM_THREADS", "sounder launch sets it to 1 for several ranks unless it is set"},
+        {"PYTHON_EXEC", "the Python that sounder launch runs programs with; python3"},
+        {"TMPDIR", "where sounder launch puts log files if --log-dir does not say it; /tmp"},
+        {"PATH", "where sounder launch finds programs"},
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        fprintf(file, ".TP\n\\fB%s\\fR\n", variables[i].names);
+        print_troff(file, variables[i].meaning);
+        fputc('\n', file);
+    }
+}
+
+static void print_examples(FILE *file) {
+    for (int i = 0; i < manual_example_count; i++) {
+        fputs(i ? ".PP\n.nf\n" : ".nf\n", file);
+        print_troff(file, manual_examples[i]);
+        fputs("\n.fi\n", file);
+    }
+}
+
+void manual_print(FILE *file) {
+    fputs(".TH SOUNDER 1 \"\" \"sounder " SOUNDER_VERSION "\" \"User Commands\"\n"
+          ".SH NAME\n"
+          "sounder \\- train one model with many processes on one machine\n"
+          ".SH SYNOPSIS\n"
+          ".B sounder train\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
+          ".B sounder eval\n\\fIMODEL.safetensors\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
+          ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
+          "[\\fIARGUMENT\\fR ...]\n.br\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIlaunch\\fR | \\fImodels\\fR | \\fIOPTION\\fR |\n"
+          "\\fIman\\fR | \\fIcompletion bash\\fR]\n"
+          ".SH DESCRIPTION\n"
+          "\\fBsounder train\\fR starts worker processes that share one model through\n"
+          "shared memory: federated averaging over any number of clients, Hogwild, or\n"
+          "synchronous SGD.\n"
+          "The result is the same to the bit for any number of workers, and whatever\n"
+          "workers die (Hogwild excepted).\n"
+          "\\fBsounder eval\\fR prints the loss and the accuracy of a saved model.\n"
+          "\\fBsounder launch\\fR starts any program, in C or Python, as ranks that find\n"
+          "each other by torchrun's environment variables.\n"
+          ".PP\n"
+          "\\fIEXPERIMENT.yaml\\fR (or \\fB\\-\\fR, standard input) holds options as\n"
+          "\\fBname: value\\fR lines with the names below; the command line wins.\n"
+          ".SH OPTIONS\n",
+          file);
+    options_print_man(file);
+    fputs(".SH OPTIONS OF SOUNDER LAUNCH\n", file);
+    launch_options_print_man(file);
+    fputs(".SH FILES\n"
+          ".TP\n\\fIOUT\\fR/config.yaml\nthe effective configuration, which \\fBsounder train\\fR reads again\n"
+          ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"
+          ".TP\n\\fIOUT\\fR/model.safetensors\nthe trained model, with PyTorch's names and shapes\n"
+          ".TP\n\\fIOUT\\fR/checkpoints/\nwhat \\fB\\-\\-resume\\fR continues from\n"
+          ".TP\n\\fIOUT\\fR/live/global.safetensors\nthe weights as they are now, while the run lives\n"
+          ".SH ENVIRONMENT\n",
+          file);
+    print_environment(file);
+    fputs(".SH EXIT STATUS\n", file);
+    print_exit_codes(file);
+    fputs(".SH EXAMPLES\n", file);
+    print_examples(file);
+}
+
+// The table travels inside the script, so that completing starts no program.
+void manual_print_completion(FILE *file) {
+    fputs("# bash completion for sounder\n"
+          "_sounder_words='",
+          file);
+    options_print_words(file);
+    launch_options_print_words(file);
+    fputs("'\n"
+          "_sounder() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
+          "    if [ \"$word\" = '=' ]; then word=; else [ \"$previous\" != '=' ] || "
+          "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+          "    COMPREPLY=()\n"
+          "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval launch help --version --help' -- \"$word\")\n"
+          "        return\n"
+          "    fi\n"
+          "    if [ \"$command\" = help ]; then\n"
+          "        [ \"$previous\" = completion ] && mapfile -t COMPREPLY < <(compgen -W bash -- \"$word\") && return\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval launch models man completion' -- \"$word\")\n"
+          "        return\n"
+          "    fi\n"
+          "    local commands name values names=--help\n"
+          "    while read -r commands name values; do\n"
+          "        case ,$commands, in *,\"$command\",*) names+=\" $name\" ;; *) continue ;; esac\n"
+          "        if [ \"$name\" = \"$previous\" ] && [ -n \"$values\" ]; then\n"
+          "            mapfile -t COMPREPLY < <(compgen -W \"$values\" -- \"$word\")\n"
+          "        fi\n"
+          "    done <<<\"$_sounder_words\"\n"
+          "    case $word in\n"
+          "        -*) mapfile -t COMPREPLY < <(compgen -W \"$names\" -- \"$word\") ;;\n"
+          "        *) [ ${#COMPREPLY[@]} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n"
+          "    esac\n"
+          "}\n"
+          "complete -o filenames -F _sounder sounder\n",
+          file);
+}
