@@ -3,13 +3,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +19,8 @@ enum {
     DESCRIPTORS_PER_WORKER = 2, // pidfd, read end of the start-up pipe
     DESCRIPTORS_TO_SPARE = 64,  // the supervisor's own, those of one spawn, and the files a run opens later
     ABOVE_ALL_TARGETS = WORKER_FIRST_FD + WORKER_MAX_FDS,
-    SOURCES_MAX = 2 + WORKER_MAX_FDS,
+    SOURCES_MAX = 3 + WORKER_MAX_FDS,
+    STACK_BYTES = 32 << 10, // of a process that makes a few system calls
 };
 
 static uint64_t open_descriptors(void) {
@@ -44,33 +47,101 @@ Status spawn_reserve_descriptors(uint32_t workers, Error *err) {
     return STATUS_OK;
 }
 
-// Everything that posix_spawn wants to be given, released as one.
-typedef struct SpawnPlan {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int sources[SOURCES_MAX]; // owned duplicates of what the worker inherits, numbered above all targets
+// What a process reads until it has become the worker, and the stack that it stands on meanwhile. Its memory is the
+// parent's own (CLONE_VM), as after a vfork, so that nothing is copied, however large the parent is, and no page of a
+// device's buffers is ever shared by fork. Other than after a vfork the parent goes on at once: a process that is stopped
+// before its exec must not stop its parent.
+struct SpawnPlan {
+    int sources[SOURCES_MAX]; // owned until it has started: duplicates of what it inherits, numbered above all targets
+    int targets[SOURCES_MAX];
     uint32_t source_count;
-    char **arguments; // owned array, NULL-terminated; the strings are the caller's and the two below
+    unsigned first_closed; // this descriptor and all above are none of the worker's business
+    unsigned most_descriptors;
+    pid_t parent;
+    int problem;        // errno of what kept the process from becoming the worker; 0: nothing has
+    char **arguments;   // owned array, NULL-terminated; the strings are the caller's and the two below
+    char **environment; // owned array of the strings of environ
     char rank_text[16], parent_text[16];
-} SpawnPlan;
+    _Alignas(64) char stack[STACK_BYTES];
+};
 
-static Status plan_init(SpawnPlan *plan, Error *err) {
-    *plan = (SpawnPlan){0};
-    if (posix_spawn_file_actions_init(&plan->actions) != 0)
-        return fail(err, STATUS_OS, "out of memory for the start of a worker");
-    if (posix_spawnattr_init(&plan->attributes) != 0) {
-        posix_spawn_file_actions_destroy(&plan->actions);
-        return fail(err, STATUS_OS, "out of memory for the start of a worker");
-    }
-    return STATUS_OK;
+// In the child --------------------------------------------------------------------------------------------------------
+
+// A system call; -errno when it fails. The child shares errno with its parent, and must leave it alone.
+static inline long kernel(long number, long a, long b, long c, long d) {
+#if defined(__x86_64__)
+    register long fourth __asm__("r10") = d;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
+                     : "rcx", "r11", "memory");
+    return result;
+#elif defined(__aarch64__)
+    register long name __asm__("x8") = number;
+    register long first __asm__("x0") = a;
+    register long second __asm__("x1") = b;
+    register long third __asm__("x2") = c;
+    register long fourth __asm__("x3") = d;
+    __asm__ volatile("svc 0" : "+r"(first) : "r"(name), "r"(second), "r"(third), "r"(fourth) : "memory");
+    return first;
+#else
+    long result = syscall(number, a, b, c, d); // errno may be written, and only by a worker that cannot start
+    return result < 0 ? -errno : result;
+#endif
 }
 
-static void plan_free(SpawnPlan *plan) {
+static __attribute__((no_sanitize("address", "undefined"))) long place_descriptors(const SpawnPlan *plan) {
+    for (uint32_t i = 0; i < plan->source_count; i++) {
+        long result = kernel(SYS_dup3, plan->sources[i], plan->targets[i], 0, 0);
+        if (result < 0) return result;
+    }
+    if (kernel(SYS_close_range, plan->first_closed, ~0U, 0, 0) == 0) return 0;
+    for (unsigned fd = plan->first_closed; fd < plan->most_descriptors; fd++) // Linux before 5.9
+        kernel(SYS_close, fd, 0, 0, 0);
+    return 0;
+}
+
+static __attribute__((no_sanitize("address", "undefined"))) void open_signals(void) {
+    const uint64_t action[4] = {0}, mask = 0; // the kernel's struct sigaction: SIG_DFL, no flags
+    for (int number = 1; number <= 64; number++)
+        kernel(SYS_rt_sigaction, number, (long)action, 0, sizeof mask);
+    kernel(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask);
+}
+
+static __attribute__((no_sanitize("address", "undefined"))) int become_worker(void *context) {
+    static const char self[] = "/proc/self/exe";
+    SpawnPlan *plan = context;
+    kernel(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
+    if (kernel(SYS_getppid, 0, 0, 0, 0) != plan->parent) return EX_OSERR; // it died before that call
+    kernel(SYS_setpgid, 0, 0, 0, 0);                                      // a group of its own
+    long result = place_descriptors(plan);
+    if (result == 0) {
+        open_signals();
+        result = kernel(SYS_execve, (long)self, (long)plan->arguments, (long)plan->environment, 0);
+    }
+    plan->problem = (int)-result;
+    return EX_OSERR;
+}
+
+// In the parent -------------------------------------------------------------------------------------------------------
+
+void spawn_explain(char *message, size_t bytes, const SpawnPlan *plan) {
+    if (plan && plan->problem)
+        snprintf(message, bytes, "it cannot be started from /proc/self/exe: %s", strerror(plan->problem));
+}
+
+void spawn_settle(SpawnPlan *plan) {
+    if (!plan) return;
+    free(plan->environment);
     free(plan->arguments);
+    free(plan);
+}
+
+// Leaves the plan as it is: the child, which has descriptors of its own, is reading it.
+static void close_sources(const SpawnPlan *plan) {
     for (uint32_t i = 0; i < plan->source_count; i++)
         close(plan->sources[i]);
-    posix_spawnattr_destroy(&plan->attributes);
-    posix_spawn_file_actions_destroy(&plan->actions);
 }
 
 // The worker shall find a descriptor at a number. A descriptor already standing at the target of another would be
@@ -78,9 +149,8 @@ static void plan_free(SpawnPlan *plan) {
 static Status plan_descriptor(SpawnPlan *plan, int fd, int target, Error *err) {
     int source = fcntl(fd, F_DUPFD_CLOEXEC, ABOVE_ALL_TARGETS);
     if (source < 0) return fail_errno(err, STATUS_OS, "cannot hand descriptor %d to a worker", fd);
+    plan->targets[plan->source_count] = target;
     plan->sources[plan->source_count++] = source;
-    if (posix_spawn_file_actions_adddup2(&plan->actions, source, target) != 0)
-        return fail(err, STATUS_OS, "out of memory for the start of a worker");
     return STATUS_OK;
 }
 
@@ -93,33 +163,31 @@ static Status plan_descriptors(SpawnPlan *plan, const SupervisorConfig *config, 
     TRY(plan_descriptor(plan, arrival_fd, WORKER_ARRIVAL_FD, err));
     for (uint32_t i = 0; i < config->fd_count; i++)
         TRY(plan_descriptor(plan, config->fds[i], WORKER_FIRST_FD + (int)i, err));
-    // A worker at the terminal's keyboard would be stopped by SIGTTIN; and whatever else this process has open, its
-    // own parent's descriptors included, is none of the worker's business.
-    if (posix_spawn_file_actions_addopen(&plan->actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) != 0 ||
-        posix_spawn_file_actions_addclosefrom_np(&plan->actions, WORKER_FIRST_FD + (int)config->fd_count) != 0)
-        return fail(err, STATUS_OS, "out of memory for the start of a worker");
-    return STATUS_OK;
+    plan->first_closed = WORKER_FIRST_FD + config->fd_count;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) plan->most_descriptors = (unsigned)limit.rlim_cur;
+    // A worker at the terminal's keyboard would be stopped by SIGTTIN.
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0) return fail_errno(err, STATUS_OS, "cannot open /dev/null for a worker");
+    Status status = plan_descriptor(plan, nothing, STDIN_FILENO, err);
+    close(nothing);
+    return status;
 }
 
-static void plan_signals(SpawnPlan *plan) {
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setpgroup(&plan->attributes, 0); // a group of its own
-    posix_spawnattr_setsigmask(&plan->attributes, &none);
-    posix_spawnattr_setsigdefault(&plan->attributes, &all);
-    posix_spawnattr_setflags(&plan->attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-}
-
-static Status plan_arguments(SpawnPlan *plan, const SupervisorConfig *config, uint32_t rank, Error *err) {
-    size_t count = 0;
-    while (config->arguments[count])
-        count++;
-    plan->arguments = calloc(count + 1, sizeof *plan->arguments);
-    if (!plan->arguments) return fail(err, STATUS_OS, "out of memory for the start of a worker");
+static Status plan_texts(SpawnPlan *plan, const SupervisorConfig *config, uint32_t rank, Error *err) {
+    size_t arguments = 0, variables = 0;
+    while (config->arguments[arguments])
+        arguments++;
+    while (environ[variables])
+        variables++;
+    plan->arguments = calloc(arguments + 1, sizeof *plan->arguments);
+    plan->environment = calloc(variables + 1, sizeof *plan->environment);
+    if (!plan->arguments || !plan->environment) return fail(err, STATUS_OS, "out of memory for the start of a worker");
+    memcpy(plan->environment, environ, variables * sizeof *environ); // setenv may move the array at any time
+    plan->parent = getpid();
     snprintf(plan->rank_text, sizeof plan->rank_text, "%u", rank);
-    snprintf(plan->parent_text, sizeof plan->parent_text, "%d", getpid());
-    for (size_t i = 0; i < count; i++) {
+    snprintf(plan->parent_text, sizeof plan->parent_text, "%d", plan->parent);
+    for (size_t i = 0; i < arguments; i++) {
         char *argument = config->arguments[i];
         if (strcmp(argument, "@RANK") == 0) argument = plan->rank_text;
         if (strcmp(argument, "@PARENT") == 0) argument = plan->parent_text;
@@ -128,11 +196,17 @@ static Status plan_arguments(SpawnPlan *plan, const SupervisorConfig *config, ui
     return STATUS_OK;
 }
 
-static Status launch(WorkerProcess *process, const SpawnPlan *plan, uint32_t rank, Error *err) {
-    int error =
-        posix_spawn(&process->pid, "/proc/self/exe", &plan->actions, &plan->attributes, plan->arguments, environ);
-    if (error != 0)
-        return fail(err, STATUS_OS, "cannot start worker %u from /proc/self/exe: %s", rank, strerror(error));
+// No signal may be handled in the child before it is the worker: it would be handled in the parent's memory.
+static Status launch(WorkerProcess *process, SpawnPlan *plan, uint32_t rank, Error *err) {
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    process->pid = clone(become_worker, plan->stack + STACK_BYTES, CLONE_VM | SIGCHLD, plan);
+    if (process->pid < 0 && errno == EINVAL) // an emulator of another processor, which can only fork
+        process->pid = clone(become_worker, plan->stack + STACK_BYTES, SIGCHLD, plan);
+    int error = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (process->pid < 0) return fail(err, STATUS_OS, "cannot start worker %u: %s", rank, strerror(error));
     process->pidfd = pidfd_open(process->pid, 0); // the pid cannot be another's yet: only we may reap it
     if (process->pidfd >= 0) return STATUS_OK;
     Status status = fail_errno(err, STATUS_OS, "cannot watch worker %u (pid %d)", rank, process->pid);
@@ -145,16 +219,23 @@ Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint
     int startup[2];
     if (pipe2(startup, O_CLOEXEC | O_NONBLOCK) != 0)
         return fail_errno(err, STATUS_OS, "cannot create the start-up pipe of worker %u", rank);
-    SpawnPlan plan;
-    Status status = plan_init(&plan, err);
-    if (status != STATUS_OK) goto close_pipe;
-    TRY_GOTO(free_plan, plan_descriptors(&plan, config, startup[1], arrival_fd, err));
-    TRY_GOTO(free_plan, plan_arguments(&plan, config, rank, err));
-    plan_signals(&plan);
-    status = launch(process, &plan, rank, err);
+    Status status = STATUS_OK;
+    SpawnPlan *plan = aligned_alloc(_Alignof(SpawnPlan), sizeof *plan);
+    if (!plan) {
+        status = fail(err, STATUS_OS, "out of memory for the start of a worker");
+        goto close_pipe;
+    }
+    memset(plan, 0, offsetof(SpawnPlan, stack));
+    TRY_GOTO(close_sources, plan_descriptors(plan, config, startup[1], arrival_fd, err));
+    TRY_GOTO(close_sources, plan_texts(plan, config, rank, err));
+    status = launch(process, plan, rank, err);
 
-free_plan:
-    plan_free(&plan);
+close_sources: // a process that has started has its own
+    close_sources(plan);
+    if (status == STATUS_OK)
+        process->plan = plan;
+    else
+        spawn_settle(plan);
 close_pipe:
     close(startup[1]);
     if (status == STATUS_OK)

@@ -99,6 +99,7 @@ Status supervisor_start(Supervisor *supervisor, uint32_t rank, Error *err) {
                              .pid = process.pid,
                              .pidfd = process.pidfd,
                              .startup_fd = process.startup_fd,
+                             .plan = process.plan,
                              .restarts = restarts};
     worker->seen_progress = atomic_load_explicit(&supervisor->config.pulses[rank].progress, memory_order_relaxed);
     return STATUS_OK;
@@ -112,6 +113,8 @@ static void close_worker(WorkerRecord *worker) {
     close(worker->pidfd);
     if (worker->startup_fd >= 0) close(worker->startup_fd);
     worker->pidfd = worker->startup_fd = -1;
+    spawn_settle(worker->plan);
+    worker->plan = NULL;
     worker->state = WORKER_DEAD;
 }
 
@@ -136,10 +139,12 @@ void supervisor_free(Supervisor *supervisor) {
         if (!is_alive(worker)) continue;
         // A process deep in a driver may outlive its SIGKILL for long; then it is left to init rather than waited for.
         struct pollfd death = {.fd = worker->pidfd, .events = POLLIN};
-        if (poll(&death, 1, GOODBYE_MILLISECONDS) == 1)
+        if (poll(&death, 1, GOODBYE_MILLISECONDS) == 1) {
             waitpid(worker->pid, &worker->exit_status, 0);
-        else
+        } else {
             log_warning("rank %u (pid %d) does not die of SIGKILL and is left behind", rank, worker->pid);
+            worker->plan = NULL; // it may still read it
+        }
         close_worker(worker);
     }
     read_signals(supervisor); // else the restored mask would let them kill a parent that is about to end in good order
@@ -169,6 +174,8 @@ static void read_report(WorkerRecord *worker) {
         if (bytes[i] == 0) {
             worker->was_ready = true;
             worker->state = WORKER_RUNNING;
+            spawn_settle(worker->plan);
+            worker->plan = NULL;
         } else if (length + 1 < sizeof worker->message) {
             worker->message[length++] = bytes[i];
         }
@@ -196,6 +203,7 @@ static Status reap(Supervisor *supervisor, uint32_t rank, Error *err) {
     if (waitpid(worker->pid, &worker->exit_status, WNOHANG) != worker->pid)
         return STATUS_OK;                             // looked at again in the next poll
     if (worker->startup_fd >= 0) read_report(worker); // its last words, which may have come after the last poll
+    spawn_explain(worker->message, sizeof worker->message, worker->plan);
     close_worker(worker);
     supervisor->deaths++;
     supervisor->last_dead = rank;

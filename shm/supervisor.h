@@ -8,7 +8,7 @@
 //       supervisor_release(&supervisor);                      // ... to here
 //   fail: supervisor_free(&supervisor);
 //
-// Workers are this same binary, started by posix_spawn of /proc/self/exe with the arguments given (never a bare fork),
+// Workers are this same binary, an exec of /proc/self/exe with the arguments given (never a bare fork),
 // in a process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked and at
 // their default actions, with stdin from /dev/null, and with
 // the inherited descriptors at fixed numbers and no others. A worker calls worker_attach first thing.
@@ -42,11 +42,14 @@ typedef struct WorkerPulse {
     _Atomic uint64_t arrived_nanoseconds;   // when it last reached the barrier
 } WorkerPulse;
 
+typedef struct SpawnPlan SpawnPlan;
+
 typedef struct WorkerRecord {
     WorkerState state;
     pid_t pid;
     int pidfd;                          // -1 when there is none
     int startup_fd;                     // read end of its start-up pipe, -1 when there is none
+    SpawnPlan *plan;                    // owned; what this process reads until it is ready or dead, then NULL
     bool was_ready;                     // this process has reported that it is ready
     char message[WORKER_MESSAGE_BYTES]; // what this process reported to be wrong; empty if nothing
     uint64_t seen_progress;

@@ -14,7 +14,9 @@
 
 enum { POLL_SIGNALS, POLL_DEATHS, POLL_CONSOLES, GROUP_POLLS = POLL_CONSOLES + RANK_STREAMS };
 
-enum { FDS_PER_RANK = 1 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 32 }; // pidfd, pipes and log files
+enum { RANK_DIES, RANK_REPORTS, RANK_EVENTS }; // of each rank, in group->death_fd
+
+enum { FDS_PER_RANK = 2 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 32 }; // pidfd, report, pipes and log files
 
 enum { GROUP_MESSAGE_BYTES = 4096 + 256 }; // a path and some words
 
@@ -62,7 +64,7 @@ Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Er
         console_init(&group->consoles[which], STDOUT_FILENO + which);
     group->is_one_console = console_is_same(&group->consoles[0], &group->consoles[1]);
     for (int i = 0; i < ranks; i++) {
-        group->ranks[i].pidfd = -1;
+        group->ranks[i].pidfd = group->ranks[i].report_fd = -1;
         for (int which = 0; which < RANK_STREAMS; which++)
             rank_stream_init(&group->ranks[i].streams[which], -1, -1, &group->consoles[which], i);
     }
@@ -109,6 +111,20 @@ static void stop_ranks(LaunchGroup *group, int signal_number) {
     set_deadline(group, group->grace_seconds);
 }
 
+// Before it is closed: a child that is stopped before its exec has copies of all descriptors, which would keep epoll at
+// it for ever.
+static void stop_watching(const LaunchGroup *group, int fd) {
+    epoll_ctl(group->death_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+// A start that fails ends the group; what else happens while it is ended is of no interest.
+static Status take_report(LaunchGroup *group, Rank *rank, Error *err) {
+    if (rank->report_fd < 0) return STATUS_OK;
+    stop_watching(group, rank->report_fd);
+    Status status = rank_take_report(rank, group->program, group->stage == STAGE_RUNNING ? err : NULL);
+    return group->stage == STAGE_RUNNING ? status : STATUS_OK;
+}
+
 static void meet_deadline(LaunchGroup *group) {
     if (group->stage == STAGE_RUNNING || group->living == 0) return;
     if (clock_nanoseconds() < group->deadline_nanoseconds) return;
@@ -124,6 +140,8 @@ static void meet_deadline(LaunchGroup *group) {
         // Deep in a driver a process may outlive its SIGKILL for long: it is left to init.
         launch_group_say(group, "warning: rank %d (pid %d) does not die of SIGKILL and is left behind", rank->number,
                          rank->pid);
+        take_report(group, rank, NULL);
+        stop_watching(group, rank->pidfd);
         close(rank->pidfd);
         rank->pidfd = -1;
         group->living--;
@@ -160,16 +178,23 @@ static void tell_failure(LaunchGroup *group) {
 }
 
 // Deaths come one by one, the earliest first: the kernel appends a pidfd to epoll's list when its process ends.
-static void take_deaths(LaunchGroup *group) {
-    struct epoll_event death;
-    while (epoll_wait(group->death_fd, &death, 1, 0) == 1) {
-        Rank *rank = &group->ranks[death.data.u32];
-        rank_reap(rank);
-        group->living--;
-        if (rank->wait_status == 0 || group->stage != STAGE_RUNNING) continue;
-        group->first_failure = rank;
-        stop_ranks(group, SIGTERM);
+static Status take_deaths(LaunchGroup *group, Error *err) {
+    struct epoll_event event;
+    while (epoll_wait(group->death_fd, &event, 1, 0) == 1) {
+        Rank *rank = &group->ranks[event.data.u32 / RANK_EVENTS];
+        Status report = take_report(group, rank, err);
+        if (event.data.u32 % RANK_EVENTS == RANK_DIES) {
+            stop_watching(group, rank->pidfd);
+            rank_reap(rank);
+            group->living--;
+            if (report == STATUS_OK && rank->wait_status != 0 && group->stage == STAGE_RUNNING) {
+                group->first_failure = rank;
+                stop_ranks(group, SIGTERM);
+            }
+        }
+        TRY(report);
     }
+    return STATUS_OK;
 }
 
 // Waiting -------------------------------------------------------------------------------------------------------------
@@ -232,7 +257,7 @@ static Status take_events(LaunchGroup *group, Error *err) {
     for (int which = 0; which < RANK_STREAMS; which++)
         if (polls[POLL_CONSOLES + which].revents && !must_wait(group, which)) console_write(&group->consoles[which]);
     if (polls[POLL_SIGNALS].revents) take_signals(group);
-    if (polls[POLL_DEATHS].revents) take_deaths(group);
+    if (polls[POLL_DEATHS].revents) TRY(take_deaths(group, err));
     tell_failure(group);
     meet_deadline(group);
     return STATUS_OK;
@@ -255,14 +280,18 @@ Status launch_group_flush(LaunchGroup *group, Error *err) {
 
 static Status start_ranks(LaunchGroup *group, const RankPlan *plan, Error *err) {
     group->stage = STAGE_RUNNING;
+    group->program = plan->arguments[0];
     group->first_failure = NULL;
     group->is_failure_told = false;
     for (int i = 0; i < group->count; i++) {
         Rank *rank = &group->ranks[i];
         TRY(rank_start(rank, i, plan, err));
         group->living++;
-        struct epoll_event death = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
-        if (epoll_ctl(group->death_fd, EPOLL_CTL_ADD, rank->pidfd, &death) != 0)
+        const uint32_t first = (uint32_t)i * RANK_EVENTS;
+        struct epoll_event death = {.events = EPOLLIN, .data.u32 = first + RANK_DIES};
+        struct epoll_event report = {.events = EPOLLIN, .data.u32 = first + RANK_REPORTS};
+        if (epoll_ctl(group->death_fd, EPOLL_CTL_ADD, rank->pidfd, &death) != 0 ||
+            epoll_ctl(group->death_fd, EPOLL_CTL_ADD, rank->report_fd, &report) != 0)
             return fail_errno(err, STATUS_OS, "cannot watch rank %d", rank->number);
     }
     return STATUS_OK;
@@ -270,7 +299,8 @@ static Status start_ranks(LaunchGroup *group, const RankPlan *plan, Error *err) 
 
 Status launch_group_run(LaunchGroup *group, const RankPlan *plan, Error *err) {
     Status status = start_ranks(group, plan, err);
-    if (status == STATUS_OK) return launch_group_flush(group, err);
+    if (status == STATUS_OK) status = launch_group_flush(group, err);
+    if (status == STATUS_OK) return STATUS_OK;
     kill_ranks(group);
     launch_group_flush(group, NULL); // the first failure is the one to tell
     return status;

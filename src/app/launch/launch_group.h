@@ -29,8 +29,9 @@ typedef struct LaunchGroup {
     Console *consoles;    // owned (RANK_STREAMS): stdout and stderr
     bool is_one_console;  // both are the same terminal, pipe or file
     int count;
-    int signal_fd; // owned
-    int death_fd;  // owned: an epoll of the living ranks' pidfds
+    int signal_fd;       // owned
+    int death_fd;        // owned: an epoll of the living ranks' pidfds, and of the reports of those that start
+    const char *program; // borrowed: what the ranks become, for messages
     int living;
     LaunchStage stage;
     double grace_seconds;

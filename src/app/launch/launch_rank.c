@@ -103,43 +103,52 @@ static Status open_output(RankStream *stream, int *output, const Rank *rank, int
     return STATUS_OK;
 }
 
-// Forks; the child execs at once. Comes back when it has, or could not: the pipe that says so closes at exec.
+// Forks; the child execs at once, or says over the report pipe, which closes at exec, why it could not. Nobody waits for
+// that here: a child that is stopped before its exec must not stop the launcher.
 static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, const int outputs[], Error *err) {
-    int report[2], problem = 0;
-    if (pipe2(report, O_CLOEXEC) != 0) return fail_errno(err, STATUS_OS, "cannot start rank %d", rank->number);
+    int report[2];
+    if (pipe2(report, O_CLOEXEC | O_NONBLOCK) != 0)
+        return fail_errno(err, STATUS_OS, "cannot start rank %d", rank->number);
     const pid_t launcher = getpid();
     rank->pid = fork();
     if (rank->pid == 0) {
         become_program(rank->number, local_rank, plan, launcher, outputs);
-        problem = errno;
+        const int problem = errno;
         ssize_t written = write(report[1], &problem, sizeof problem);
         _exit(written == sizeof problem ? EXIT_FAILURE : EXIT_FAILURE + 1);
     }
+    const int reason = errno;
     close(report[1]);
     if (rank->pid < 0) {
-        Status status = fail_errno(err, STATUS_OS, "cannot start rank %d", rank->number);
         close(report[0]);
-        return status;
+        return fail(err, STATUS_OS, "cannot start rank %d: %s", rank->number, strerror(reason));
     }
-    ssize_t count;
-    do {
-        count = read(report[0], &problem, sizeof problem);
-    } while (count < 0 && errno == EINTR);
-    close(report[0]);
-    rank->pidfd = count == 0 ? pidfd_open(rank->pid, 0) : -1; // its pid stays its own until we reap it
+    setpgid(rank->pid, rank->pid); // as it does itself; whichever comes first, its group can be signalled from now on
+    rank->report_fd = report[0];
+    rank->pidfd = pidfd_open(rank->pid, 0); // its pid stays its own until we reap it
     if (rank->pidfd >= 0) return STATUS_OK;
-    const int reason = count == 0 ? errno : problem;
+    Status status = fail_errno(err, STATUS_OS, "cannot watch rank %d", rank->number);
+    close(rank->report_fd);
+    rank->report_fd = -1;
     kill(rank->pid, SIGKILL);
     waitpid(rank->pid, NULL, 0);
-    if (count == 0) return fail(err, STATUS_OS, "cannot watch rank %d: %s", rank->number, strerror(reason));
-    return fail(err, STATUS_NOINPUT, "%.400s: cannot be started: %s", plan->arguments[0], strerror(reason));
+    return status;
+}
+
+Status rank_take_report(Rank *rank, const char *program, Error *err) {
+    int problem = 0;
+    ssize_t count = read(rank->report_fd, &problem, sizeof problem);
+    close(rank->report_fd);
+    rank->report_fd = -1;
+    if (count != sizeof problem) return STATUS_OK; // it has become the program, or died on the way
+    return fail(err, STATUS_NOINPUT, "%.400s: cannot be started: %s", program, strerror(problem));
 }
 
 Status rank_start(Rank *rank, int local_rank, const RankPlan *plan, Error *err) {
     int outputs[RANK_STREAMS], opened = 0;
     Status status = STATUS_OK;
     rank->number = plan->options->node_rank * plan->options->ranks + local_rank;
-    rank->pidfd = -1;
+    rank->pidfd = rank->report_fd = -1;
     for (; opened < RANK_STREAMS && status == STATUS_OK; opened += status == STATUS_OK)
         status = open_output(&rank->streams[opened], &outputs[opened], rank, local_rank, opened, plan, err);
     if (status == STATUS_OK) status = start_process(rank, local_rank, plan, outputs, err);

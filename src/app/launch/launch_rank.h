@@ -39,6 +39,7 @@ typedef struct Rank {
     int number;      // RANK
     pid_t pid;       // also its process group
     int pidfd;       // owned; -1 once it is dead
+    int report_fd;   // owned; says whether it has become the program; -1 once that is known
     int wait_status; // of waitpid, once dead
     RankStream streams[RANK_STREAMS];
 } Rank;
@@ -47,9 +48,12 @@ typedef struct Rank {
 // it is a module or a .py file. Owned by the caller (free), entries borrowed from options and environment.
 Status rank_arguments(char ***arguments, const LaunchOptions *options, Error *err);
 
-// Starts the rank. NOINPUT when the program cannot be executed, OS when the kernel refuses a process or descriptors,
-// CANTCREATE for a log file; nothing is left to free then.
+// Starts the rank's process and returns before it has become the program. OS when the kernel refuses a process or
+// descriptors, CANTCREATE for a log file; nothing is left to free then.
 Status rank_start(Rank *rank, int local_rank, const RankPlan *plan, Error *err);
+
+// Once report_fd is readable, and before rank_reap: NOINPUT when the process could not become the program.
+Status rank_take_report(Rank *rank, const char *program, Error *err);
 
 // Asks the rank to end by SIGTERM or another signal, which its process gets alone: helpers that died before it (the
 // loaders of a data set, say) would spoil the end it wants to make. SIGINT goes to its whole group, as a terminal sends

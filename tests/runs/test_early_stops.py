@@ -1,0 +1,87 @@
+"""Processes that are stopped between their start and their exec: nobody waits for them without a deadline.
+
+Usage: test_early_stops.py PATH_OF_SOUNDER PATH_OF_STOP_BEFORE_EXEC
+"""
+import os, signal, subprocess, sys, unittest
+
+STOPPER = os.path.abspath(sys.argv.pop(2))
+from runs import SMALL, SOUNDER, RunCase, alive, wait_until
+
+
+def stopped_child_of(pid):
+    """A child that stands still, and is still what its parent was; None if there is none (yet)."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            children = file.read().split()
+    except OSError:
+        return None
+    for child in children:
+        try:
+            with open(f"/proc/{child}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] == "T":
+                    return int(child)
+        except OSError:
+            pass
+    return None
+
+
+class EarlyStops(RunCase):
+    def setUp(self):
+        super().setUp()
+        self.stopped = []
+
+    def tearDown(self):
+        for child in filter(alive, self.stopped):  # it would keep the pipes of a run that has failed
+            os.kill(child, signal.SIGKILL)
+        super().tearDown()
+
+    def start_stopping(self, nth, *arguments):
+        process = subprocess.Popen([STOPPER, str(nth), SOUNDER, *arguments], cwd=self.folder.name, text=True,
+                                   start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   stdin=subprocess.DEVNULL)
+        self.started.append(process)
+        child = []
+        wait_until(lambda: process.poll() is not None or child.append(stopped_child_of(process.pid)) or child[-1])
+        if process.poll() == 77:
+            self.skipTest("ptrace is not allowed here")
+        self.assertTrue(child and child[-1], "no child was stopped")
+        self.stopped.append(child[-1])
+        return process, child[-1]
+
+    def test_a_worker_that_is_stopped_before_its_exec_is_killed_as_hung_and_the_others_go_on(self):
+        self.train(*SMALL, "--workers", "1", "--out", "calm", "--quiet")
+        for nth in (1, 3):
+            process, worker = self.start_stopping(nth, "train", *SMALL, "--workers", "3", "--hang-seconds", "1",
+                                                  "--out", f"stopped-{nth}")
+            _, err = self.finish(process)
+            self.assertRegex(err, rf"rank {nth - 1} has made no progress for [0-9.]+ s and is killed")
+            self.assertIn(f"rank {nth - 1} was killed by signal 9 (SIGKILL) while starting", err)
+            self.assertEqual(self.model(f"stopped-{nth}"), self.model("calm"))
+            self.assertFalse(alive(worker))
+
+    def test_signals_end_a_run_whose_worker_is_stopped_before_its_exec(self):
+        process, worker = self.start_stopping(2, "train", *SMALL, "--workers", "2", "--hang-seconds", "0", "--out", "run")
+        # Signals that come together are one, so that the second is sent until it is heard.
+        self.assertTrue(wait_until(lambda: process.poll() is not None or process.send_signal(signal.SIGTERM)))
+        process.communicate()
+        self.assertIn(process.returncode, (143, -signal.SIGTERM))  # the latter: one more came as it ended
+        self.assertFalse(alive(worker))
+
+    def test_a_launcher_ends_though_a_rank_is_stopped_before_its_exec(self):
+        process, rank = self.start_stopping(1, "launch", "-n", "2", "--standalone", "--grace-seconds", "1",
+                                            "sleep", "1000")
+        process.send_signal(signal.SIGTERM)
+        _, err = self.finish(process, code=143)
+        self.assertIn("rank 0 (pid", err)
+        self.assertIn("has not ended within 1 s and is killed", err)
+        self.assertFalse(alive(rank))
+
+    def test_a_launcher_starts_the_others_and_goes_on_with_a_rank_that_continues(self):
+        process, rank = self.start_stopping(1, "launch", "-n", "2", "--standalone", "sh", "-c", "echo here; sleep 0.1")
+        os.kill(rank, signal.SIGCONT)
+        out, _ = self.finish(process)
+        self.assertEqual(sorted(out.splitlines()), ["[0] here", "[1] here"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
