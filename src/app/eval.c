@@ -73,7 +73,9 @@ static Status evaluate_file(const Safetensors *file, const char *path, const Opt
     TRY(find_net(&spec, file, path, options, data, err));
     float *parameters = aligned_alloc(64, (spec.parameter_count * sizeof(float) + 63) / 64 * 64);
     if (!parameters) return fail(err, STATUS_OS, "no memory for %zu parameters", spec.parameter_count);
-    Status status = model_load(parameters, &spec, file, err);
+    Error why;
+    Status status = model_load(parameters, &spec, file, &why);
+    if (status != STATUS_OK) fail(err, status, "%s: %s", path, why.message);
     RunDevice device;
     if (status == STATUS_OK) status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {

@@ -42,6 +42,8 @@ static Status check_header_length(size_t *header_bytes, const Safetensors *file,
     uint64_t length = 0;
     for (int i = 0; i < LENGTH_BYTES; i++)
         length |= (uint64_t)bytes[i] << 8 * i;
+    if (length > SAFETENSORS_MAX_HEADER_BYTES && (file->mapping_bytes == LENGTH_BYTES || bytes[LENGTH_BYTES] != '{'))
+        return fail(err, STATUS_DATA, "%s: is not a safetensors file", path);
     if (length > SAFETENSORS_MAX_HEADER_BYTES)
         return fail(err, STATUS_DATA, "%s: byte 0 announces a header of %" PRIu64 " bytes; at most %d are allowed",
                     path, length, SAFETENSORS_MAX_HEADER_BYTES);

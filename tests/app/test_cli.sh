@@ -76,6 +76,10 @@ check 64 '' 'sounder: error: sounder launch: needs a program; *' launch
 check 64 '' 'sounder: error: lanch: unknown command; did you mean launch[?]' lanch
 check 0 '[[]0[]] -n 2 -h' '' launch printf '%s %s %s\n' -n 2 -h
 
+echo 'rounds: 3, and so on' >"$work/text"
+check 65 '' "sounder: error: $work/text: is not a safetensors file" eval "$work/text"
+check 65 '' "sounder: error: $work/run/model.safetensors: *tensor fc1.weight has *" eval "$work/run/model.safetensors" --data synthetic:1x8x8:64:16 --model 'linear 5; linear 10'
+
 if "$sounder" help train >/dev/full 2>"$work/err"; then complain "a full disk passes" help train; fi
 grep -q 'standard output cannot be written: No space left' "$work/err" || complain "a full disk" help train
 

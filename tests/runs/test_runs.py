@@ -282,7 +282,7 @@ class Runs(RunCase):
         _, err = self.train(*SMALL, "--out", "run", code=64)
         self.assertIn("in use by another run", err)
         _, err = self.train("--resume", "run", code=64)
-        self.assertIn("in use by another run", err)
+        self.assertRegex(err, "in use by another run; wait for it to end\n$")
         process.kill()
         process.communicate()
         _, err = self.train(*SMALL, "--out", "run", code=64)
@@ -479,8 +479,9 @@ class Runs(RunCase):
 
     def test_a_run_that_cannot_start_leaves_the_folder_free_for_another_try(self):
         import resource
-        _, err = self.train(*SMALL, "--workers", "200", "--out", "run", code=71,
-                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        out, err = self.train(*SMALL, "--workers", "200", "--out", "run", code=71,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        self.assertRegex(out, "^Sounder .*200 workers", "the heading comes before what may take long")
         self.assertRegex(err, "200 workers need [0-9]+ open files, but the limit is 100")
         self.train(*SMALL, "--workers", "1", "--rounds", "1", "--out", "run")
 

@@ -23,13 +23,13 @@ static Status check_owner(const RunFolder *folder, Error *err) {
                 (unsigned)about.st_uid);
 }
 
-static Status lock(RunFolder *folder, Error *err) {
+// way_out: what else than waiting a folder in use leaves to do.
+static Status lock(RunFolder *folder, const char *way_out, Error *err) {
     folder->lock_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->lock_fd < 0) return fail_errno(err, STATUS_NOINPUT, "cannot open the run folder %s", folder->path);
     if (flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0) return check_owner(folder, err);
     if (errno != EWOULDBLOCK) return fail_errno(err, STATUS_IO, "cannot lock the run folder %s", folder->path);
-    return fail(err, STATUS_USAGE, "%s is in use by another run; wait for it to end, or give another --out",
-                folder->path);
+    return fail(err, STATUS_USAGE, "%s is in use by another run; wait for it to end%s", folder->path, way_out);
 }
 
 static Status set_path(RunFolder *folder, const char *path, Error *err) {
@@ -91,7 +91,7 @@ static Status check_names(const RunFolder *folder, Error *err) {
 }
 
 static Status begin_new(RunFolder *folder, Error *err) {
-    TRY(lock(folder, err));
+    TRY(lock(folder, ", or give another --out", err));
     TRY(check_names(folder, err));
     return open_checkpoints(folder, err);
 }
@@ -123,7 +123,7 @@ Status run_folder_open(RunFolder *folder, const char *path, Error *err) {
     if (access(name, R_OK) < 0)
         return fail_errno(err, STATUS_NOINPUT,
                           "--resume %s: there is no run in that folder (config.yaml cannot be read)", path);
-    Status status = lock(folder, err);
+    Status status = lock(folder, "", err);
     if (status == STATUS_OK) status = open_checkpoints(folder, err);
     if (status != STATUS_OK) run_folder_close(folder);
     return status;

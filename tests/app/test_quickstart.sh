@@ -1,0 +1,52 @@
+#!/bin/sh
+# tools/quickstart in a tree of its own, where packages and build are there already. Usage: test_quickstart.sh SOURCE SOUNDER
+# shellcheck disable=SC2015,SC2016 # a refusal ends the script; sed shall expand nothing
+set -eu
+source=$1
+sounder=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+refuse() {
+    echo "FAILED: $1"
+    cat "$work/log"
+    exit 1
+}
+
+mkdir -p "$work/tree/tools" "$work/tree/build" "$work/bin" "$work/elsewhere"
+cp "$source/tools/quickstart" "$work/tree/tools/"
+sed 's/^install_packages() {/& echo "$*" >>"$asked"; return; /' "$source/tools/packages.sh" >"$work/tree/tools/packages.sh"
+ln -s "$sounder" "$work/tree/build/sounder"
+printf '#!/bin/sh\necho "$@" >>"%s"\n' "$work/built" >"$work/bin/cmake"
+chmod +x "$work/bin/cmake"
+export asked="$work/asked" PATH="$work/bin:$PATH"
+quickstart() { "$work/tree/tools/quickstart" "$@" >"$work/log" 2>&1; }
+small="--data synthetic:1x8x8:64:16 --model softmax --rounds 1"
+
+quickstart --help || refuse "--help fails"
+grep -q '^Usage: tools/quickstart' "$work/log" || refuse "--help gives no help"
+[ ! -e "$asked" ] && [ ! -e "$work/built" ] || refuse "--help installs or builds"
+
+cd "$work/elsewhere"
+echo 'lr: 0.02' >experiment.yaml
+# shellcheck disable=SC2086 # words
+quickstart experiment.yaml $small --out mine || refuse "a run with a folder and a file of the user's"
+[ -e "$asked" ] && [ -e "$work/built" ] || refuse "nothing was installed or built"
+grep -q '^lr: 0.02' mine/config.yaml || refuse "the folder or the file was sought elsewhere"
+grep -q '^workers: 4' mine/config.yaml || refuse "not four workers"
+# shellcheck disable=SC2086
+quickstart $small --workers 2 --out=two || refuse "another number of workers"
+grep -q '^workers: 2' two/config.yaml && ! grep -q warning "$work/log" || refuse "not two workers"
+quickstart --resume two --rounds 2 || refuse "a run that is continued"
+[ ! -e "$work/tree/runs" ] || refuse "a folder was made that nobody asked for"
+
+# Several in one second, here made sure of by a clock that stands still.
+printf '#!/bin/sh\necho 20260101-000000\n' >"$work/bin/date"
+chmod +x "$work/bin/date"
+for name in quickstart-20260101-000000 quickstart-20260101-000000-2; do
+    # shellcheck disable=SC2086
+    quickstart $small || refuse "a run without a folder"
+    [ -e "$work/tree/runs/$name/model.safetensors" ] || refuse "no $name"
+done
+if quickstart --data nothing; then refuse "a data set that is not there"; fi
+[ "$(find "$work/tree/runs" -mindepth 1 -maxdepth 1 | wc -l)" = 2 ] || refuse "a folder without a run is left"
+echo "all checks passed"
