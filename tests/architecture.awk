@@ -68,6 +68,11 @@ FNR == 1 {
 $1 == "#ifndef" && $2 == guard { wanted = guard }
 $1 == "#define" && $2 == guard && wanted == guard { guarded = 1 }
 
+# An algorithm is asked for in the files of its engine; elsewhere engine_facts and tables say what to do.
+/(==|!=) *ENGINE_|case ENGINE_/ && FILENAME !~ /^tests|\/(engine_|hogwild|ssgd|client)[^\/]*$/ {
+    if (++comparisons > 8) complain("the ninth line outside the engines' own files that compares an algorithm")
+}
+
 # Without a bound the compiler may give a thread so many registers that a large block cannot start.
 /__global__/ && !/__launch_bounds__|#define/ { complain("a kernel without __launch_bounds__") }
 

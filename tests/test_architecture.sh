@@ -4,6 +4,7 @@
 #               fedavg: rules, nodes <- memory <- worker <- parent <- card; shm <- shm/group; app/options <- launch, run
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   lengths     a function has at most 60 lines
+#   engines     at most 8 lines outside the engines' own files compare an algorithm
 #   kernels     name the threads of their blocks: __launch_bounds__ stands in the line of __global__
 # Each rule is first tried on a bad sample, which it must refuse.
 set -eu
@@ -63,6 +64,7 @@ echo '#include "fedavg/a.h"' | refuses 'by their box' fedavg/rules/a.c
 printf '#ifndef A_H\n#define A_H\n#endif\n' | refuses 'SOUNDER_APP_A_B_H' src/app/a_b.h
 echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 printf '#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_B_H\n#endif\n' | refuses 'SOUNDER_SHM_A_H' shm/a.h
+for i in 1 2 3 4 5 6 7 8 9; do echo "if (engine == ENGINE_WILD) $i;"; done | refuses 'ninth line' src/app/a.c
 long_function too_long 61 | refuses 'too_long has 61 lines' src/app/a.c
 echo 'static __global__ void scale(float *values) {' | refuses 'without __launch_bounds__' src/nn/a.cu
 

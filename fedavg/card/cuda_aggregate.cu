@@ -2,6 +2,7 @@
 
 #include <float.h>
 
+#include "fedavg/rules/shard_sum.h"
 #include "nn/cuda_launch.h"
 
 // As aggregate.c: the same operations in the same order, each rounded on its own. The _rn functions are never fused
@@ -61,6 +62,59 @@ size_t blocks_of(size_t count) {
     return (count + ITEM_THREADS - 1) / ITEM_THREADS;
 }
 
+// One thread a weight of a model.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    broadcast(float *__restrict__ weights, const float *__restrict__ global, uint32_t count) {
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
+    if (at.item < count) weights[(size_t)at.model * count + at.item] = global[at.item];
+}
+
+enum { TREE_LEVELS = 20 }; // for up to 2^20 - 1 shards
+
+// Sums the leaves of shard_sum.h's tree in their order: level l holds the sum of a whole block of 2^l shards while bit l
+// of the number of leaves so far is set. The loops are unrolled, so that the levels stay in registers.
+struct ShardTree {
+    float level[TREE_LEVELS];
+
+    __device__ void add(uint32_t leaves_so_far, float leaf) {
+        bool carries = true;
+#pragma unroll
+        for (int l = 0; l < TREE_LEVELS; l++) {
+            bool full = (leaves_so_far >> l & 1) != 0;
+            if (carries && full) leaf = __fadd_rn(level[l], leaf);
+            if (carries && !full) level[l] = leaf, carries = false;
+        }
+    }
+
+    __device__ float sum(uint32_t leaves) const {
+        float total = 0;
+        bool any = false;
+#pragma unroll
+        for (int l = 0; l < TREE_LEVELS; l++) {
+            if ((leaves >> l & 1) == 0) continue;
+            total = any ? __fadd_rn(level[l], total) : level[l];
+            any = true;
+        }
+        return total;
+    }
+};
+
+// One thread a weight.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    ssgd_step(float *weights, float *velocity, CudaShards shards, Sgd sgd, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    ShardTree tree = {};
+    for (uint32_t s = 0; s < shards.shards; s++) {
+        uint32_t samples = shard_batch_samples(shards.counts[s], shards.number, shards.batch_size);
+        float share = (float)samples / (float)shards.total;
+        // A shard without samples in this step has left an old gradient in its slot.
+        tree.add(s, samples > 0 ? __fmul_rn(share, shards.gradients[s * shards.stride + i]) : 0.0f);
+    }
+    velocity[i] = sgd_velocity(velocity[i], tree.sum(shards.shards), weights[i], &sgd);
+    weights[i] -= sgd.lr * velocity[i];
+}
+
 } // namespace
 
 void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, const float *global, size_t count,
@@ -82,4 +136,14 @@ void cuda_aggregate_apply(float *weights, float *host_view, uint32_t *not_finite
     (void)cudaMemsetAsync(not_finite, 0, sizeof *not_finite, stream);
     launch(apply_sums, blocks_of(count), ITEM_THREADS, stream, weights, host_view, not_finite, sums, slot_stride, used,
            slots, 1.0 / (UNIT * arrived), count);
+}
+
+void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream) {
+    launch(broadcast, (size_t)models * blocks_of(count), ITEM_THREADS, stream, weights, global, (uint32_t)count);
+}
+
+void cuda_ssgd_step(float *weights, float *velocity, const CudaShards *shards, const Sgd *sgd, size_t count,
+                    cudaStream_t stream) {
+    if (count > 0)
+        launch(ssgd_step, blocks_of(count), ITEM_THREADS, stream, weights, velocity, *shards, *sgd, count);
 }

@@ -1,10 +1,12 @@
-// aggregate.h on the card: the same integers, the same bits.
+// aggregate.h and shard_sum.h on the card: the same sums, the same bits; and what else is done with whole models.
 #ifndef SOUNDER_FEDAVG_CARD_CUDA_AGGREGATE_H
 #define SOUNDER_FEDAVG_CARD_CUDA_AGGREGATE_H
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "nn/step.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,6 +29,23 @@ void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global,
 void cuda_aggregate_apply(float *weights, float *host_view, uint32_t *not_finite, const int64_t *sums,
                           size_t slot_stride, const uint8_t *used, int slots, double arrived, size_t count,
                           cudaStream_t stream);
+
+// weights (models, count) = global (count), for each model.
+void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream);
+
+// The shards of a step of synchronous SGD.
+typedef struct CudaShards {
+    const float *gradients; // shard s: (count) from gradients + s * stride on
+    size_t stride;          // floats
+    const uint32_t *counts; // (shards): samples of each in an epoch
+    uint32_t shards, batch_size;
+    uint32_t number, total; // of the batch; samples of all shards in it
+} CudaShards;
+
+// weights (count), velocity (count): one step of SGD on the mean of the shards' gradients, weighted by their samples
+// and summed along the tree of shard_sum.h, to the bits of the CPU. A caller of a slice moves all pointers on by as much.
+void cuda_ssgd_step(float *weights, float *velocity, const CudaShards *shards, const Sgd *sgd, size_t count,
+                    cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -47,10 +47,10 @@ void cuda_blocks_free(CudaBlocks *blocks) {
     *blocks = (CudaBlocks){0};
 }
 
-int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const CardConfig *card, uint32_t rank) {
-    return (int64_t *)(void *)(blocks->slots + rank * card->slot_bytes);
+float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index) {
+    return (float *)(void *)(blocks->slots + index * slots->vector_bytes);
 }
 
-float *cuda_blocks_floats(const CudaBlocks *blocks, const CardConfig *card, uint32_t index) {
-    return (float *)(void *)(blocks->slots + index * card->slot_bytes);
+int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank) {
+    return (int64_t *)(void *)(blocks->slots + slots_sum_offset(slots, rank));
 }

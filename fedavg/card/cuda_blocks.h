@@ -4,15 +4,15 @@
 #define SOUNDER_FEDAVG_CARD_CUDA_BLOCKS_H
 
 #include "base/err.h"
-#include "shm/cuda_share.h"
 #include "fedavg/memory/layout.h"
+#include "shm/cuda_share.h"
 
 // All pointers are device memory and borrow from the blocks.
 typedef struct CudaBlocks {
     CudaShare weights_block, slots_block, data_block;
     float *weights;                             // (parameters)
     uint64_t *updates;                          // Hogwild: steps applied in this round
-    uint8_t *slots;                             // stride config.card.slot_bytes
+    uint8_t *slots;                             // config.slots says where in it what lies
     const uint8_t *train_pixels, *train_labels; // (samples, C,H,W), (samples)
     const uint8_t *test_pixels, *test_labels;
 } CudaBlocks;
@@ -23,8 +23,8 @@ Status cuda_blocks_create(CudaBlocks *blocks, CardConfig *card, Error *err);
 Status cuda_blocks_open(CudaBlocks *blocks, const CardConfig *card, Error *err);
 void cuda_blocks_free(CudaBlocks *blocks);
 
-// Slot `index` as its algorithm sees it.
-int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const CardConfig *card, uint32_t rank);   // fedavg (parameters)
-float *cuda_blocks_floats(const CudaBlocks *blocks, const CardConfig *card, uint32_t index); // others (parameters)
+// The arrays of the slots block (parameters).
+float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
+int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank);
 
 #endif

@@ -19,11 +19,12 @@ typedef struct HostView {
 
 typedef struct CudaParent {
     CudaBlocks blocks;
-    HostView *view;                      // managed, owned
-    uint8_t *used;                       // device, owned (MAX_WORKERS)
-    float *kept_weights, *kept_velocity; // device, owned (parameters): as the round began
-    CudaNet *evaluator;                  // owned
-    cudaStream_t stream;                 // owned
+    HostView *view;      // managed, owned
+    uint8_t *used;       // device, owned (MAX_WORKERS)
+    float *kept_weights; // device, owned (parameters): as the round began
+    float *kept_vectors; // device, owned (kept vectors, parameters)
+    CudaNet *evaluator;  // owned
+    cudaStream_t stream; // owned
 } CudaParent;
 
 static Status wait_for_card(const CudaParent *self, Error *err, const char *what) {
@@ -40,7 +41,7 @@ static Status copy(const CudaParent *self, void *to, const void *from, size_t by
 static void release(CudaParent *self) {
     cuda_net_free(self->evaluator);
     if (self->stream) cudaStreamDestroy(self->stream);
-    cudaFree(self->kept_velocity);
+    cudaFree(self->kept_vectors);
     cudaFree(self->kept_weights);
     cudaFree(self->used);
     cudaFree(self->view);
@@ -59,9 +60,11 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     CUDA_TRY(cudaMallocManaged((void **)&self->view, sizeof *self->view + bytes, cudaMemAttachGlobal), err,
              "%zu bytes for the host's view of the model", bytes);
     CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
-    if (config->engine == ENGINE_ROUNDS) return STATUS_OK;
-    CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
-    CUDA_TRY(cudaMalloc((void **)&self->kept_velocity, bytes), err, "%zu bytes for a copy of the velocity", bytes);
+    if (engine_facts[config->engine].writes_weights)
+        CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
+    bytes *= config->slots.kept;
+    if (bytes > 0)
+        CUDA_TRY(cudaMalloc((void **)&self->kept_vectors, bytes), err, "%zu bytes for a copy of the velocity", bytes);
     return STATUS_OK;
 }
 
@@ -78,11 +81,9 @@ static Status upload_data(const CudaParent *self, const Dataset *data, const Car
 static Status upload_model(const CudaParent *self, const RunMemory *memory, Error *err) {
     const RunConfig *config = memory->config;
     size_t bytes = config->parameters * sizeof(float);
-    uint32_t slot, end;
     TRY(copy(self, self->blocks.weights, memory->weights, bytes, err));
-    for (run_lasting_slots(&slot, &end, config); slot < end; slot++)
-        TRY(copy(self, cuda_blocks_floats(&self->blocks, &config->card, slot), run_memory_floats(memory, slot), bytes,
-                 err));
+    for (uint32_t v = 0; v < config->slots.lasting; v++)
+        TRY(copy(self, cuda_blocks_vector(&self->blocks, &config->slots, v), run_memory_vector(memory, v), bytes, err));
     return wait_for_card(self, err, "copying data set and model to the card");
 }
 
@@ -107,15 +108,16 @@ fail:
     return status;
 }
 
+// Where workers only read the weights nothing needs to be put back.
 static Status cuda_begin(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
-    if (config->engine == ENGINE_ROUNDS) return STATUS_OK;
+    if (!self->kept_weights) return STATUS_OK;
     TRY(copy(self, self->kept_weights, self->blocks.weights, bytes, err));
-    if (config->engine == ENGINE_LOCKSTEP)
-        TRY(copy(self, self->kept_velocity, cuda_blocks_floats(&self->blocks, &config->card, config->clients), bytes,
-                 err));
+    for (uint32_t v = 0; v < config->slots.kept; v++)
+        TRY(copy(self, self->kept_vectors + v * config->parameters,
+                 cuda_blocks_vector(&self->blocks, &config->slots, v), bytes, err));
     CUDA_TRY(cudaMemsetAsync(self->blocks.updates, 0, sizeof(uint64_t), self->stream), err, "clearing a counter");
     return wait_for_card(self, err, "keeping the model as the round began");
 }
@@ -125,24 +127,24 @@ static Status cuda_restore(Parent *parent, Error *err) {
     CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
     TRY(copy(self, self->blocks.weights, self->kept_weights, bytes, err));
-    if (config->engine == ENGINE_LOCKSTEP)
-        TRY(copy(self, cuda_blocks_floats(&self->blocks, &config->card, config->clients), self->kept_velocity, bytes,
-                 err));
+    for (uint32_t v = 0; v < config->slots.kept; v++)
+        TRY(copy(self, cuda_blocks_vector(&self->blocks, &config->slots, v),
+                 self->kept_vectors + v * config->parameters, bytes, err));
     return wait_for_card(self, err, "putting the model back as the round began");
 }
 
-// weights += the mean of the slots with used, of which there are `slots`; the host's view of them, and whether they are
-// finite. Of no slots at all the mean is zero, and what is left is the view.
-static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t slots, double arrived, Error *err) {
+// weights += the mean of those of the first `sums` sums that are used; then the host's view of the weights, and whether
+// they are finite. The mean of no sums is zero.
+static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sums, double arrived, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
     uint8_t flags[MAX_WORKERS] = {0};
-    for (uint32_t slot = 0; slot < slots; slot++)
-        flags[slot] = used[slot];
+    for (uint32_t rank = 0; rank < sums; rank++)
+        flags[rank] = used[rank];
     TRY(copy(self, self->used, flags, sizeof flags, err));
     cuda_aggregate_apply(self->blocks.weights, self->view->weights, &self->view->not_finite,
-                         cuda_blocks_sum(&self->blocks, &config->card, 0), config->card.slot_bytes / sizeof(int64_t),
-                         self->used, (int)slots, arrived, config->parameters, self->stream);
+                         cuda_blocks_sum(&self->blocks, &config->slots, 0), config->slots.sum_bytes / sizeof(int64_t),
+                         self->used, (int)sums, arrived, config->parameters, self->stream);
     TRY(wait_for_card(self, err, "averaging the updates"));
     *finite = self->view->not_finite == 0;
     return STATUS_OK;
@@ -161,7 +163,7 @@ static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, co
     size_t count = config->parameters, sum_count = 0;
     for (uint32_t rank = 0; rank < config->workers; rank++) {
         if (!used[rank]) continue;
-        TRY(copy(self, slots, cuda_blocks_sum(&self->blocks, &config->card, rank), count * sizeof *slots, err));
+        TRY(copy(self, slots, cuda_blocks_sum(&self->blocks, &config->slots, rank), count * sizeof *slots, err));
         sums[sum_count++] = slots;
         slots += count;
     }
@@ -181,7 +183,7 @@ static Status average_with_nodes(Parent *parent, bool *finite, const bool *used,
     Status status;
     TRY_GOTO(done, sum_slots(parent, total, total + count, used, err));
     TRY_GOTO(done, nodes_sum(parent->nodes, total, count, err));
-    TRY_GOTO(done, copy(self, cuda_blocks_sum(&self->blocks, &config->card, 0), total, count * sizeof *total, err));
+    TRY_GOTO(done, copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0), total, count * sizeof *total, err));
     TRY_GOTO(done, apply(parent, finite, (const bool[]){true}, 1, arrived, err));
 done:
     free(total);
@@ -197,21 +199,20 @@ static Status cuda_average(Parent *parent, bool *finite, const bool *used, doubl
     return STATUS_OK;
 }
 
-// The velocities go to the host first: should that fail, neither they nor the weights there are of this round... unless
-// it fails in between, which leaves no more than a momentum that is one round ahead.
+// The lasting vectors go to the host before the weights: a failure in between leaves weights of the round before and a
+// momentum that is one round ahead, never weights without their round.
 static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     const RunConfig *config = parent->memory->config;
     RunMemory *memory = parent->memory;
     CudaParent *self = parent->state;
     uint64_t updates;
-    uint32_t slot, end;
     TRY(apply(parent, finite, NULL, 0, 1, err));
     TRY(copy(self, &updates, self->blocks.updates, sizeof updates, err));
     TRY(wait_for_card(self, err, "reading the count of updates"));
     atomic_store_explicit(&memory->control->updates, updates, memory_order_relaxed);
     if (!*finite) return STATUS_OK;
-    for (run_lasting_slots(&slot, &end, config); slot < end; slot++)
-        TRY(copy(self, run_memory_floats(memory, slot), cuda_blocks_floats(&self->blocks, &config->card, slot),
+    for (uint32_t v = 0; v < config->slots.lasting; v++)
+        TRY(copy(self, run_memory_vector(memory, v), cuda_blocks_vector(&self->blocks, &config->slots, v),
                  config->parameters * sizeof(float), err));
     TRY(wait_for_card(self, err, "copying the velocities from the card"));
     publish(parent);

@@ -28,11 +28,9 @@ static void place_data(CardConfig *card, const Dataset *data) {
 }
 
 static void place_model(CardConfig *card, const RunConfig *config) {
-    size_t value_bytes = config->engine == ENGINE_ROUNDS ? sizeof(int64_t) : sizeof(float);
     card->updates_offset = model_bytes(config);
     card->weights_bytes = card->updates_offset + align(sizeof(uint64_t));
-    card->slot_bytes = align(config->parameters * value_bytes);
-    card->slots_bytes = card->slot_bytes * run_slot_count(config);
+    card->slots_bytes = slots_bytes(&config->slots);
 }
 
 // Bytes of the card, by what they are for.
@@ -48,11 +46,11 @@ static uint64_t block_bytes(uint64_t bytes) {
 static CardNeed card_need(const RunConfig *config, const Spec *spec, const Dataset *data, uint32_t workers,
                           uint32_t models) {
     const CardConfig *card = &config->card;
-    uint64_t slot_count = run_slot_count(config);
-    if (config->engine == ENGINE_ROUNDS) slot_count = workers;
+    SlotPlan slots = config->slots;
+    if (slots.sums > 0) slots.sums = workers;
     CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
     // A worker has weights, velocity and gradient of each local model; the parent the host's view and two copies.
-    need.weights = block_bytes(card->weights_bytes) + block_bytes(card->slot_bytes * slot_count) +
+    need.weights = block_bytes(card->weights_bytes) + block_bytes(slots_bytes(&slots)) +
                    3 * model_bytes(config) * ((uint64_t)workers * models + 1);
     need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
     need.activations = workers * cuda_net_bytes(spec, (int)models, config->training.batch_size) +
@@ -89,15 +87,9 @@ static Status refuse(const RunConfig *config, const Device *device, const Spec *
 // No launch ever has more models than this: the cohort, or in lockstep a worker's share of the shards; with Hogwild a
 // worker trains the one model.
 static uint32_t most_models(const RunConfig *config, uint32_t clients_per_round) {
-    switch (config->engine) {
-    case ENGINE_ROUNDS:
-        return clients_per_round;
-    case ENGINE_WILD:
-        return 1;
-    case ENGINE_LOCKSTEP:
-        return (config->clients + config->workers - 1) / config->workers;
-    }
-    return 1;
+    const EngineFacts *facts = &engine_facts[config->engine];
+    if (facts->client_is_worker) return 1;
+    return facts->in_lockstep ? (config->clients + config->workers - 1) / config->workers : clients_per_round;
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b) {

@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/cuda_try.h"
 #include "datasets/batch.h"
-#include "fedavg/card/cuda_rounds.h"
+#include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/card/cuda_worker.h"
-#include "fedavg/worker/ssgd.h"
+#include "fedavg/worker/ssgd_shards.h"
 
 // One worker's view of a round.
 typedef struct CudaLockstep {
@@ -54,7 +54,7 @@ static Status assign(const CudaLockstep *self, uint32_t group, uint32_t number, 
         if (group + m < self->shards) {
             uint32_t count, shard = shard_at(self, group + m);
             partition_client(&worker->memory->partition, shard, &count);
-            if (self->shards > worker->models) count = ssgd_shard_samples(worker->memory, shard, number);
+            if (self->shards > worker->models) count = ssgd_shard_part(worker->memory, shard, number).count;
             task.first = order_first(self, shard) + number * config->training.batch_size;
             task.count = count;
             task.noise = (Noise){.seed = config->seed, .round = self->round, .client = shard, .step = step};
@@ -81,9 +81,9 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
     if (!alone || number == 0) TRY(assign(self, group, number, step, err));
     TRY(cuda_net_gradient(worker->net, err));
     for (uint32_t m = 0; m < worker->models && group + m < self->shards; m++) {
-        uint32_t shard = shard_at(self, group + m), samples = ssgd_shard_samples(memory, shard, number);
+        uint32_t shard = shard_at(self, group + m), samples = ssgd_shard_part(memory, shard, number).count;
         if (samples == 0) continue;
-        CUDA_TRY(cudaMemcpyAsync(cuda_blocks_floats(&worker->blocks, &config->card, shard),
+        CUDA_TRY(cudaMemcpyAsync(cuda_blocks_vector(&worker->blocks, &config->slots, SSGD_FIRST_GRADIENT + shard),
                                  worker->gradient + m * config->parameters, config->parameters * sizeof(float),
                                  cudaMemcpyDeviceToDevice, worker->stream),
                  err, "copying a gradient");
@@ -100,15 +100,16 @@ static void step_slice(const CudaLockstep *self, uint32_t number) {
     const CudaBlocks *blocks = &worker->blocks;
     const RunConfig *config = self->worker->memory->config;
     const Sgd *sgd = &config->training.sgd;
-    const CudaShards shards = {.gradients = cuda_blocks_floats(blocks, &config->card, 0) + self->slice_first,
-                               .stride = config->card.slot_bytes / sizeof(float),
+    const CudaShards shards = {.gradients =
+                                   cuda_blocks_vector(blocks, &config->slots, SSGD_FIRST_GRADIENT) + self->slice_first,
+                               .stride = config->slots.vector_bytes / sizeof(float),
                                .counts = worker->counts,
                                .shards = config->clients,
                                .batch_size = config->training.batch_size,
                                .number = number,
                                .total = ssgd_step_samples(worker->memory, number)};
     cuda_ssgd_step(blocks->weights + self->slice_first,
-                   cuda_blocks_floats(blocks, &config->card, config->clients) + self->slice_first, &shards, sgd,
+                   cuda_blocks_vector(blocks, &config->slots, SSGD_VELOCITY) + self->slice_first, &shards, sgd,
                    self->slice_count, worker->stream);
 }
 

@@ -9,7 +9,6 @@
 #include "datasets/batch.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
-#include "fedavg/card/cuda_rounds.h"
 
 enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
 
@@ -63,9 +62,10 @@ static Status allocate(void *pointer, size_t count, size_t item_bytes, const cha
 
 static Status allocate_device(CudaWorker *self, Error *err) {
     const RunConfig *config = self->memory->config;
+    const EngineFacts *facts = &engine_facts[config->engine];
     size_t parameters = self->models * (size_t)config->parameters;
-    if (config->engine == ENGINE_ROUNDS) TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
-    if (config->engine != ENGINE_LOCKSTEP) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
+    if (!facts->writes_weights) TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
+    if (!facts->in_lockstep) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
     TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
     TRY(allocate(&self->order, self->memory->partition.samples, sizeof(uint32_t), "the order of samples", err));
     TRY(allocate(&self->shares, self->models, sizeof(double), "shares", err));
@@ -89,11 +89,11 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .gradient = self->gradient};
     memcpy(plan.scale, data->scale, sizeof plan.scale);
     memcpy(plan.shift, data->shift, sizeof plan.shift);
-    if (config->engine == ENGINE_ROUNDS) {
+    if (!engine_facts[config->engine].writes_weights) {
         plan.weights = self->weights;
         plan.weights_stride = config->parameters;
     }
-    if (config->engine == ENGINE_WILD) {
+    if (engine_facts[config->engine].client_is_worker) {
         plan.updates = self->blocks.updates;
         plan.atomic_updates = config->training.hogwild_update == HOGWILD_ATOMIC;
     }
@@ -129,7 +129,7 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, allocate_host(self, err));
     TRY_GOTO(fail, allocate_device(self, err));
     TRY_GOTO(fail, open_net(self, err));
-    if (config->engine == ENGINE_LOCKSTEP) TRY_GOTO(fail, upload_counts(self, err));
+    if (engine_facts[config->engine].in_lockstep) TRY_GOTO(fail, upload_counts(self, err));
     *worker = self;
     return STATUS_OK;
 fail:
@@ -197,8 +197,8 @@ static Status train_epoch(CudaWorker *self, uint32_t jobs, uint32_t round, uint3
     return STATUS_OK;
 }
 
-// All local epochs of the jobs' clients, and what is to be said about them.
-static Status train_jobs(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+// All local epochs of the jobs' clients; their losses, samples and seconds.
+static Status train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     uint64_t start = clock_nanoseconds();
     for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++)
@@ -255,7 +255,7 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     if (atomic_load(&state->round) == round) return STATUS_OK;
-    TRY(clear(self, cuda_blocks_sum(&self->blocks, &config->card, self->rank), config->card.slot_bytes, err));
+    TRY(clear(self, cuda_blocks_sum(&self->blocks, &config->slots, self->rank), config->slots.sum_bytes, err));
     TRY(cuda_worker_wait(self, err, "clearing the sum"));
     atomic_store(&state->round, round);
     return STATUS_OK;
@@ -271,7 +271,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     if (accepted == 0) return STATUS_OK;
     TRY(begin_sum(self, round, err));
     atomic_store(&state->adding, 1);
-    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->card, self->rank), self->weights, self->blocks.weights,
+    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank), self->weights, self->blocks.weights,
                        self->shares, config->parameters, config->parameters, (int)jobs, self->stream);
     TRY(cuda_worker_wait(self, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)
@@ -284,21 +284,21 @@ static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Err
     const RunConfig *config = self->memory->config;
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
     TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
-    TRY(train_jobs(self, jobs, round, err));
+    TRY(train_models(self, jobs, round, err));
     return hand_in(self, jobs, round, err);
 }
 
 // Hogwild ------------------------------------------------------------------------------------------------------------
 
 // The velocity in the slot is replaced when the client is done: a worker that dies in between leaves the old one.
-static Status train_wild(CudaWorker *self, uint32_t round, Error *err) {
+static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     WorkerTally *tally = &self->memory->control->tallies[self->rank];
-    float *slot = cuda_blocks_floats(&self->blocks, &config->card, self->jobs[0]->client);
+    float *slot = cuda_blocks_vector(&self->blocks, &config->slots, self->jobs[0]->client);
     size_t bytes = config->parameters * sizeof(float);
     uint64_t refused, staleness[STALENESS_BUCKETS];
     TRY(copy(self, self->velocity, slot, bytes, err));
-    TRY(train_jobs(self, 1, round, err));
+    TRY(train_models(self, jobs, round, err));
     TRY(copy(self, slot, self->velocity, bytes, err));
     TRY(cuda_worker_wait(self, err, "keeping the velocity"));
     TRY(cuda_net_staleness(self->net, &refused, staleness, STALENESS_BUCKETS, err));
@@ -309,12 +309,12 @@ static Status train_wild(CudaWorker *self, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-// What the parent orders ---------------------------------------------------------------------------------------------
+// What the parent orders ----------------------------------------------------------------------------------------------
 
-static Status cuda_worker_train(void *worker, uint32_t round, Error *err) {
-    CudaWorker *self = worker;
+// Takes as many jobs as a launch has models, until there are none.
+static Status train_jobs(CudaWorker *self, Status (*train)(CudaWorker *, uint32_t, uint32_t, Error *), uint32_t round,
+                         Error *err) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
-    bool hogwild = self->memory->config->engine == ENGINE_WILD;
     for (;;) {
         uint32_t jobs = 0;
         while (jobs < self->models && (self->jobs[jobs] = queue_take(self->memory->queue, self->rank)))
@@ -322,14 +322,24 @@ static Status cuda_worker_train(void *worker, uint32_t round, Error *err) {
         if (jobs == 0) return STATUS_OK;
         run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);
-        TRY(hogwild ? train_wild(self, round, err) : train_clients(self, jobs, round, err));
+        TRY(train(self, jobs, round, err));
         for (uint32_t m = 0; m < jobs; m++) // side by side on the card, one inside the other in the trace
             trace_end(trace, TRACE_CLIENT, begin, round, self->jobs[m]->client);
     }
 }
 
-static Status cuda_worker_train_in_step(void *worker, uint32_t round, pid_t parent, Error *err) {
-    CudaWorker *self = worker;
+static Status cuda_train_clients(void *state, uint32_t round, pid_t parent, Error *err) {
+    (void)parent;
+    return train_jobs(state, train_clients, round, err);
+}
+
+static Status cuda_train_wild(void *state, uint32_t round, pid_t parent, Error *err) {
+    (void)parent;
+    return train_jobs(state, train_wild, round, err);
+}
+
+static Status cuda_train_in_lockstep(void *state, uint32_t round, pid_t parent, Error *err) {
+    CudaWorker *self = state;
     run_memory_note_start(self->memory, self->rank);
     return cuda_ssgd_train(self, round, parent, err);
 }
@@ -337,7 +347,8 @@ static Status cuda_worker_train_in_step(void *worker, uint32_t round, pid_t pare
 const WorkerMath *worker_on_card(void) {
     static const WorkerMath math = {.init = cuda_worker_init,
                                     .free = cuda_worker_free,
-                                    .train = cuda_worker_train,
-                                    .train_in_step = cuda_worker_train_in_step};
+                                    .train = {[ENGINE_ROUNDS] = cuda_train_clients,
+                                              [ENGINE_WILD] = cuda_train_wild,
+                                              [ENGINE_LOCKSTEP] = cuda_train_in_lockstep}};
     return &math;
 }

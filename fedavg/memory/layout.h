@@ -5,17 +5,17 @@
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
-//   [slot 0 | slot 1 | ...]            slots segment, one slot a writer, so that no two ever write the same cache line
+//   [vectors | sums]                   slots segment: float vectors of one model each, then an int64 sum a worker, as the
+//                                      engine plans them (SlotPlan)
 //
-// What a slot holds depends on the algorithm:
-//   fedavg   one slot a worker: int64 sum (parameters) of its clients' weighted updates, see fedavg/rules/aggregate.h
-//   hogwild  one slot a client (= worker): float velocity (parameters), kept from round to round
-//   ssgd     one slot a client (= shard) of this node: float gradient (parameters); one more: the velocity, common to
-//            all; on several nodes then the mean gradient, and the sums that this node sends (fedavg/parent/ssgd_exchange.h)
+// An array of the slots segment has one writer at a time, and no two share a cache line:
+//   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h
+//   hogwild  a vector a client (= worker): its velocity, kept from round to round
+//   ssgd     the vectors of fedavg/worker/ssgd_shards.h: the velocity, common to all; a gradient a shard
 //
 // A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
-// lies here then is what the host needs: the partition, a copy of the weights, and of the slots those that outlive a
-// round (the velocities).
+// lies here then is what the host needs: the partition, a copy of the weights, and of the slots the vectors that outlive
+// a round (the velocities).
 #ifndef SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 #define SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 
@@ -36,6 +36,25 @@ enum { LAYOUT_VERSION = 3, MAX_WORKERS = BARRIER_MAX_RANKS - 1, STALENESS_BUCKET
 // The descriptors a worker inherits, from WORKER_FIRST_FD on.
 enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 5 };
 
+// What the slots segment holds, or the slots block of a run on the card.
+typedef struct SlotPlan {
+    uint32_t vectors;                 // float (parameters)
+    uint32_t lasting;                 // the first so many of them outlive a round and are in checkpoints
+    uint32_t kept;                    // the first so many are put back, as the weights, when a round starts over
+    uint32_t sums;                    // int64 (parameters), one a worker; they lie behind the vectors
+    uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT
+} SlotPlan;
+
+enum { SLOT_ALIGNMENT = 256 }; // bytes
+
+static inline uint64_t slots_bytes(const SlotPlan *slots) {
+    return slots->vectors * slots->vector_bytes + slots->sums * slots->sum_bytes;
+}
+
+static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank) {
+    return slots->vectors * slots->vector_bytes + rank * slots->sum_bytes;
+}
+
 // Where a run on the card has what, in bytes from the start of each block.
 typedef struct CardConfig {
     uint32_t used;                                             // 0: the run is on the CPU, and the rest is zeros
@@ -43,7 +62,6 @@ typedef struct CardConfig {
     uint32_t models_per_launch;                                // clients that a worker trains in lockstep
     uint32_t tf32;                                             // 1: products may round their factors to 10 bits
     uint64_t updates_offset;                                   // weights block: the weights, then Hogwild's counter
-    uint64_t slot_bytes;                                       // slots block: stride
     uint64_t train_labels_offset;                              // data block: training pixels, labels,
     uint64_t test_pixels_offset, test_labels_offset;           // then those of the test set
     uint64_t weights_bytes, slots_bytes, data_bytes;           // of the blocks
@@ -55,12 +73,12 @@ typedef struct RunConfig {
     Spec spec; // the net
     Training training;
     EngineKind engine;
+    SlotPlan slots;
     uint32_t workers, clients;
     uint32_t log_level;
     uint64_t seed;
     uint64_t parameters;     // floats in the model
     uint64_t weights_offset; // of the first weight in the weights segment, bytes
-    uint64_t slot_bytes;     // stride of the slots segment, a multiple of 64
     uint64_t queue_offset;   // of the Queue in the control segment
     uint32_t node, nodes;    // of several machines, each with workers: this one, how many
     uint32_t trace_capacity; // spans in each trace buffer; 0: nothing is traced

@@ -9,67 +9,11 @@ static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
-ShardRange run_node_shards(const RunConfig *config, uint32_t node) {
-    uint64_t shards = config->clients;
-    if (config->nodes <= 1) return (ShardRange){0, config->clients};
-    return (ShardRange){(uint32_t)(shards * node / config->nodes), (uint32_t)(shards * (node + 1) / config->nodes)};
-}
-
-static uint32_t node_shard_count(const RunConfig *config) {
-    ShardRange own = run_node_shards(config, config->node);
-    return own.end - own.first;
-}
-
-// The gradients of this node's shards, the velocity; where nodes exchange, the mean gradient and this node's sums.
-static uint32_t ssgd_slot_count(const RunConfig *config) {
-    ShardRange sums[SHARD_MAX_SUMS];
-    uint32_t slots = node_shard_count(config) + 1;
-    if (config->nodes <= 1) return slots;
-    return slots + 1 + shard_sums(sums, config->clients, run_node_shards(config, config->node));
-}
-
-uint32_t run_slot_count(const RunConfig *config) {
-    switch (config->engine) {
-    case ENGINE_ROUNDS:
-        return config->workers;
-    case ENGINE_WILD:
-        return config->clients;
-    case ENGINE_LOCKSTEP:
-        return ssgd_slot_count(config);
-    }
-    return 0;
-}
-
-void run_lasting_slots(uint32_t *first, uint32_t *end, const RunConfig *config) {
-    switch (config->engine) {
-    case ENGINE_ROUNDS:
-        *first = *end = 0;
-        break;
-    case ENGINE_WILD:
-        *first = 0, *end = config->clients;
-        break;
-    case ENGINE_LOCKSTEP:
-        *first = node_shard_count(config), *end = *first + 1;
-        break;
-    }
-}
-
 TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank) {
     const RunConfig *config = memory->config;
     if (config->trace_capacity == 0) return NULL;
     uint8_t *first = (uint8_t *)memory->control_segment.memory + config->trace_offset;
     return (TraceBuffer *)(first + rank * trace_buffer_bytes(config->trace_capacity));
-}
-
-// The slots that lie in the host's memory: all, or for a run on the card those that outlive a round.
-static void host_slots(uint32_t *first, uint32_t *end, const RunConfig *config) {
-    *first = 0;
-    *end = run_slot_count(config);
-    if (config->card.used) run_lasting_slots(first, end, config);
-}
-
-static size_t slot_value_bytes(const RunConfig *config) {
-    return config->engine == ENGINE_ROUNDS ? sizeof(int64_t) : sizeof(float);
 }
 
 static void bind_control(RunMemory *memory) {
@@ -142,19 +86,15 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
     TRY(segment_create_raw(&memory->weights_segment, "weights",
                            plan->weights_header_bytes + config->parameters * sizeof(float), err));
     memcpy(memory->weights_segment.memory, plan->weights_header, plan->weights_header_bytes);
-    if (config->engine == ENGINE_ROUNDS)
-        return segment_reopen_readonly(&memory->weights_fd, &memory->weights_segment, err);
-    return STATUS_OK;
+    if (engine_facts[config->engine].writes_weights) return STATUS_OK;
+    return segment_reopen_readonly(&memory->weights_fd, &memory->weights_segment, err);
 }
 
-static Status create_slots(RunMemory *memory, RunPlan *plan, Error *err) {
-    RunConfig *config = &plan->config;
-    config->slot_bytes = round_up(config->parameters * slot_value_bytes(config), 64);
-    uint32_t first, end;
-    host_slots(&first, &end, config);
+static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
+    const SlotPlan *slots = &plan->config.slots;
+    uint64_t bytes = plan->config.card.used ? slots->lasting * slots->vector_bytes : slots_bytes(slots);
     // A segment has at least one byte.
-    size_t bytes = first < end ? (end - first) * config->slot_bytes : 64;
-    return segment_create(&memory->slots_segment, "slots", bytes, err);
+    return segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err);
 }
 
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
@@ -176,7 +116,8 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     Status status;
     TRY_GOTO(fail, segment_map(&memory->control_segment, FD_CONTROL, SEGMENT_READ_WRITE, err));
     bind_control(memory);
-    SegmentAccess weights_access = memory->config->engine == ENGINE_ROUNDS ? SEGMENT_READ : SEGMENT_READ_WRITE;
+    SegmentAccess weights_access =
+        engine_facts[memory->config->engine].writes_weights ? SEGMENT_READ_WRITE : SEGMENT_READ;
     TRY_GOTO(fail, segment_map_raw(&memory->data_segment.segment, FD_DATA, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map(&memory->partition_segment, FD_PARTITION, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map_raw(&memory->weights_segment, FD_WEIGHTS, weights_access, err));
@@ -209,35 +150,15 @@ void run_memory_free(RunMemory *memory) {
     *memory = EMPTY;
 }
 
-int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank) {
-    return (int64_t *)(memory->slots + rank * memory->config->slot_bytes);
+float *run_memory_vector(const RunMemory *memory, uint32_t index) {
+    return (float *)(memory->slots + index * memory->config->slots.vector_bytes);
 }
 
-float *run_memory_floats(const RunMemory *memory, uint32_t index) {
-    const RunConfig *config = memory->config;
-    uint32_t first, end;
-    host_slots(&first, &end, config);
-    return (float *)(memory->slots + (index - first) * config->slot_bytes);
+int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank) {
+    return (int64_t *)(memory->slots + slots_sum_offset(&memory->config->slots, rank));
 }
 
 void run_memory_note_start(const RunMemory *memory, uint32_t rank) {
     uint64_t *first = &memory->control->tallies[rank].first_sample_nanoseconds;
     if (*first == 0) *first = clock_nanoseconds();
-}
-
-float *run_memory_gradient(const RunMemory *memory, uint32_t shard) {
-    const RunConfig *config = memory->config;
-    return run_memory_floats(memory, shard - run_node_shards(config, config->node).first);
-}
-
-float *run_memory_velocity(const RunMemory *memory) {
-    return run_memory_floats(memory, node_shard_count(memory->config));
-}
-
-float *run_memory_mean(const RunMemory *memory) {
-    return run_memory_floats(memory, node_shard_count(memory->config) + 1);
-}
-
-float *run_memory_node_sum(const RunMemory *memory, uint32_t index) {
-    return run_memory_floats(memory, node_shard_count(memory->config) + 2 + index);
 }

@@ -17,12 +17,11 @@
 #include "fedavg/memory/layout.h"
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/trace.h"
-#include "fedavg/rules/shard_sum.h"
 #include "shm/segment.h"
 
 // What the parent decides once the data is there.
 typedef struct RunPlan {
-    RunConfig config;           // sizes and offsets are filled in by run_memory_create
+    RunConfig config;           // offsets are filled in by run_memory_create
     uint32_t job_capacity;      // jobs in the largest phase
     const char *weights_header; // safetensors header (weights_header_bytes), a multiple of 64
     size_t weights_header_bytes;
@@ -57,26 +56,12 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory);
 
 void run_memory_free(RunMemory *memory);
 
-// Slot `index` as its algorithm sees it. On the card only the lasting ones are here.
-int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank);   // fedavg (parameters)
-float *run_memory_floats(const RunMemory *memory, uint32_t index); // hogwild, ssgd (parameters)
+// The arrays of the slots segment (parameters). On the card only the lasting vectors are here.
+float *run_memory_vector(const RunMemory *memory, uint32_t index);
+int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank);
 
 // A worker begins its first job of the run: when that was goes into its tally.
 void run_memory_note_start(const RunMemory *memory, uint32_t rank);
-
-// How many slots an algorithm needs.
-uint32_t run_slot_count(const RunConfig *config);
-
-// Slots [*first, *end) outlive a round and belong in a checkpoint: hogwild one a client, ssgd one, fedavg none.
-void run_lasting_slots(uint32_t *first, uint32_t *end, const RunConfig *config);
-
-// ssgd. The shards of a node: a run of clients, so that its sums are few (shard_sum.h). And where lies what: the
-// gradient of a shard of this node, the velocity; on several nodes the mean gradient, this node's sums.
-ShardRange run_node_shards(const RunConfig *config, uint32_t node);
-float *run_memory_gradient(const RunMemory *memory, uint32_t shard);
-float *run_memory_velocity(const RunMemory *memory);
-float *run_memory_mean(const RunMemory *memory);
-float *run_memory_node_sum(const RunMemory *memory, uint32_t index);
 
 // The trace buffer of a rank, the parent's for rank == workers; NULL when the run is not traced.
 TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank);

@@ -7,50 +7,60 @@
 #include "fedavg/rules/aggregate.h"
 
 typedef struct CpuParent {
-    float *weights, *velocity;        // owned (parameters): as the round began
-    int64_t *total;                   // owned (parameters); fedavg on several nodes
+    float *weights, *vectors;         // owned (parameters), (kept vectors, parameters): as the round began
+    int64_t *total;                   // owned (parameters); sums on several nodes
     const int64_t *sums[MAX_WORKERS]; // borrowed from the slots
 } CpuParent;
 
 static void cpu_free(Parent *parent) {
     CpuParent *self = parent->state;
     free(self->total);
-    free(self->velocity);
+    free(self->vectors);
     free(self->weights);
     free(self);
 }
 
+// *memory (count * bytes), unless count is 0. Returns whether there was enough.
+static bool allocate(void *memory, size_t count, size_t bytes) {
+    void *block = count > 0 ? malloc(count * bytes) : NULL;
+    memcpy(memory, &block, sizeof block);
+    return count == 0 || block;
+}
+
 static Status cpu_init(Parent *parent, Error *err) {
-    size_t parameters = parent->memory->config->parameters;
+    const RunConfig *config = parent->memory->config;
+    size_t parameters = config->parameters;
+    bool writes = engine_facts[config->engine].writes_weights, several = parent->nodes->size > 1;
     CpuParent *self = parent->state = calloc(1, sizeof *self);
-    if (self) self->weights = malloc(parameters * sizeof(float));
-    if (self) self->velocity = malloc(parameters * sizeof(float));
-    bool several = parent->nodes->size > 1 && parent->memory->config->engine == ENGINE_ROUNDS;
-    if (self && several) self->total = malloc(parameters * sizeof *self->total);
-    if (self && self->weights && self->velocity && (self->total || !several)) return STATUS_OK;
+    if (self && allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
+        allocate(&self->vectors, config->slots.kept, parameters * sizeof(float)) &&
+        allocate(&self->total, several && config->slots.sums > 0 ? 1 : 0, parameters * sizeof *self->total))
+        return STATUS_OK;
     if (self) cpu_free(parent);
     return fail(err, STATUS_OS, "no memory for a copy of %zu parameters", parameters);
 }
 
-// Fedavg needs nothing put back: a round that fails has not touched the weights.
+// Where workers only read the weights nothing needs to be put back: a round that fails has not touched them.
 static Status cpu_begin(Parent *parent, Error *err) {
     (void)err;
-    const RunConfig *config = parent->memory->config;
+    RunMemory *memory = parent->memory;
     CpuParent *self = parent->state;
-    size_t bytes = config->parameters * sizeof(float);
-    atomic_store_explicit(&parent->memory->control->updates, 0, memory_order_relaxed);
-    if (config->engine != ENGINE_ROUNDS) memcpy(self->weights, parent->memory->weights, bytes);
-    if (config->engine == ENGINE_LOCKSTEP) memcpy(self->velocity, run_memory_velocity(parent->memory), bytes);
+    size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);
+    atomic_store_explicit(&memory->control->updates, 0, memory_order_relaxed);
+    if (self->weights) memcpy(self->weights, memory->weights, bytes);
+    for (uint32_t v = 0; v < memory->config->slots.kept; v++)
+        memcpy(self->vectors + v * parameters, run_memory_vector(memory, v), bytes);
     return STATUS_OK;
 }
 
 static Status cpu_restore(Parent *parent, Error *err) {
     (void)err;
-    const RunConfig *config = parent->memory->config;
+    RunMemory *memory = parent->memory;
     CpuParent *self = parent->state;
-    size_t bytes = config->parameters * sizeof(float);
-    memcpy(parent->memory->weights, self->weights, bytes);
-    if (config->engine == ENGINE_LOCKSTEP) memcpy(run_memory_velocity(parent->memory), self->velocity, bytes);
+    size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);
+    if (self->weights) memcpy(memory->weights, self->weights, bytes);
+    for (uint32_t v = 0; v < memory->config->slots.kept; v++)
+        memcpy(run_memory_vector(memory, v), self->vectors + v * parameters, bytes);
     return STATUS_OK;
 }
 

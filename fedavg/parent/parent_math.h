@@ -27,7 +27,8 @@ typedef struct ParentMath {
     Status (*init)(Parent *parent, Error *err);
     void (*free)(Parent *parent);
 
-    // hogwild, ssgd: remembers the weights (ssgd: and the velocity) for restore, and starts the count of updates anew.
+    // Remembers, for restore, the weights where workers write them, and the vectors that the slots' plan says are kept;
+    // starts the count of updates anew.
     Status (*begin)(Parent *parent, Error *err);
     Status (*restore)(Parent *parent, Error *err);
 

@@ -2,26 +2,35 @@
 
 #include <string.h>
 
+// Where every replacement dies too, a run would go on for ever.
 enum {
-    MAX_FRUITLESS_DEATHS = 300, // in a row without a finished job in between, before a run is given up
-    EXPLAINED_DEATH = 100, // what one counts for that said why it could not start: its successors will say the same
+    MAX_FRUITLESS_DEATHS = 300, // in a row, with no job finished in between
+    MAX_EXPLAINED_DEATHS = 3,   // ... of workers that said why they could not start, as their successors will
 };
 
-static bool in_lockstep(const Phases *phases) {
-    return phases->config.memory->config->engine == ENGINE_LOCKSTEP && phases->kind == PHASE_TRAIN;
+void phases_forgive(Phases *phases) {
+    phases->fruitless_deaths = phases->explained_deaths = 0;
 }
 
-// Where every replacement dies too, a run would go on for ever.
+static bool has_given_up(const Phases *phases) {
+    return phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS || phases->explained_deaths >= MAX_EXPLAINED_DEATHS;
+}
+
+static bool in_lockstep(const Phases *phases) {
+    return engine_facts[phases->config.memory->config->engine].in_lockstep && phases->kind == PHASE_TRAIN;
+}
+
 static Status count_death(Phases *phases, uint32_t rank, Error *err) {
     phases->lost++;
     if (phases->config.on_worker_death == WORKER_DEATH_ABORT)
         return fail(err, STATUS_UNAVAILABLE, "worker %u died, and --on-worker-death is abort", rank);
-    bool fruitful = queue_unfinished(phases->config.memory->queue) < phases->unfinished;
+    if (queue_unfinished(phases->config.memory->queue) < phases->unfinished) phases_forgive(phases);
     const WorkerRecord *worker = &phases->supervisor.workers[rank];
-    uint32_t counts_for = !worker->was_ready && *worker->message ? EXPLAINED_DEATH : 1;
-    phases->fruitless_deaths = fruitful ? 0 : phases->fruitless_deaths + counts_for;
+    phases->fruitless_deaths++;
+    if (!worker->was_ready && *worker->message) phases->explained_deaths++;
+    if (phases->explained_deaths >= MAX_EXPLAINED_DEATHS)
+        return fail(err, STATUS_UNAVAILABLE, "worker %u cannot start: %s", rank, worker->message);
     if (phases->fruitless_deaths < MAX_FRUITLESS_DEATHS) return STATUS_OK;
-    if (counts_for > 1) return fail(err, STATUS_UNAVAILABLE, "worker %u cannot start: %s", rank, worker->message);
     return fail(err, STATUS_UNAVAILABLE,
                 "%u workers in a row died and no job was finished in between; the messages above say of what",
                 phases->fruitless_deaths);
@@ -79,7 +88,7 @@ static Status gather(Phases *phases, Error *err) {
         bool replace = phases->config.on_worker_death == WORKER_DEATH_RESPAWN;
         bool all_dead = status == STATUS_UNAVAILABLE && supervisor_alive(supervisor) == 0;
         if (status != STATUS_OK && !(all_dead && replace)) return status;
-        if (phases->fruitless_deaths >= MAX_FRUITLESS_DEATHS) return status;
+        if (has_given_up(phases)) return status;
         phases->config.memory->control->order.kind = PHASE_NONE;
         uint32_t started = 0;
         for (uint32_t rank = 0; replace && rank < phases->config.memory->config->workers; rank++) {
@@ -122,7 +131,7 @@ Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
 
 Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
     Queue *queue = phases->config.memory->queue;
-    phases->fruitless_deaths = 0;
+    phases_forgive(phases);
     while ((phases->unfinished = queue_reopen(queue)) > 0)
         TRY(phases_run(phases, kind, round, err));
     return STATUS_OK;

@@ -40,6 +40,7 @@ typedef struct Phases {
     PhaseKind kind;            // running now
     uint32_t unfinished;       // jobs, when the phase began or the last worker died
     uint32_t fruitless_deaths; // in a row, with no job finished in between
+    uint32_t explained_deaths; // of those: workers that said why they could not start
     uint32_t lost;             // deaths so far
 } Phases;
 
@@ -53,6 +54,9 @@ Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *er
 
 // A single phase, from release to gather; for lockstep, where the caller looks itself whether all jobs are done.
 Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err);
+
+// Deaths so far are no reason to give the run up.
+void phases_forgive(Phases *phases);
 
 void phases_free(Phases *phases);
 

@@ -7,9 +7,7 @@
 #include "base/log.h"
 #include "fedavg/parent/node_jobs.h"
 #include "fedavg/rules/sampler.h"
-#include "fedavg/worker/ssgd.h"
-
-enum { MAX_LOCKSTEP_ATTEMPTS = 100 }; // at one round
+#include "fedavg/worker/ssgd_shards.h"
 
 // Training ------------------------------------------------------------------------------------------------------------
 
@@ -25,7 +23,7 @@ static int largest_first(const void *a, const void *b, void *context) {
     return x_samples != y_samples ? (x_samples < y_samples) - (x_samples > y_samples) : (x > y) - (x < y);
 }
 
-static Job *post(const Rounds *rounds, uint32_t place) {
+Job *rounds_post(Rounds *rounds, uint32_t place) {
     Job *job = queue_post(rounds->memory->queue);
     job->place = place;
     job->node = rounds->nodes->rank;
@@ -33,15 +31,16 @@ static Job *post(const Rounds *rounds, uint32_t place) {
 }
 
 // The cohort in the order of its jobs: the largest first, so that the last job to end is a small one.
-static void draw_cohort(const Rounds *rounds, uint32_t round) {
+static void draw_cohort(Rounds *rounds, uint32_t round) {
+    if (rounds->drawn == round) return; // by who counted the samples of the round
+    rounds->drawn = round;
     const RunConfig *config = rounds->memory->config;
     uint32_t size = rounds->clients_per_round;
     sampler_draw(rounds->cohort, rounds->scratch, config->clients, size, config->seed, round);
-    qsort_r(rounds->cohort, size, sizeof *rounds->cohort, largest_first, (void *)rounds);
+    qsort_r(rounds->cohort, size, sizeof *rounds->cohort, largest_first, rounds);
 }
 
-// A job a client, dealt to the nodes in turn.
-static void post_clients(const Rounds *rounds, uint32_t round) {
+void rounds_post_clients(Rounds *rounds, uint32_t round) {
     draw_cohort(rounds, round);
     uint64_t total = 0;
     for (uint32_t i = 0; i < rounds->clients_per_round; i++)
@@ -51,33 +50,27 @@ static void post_clients(const Rounds *rounds, uint32_t round) {
         uint32_t count = client_samples(rounds, rounds->cohort[place]);
         if (count == 0) break; // these come last: nothing to learn, no weight in the mean
         if (!node_jobs_mine(rounds->nodes, place)) continue;
-        Job *job = post(rounds, place);
+        Job *job = rounds_post(rounds, place);
         job->client = rounds->cohort[place];
         job->count = count;
         job->share = (double)count / (double)total;
     }
 }
 
-// In lockstep a job stands for a shard; they have their fixed places.
-static void post_shards(const Rounds *rounds) {
+// Whether the client at `place` of the cohort is this node's to train.
+static bool is_mine(const Rounds *rounds, uint32_t place) {
     const RunConfig *config = rounds->memory->config;
-    ShardRange own = run_node_shards(config, config->node);
-    queue_clear(rounds->memory->queue);
-    for (uint32_t shard = own.first; shard < own.end; shard++)
-        post(rounds, shard)->client = shard;
+    if (!engine_facts[config->engine].in_lockstep) return node_jobs_mine(rounds->nodes, place);
+    ShardRange own = ssgd_node_shards(config, config->node);
+    return rounds->cohort[place] >= own.first && rounds->cohort[place] < own.end;
 }
 
 uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate) {
     const RunConfig *config = rounds->memory->config;
-    ShardRange own = run_node_shards(config, config->node);
     uint64_t samples = 0;
     draw_cohort(rounds, round);
-    for (uint32_t place = 0; place < rounds->clients_per_round; place++) {
-        uint32_t client = rounds->cohort[place];
-        bool in_lockstep = config->engine == ENGINE_LOCKSTEP;
-        if (in_lockstep ? client >= own.first && client < own.end : node_jobs_mine(rounds->nodes, place))
-            samples += client_samples(rounds, client);
-    }
+    for (uint32_t place = 0; place < rounds->clients_per_round; place++)
+        if (is_mine(rounds, place)) samples += client_samples(rounds, rounds->cohort[place]);
     if (config->training.global_batch) samples /= config->clients; // which share them
     uint64_t evaluated = evaluate && !rounds->parent.math->evaluate ? rounds->memory->data.test.count : 0;
     return samples * config->training.local_epochs + evaluated;
@@ -128,117 +121,42 @@ static uint32_t take_deaths(Rounds *rounds) {
     return deaths;
 }
 
-static void clear_tallies(const Rounds *rounds) {
+void rounds_clear_tallies(Rounds *rounds) {
     for (uint32_t rank = 0; rank < rounds->memory->config->workers; rank++) {
         WorkerTally *tally = &rounds->memory->control->tallies[rank];
         *tally = (WorkerTally){.first_sample_nanoseconds = tally->first_sample_nanoseconds};
     }
 }
 
-// used (MAX_WORKERS): this node's workers who finished jobs; the jobs are those of all nodes.
-static void find_used(bool *used, const Rounds *rounds) {
-    const Queue *queue = rounds->memory->queue;
-    memset(used, 0, MAX_WORKERS * sizeof *used);
-    for (uint32_t i = 0; i < queue->count; i++) {
-        const Job *job = &queue->jobs[i];
-        if (job->state == JOB_DONE && job->node == rounds->nodes->rank) used[job->owner - 1] = true;
-    }
+Status engine_reject(Rounds *rounds, uint32_t round, const char *what, Error *err) {
+    const Sgd *sgd = &rounds->memory->config->training.sgd;
+    TRY(rounds->parent.math->restore(&rounds->parent, err));
+    return fail(err, STATUS_SOFTWARE,
+                "round %u: the %s are no longer finite; lower --lr (now %g) or --momentum (now %g)", round, what,
+                (double)sgd->lr, (double)sgd->momentum);
 }
 
-// The sum of the shares that arrived.
-static double arrived_share(const Queue *queue) {
-    double arrived = 0;
-    bool any_refused = false;
-    for (uint32_t i = 0; i < queue->count; i++)
-        if (queue->jobs[i].state == JOB_REFUSED)
-            any_refused = true;
-        else
-            arrived += queue->jobs[i].share;
-    return any_refused ? arrived : 1; // exactly, whatever the rounding of the shares' sum
-}
-
-// The exact mean over the slots of the workers, of all nodes.
-static Status publish_mean(Rounds *rounds, uint32_t round, Error *err) {
-    RunMemory *memory = rounds->memory;
-    const RunConfig *config = rounds->memory->config;
-    double arrived = arrived_share(memory->queue);
-    if (arrived == 0)
-        return fail(err, STATUS_SOFTWARE,
-                    "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",
-                    round, (double)config->training.sgd.lr);
-    bool used[MAX_WORKERS], finite;
-    find_used(used, rounds);
-    TRY(rounds->parent.math->average(&rounds->parent, &finite, used, arrived, err));
-    if (finite) return STATUS_OK;
-    return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
-                (double)config->training.sgd.lr);
-}
-
-// The algorithms that train the shared weights in place have published them already: what is not finite is taken back.
-static Status check_weights(Rounds *rounds, uint32_t round, Error *err) {
-    const RunConfig *config = rounds->memory->config;
-    const Control *control = rounds->memory->control;
-    const ParentMath *parent = rounds->parent.math;
+Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     bool finite;
-    TRY(parent->adopt(&rounds->parent, &finite, err));
-    bool all_refused =
-        config->engine == ENGINE_WILD && atomic_load_explicit(&control->updates, memory_order_relaxed) == 0;
-    if (finite && !all_refused) return STATUS_OK;
-    TRY(parent->restore(&rounds->parent, err));
-    return fail(err, STATUS_SOFTWARE, "round %u: the %s no longer finite; lower --lr (now %g) or --momentum (now %g)",
-                round, all_refused ? "gradients are" : "weights are", (double)config->training.sgd.lr,
-                (double)config->training.sgd.momentum);
-}
-
-// One attempt at a lockstep round; *unfinished: shards of all nodes that are left.
-static Status attempt_lockstep(Rounds *rounds, uint32_t round, int64_t *unfinished, Error *err) {
-    bool several = rounds->nodes->size > 1;
-    post_shards(rounds);
-    clear_tallies(rounds);
-    if (several) exchange_begin(&rounds->exchange, round, ssgd_round_steps(rounds->memory));
-    TRY(phases_run(&rounds->phases, PHASE_TRAIN, round, err));
-    if (several) TRY(exchange_finish(&rounds->exchange, err));
-    *unfinished = queue_unfinished(rounds->memory->queue);
-    return nodes_sum(rounds->nodes, unfinished, 1, err);
-}
-
-// A lockstep round is all or nothing: after a death, from the kept weights again.
-static Status run_lockstep(Rounds *rounds, uint32_t round, Error *err) {
-    for (int attempt = 0; attempt < MAX_LOCKSTEP_ATTEMPTS; attempt++) {
-        int64_t unfinished;
-        TRY(attempt_lockstep(rounds, round, &unfinished, err));
-        if (unfinished == 0) return STATUS_OK;
-        rounds->phases.fruitless_deaths = 0; // the number of attempts is the limit here
-        log_info("round %u: a worker died in lockstep; the round starts over", round);
-        TRY(rounds->parent.math->restore(&rounds->parent, err));
-    }
-    return fail(err, STATUS_UNAVAILABLE,
-                "round %u: a worker died in each of %d attempts; shorter rounds (more --rounds on "
-                "less data) or another --algorithm may get through",
-                round, MAX_LOCKSTEP_ATTEMPTS);
+    TRY(rounds->parent.math->adopt(&rounds->parent, &finite, err));
+    return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
 static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
     uint64_t begin = trace_begin(rounds->trace);
-    if (rounds->memory->config->engine == ENGINE_LOCKSTEP) {
-        TRY(run_lockstep(rounds, round, err));
-    } else {
-        post_clients(rounds, round);
-        clear_tallies(rounds);
-        TRY(phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err));
-    }
+    rounds_clear_tallies(rounds);
+    TRY(rounds->engine->run(rounds, round, err));
     trace_end(rounds->trace, TRACE_TRAIN, begin, round, round);
     return node_jobs_merge(rounds->memory->queue, rounds->nodes, err);
 }
 
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    const RunConfig *config = rounds->memory->config;
     *report = (RoundReport){.round = round};
     TRY(rounds->parent.math->begin(&rounds->parent, err));
     uint64_t start = clock_nanoseconds();
     TRY(run_training(rounds, round, err));
     uint64_t begin = trace_begin(rounds->trace);
-    TRY(config->engine == ENGINE_ROUNDS ? publish_mean(rounds, round, err) : check_weights(rounds, round, err));
+    TRY(rounds->engine->settle(rounds, round, err));
     trace_end(rounds->trace, TRACE_AVERAGE, begin, round, round);
     report->seconds = clock_seconds_since(start);
     collect_training(rounds, report);
@@ -269,7 +187,7 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, BatchResult *re
     for (uint32_t first = 0; first < memory->data.test.count; first += EVALUATION_CHUNK) {
         uint32_t left = memory->data.test.count - first, place = first / EVALUATION_CHUNK;
         if (!node_jobs_mine(rounds->nodes, place)) continue;
-        Job *job = post(rounds, place);
+        Job *job = rounds_post(rounds, place);
         job->first = first;
         job->count = left < EVALUATION_CHUNK ? left : EVALUATION_CHUNK;
     }
@@ -300,6 +218,22 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
+const Engine *engine_of(EngineKind kind) {
+    static const Engine *const engines[ENGINE_COUNT] = {
+        [ENGINE_ROUNDS] = &engine_rounds, [ENGINE_WILD] = &engine_wild, [ENGINE_LOCKSTEP] = &engine_lockstep};
+    return engines[kind];
+}
+
+static uint64_t slot_stride(uint64_t bytes) {
+    return (bytes + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+}
+
+void engine_plan(RunConfig *config) {
+    engine_of(config->engine)->plan(&config->slots, config);
+    config->slots.vector_bytes = slot_stride(config->parameters * sizeof(float));
+    config->slots.sum_bytes = slot_stride(config->parameters * sizeof(int64_t));
+}
+
 uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count) {
     uint32_t chunks = (test_count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK;
     return clients_per_round > chunks ? clients_per_round : chunks;
@@ -312,16 +246,12 @@ uint64_t rounds_progress(const Rounds *rounds) {
     return samples;
 }
 
-static bool exchanges(const Rounds *rounds) {
-    return rounds->nodes->size > 1 && rounds->memory->config->engine == ENGINE_LOCKSTEP;
-}
-
 // While the workers work: the other nodes.
 static Status serve(void *context, bool *busy, Error *err) {
     Rounds *rounds = context;
     TRY(nodes_watch(rounds->nodes, err));
     bool training = rounds->phases.kind == PHASE_TRAIN;
-    return training && exchanges(rounds) ? exchange_serve(&rounds->exchange, busy, err) : STATUS_OK;
+    return training && rounds->engine->serve ? rounds->engine->serve(rounds, busy, err) : STATUS_OK;
 }
 
 // For waits outside of a phase.
@@ -341,29 +271,29 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 }
 
 static void free_memory(Rounds *rounds) {
-    if (exchanges(rounds)) exchange_free(&rounds->exchange);
+    if (rounds->engine->free) rounds->engine->free(rounds);
     free(rounds->scratch);
     free(rounds->cohort);
 }
 
-static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
+static Status allocate(Rounds *rounds, Error *err) {
     uint32_t clients = rounds->memory->config->clients;
     rounds->cohort = malloc(clients * sizeof *rounds->cohort);
     rounds->scratch = malloc(clients * sizeof *rounds->scratch);
     if (!rounds->cohort || !rounds->scratch) return fail(err, STATUS_OS, "no memory for %u clients", clients);
-    if (!exchanges(rounds)) return STATUS_OK;
-    return exchange_init(&rounds->exchange, rounds->memory, config->nodes, err);
+    return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
-    *rounds = (Rounds){.memory = memory,
+    *rounds = (Rounds){.engine = engine_of(memory->config->engine),
+                       .memory = memory,
                        .clients_per_round = config->clients_per_round,
                        .parent = {.math = config->math, .memory = memory, .nodes = config->nodes},
                        .nodes = config->nodes,
                        .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
-    TRY_GOTO(free_memory, allocate(rounds, config, err));
+    TRY_GOTO(free_memory, allocate(rounds, err));
     TRY_GOTO(free_memory, config->math->init(&rounds->parent, err));
     TRY_GOTO(free_parent, start_phases(rounds, &config->phases, err));
     return STATUS_OK;

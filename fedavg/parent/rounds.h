@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
+#include "fedavg/parent/engine.h"
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/parent/phases.h"
 #include "fedavg/parent/ssgd_exchange.h"
@@ -46,16 +47,18 @@ typedef struct RoundReport {
     int stop_signal; // that has reached one of the nodes: the run shall end here; 0: none
 } RoundReport;
 
-typedef struct Rounds {
+struct Rounds {
+    const Engine *engine;
     Phases phases;     // and with them the workers
     RunMemory *memory; // borrowed
     uint32_t clients_per_round;
+    uint32_t drawn;             // the round whose cohort this is; 0: none yet
     uint32_t *cohort, *scratch; // owned (clients)
     Parent parent;
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes
     TraceBuffer *trace; // the parent's
-} Rounds;
+};
 
 // Starts all workers and waits until they stand at the barrier. Nothing to free on failure.
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
@@ -82,5 +85,11 @@ uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate);
 uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count);
 
 void rounds_free(Rounds *rounds);
+
+// For the engines. A job at this place of the phase; a job for each client of the round's cohort that has samples, dealt
+// to the nodes in turn; what the workers count in a round, from zero.
+Job *rounds_post(Rounds *rounds, uint32_t place);
+void rounds_post_clients(Rounds *rounds, uint32_t round);
+void rounds_clear_tallies(Rounds *rounds);
 
 #endif

@@ -34,7 +34,7 @@ static void list_sums(Exchange *exchange) {
     for (uint32_t node = 0; node < exchange->nodes->size; node++) {
         ShardRange sums[SHARD_MAX_SUMS];
         const RunConfig *config = exchange->memory->config;
-        exchange->sum_counts[node] = shard_sums(sums, config->clients, run_node_shards(config, node));
+        exchange->sum_counts[node] = shard_sums(sums, config->clients, ssgd_node_shards(config, node));
         for (uint32_t sum = 0; sum < exchange->sum_counts[node]; sum++)
             exchange->leaves[exchange->sum_count++] = (ShardLeaf){.range = sums[sum], .share = 1};
     }
@@ -100,7 +100,7 @@ static Status begin_sums(Exchange *exchange, float flag, Error *err) {
         exchange->received_bytes[node] = (1 + exchange->sum_counts[node] * own_floats) * sizeof(float);
         *next++ = flag;
         for (uint32_t sum = 0; sum < own_sums; sum++, next += floats)
-            memcpy(next, run_memory_node_sum(exchange->memory, sum) + slice.first, floats * sizeof(float));
+            memcpy(next, ssgd_node_sum(exchange->memory, sum) + slice.first, floats * sizeof(float));
     }
     exchange->started_nanoseconds = clock_nanoseconds();
     exchange->state = EXCHANGE_SUMS;
@@ -135,8 +135,8 @@ static Status begin_mean(Exchange *exchange, Error *err) {
         exchange->mean_bytes[node] = slice_floats(exchange, bucket, node) * sizeof(float);
     exchange->state = EXCHANGE_MEAN;
     return nodes->transport->begin_gather(nodes->connection,
-                                          run_memory_mean(exchange->memory) + exchange->buckets.first[bucket],
-                                          exchange->mean, exchange->mean_bytes, err);
+                                          ssgd_mean(exchange->memory) + exchange->buckets.first[bucket], exchange->mean,
+                                          exchange->mean_bytes, err);
 }
 
 static uint64_t last_gradient_nanoseconds(const Exchange *exchange) {

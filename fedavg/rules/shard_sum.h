@@ -16,6 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/both.h"
+
+// Samples of a shard of `count` in batch `number` of `size`: full batches, one remainder, then none.
+BOTH uint32_t shard_batch_samples(uint32_t count, uint32_t number, uint32_t size) {
+    uint64_t first = (uint64_t)number * size;
+    if (first >= count) return 0;
+    uint32_t left = count - (uint32_t)first;
+    return left < size ? left : size;
+}
+
 enum { SHARD_MAX_SUMS = 64, SHARD_SUM_BLOCK = 1024 };
 
 typedef struct ShardRange {

@@ -8,6 +8,10 @@
 #include "datasets/batch.h"
 #include "fedavg/rules/aggregate.h"
 
+void client_plan(SlotPlan *slots, const RunConfig *config) {
+    *slots = (SlotPlan){.sums = config->workers};
+}
+
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
     *model = (LocalModel){.memory = memory, .rank = rank};

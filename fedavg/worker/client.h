@@ -29,6 +29,9 @@ Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t
 // Batches in one epoch of `count` samples.
 uint32_t local_model_batches(const LocalModel *model, uint32_t count);
 
+// The slots of fedavg: a sum a worker.
+void client_plan(SlotPlan *slots, const RunConfig *config);
+
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
 // weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
 // before) when the update is not finite or out of range.

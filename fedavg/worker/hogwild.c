@@ -11,6 +11,10 @@ static bool all_finite(const float *values, size_t count) {
     return sum == 0.0f;
 }
 
+void hogwild_plan(SlotPlan *slots, const RunConfig *config) {
+    *slots = (SlotPlan){.vectors = config->clients, .lasting = config->clients};
+}
+
 // One step of one worker: read, compute, write, count.
 static void hogwild_step(LocalModel *model, float *velocity, const Batch *batch, BatchResult *result,
                          const Noise *noise) {
@@ -38,7 +42,7 @@ void hogwild_train(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     uint32_t count;
     const uint32_t *indices = partition_client(&memory->partition, job->client, &count);
-    float *velocity = run_memory_floats(memory, job->client);
+    float *velocity = run_memory_vector(memory, job->client);
     Noise noise = {.seed = config->seed, .round = round, .client = job->client};
     job->loss_sum = 0;
     for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {

@@ -29,50 +29,6 @@ typedef struct Lockstep {
 
 // Who has what --------------------------------------------------------------------------------------------------------
 
-// Samples first to first + count - 1 of an epoch's order.
-typedef struct Part {
-    uint32_t first, count;
-} Part;
-
-static uint32_t shard_count(const RunMemory *memory, uint32_t shard) {
-    uint32_t count;
-    partition_client(&memory->partition, shard, &count);
-    return count;
-}
-
-static Part shard_part(const RunMemory *memory, uint32_t shard, uint32_t number) {
-    const RunConfig *config = memory->config;
-    uint32_t count = shard_count(memory, shard), size = config->training.batch_size;
-    uint64_t first = (uint64_t)number * size;
-    if (first >= count) return (Part){0, 0};
-    uint64_t batch = count - first < size ? count - first : size;
-    if (!config->training.global_batch) return (Part){(uint32_t)first, (uint32_t)batch};
-    uint64_t begin = batch * shard / config->clients, end = batch * (shard + 1) / config->clients;
-    return (Part){(uint32_t)(first + begin), (uint32_t)(end - begin)};
-}
-
-uint32_t ssgd_shard_samples(const RunMemory *memory, uint32_t shard, uint32_t number) {
-    return shard_part(memory, shard, number).count;
-}
-
-uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {
-    uint32_t total = 0;
-    for (uint32_t shard = 0; shard < memory->config->clients; shard++)
-        total += ssgd_shard_samples(memory, shard, number);
-    return total;
-}
-
-uint32_t ssgd_round_steps(const RunMemory *memory) {
-    const RunConfig *config = memory->config;
-    uint32_t most = 0;
-    for (uint32_t shard = 0; shard < config->clients; shard++) {
-        uint32_t count = shard_count(memory, shard);
-        uint32_t steps = count / config->training.batch_size + (count % config->training.batch_size != 0);
-        if (steps > most) most = steps;
-    }
-    return most * config->training.local_epochs;
-}
-
 // Where a shard's shuffled order lies in the worker's buffer: as its indices lie in the partition. Of a global batch
 // all shards have the same indices and order.
 static uint32_t *shard_order(const LocalModel *model, uint32_t shard, uint32_t *count) {
@@ -102,8 +58,8 @@ static void share_step(Lockstep *self) {
     for (uint32_t shard = self->shards.first; shard < self->shards.end; shard++)
         self->leaves[shard - self->shards.first] =
             (ShardLeaf){.range = {shard, shard + 1},
-                        .values = run_memory_gradient(memory, shard),
-                        .share = (float)ssgd_shard_samples(memory, shard, self->number) / (float)total};
+                        .values = ssgd_gradient(memory, shard),
+                        .share = (float)ssgd_shard_part(memory, shard, self->number).count / (float)total};
 }
 
 // Sums ----------------------------------------------------------------------------------------------------------------
@@ -132,16 +88,16 @@ static void step_elements(const Lockstep *self, size_t first, size_t count) {
     float mean[SHARD_SUM_BLOCK];
     shard_sum(mean, self->leaves, (ShardRange){0, config->clients}, first, count);
     const Sgd *sgd = &config->training.sgd;
-    self->model->net.kernels->sgd_step(self->memory->weights + first, run_memory_velocity(self->memory) + first, mean,
-                                       sgd, count);
+    self->model->net.kernels->sgd_step(self->memory->weights + first, ssgd_velocity(self->memory) + first, mean, sgd,
+                                       count);
 }
 
 // One of several has sums to contribute.
 static void sum_elements(const Lockstep *self, size_t first, size_t count) {
     for (uint32_t sum = 0; sum < self->sums; sum++) {
         ShardRange block = self->sum_blocks[sum];
-        shard_sum(run_memory_node_sum(self->memory, sum) + first, self->leaves + (block.first - self->shards.first),
-                  block, first, count);
+        shard_sum(ssgd_node_sum(self->memory, sum) + first, self->leaves + (block.first - self->shards.first), block,
+                  first, count);
     }
 }
 
@@ -211,7 +167,7 @@ static void compute_gradient(Lockstep *self, uint32_t shard, Part part) {
     if (config->training.global_batch)
         noise.client = 0, noise.first_sample = part.first - self->number * config->training.batch_size;
     BatchResult result;
-    net_gradient(&model->net, run_memory_gradient(memory, shard), &result, memory->weights, &batch, &noise);
+    net_gradient(&model->net, ssgd_gradient(memory, shard), &result, memory->weights, &batch, &noise);
     Job *job = &memory->queue->jobs[shard - self->shards.first];
     job->loss_sum += result.loss_sum;
     job->samples += batch.count;
@@ -219,7 +175,7 @@ static void compute_gradient(Lockstep *self, uint32_t shard, Part part) {
 
 // The next of this worker's shards, from `shard` on, that has samples in this step.
 static uint32_t next_shard(const Lockstep *self, uint32_t shard) {
-    while (shard < self->shards.end && ssgd_shard_samples(self->memory, shard, self->number) == 0)
+    while (shard < self->shards.end && ssgd_shard_part(self->memory, shard, self->number).count == 0)
         shard += self->members;
     return shard;
 }
@@ -232,7 +188,7 @@ static void compute_gradients(Lockstep *self) {
     while (shard < self->shards.end) {
         uint32_t next = next_shard(self, shard + self->members);
         self->is_last_shard = next >= self->shards.end;
-        compute_gradient(self, shard, shard_part(self->memory, shard, self->number));
+        compute_gradient(self, shard, ssgd_shard_part(self->memory, shard, self->number));
         shard = next;
     }
     // Relaxed: read when the bucket that is marked next is seen complete.
@@ -260,8 +216,8 @@ static Status step_from_mean(const Lockstep *self) {
         uint64_t start = trace_begin(self->trace);
         Slice slice = bucket_slice(&self->buckets, bucket, self->position, self->members);
         if (slice.first < slice.end)
-            self->model->net.kernels->sgd_step(memory->weights + slice.first, run_memory_velocity(memory) + slice.first,
-                                               run_memory_mean(memory) + slice.first, sgd, slice.end - slice.first);
+            self->model->net.kernels->sgd_step(memory->weights + slice.first, ssgd_velocity(memory) + slice.first,
+                                               ssgd_mean(memory) + slice.first, sgd, slice.end - slice.first);
         trace_end(self->trace, TRACE_STEP, start, self->round, bucket);
     }
     return STATUS_OK;
@@ -284,17 +240,6 @@ static Status lockstep(Lockstep *self) {
     return STATUS_OK;
 }
 
-void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseconds) {
-    const PhaseOrder *order = &memory->control->order;
-    Queue *queue = memory->queue;
-    for (uint32_t place = order->position[rank]; place < queue->count; place += order->members) {
-        Job *job = &queue->jobs[place];
-        job->seconds = clock_seconds_since(start_nanoseconds);
-        atomic_store_explicit(&job->owner, rank + 1, memory_order_relaxed);
-        queue_finish(job, JOB_DONE);
-    }
-}
-
 static Status train_epochs(Lockstep *self) {
     const RunConfig *config = self->memory->config;
     uint32_t steps_per_epoch = ssgd_round_steps(self->memory) / config->training.local_epochs;
@@ -314,7 +259,7 @@ Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent) {
                      .memory = memory,
                      .sync = &memory->control->gradients,
                      .trace = run_memory_trace(memory, model->rank),
-                     .shards = run_node_shards(config, config->node),
+                     .shards = ssgd_node_shards(config, config->node),
                      .round = round,
                      .position = order->position[model->rank],
                      .members = order->members,

@@ -23,21 +23,10 @@
 #define SOUNDER_FEDAVG_WORKER_SSGD_H
 
 #include "fedavg/worker/client.h"
+#include "fedavg/worker/ssgd_shards.h"
 
 // Trains one round as the worker at order.position[rank] of order.members. Jobs of the queue are this node's shards in
 // order; a worker fills in and finishes those of its own. CANCELLED when a barrier was.
 Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent);
-
-// The parts of it that are the same on the card (cuda_ssgd.c).
-
-// Steps that a round takes: those of the largest shard.
-uint32_t ssgd_round_steps(const RunMemory *memory);
-
-// Samples of a shard, and those of all shards, in batch `number` of an epoch: full batches, one remainder, then none.
-uint32_t ssgd_shard_samples(const RunMemory *memory, uint32_t shard, uint32_t number);
-uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number);
-
-// Finishes the jobs of the shards of this rank, which began with the round.
-void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseconds);
 
 #endif

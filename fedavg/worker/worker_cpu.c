@@ -7,50 +7,54 @@
 #include "fedavg/worker/ssgd.h"
 #include "fedavg/worker/worker_math.h"
 
-static Status cpu_init(void **model, const RunMemory *memory, uint32_t rank, Error *err) {
+static Status cpu_init(void **state, const RunMemory *memory, uint32_t rank, Error *err) {
     LocalModel *self = malloc(sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory for a model");
     Status status = local_model_init(self, memory, rank, err);
     if (status == STATUS_OK)
-        *model = self;
+        *state = self;
     else
         free(self);
     return status;
 }
 
-static void cpu_free(void *model) {
-    local_model_free(model);
-    free(model);
+static void cpu_free(void *state) {
+    local_model_free(state);
+    free(state);
 }
 
-static Status cpu_train(void *model, uint32_t round, Error *err) {
-    (void)err;
-    LocalModel *self = model;
+static Status train_jobs(LocalModel *self, void (*train)(LocalModel *, Job *, uint32_t), uint32_t round) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
-    bool hogwild = self->memory->config->engine == ENGINE_WILD;
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
         run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);
-        if (hogwild)
-            hogwild_train(self, job, round);
-        else
-            client_train(self, job, round);
+        train(self, job, round);
         trace_end(trace, TRACE_CLIENT, begin, round, job->client);
     }
     return STATUS_OK;
 }
 
-static Status cpu_train_in_step(void *model, uint32_t round, pid_t parent, Error *err) {
-    LocalModel *self = model;
+static Status cpu_train_clients(void *state, uint32_t round, pid_t parent, Error *err) {
+    (void)parent, (void)err;
+    return train_jobs(state, client_train, round);
+}
+
+static Status cpu_train_wild(void *state, uint32_t round, pid_t parent, Error *err) {
+    (void)parent, (void)err;
+    return train_jobs(state, hogwild_train, round);
+}
+
+static Status cpu_train_in_lockstep(void *state, uint32_t round, pid_t parent, Error *err) {
+    LocalModel *self = state;
     run_memory_note_start(self->memory, self->rank);
     Status status = ssgd_train(self, round, parent);
     if (status == STATUS_OK || status == STATUS_CANCELLED) return status;
     return fail(err, status, "the step barrier failed (%s)", status_name(status));
 }
 
-static Status cpu_evaluate(void *model, uint32_t round, Error *err) {
+static Status cpu_evaluate(void *state, uint32_t round, Error *err) {
     (void)err;
-    LocalModel *self = model;
+    LocalModel *self = state;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     const Dataset *data = &self->memory->data;
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
@@ -75,6 +79,7 @@ static Status cpu_evaluate(void *model, uint32_t round, Error *err) {
 
 const WorkerMath worker_on_cpu = {.init = cpu_init,
                                   .free = cpu_free,
-                                  .train = cpu_train,
-                                  .train_in_step = cpu_train_in_step,
+                                  .train = {[ENGINE_ROUNDS] = cpu_train_clients,
+                                            [ENGINE_WILD] = cpu_train_wild,
+                                            [ENGINE_LOCKSTEP] = cpu_train_in_lockstep},
                                   .evaluate = cpu_evaluate};

@@ -3,7 +3,7 @@
 //
 //   void *state;
 //   TRY(math->init(&state, &memory, rank, err));
-//   TRY(math->train(state, round, err));      // what the parent's order says
+//   TRY(math->train[config->engine](state, round, parent, err));      // what the parent's order says
 //   math->free(state);
 #ifndef SOUNDER_FEDAVG_WORKER_WORKER_MATH_H
 #define SOUNDER_FEDAVG_WORKER_WORKER_MATH_H
@@ -18,12 +18,10 @@ typedef struct WorkerMath {
     Status (*init)(void **state, const RunMemory *memory, uint32_t rank, Error *err);
     void (*free)(void *state);
 
-    // fedavg, hogwild: trains clients from the queue until it is empty. A failure is for the caller to die of: what it
-    // had not finished is done again by others.
-    Status (*train)(void *state, uint32_t round, Error *err);
-
-    // ssgd: one round as the worker at order.position[rank] of order.members. CANCELLED when the step barrier was.
-    Status (*train_in_step)(void *state, uint32_t round, pid_t parent, Error *err);
+    // One round of each kind of engine. fedavg, hogwild: trains clients from the queue until it is empty; ssgd: as the
+    // worker at order.position[rank] of order.members, CANCELLED when the step barrier was. After another failure the
+    // caller dies of it, and others do the unfinished work again.
+    Status (*train[ENGINE_COUNT])(void *state, uint32_t round, pid_t parent, Error *err);
 
     // Evaluates chunks of the test set from the queue until it is empty. NULL where the parent does that itself.
     Status (*evaluate)(void *state, uint32_t round, Error *err);

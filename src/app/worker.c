@@ -31,8 +31,7 @@ static Status follow_order(Worker *self, Error *err) {
     case PHASE_TRAIN:
         break;
     }
-    if (self->memory.config->engine != ENGINE_LOCKSTEP) return self->math->train(self->state, order->round, err);
-    Status status = self->math->train_in_step(self->state, order->round, self->parent, err);
+    Status status = self->math->train[self->memory.config->engine](self->state, order->round, self->parent, err);
     // Cancelled: somebody died, and the parent will order the round again.
     return status == STATUS_CANCELLED ? STATUS_OK : status;
 }
@@ -64,7 +63,7 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     log_init((LogLevel)config->log_level, (int)self->rank);
     // In the other algorithms a worker that is kept from its core holds up or outdates the others' steps, and a worker
     // on the card mostly waits.
-    bool alone = config->engine == ENGINE_ROUNDS && !config->card.used;
+    bool alone = !engine_facts[config->engine].writes_weights && !config->card.used;
     if (alone && config->workers > (uint32_t)cores_usable()) long_turns_request();
     self->trace = run_memory_trace(&self->memory, self->rank);
     self->math = config->card.used ? worker_on_card() : &worker_on_cpu;

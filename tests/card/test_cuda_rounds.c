@@ -5,7 +5,9 @@
 #include "card.h"
 #include "card_tensor.h"
 #include "fedavg/card/card.h"
-#include "fedavg/card/cuda_rounds.h"
+#include "fedavg/card/cuda_aggregate.h"
+#include "fedavg/parent/engine.h"
+#include "fedavg/rules/shard_sum.h"
 
 static void every_model_starts_from_the_global_weights(void **state) {
     (void)state;
@@ -81,6 +83,39 @@ static void a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples(void 
 
 static const Dataset data = {.shape = {1, 28, 28}, .classes = 10, .train.count = 60000, .test.count = 10000};
 
+static void shards_are_summed_along_the_tree_to_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    enum { MOST = 37 };
+    static float gradients[MOST * STRIDE];
+    for (size_t i = 0; i < MOST * STRIDE; i++)
+        gradients[i] = value(i + 9000) * (float)(1 + i % 7) / 3;
+    uint32_t counts[MOST];
+    for (uint32_t s = 0; s < MOST; s++)
+        counts[s] = s % 5 == 2 ? 0 : 1 + s % 4;
+    for (uint32_t count = 1; count <= MOST; count++) {
+        uint32_t total = 0;
+        for (uint32_t s = 0; s < count; s++)
+            total += counts[s];
+        ShardLeaf leaves[MOST];
+        for (uint32_t s = 0; s < count; s++)
+            leaves[s] = (ShardLeaf){{s, s + 1}, gradients + s * STRIDE, (float)counts[s] / (float)total};
+        float mean[PARAMETERS], velocity[PARAMETERS] = {0}, weights[PARAMETERS] = {0};
+        shard_sum(mean, leaves, (ShardRange){0, count}, 0, PARAMETERS);
+        CardTensor w = card_copy(weights, sizeof weights, 0), v = card_copy(velocity, sizeof velocity, 0);
+        CardTensor g = card_copy(gradients, sizeof gradients, 0), c = card_copy(counts, sizeof counts, 0);
+        const CudaShards shards = {.gradients = card_floats(g),
+                                   .stride = STRIDE,
+                                   .counts = card_at(c),
+                                   .shards = count,
+                                   .batch_size = BATCH,
+                                   .total = total};
+        cuda_ssgd_step(card_floats(w), card_floats(v), &shards, &(Sgd){.lr = 1}, PARAMETERS, NULL);
+        card_read(velocity, v);
+        assert_memory_equal(velocity, mean, sizeof mean);
+        card_free(c), card_free(g), card_free(v), card_free(w);
+    }
+}
+
 static Status plan(RunConfig *config, const char *model, EngineKind engine, uint32_t workers, uint32_t clients,
                    uint32_t models, size_t free_mebibytes, Error *err) {
     Spec spec;
@@ -91,6 +126,7 @@ static Status plan(RunConfig *config, const char *model, EngineKind engine, uint
                           .clients = clients,
                           .training.batch_size = 64,
                           .parameters = spec.parameter_count};
+    engine_plan(config);
     return card_plan(config, &device, &spec, &data, clients, models, err);
 }
 
@@ -127,8 +163,9 @@ static void what_a_run_shares_on_the_card_does_not_overlap(void **state) {
     assert_true(card->used == 1);
     assert_true(card->updates_offset >= config.parameters * sizeof(float));
     assert_true(card->weights_bytes >= card->updates_offset + sizeof(uint64_t));
-    assert_true(card->slot_bytes >= config.parameters * sizeof(float) && card->slot_bytes % 256 == 0);
-    assert_int_equal(card->slots_bytes, 6 * card->slot_bytes);
+    uint64_t stride = config.slots.vector_bytes;
+    assert_true(stride >= config.parameters * sizeof(float) && stride % 256 == 0);
+    assert_int_equal(card->slots_bytes, 6 * stride); // the velocity and five gradients
     assert_true(card->train_labels_offset >= 60000 * 784);
     assert_true(card->test_pixels_offset >= card->train_labels_offset + 60000);
     assert_true(card->test_labels_offset >= card->test_pixels_offset + 10000 * 784);
@@ -155,6 +192,7 @@ int main(void) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_starts_from_the_global_weights),
+        cmocka_unit_test(shards_are_summed_along_the_tree_to_the_bits_of_the_cpu),
         cmocka_unit_test(a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples),
         cmocka_unit_test(models_a_launch_follow_from_cohort_workers_and_memory),
         cmocka_unit_test(what_a_run_shares_on_the_card_does_not_overlap),

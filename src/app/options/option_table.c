@@ -17,10 +17,10 @@ static bool is_shards(const Options *options) {
     return options->partition == PARTITION_SHARDS;
 }
 static bool is_hogwild(const Options *options) {
-    return options->algorithm == ENGINE_WILD;
+    return engine_facts[options->algorithm].client_is_worker;
 }
 static bool is_ssgd(const Options *options) {
-    return options->algorithm == ENGINE_LOCKSTEP;
+    return engine_facts[options->algorithm].in_lockstep;
 }
 static bool may_use_card(const Options *options) {
     return options->device != DEVICE_CPU;

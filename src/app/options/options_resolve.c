@@ -41,7 +41,7 @@ static Status check_resume_and_out(Options *options, Error *err) {
 
 static Status check_global_batch(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
-    bool shared = options->training.global_batch && options->algorithm == ENGINE_LOCKSTEP;
+    bool shared = options->training.global_batch && engine_facts[options->algorithm].in_lockstep;
     if (!shared || !given(options, "partition")) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
@@ -71,7 +71,7 @@ static int default_workers(void) {
     return smaller(cores_usable(), (int)workers->maximum);
 }
 
-static Status resolve_fedavg(Options *options, Error *err) {
+static Status resolve_virtual_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     if (options->workers == 0) options->workers = default_workers();
     if (options->clients == 0) options->clients = options->workers * options->nodes;
@@ -108,7 +108,7 @@ static void warn_of_momentum(const Options *options) {
 }
 
 // A client of hogwild is a worker, so either count stands for both.
-static Status resolve_hogwild(Options *options, Error *err) {
+static Status resolve_clients_that_are_workers(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     if (options->nodes > 1)
         return fail(
@@ -132,7 +132,7 @@ static Status resolve_hogwild(Options *options, Error *err) {
 }
 
 // A client of ssgd is a shard of the data that one worker computes gradients on.
-static Status resolve_ssgd(Options *options, Error *err) {
+static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     int nodes = options->nodes;
     if (options->workers == 0)
@@ -153,15 +153,10 @@ Status options_resolve(Options *options, Error *err) {
     TRY(check_resume_and_out(options, err));
     TRY(check_global_batch(options, err));
     TRY(options_check_use(options, err));
-    switch ((EngineKind)options->algorithm) {
-    case ENGINE_ROUNDS:
-        return resolve_fedavg(options, err);
-    case ENGINE_WILD:
-        return resolve_hogwild(options, err);
-    case ENGINE_LOCKSTEP:
-        return resolve_ssgd(options, err);
-    }
-    return fail(err, STATUS_SOFTWARE, "algorithm %d has no rule for its workers", options->algorithm);
+    const EngineFacts *facts = &engine_facts[options->algorithm];
+    if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);
+    if (facts->worker_needs_client) return resolve_workers_that_need_clients(options, err);
+    return resolve_virtual_clients(options, err);
 }
 
 enum { SHOWN_BYTES = 72 };

@@ -69,9 +69,9 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_reals(&line, "barrier_wait_seconds", report->barrier_wait_seconds, control->config.workers);
     put_whole(&line, "workers_lost", report->workers_lost);
     put_whole(&line, "updates_refused", report->refused);
-    if (control->config.engine == ENGINE_LOCKSTEP) put_synchronisation(&line, report, &control->config);
+    if (engine_facts[control->config.engine].in_lockstep) put_synchronisation(&line, report, &control->config);
     if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);
-    if (control->config.engine == ENGINE_WILD) {
+    if (engine_facts[control->config.engine].client_is_worker) {
         uint64_t updates = atomic_load_explicit(&control->updates, memory_order_relaxed);
         put_whole(&line, "updates", (int64_t)updates);
         put_whole(&line, "steps_refused", (int64_t)report->refused_steps);

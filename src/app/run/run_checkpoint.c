@@ -55,12 +55,9 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
     if (status == STATUS_OK) status = model_load(memory->weights, spec, &file, err);
     *rounds_done = round;
     const RunConfig *config = memory->config;
-    uint32_t first, end;
-    run_lasting_slots(&first, &end, config);
-    for (uint32_t slot = first; slot < end && status == STATUS_OK; slot++) {
+    for (uint32_t v = 0; v < config->slots.lasting && status == STATUS_OK; v++) {
         char name[SAFETENSORS_NAME_BYTES];
-        status = checkpoint_load(run_memory_floats(memory, slot), config->parameters, &file,
-                                 velocity_name(name, slot - first), err);
+        status = checkpoint_load(run_memory_vector(memory, v), config->parameters, &file, velocity_name(name, v), err);
     }
     safetensors_close(&file);
     return status;
@@ -69,17 +66,15 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const char *text,
                             const RunRecord *record, uint32_t round, Error *err) {
     const RunConfig *config = memory->config;
-    uint32_t first, end;
-    run_lasting_slots(&first, &end, config);
-    size_t count = (size_t)spec->tensor_count + (end - first);
+    size_t count = (size_t)spec->tensor_count + config->slots.lasting;
     NamedTensor *tensors = calloc(count, sizeof *tensors);
     if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
     model_tensors(tensors, spec, memory->weights);
-    for (uint32_t slot = first; slot < end; slot++) {
-        NamedTensor *tensor = &tensors[(size_t)spec->tensor_count + slot - first];
+    for (uint32_t v = 0; v < config->slots.lasting; v++) {
+        NamedTensor *tensor = &tensors[(size_t)spec->tensor_count + v];
         *tensor =
-            (NamedTensor){.rank = 1, .shape = {(int64_t)config->parameters}, .values = run_memory_floats(memory, slot)};
-        velocity_name(tensor->name, slot - first);
+            (NamedTensor){.rank = 1, .shape = {(int64_t)config->parameters}, .values = run_memory_vector(memory, v)};
+        velocity_name(tensor->name, v);
     }
     ModelNotes model;
     TensorNote notes[MODEL_NOTES + 1] = {{"sounder.run", record->identity}};

@@ -48,8 +48,8 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
 Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err) {
     TRY(dataset_find(source, options->data, options->seed, err));
     if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
-    bool whole =
-        options->algorithm == ENGINE_WILD ? options->hogwild_data == HOGWILD_FULL : options->training.global_batch;
+    bool whole = engine_facts[options->algorithm].client_is_worker ? options->hogwild_data == HOGWILD_FULL
+                                                                   : options->training.global_batch;
     PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,
                                .clients = (uint32_t)options->clients,
                                .alpha = options->alpha,
@@ -108,7 +108,7 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
     enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
     if (!options->trace[0]) return 0;
     uint32_t spans = 2 * jobs + SPANS_BESIDE_JOBS;
-    if (options->algorithm != ENGINE_LOCKSTEP) return spans;
+    if (!engine_facts[options->algorithm].in_lockstep) return spans;
     Buckets buckets;
     buckets_cut(&buckets, spec);
     uint32_t slices = buckets.count * (SPANS_PER_BUCKET + (uint32_t)options->workers);
@@ -124,6 +124,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     RunPlan plan = {.config = make_config(options, spec, nodes),
                     .job_capacity = rounds_job_capacity(clients_per_round, data->test.count),
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    engine_plan(&plan.config);
     if (device->on_card) {
         plan.config.card.tf32 = options->tf32;
         TRY(card_plan(&plan.config, &device->card, spec, data, clients_per_round, (uint32_t)options->models_per_launch,

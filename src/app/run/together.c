@@ -40,13 +40,12 @@ Status together_check(const RunMemory *memory, const char *device, Nodes *nodes,
 
 Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
-    uint32_t progress[] = {*rounds_done, *has_result}, slot, end;
+    uint32_t progress[] = {*rounds_done, *has_result};
     TRY(nodes_broadcast(nodes, progress, sizeof progress, err));
     *rounds_done = progress[0];
     *has_result = progress[1];
     TRY(nodes_broadcast(nodes, memory->weights, config->parameters * sizeof(float), err));
-    // The lasting slots lie elsewhere where a node has another number of shards, but they are as many.
-    for (run_lasting_slots(&slot, &end, config); slot < end; slot++)
-        TRY(nodes_broadcast(nodes, run_memory_floats(memory, slot), config->parameters * sizeof(float), err));
+    for (uint32_t v = 0; v < config->slots.lasting; v++)
+        TRY(nodes_broadcast(nodes, run_memory_vector(memory, v), config->parameters * sizeof(float), err));
     return STATUS_OK;
 }

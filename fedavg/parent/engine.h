@@ -1,0 +1,49 @@
+// How the parent drives a round, for each kind of engine (rules/recipe.h): one file and one row.
+//
+//   engine_rounds.c     the cohort's clients are jobs; the new model is the mean of what they send
+//   engine_wild.c       every worker is a client and trains the one model in place
+//   engine_lockstep.c   a round is all or nothing, and starts over when somebody dies
+//
+//   engine_plan(&config);                                    // before the memory is created
+//   const Engine *engine = engine_of(config.engine);
+//   TRY(engine->run(rounds, round, err));                    // every job is done, however many workers died
+//   TRY(engine->settle(rounds, round, err));                 // the weights are the new model
+#ifndef SOUNDER_FEDAVG_PARENT_ENGINE_H
+#define SOUNDER_FEDAVG_PARENT_ENGINE_H
+
+#include "base/err.h"
+#include "fedavg/memory/layout.h"
+
+typedef struct Rounds Rounds;
+
+typedef struct Engine {
+    // What the slots segment has to hold.
+    void (*plan)(SlotPlan *slots, const RunConfig *config);
+
+    // Posts the jobs of the round and has the workers do them.
+    Status (*run)(Rounds *rounds, uint32_t round, Error *err);
+
+    // Makes what they did the new model. SOFTWARE, with the old one in its place, when it is not finite.
+    Status (*settle)(Rounds *rounds, uint32_t round, Error *err);
+
+    // What the engine owns in Rounds; NULL: nothing. Nothing to free on failure.
+    Status (*init)(Rounds *rounds, Error *err);
+    void (*free)(Rounds *rounds);
+
+    // What the parent does for its workers while they train, as in supervisor.h; NULL: nothing.
+    Status (*serve)(Rounds *rounds, bool *busy, Error *err);
+} Engine;
+
+extern const Engine engine_rounds, engine_wild, engine_lockstep;
+const Engine *engine_of(EngineKind kind);
+
+// Fills in config->slots.
+void engine_plan(RunConfig *config);
+
+// For engines whose workers write the weights themselves. Takes those for the model, unless they are not finite.
+Status engine_adopt(Rounds *rounds, uint32_t round, Error *err);
+
+// Puts the weights back as the round began and fails, since `what` ("weights", "gradients") are no longer finite.
+Status engine_reject(Rounds *rounds, uint32_t round, const char *what, Error *err);
+
+#endif

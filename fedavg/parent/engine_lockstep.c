@@ -1,0 +1,62 @@
+// ssgd: a round is all or nothing; after a death it starts over from the weights it began with.
+#include "base/log.h"
+#include "fedavg/parent/rounds.h"
+#include "fedavg/worker/ssgd_shards.h"
+
+enum { MAX_ATTEMPTS = 100 }; // at one round
+
+static bool exchanges(const Rounds *rounds) {
+    return rounds->nodes->size > 1;
+}
+
+static Status init(Rounds *rounds, Error *err) {
+    if (!exchanges(rounds)) return STATUS_OK;
+    return exchange_init(&rounds->exchange, rounds->memory, rounds->nodes, err);
+}
+
+static void free_exchange(Rounds *rounds) {
+    if (exchanges(rounds)) exchange_free(&rounds->exchange);
+}
+
+static Status serve(Rounds *rounds, bool *busy, Error *err) {
+    return exchanges(rounds) ? exchange_serve(&rounds->exchange, busy, err) : STATUS_OK;
+}
+
+// A job stands for a shard of this node; shards have fixed places.
+static void post_shards(Rounds *rounds) {
+    const RunConfig *config = rounds->memory->config;
+    ShardRange own = ssgd_node_shards(config, config->node);
+    queue_clear(rounds->memory->queue);
+    for (uint32_t shard = own.first; shard < own.end; shard++)
+        rounds_post(rounds, shard)->client = shard;
+}
+
+// *unfinished: shards of all nodes that are left.
+static Status attempt(Rounds *rounds, uint32_t round, int64_t *unfinished, Error *err) {
+    post_shards(rounds);
+    if (exchanges(rounds)) exchange_begin(&rounds->exchange, round, ssgd_round_steps(rounds->memory));
+    TRY(phases_run(&rounds->phases, PHASE_TRAIN, round, err));
+    if (exchanges(rounds)) TRY(exchange_finish(&rounds->exchange, err));
+    *unfinished = queue_unfinished(rounds->memory->queue);
+    return nodes_sum(rounds->nodes, unfinished, 1, err);
+}
+
+static Status run(Rounds *rounds, uint32_t round, Error *err) {
+    for (int attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
+        int64_t unfinished;
+        TRY(attempt(rounds, round, &unfinished, err));
+        if (unfinished == 0) return STATUS_OK;
+        phases_forgive(&rounds->phases); // the number of attempts is the limit here
+        rounds_clear_tallies(rounds);
+        log_info("round %u: a worker died in lockstep; the round starts over", round);
+        TRY(rounds->parent.math->restore(&rounds->parent, err));
+    }
+    return fail(
+        err, STATUS_UNAVAILABLE,
+        "round %u: a worker died in each of %d attempts; shorter rounds (more --rounds on less data) or another "
+        "--algorithm may get through",
+        round, MAX_ATTEMPTS);
+}
+
+const Engine engine_lockstep = {
+    .plan = ssgd_plan, .run = run, .settle = engine_adopt, .init = init, .free = free_exchange, .serve = serve};

@@ -1,0 +1,17 @@
+// hogwild: the workers have published what they trained when the round ends.
+#include "fedavg/parent/rounds.h"
+#include "fedavg/worker/hogwild.h"
+
+static Status run(Rounds *rounds, uint32_t round, Error *err) {
+    rounds_post_clients(rounds, round);
+    return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
+}
+
+static Status settle(Rounds *rounds, uint32_t round, Error *err) {
+    Control *control = rounds->memory->control;
+    TRY(engine_adopt(rounds, round, err));
+    if (atomic_load_explicit(&control->updates, memory_order_relaxed) > 0) return STATUS_OK;
+    return engine_reject(rounds, round, "gradients", err); // of all steps, so none was applied
+}
+
+const Engine engine_wild = {.plan = hogwild_plan, .run = run, .settle = settle};

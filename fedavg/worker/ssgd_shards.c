@@ -1,0 +1,85 @@
+#include "ssgd_shards.h"
+
+#include "base/clock.h"
+
+ShardRange ssgd_node_shards(const RunConfig *config, uint32_t node) {
+    uint64_t shards = config->clients;
+    if (config->nodes <= 1) return (ShardRange){0, config->clients};
+    return (ShardRange){(uint32_t)(shards * node / config->nodes), (uint32_t)(shards * (node + 1) / config->nodes)};
+}
+
+static ShardRange own_shards(const RunConfig *config) {
+    return ssgd_node_shards(config, config->node);
+}
+
+static uint32_t end_of_gradients(const RunConfig *config) {
+    ShardRange own = own_shards(config);
+    return SSGD_FIRST_GRADIENT + own.end - own.first;
+}
+
+void ssgd_plan(SlotPlan *slots, const RunConfig *config) {
+    ShardRange sums[SHARD_MAX_SUMS];
+    uint32_t exchanged = config->nodes > 1 ? 1 + shard_sums(sums, config->clients, own_shards(config)) : 0;
+    *slots = (SlotPlan){.vectors = end_of_gradients(config) + exchanged, .lasting = 1, .kept = 1};
+}
+
+float *ssgd_velocity(const RunMemory *memory) {
+    return run_memory_vector(memory, SSGD_VELOCITY);
+}
+
+float *ssgd_gradient(const RunMemory *memory, uint32_t shard) {
+    return run_memory_vector(memory, SSGD_FIRST_GRADIENT + shard - own_shards(memory->config).first);
+}
+
+float *ssgd_mean(const RunMemory *memory) {
+    return run_memory_vector(memory, end_of_gradients(memory->config));
+}
+
+float *ssgd_node_sum(const RunMemory *memory, uint32_t index) {
+    return run_memory_vector(memory, end_of_gradients(memory->config) + 1 + index);
+}
+
+static uint32_t shard_count(const RunMemory *memory, uint32_t shard) {
+    uint32_t count;
+    partition_client(&memory->partition, shard, &count);
+    return count;
+}
+
+Part ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t number) {
+    const Training *training = &memory->config->training;
+    uint64_t first = (uint64_t)number * training->batch_size, shards = memory->config->clients;
+    uint64_t batch = shard_batch_samples(shard_count(memory, shard), number, training->batch_size);
+    if (batch == 0) return (Part){0, 0};
+    if (!training->global_batch) return (Part){(uint32_t)first, (uint32_t)batch};
+    uint64_t begin = batch * shard / shards, end = batch * (shard + 1) / shards;
+    return (Part){(uint32_t)(first + begin), (uint32_t)(end - begin)};
+}
+
+uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {
+    uint32_t total = 0;
+    for (uint32_t shard = 0; shard < memory->config->clients; shard++)
+        total += ssgd_shard_part(memory, shard, number).count;
+    return total;
+}
+
+uint32_t ssgd_round_steps(const RunMemory *memory) {
+    const RunConfig *config = memory->config;
+    uint32_t most = 0, size = config->training.batch_size;
+    for (uint32_t shard = 0; shard < config->clients; shard++) {
+        uint32_t count = shard_count(memory, shard);
+        uint32_t steps = count / size + (count % size != 0);
+        if (steps > most) most = steps;
+    }
+    return most * config->training.local_epochs;
+}
+
+void ssgd_finish(const RunMemory *memory, uint32_t rank, uint64_t start_nanoseconds) {
+    const PhaseOrder *order = &memory->control->order;
+    Queue *queue = memory->queue;
+    for (uint32_t place = order->position[rank]; place < queue->count; place += order->members) {
+        Job *job = &queue->jobs[place];
+        job->seconds = clock_seconds_since(start_nanoseconds);
+        atomic_store_explicit(&job->owner, rank + 1, memory_order_relaxed);
+        queue_finish(job, JOB_DONE);
+    }
+}
