@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedavg/parent/engine.h"
 #include "fedavg/parent/parent_math.h"
+#include "fedavg/worker/ssgd_shards.h"
 #include "tests/check.h"
 
-enum { PARAMETERS = 100, CLIENTS = 3, SLOT_FLOATS = 112 };
+enum { PARAMETERS = 100, CLIENTS = 3, SLOT_FLOATS = SLOT_ALIGNMENT / sizeof(float) * 2 };
 
-// A run without processes: weights, and the slots of three gradients and the velocity.
+// A run without processes: weights, and the vectors of the velocity and three gradients.
 typedef struct Fixture {
     Control control;
     RunMemory memory;
@@ -31,7 +33,7 @@ static Fixture *start(EngineKind engine) {
     config->clients = CLIENTS;
     config->workers = config->nodes = 1;
     config->parameters = PARAMETERS;
-    config->slot_bytes = SLOT_FLOATS * sizeof(float);
+    engine_plan(config);
     fixture->memory = (RunMemory){.control = &fixture->control,
                                   .config = config,
                                   .weights = fixture->weights,
@@ -39,7 +41,7 @@ static Fixture *start(EngineKind engine) {
     fixture->nodes = (Nodes){.size = 1};
     fixture->parent = (Parent){.math = &parent_on_cpu, .memory = &fixture->memory, .nodes = &fixture->nodes};
     fill(fixture->weights, PARAMETERS, 1);
-    fill(fixture->slots, CLIENTS * SLOT_FLOATS + PARAMETERS, 1000);
+    fill(fixture->slots, (CLIENTS + 1) * SLOT_FLOATS, 1000);
     Error err;
     check_ok(parent_on_cpu.init(&fixture->parent, &err));
     return fixture;
@@ -63,12 +65,12 @@ static void a_round_that_is_restored_leaves_the_weights_and_in_lockstep_the_velo
         check_ok(parent_on_cpu.begin(&fixture->parent, &err));
         assert_int_equal(atomic_load(&fixture->control.updates), 0);
         fill(fixture->weights, PARAMETERS, -5);
-        fill(fixture->slots, CLIENTS * SLOT_FLOATS + PARAMETERS, -9000);
+        fill(fixture->slots, (CLIENTS + 1) * SLOT_FLOATS, -9000);
         check_ok(parent_on_cpu.restore(&fixture->parent, &err));
         assert_memory_equal(fixture->weights, weights, sizeof weights);
-        const float *velocity = fixture->slots + CLIENTS * SLOT_FLOATS;
+        const float *velocity = fixture->slots + SSGD_VELOCITY * SLOT_FLOATS;
         if (engines[e] == ENGINE_LOCKSTEP)
-            assert_memory_equal(velocity, slots + CLIENTS * SLOT_FLOATS, PARAMETERS * sizeof *velocity);
+            assert_memory_equal(velocity, slots + SSGD_VELOCITY * SLOT_FLOATS, PARAMETERS * sizeof *velocity);
         else
             assert_true(velocity[0] < -8000); // a slot is a client's, and what it holds is that client's own
         stop(fixture);
