@@ -45,7 +45,10 @@ enum { DATASET_FILES = 4 };
 typedef struct DatasetOrigin {
     uint64_t paths[2]; // their paths' hash
     struct {
-        int64_t bytes, changed_seconds, changed_nanoseconds;
+        int64_t bytes, changed_seconds, changed_nanoseconds; // the contents
+        int64_t inode, touched_seconds,
+            touched_nanoseconds; // which file it is, and its last change of any kind: a tool
+                                 // that keeps the time of the contents cannot keep these
     } file[DATASET_FILES];
 } DatasetOrigin;
 

@@ -37,7 +37,7 @@ static void list_places(Places *places, const char *name) {
     add_place(places, "/usr/share/datasets", name);
 }
 
-_Static_assert(sizeof(DatasetOrigin) == 16 + DATASET_FILES * 24, "an origin is compared as bytes");
+_Static_assert(sizeof(DatasetOrigin) == 16 + DATASET_FILES * 48, "an origin is compared as bytes");
 
 // Notes what the files are like. They are read later: if one changes meanwhile, what was read goes under an origin that
 // no longer fits it.
@@ -51,6 +51,9 @@ static Status note_origin(DatasetSource *source, const IdxFolder *files, Error *
         source->origin.file[role].bytes = about.st_size;
         source->origin.file[role].changed_seconds = about.st_mtim.tv_sec;
         source->origin.file[role].changed_nanoseconds = about.st_mtim.tv_nsec;
+        source->origin.file[role].inode = (int64_t)about.st_ino;
+        source->origin.file[role].touched_seconds = about.st_ctim.tv_sec;
+        source->origin.file[role].touched_nanoseconds = about.st_ctim.tv_nsec;
         if (ending && strcmp(ending, ".gz") == 0) source->packed = true;
         length += strlen(strcpy(paths + length, path)) + 1;
     }
@@ -74,6 +77,7 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
     TRY(note_origin(source, &files, err));
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
     snprintf(source->name, sizeof source->name, "%s", strrchr(resolved, '/') + 1);
+    disarm_text(source->name);
     return STATUS_OK;
 }
 

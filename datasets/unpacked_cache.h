@@ -9,7 +9,7 @@
 //   else
 //       TRY(dataset_read(block, &source, err)), and later, when nobody waits: unpacked_cache_keep(block, &source)
 //
-// What is promised. A copy is used when it was made from files of the same paths, sizes and times of change, belongs to
+// What is promised. A copy is used when it was made from the same files (paths, inodes, sizes, times of change), belongs to
 // the user, is writable by nobody else, has exactly the right size, and its checksum (XXH3, over all of it) is right:
 // one that a power failure has torn or that anybody has damaged is not. A copy is never written to: its file is
 // read-only, it gets its name when it is whole, and a newer one replaces it under that name, so that who has it mapped

@@ -12,7 +12,7 @@ Status command_train(int argc, char **argv, int *exit_code, Error *err);
 // A worker process, started by the parent and by nobody else; its arguments are the parent's business.
 Status command_worker(int argc, char **argv, Error *err);
 
-// Loss and accuracy of a saved model: `sounder eval MODEL.safetensors [--option value ...]`.
+// Loss and accuracy of a saved model: `sounder eval MODEL.safetensors|RUN [--option value ...]`.
 Status command_eval(int argc, char **argv, Error *err);
 
 // Starts the ranks of any program, as torchrun does: `sounder launch [--option value ...] [--] PROGRAM [ARGUMENT ...]`.

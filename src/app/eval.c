@@ -1,13 +1,17 @@
-// `sounder eval MODEL.safetensors [--data D] [--model M]`: loss and accuracy of a saved model, in this one process.
+// `sounder eval MODEL.safetensors|RUN [--data D] [--model M]`: loss and accuracy of a saved model, in this one process.
 #include "app/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "app/run/model_file.h"
+#include "app/options/option_table.h"
 #include "app/options/options.h"
+#include "app/run/model_file.h"
 #include "app/run/run_device.h"
+#include "app/run/run_folder.h"
+#include "app/run/run_record.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/card/card.h"
@@ -29,7 +33,69 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
     if (input && strcmp(input, shape) != 0)
         return fail(err, STATUS_USAGE, "%s was trained on samples of %s, but those of --data %s are %s", path, input,
                     options->data, shape);
+    const char *classes = safetensors_note(file, "sounder.classes");
+    snprintf(shape, sizeof shape, "%d", data->classes);
+    if (classes && strcmp(classes, shape) != 0)
+        return fail(err, STATUS_USAGE, "%s was trained for %.32s classes, but --data %s has %s", path, classes,
+                    options->data, shape);
     return spec_parse(spec, text, data->shape, data->classes, err);
+}
+
+// What is to be evaluated, on which data, and whether those are to be the ones it was trained on.
+typedef struct Subject {
+    char path[RUN_PATH_BYTES]; // of the model's file
+    bool is_own_data;          // nobody named other data
+} Subject;
+
+// A run's folder: its model, and the data and the seed that config.yaml names.
+static Status find_in_run(Subject *subject, Options *options, const char *folder, Error *err) {
+    char config[RUN_PATH_BYTES];
+    Options saved;
+    if (snprintf(subject->path, sizeof subject->path, "%s/model.safetensors", folder) >= RUN_PATH_BYTES)
+        return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", folder);
+    snprintf(config, sizeof config, "%s/config.yaml", folder);
+    options_defaults(&saved);
+    TRY(options_read_yaml(&saved, config, err));
+    if (subject->is_own_data) snprintf(options->data, sizeof options->data, "%s", saved.data);
+    if (!options_given(options, "seed")) options->seed = saved.seed;
+    return STATUS_OK;
+}
+
+// A model's file alone: the data and the seed that its notes name.
+static Status find_in_notes(const Subject *subject, Options *options, const Safetensors *file, Error *err) {
+    const char *data = safetensors_note(file, "sounder.data"), *seed = safetensors_note(file, "sounder.seed");
+    if (subject->is_own_data && !data)
+        return fail(err, STATUS_USAGE, "%s does not say on which data it was trained; name them with --data",
+                    subject->path);
+    if (subject->is_own_data) TRY(option_set(options, option_find("data"), data, "the model's sounder.", err));
+    if (seed && !options_given(options, "seed"))
+        TRY(option_set(options, option_find("seed"), seed, "the model's sounder.", err));
+    return STATUS_OK;
+}
+
+static Status find_subject(Subject *subject, Safetensors *file, Options *options, const char *path, Error *err) {
+    struct stat about;
+    const bool is_run = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    subject->is_own_data = !options_given(options, "data");
+    snprintf(subject->path, sizeof subject->path, "%s", path);
+    if (is_run) TRY(find_in_run(subject, options, path, err));
+    TRY(safetensors_open(file, subject->path, err));
+    Status status = is_run ? STATUS_OK : find_in_notes(subject, options, file, err);
+    if (status != STATUS_OK) safetensors_close(file);
+    return status;
+}
+
+static Status check_data(const Subject *subject, const Safetensors *file, const Options *options, const Dataset *data,
+                         Error *err) {
+    char hash[HASH_TEXT_BYTES];
+    const char *note = safetensors_note(file, "sounder.data_xxh3");
+    if (!subject->is_own_data || !note) return STATUS_OK;
+    write_hash(hash, run_hash_data(data));
+    if (strcmp(note, hash) == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%s was trained on other data than %s is now (XXH3 %.16s then, %s now); name what to evaluate it on "
+                "with --data",
+                subject->path, options->data, note, hash);
 }
 
 static Status evaluate_on_cpu(BatchResult *sum, const float *parameters, const Spec *spec, const Dataset *data,
@@ -90,18 +156,20 @@ Status command_eval(int argc, char **argv, Error *err) {
     Options options;
     DatasetSource source;
     Safetensors file;
+    Subject subject;
     const char *path;
     options_defaults(&options);
     TRY(options_parse_eval(&options, &path, argc, argv, err));
     log_init((LogLevel)options.log_level, LOG_RANK_PARENT);
-    TRY(safetensors_open(&file, path, err));
+    TRY(find_subject(&subject, &file, &options, path, err));
     Status status;
     DatasetSegment memory;
     Dataset data;
     TRY_GOTO(close, dataset_find(&source, options.data, options.seed, err));
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
     TRY_GOTO(free, dataset_view(&data, memory.segment.memory, memory.segment.bytes, err));
-    TRY_GOTO(free, evaluate_file(&file, path, &options, &data, err));
+    TRY_GOTO(free, check_data(&subject, &file, &options, &data, err));
+    TRY_GOTO(free, evaluate_file(&file, subject.path, &options, &data, err));
     dataset_segment_keep(&memory, &source);
 free:
     dataset_segment_free(&memory);

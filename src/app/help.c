@@ -15,7 +15,7 @@ static void print_overview(FILE *file) {
     fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n\nUsage:\n", file);
     print_entry(file, "sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]",
                 "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging");
-    print_entry(file, "sounder eval MODEL.safetensors [--OPTION VALUE ...]", "loss and accuracy of a saved model");
+    print_entry(file, "sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]", "loss and accuracy of a saved model");
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(file, "sounder help [TOPIC]",
@@ -50,10 +50,11 @@ static void print_train_briefly(FILE *file) {
 }
 
 static void print_eval(FILE *file) {
-    fputs("Usage: sounder eval MODEL.safetensors [--OPTION VALUE ...]\n\n", file);
+    fputs("Usage: sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]\n\n", file);
     print_paragraph(
         file, 0,
-        "Prints the loss and the accuracy of a saved model on a data set's test images. Defaults in brackets.");
+        "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test images. What is not given "
+        "of data, seed and model is what it was trained with.");
     fputc('\n', file);
     options_print_eval_help(file);
 }

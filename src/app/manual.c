@@ -93,7 +93,7 @@ void manual_print(FILE *file) {
           "sounder \\- train one model with many processes on one machine\n"
           ".SH SYNOPSIS\n"
           ".B sounder train\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
-          ".B sounder eval\n\\fIMODEL.safetensors\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
+          ".B sounder eval\n\\fIMODEL.safetensors\\fR | \\fIRUN\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
           ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
           "[\\fIARGUMENT\\fR ...]\n.br\n"
           ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIlaunch\\fR | \\fImodels\\fR | \\fIOPTION\\fR |\n"

@@ -28,7 +28,8 @@
 typedef struct Run {
     Options options;
     uint64_t start_nanoseconds;
-    char model_text[SPEC_TEXT_BYTES]; // layer list
+    uint64_t data_hash;
+    ModelAbout about;
     Spec spec;
     int argc; // of the command line, which the run's record repeats; borrowed
     char **argv;
@@ -103,8 +104,7 @@ static Status open_folder(Run *run, Error *err) {
 // Rounds --------------------------------------------------------------------------------------------------------------
 
 static Status write_checkpoint(Run *run, Error *err) {
-    TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, run->model_text, &run->record, run->rounds_done,
-                             err));
+    TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, &run->about, &run->record, run->rounds_done, err));
     run->saved = run->rounds_done;
     return STATUS_OK;
 }
@@ -333,13 +333,17 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
 // What only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
     TRY(run_load_data(&run->memory, &run->source, &run->options, err));
-    Status status = run_read_model(&run->spec, run->model_text, &run->options, &run->memory.data, err);
+    Status status = run_read_model(&run->spec, run->about.text, &run->options, &run->memory.data, err);
+    const Dataset *data = &run->memory.data;
+    const bool folder = run->source.folder[0] && !run->source.named;
+    run->data_hash = run_hash_data(data);
+    model_about_data(&run->about, data, folder ? data->name : run->options.data, run->data_hash, run->options.seed);
     if (status != STATUS_OK) run_memory_free(&run->memory);
     return status;
 }
 
 static Status create_memory(Run *run, Error *err) {
-    return run_create_memory(&run->memory, &run->options, &run->spec, run->model_text, &run->device, &run->nodes, err);
+    return run_create_memory(&run->memory, &run->options, &run->spec, &run->about, &run->device, &run->nodes, err);
 }
 
 // The folder comes before the device, whose service may have to be started there, and the device before the memory,
@@ -349,7 +353,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     bool open = status == STATUS_OK;
     const char *name = run->device.on_card ? run->device.card.name : kernels_best()->name;
     TRY_GOTO(close, together_check(&run->memory, name, &run->nodes, status, err));
-    if (is_first(run)) run_record_fill(&run->record, &run->options, &run->memory, name);
+    if (is_first(run)) run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name);
     Heading heading = {&run->options, run_label(&run->options), &run->spec, &run->memory.data, name, run->folder.path};
     progress_heading(&run->progress, &heading);
     TRY_GOTO(close, nodes_agree(&run->nodes, create_memory(run, err), err));

@@ -2,8 +2,17 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+void disarm_text(char *text) {
+    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+        bool second_of_c1 = *c == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f;
+        if (*c < ' ' || *c == 0x7f || second_of_c1) *c = '?';
+        if (second_of_c1) *++c = '?';
+    }
+}
 
 Status fail(Error *err, Status status, const char *format, ...) {
     if (!err) return status;
@@ -11,11 +20,12 @@ Status fail(Error *err, Status status, const char *format, ...) {
     va_start(args, format);
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
+    disarm_text(err->message);
     return status;
 }
 
-static Status by_reason(Status status, int reason) {
-    switch (reason) {
+Status status_by_errno(Status otherwise) {
+    switch (errno) {
     case ENOMEM:
     case EMFILE:
     case ENFILE:
@@ -24,18 +34,19 @@ static Status by_reason(Status status, int reason) {
     case ESTALE:
         return STATUS_IO;
     default:
-        return status;
+        return otherwise;
     }
 }
 
 Status fail_errno(Error *err, Status status, const char *format, ...) {
     int saved_errno = errno;
-    status = by_reason(status, saved_errno);
+    status = status_by_errno(status);
     if (!err) return status;
     va_list args;
     va_start(args, format);
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
+    disarm_text(err->message);
     size_t used = strlen(err->message);
     snprintf(err->message + used, sizeof err->message - used, ": %s", strerror(saved_errno));
     return status;

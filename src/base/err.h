@@ -51,6 +51,13 @@ Status fail(Error *err, Status status, const char *format, ...) __attribute__((f
 // was being done: no memory or descriptors are OS, a broken disk or file server is IO.
 Status fail_errno(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+// The status that errno's reason decides, or `otherwise`: what fail_errno returns.
+Status status_by_errno(Status otherwise);
+
+// Puts '?' for what a terminal would obey: control characters, C1's as UTF-8 included. All sentences of fail and of the log
+// go through it, for names in them may come from files of others.
+void disarm_text(char *text);
+
 int status_exit_code(Status status);    // sysexits value
 const char *status_name(Status status); // "DATA"
 

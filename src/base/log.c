@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
+
 static LogLevel current_level = LOG_WARNING;
 static int current_rank = LOG_RANK_PARENT;
 
@@ -38,6 +40,7 @@ static void log_line(LogLevel level, const char *format, va_list args) {
                    ? snprintf(line, sizeof line, "%ssounder: %s", clear, prefixes[level])
                    : snprintf(line, sizeof line, "%ssounder: rank %d: %s", clear, current_rank, prefixes[level]);
     vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
+    disarm_text(line + used);
     size_t length = strlen(line);
     line[length++] = '\n';
     if (write(STDERR_FILENO, line, length) < 0) return; // nobody is left to tell

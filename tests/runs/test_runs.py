@@ -56,6 +56,59 @@ class Runs(RunCase):
             self.assertEqual(result.returncode, 0)
             self.assertIn(f"accuracy {expected}/1000 ", result.stdout)
 
+    def evaluate(self, *arguments, code=0, **more):
+        result = subprocess.run([SOUNDER, "eval", *arguments], cwd=self.folder.name, capture_output=True, timeout=DEADLINE, **more)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result.stdout.decode(), result.stderr.decode()
+
+    def write_notes(self, run, changes):
+        """The run's model, its notes changed (None: taken away)."""
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            blob = file.read()
+        (length,) = struct.unpack("<Q", blob[:8])
+        header = json.loads(blob[8 : 8 + length])
+        for key, value in changes.items():
+            header["__metadata__"][key] = value
+            if value is None:
+                del header["__metadata__"][key]
+        text = json.dumps(header).encode()
+        with open(self.path("changed.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + blob[8 + length:])
+        return "changed.safetensors"
+
+    def test_eval_takes_data_and_seed_from_the_run_or_the_file_and_never_guesses(self):
+        out, _ = self.train(*SMALL, "--workers", "2", "--seed", "5", "--out", "run")
+        expected = f"accuracy {round(1000 * self.rounds('run')[-1]['test_accuracy'])}/1000 "
+        for subject in ("run", "run/model.safetensors", "run/checkpoints/round-000003.safetensors"):
+            self.assertIn(expected, self.evaluate(subject)[0])
+        with open(self.path("run/model.safetensors"), "rb") as file:
+            notes, _ = parse_safetensors(file.read())
+        self.assertEqual((notes["sounder.data"], notes["sounder.seed"], notes["sounder.mean"], notes["sounder.stddev"]),
+                         (DATA, "5", "0.1307", "0.3081"))
+        silent = self.write_notes("run", {"sounder.data": None})
+        _, err = self.evaluate(silent, code=64)
+        self.assertIn("changed.safetensors does not say on which data it was trained; name them with --data", err)
+        self.assertIn(expected, self.evaluate(silent, "--data", DATA)[0])
+        _, err = self.evaluate(self.write_notes("run", {"sounder.seed": "6"}), code=65)
+        self.assertIn("was trained on other data", err)
+        for classes in ("1e9", "300", "11"):
+            _, err = self.evaluate(self.write_notes("run", {"sounder.classes": classes}), code=64)
+            self.assertIn(f"was trained for {classes} classes, but --data {DATA} has 10", err)
+
+    def test_what_files_hold_never_reaches_the_terminal_as_a_command(self):
+        self.train(*SMALL, "--workers", "1", "--rounds", "1", "--out", "run")
+        for note in ("conv \x1b]52;c;aGk=\x07", "foo\u009b31m bar", "\x7f"):
+            _, err = self.evaluate(self.write_notes("run", {"sounder.model": note}), code=64)
+            self.assertTrue(err.startswith("sounder: error: ") and err.endswith("\n"))
+            self.assertNotRegex(err[:-1], "[\x00-\x1f\x7f-\x9f]")
+
+    def test_a_named_pipe_is_no_experiment_file_but_a_shells_pipe_is(self):
+        os.mkfifo(self.path("pipe.yaml"))
+        _, err = self.train("pipe.yaml", code=66)
+        self.assertIn("pipe.yaml: a named pipe", err)
+        subprocess.run(["bash", "-c", f"'{SOUNDER}' train <(echo 'rounds: 1') {' '.join(SMALL[:-6])} --out run --quiet"], check=True,
+                       cwd=self.folder.name, timeout=DEADLINE)
+
     def test_quiet_prints_nothing(self):
         out, err = self.train(*SMALL, "--workers", "1", "--rounds", "1", "--quiet", "--out", "run")
         self.assertEqual((out, err), ("", ""))
@@ -536,6 +589,27 @@ class Runs(RunCase):
         out = subprocess.run([SOUNDER, "eval", "first/model.safetensors", "--data", self.path("packed")], env=environment,
                              cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
         self.assertIn(f"accuracy {round(500 * self.rounds('first')[-1]['test_accuracy'])}/500", out)
+
+    def test_other_files_with_the_same_size_and_time_are_other_data(self):
+        arguments, environment = self.packed_run(out="first")
+        labels = self.path("packed", "train-labels-idx1-ubyte.gz")
+        with gzip.open(labels) as file:  # plain, as only the images are packed: its size stays the same
+            plain = file.read()
+        os.remove(labels)
+
+        def write_labels(content):
+            with open(labels[:-3], "wb") as file:
+                file.write(content)
+            os.utime(labels[:-3], ns=(0, 0))
+        write_labels(plain)
+        self.train(*arguments, env=environment)
+        write_labels(plain[:8] + bytes(9 - label for label in plain[8:]))
+        arguments, environment = self.packed_run(out="second")
+        self.train(*arguments, env=environment)
+        arguments, environment = self.packed_run(out="third")
+        self.train(*arguments, env={**environment, "SOUNDER_CACHE": "off"})
+        self.assertNotEqual(self.model("first"), self.model("second"))
+        self.assertEqual(self.model("second"), self.model("third"))
 
     def test_a_run_goes_on_when_the_copy_that_it_maps_is_deleted(self):
         arguments, environment = self.packed_run("--rounds", "5", out="calm")

@@ -176,6 +176,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
         char text[OPTION_TEXT_BYTES];
     } parsed;
     bool good = false;
+    errno = 0;
     switch (option->type) {
     case OPTION_WHOLE:
         good = read_whole(&parsed.whole, option, value);
@@ -203,6 +204,8 @@ Status option_read(void *record, const Option *option, const char *value, const 
         store(record, option, &parsed);
         return STATUS_OK;
     }
+    if (errno == ENOMEM)
+        return fail(err, STATUS_OS, "%s%s: no memory to read it", where, option->name); // of json_string
     static const char *const kinds[] = {
         [OPTION_WHOLE] = "a whole number ",
         [OPTION_SEED] = "a whole number ",

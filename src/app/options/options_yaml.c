@@ -1,8 +1,11 @@
 // Options as YAML: one flat mapping, read strictly (libyaml's events) and written so that it reads back the same.
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include <yaml.h>
 
@@ -20,13 +23,26 @@ typedef struct Reader {
 
 static const char standard_input[] = "standard input"; // the path of what "-" names
 
+// Opening one waits for a writer. (What a shell calls /dev/fd/63 has no name, and has a writer.)
+static bool is_named_pipe(const char *path) {
+    struct stat about;
+    char resolved[PATH_MAX];
+    return stat(path, &about) == 0 && S_ISFIFO(about.st_mode) && realpath(path, resolved);
+}
+
 // The whole file at once: it is small, and an error needs its lines. text: (EXPERIMENT_MAX_BYTES + 1).
 static Status read_file(char *text, size_t *length, const char *path, Error *err) {
     bool is_input = path == standard_input;
+    if (!is_input && is_named_pipe(path))
+        return fail(err, STATUS_NOINPUT,
+                    "%.500s: a named pipe, which nobody may ever write to; give a file, or - for "
+                    "standard input",
+                    path);
     FILE *file = is_input ? stdin : fopen(path, "re");
     if (!file)
-        return fail(err, STATUS_NOINPUT, "%.500s: cannot be opened: %s; give an experiment file, or --option value",
-                    *path ? path : "\"\"", strerror(errno));
+        return fail(err, status_by_errno(STATUS_NOINPUT),
+                    "%.500s: cannot be opened: %s; give an experiment file, or --option value", *path ? path : "\"\"",
+                    strerror(errno));
     *length = fread(text, 1, EXPERIMENT_MAX_BYTES + 1, file);
     bool failed = ferror(file);
     int reason = errno;

@@ -63,7 +63,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
     return status;
 }
 
-Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const char *text,
+Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err) {
     const RunConfig *config = memory->config;
     size_t count = (size_t)spec->tensor_count + config->slots.lasting;
@@ -79,7 +79,7 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     ModelNotes model;
     TensorNote notes[MODEL_NOTES + 1] = {{"sounder.run", record->identity}};
     char path[RUN_PATH_BYTES];
-    model_notes(&model, spec, text);
+    model_notes(&model, spec, about);
     memcpy(notes + 1, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);
     Status status = checkpoint_write(&checkpoints, round, tensors, count, notes, MODEL_NOTES + 1, err);

@@ -3,14 +3,15 @@
 #ifndef SOUNDER_APP_RUN_RUN_CHECKPOINT_H
 #define SOUNDER_APP_RUN_RUN_CHECKPOINT_H
 
+#include "app/run/model_file.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_record.h"
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "nn/spec.h"
 
-// text: the layer list. round: how many are done.
-Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const char *text,
+// round: how many are done.
+Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err);
 
 // Fills weights and slots from the last checkpoint and sets *rounds_done. DATA when that is another run's. Where there

@@ -42,12 +42,13 @@ static uint64_t hash_options(const Options *options, uint64_t seed) {
     return seed;
 }
 
-static void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash) {
+void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash) {
     snprintf(text, HASH_TEXT_BYTES, "%016" PRIx64, hash);
 }
 
-void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, const char *device) {
-    uint64_t data = run_hash_data(&memory->data), partition = run_hash_partition(memory);
+void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, uint64_t data,
+                     const char *device) {
+    uint64_t partition = run_hash_partition(memory);
     *record = (RunRecord){.clients = options->clients,
                           .clients_per_round = options->clients_per_round,
                           .checkpoint_every = options->checkpoint_every};

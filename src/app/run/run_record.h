@@ -34,8 +34,11 @@ typedef struct RunRecord {
 uint64_t run_hash_data(const Dataset *data);
 uint64_t run_hash_partition(const RunMemory *memory);
 
-// What this process is about to do. options: resolved.
-void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, const char *device);
+void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash);
+
+// What this process is about to do. options: resolved. data: run_hash_data of the run's.
+void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, uint64_t data,
+                     const char *device);
 
 // The last process that worked in the folder; zeroed when metrics.jsonl does not tell.
 Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err);

@@ -116,7 +116,7 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
     return spans + steps * (SPANS_PER_STEP + slices);
 }
 
-Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const char *model_text,
+Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
                          const RunDevice *device, const Nodes *nodes, Error *err) {
     const Dataset *data = &memory->data;
     uint32_t clients_per_round = (uint32_t)options->clients_per_round;
@@ -131,7 +131,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
                       err));
     }
     plan.trace_capacity = trace_capacity(options, spec, data, plan.job_capacity);
-    TRY(model_header(&header, &plan.weights_header_bytes, spec, model_text, err));
+    TRY(model_header(&header, &plan.weights_header_bytes, spec, about, err));
     plan.weights_header = header;
     Status status = run_memory_create(memory, &plan, err);
     free(header);
