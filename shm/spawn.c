@@ -59,9 +59,9 @@ struct SpawnPlan {
     unsigned most_descriptors;
     pid_t parent;
     int problem;        // errno of what kept the process from becoming the worker; 0: nothing has
-    char **arguments;   // owned array, NULL-terminated; the strings are the caller's and the two below
+    char **arguments;   // owned array, NULL-terminated; the strings are the caller's and the three below
     char **environment; // owned array of the strings of environ
-    char rank_text[16], parent_text[16];
+    char name[32], rank_text[16], parent_text[16];
     _Alignas(64) char stack[STACK_BYTES];
 };
 
@@ -189,6 +189,11 @@ static Status plan_texts(SpawnPlan *plan, const SupervisorConfig *config, uint32
     snprintf(plan->parent_text, sizeof plan->parent_text, "%d", plan->parent);
     for (size_t i = 0; i < arguments; i++) {
         char *argument = config->arguments[i];
+        const char *rank_in_name = i == 0 ? strstr(argument, "@RANK") : NULL;
+        if (rank_in_name) {
+            snprintf(plan->name, sizeof plan->name, "%.*s%u", (int)(rank_in_name - argument), argument, rank);
+            argument = plan->name;
+        }
         if (strcmp(argument, "@RANK") == 0) argument = plan->rank_text;
         if (strcmp(argument, "@PARENT") == 0) argument = plan->parent_text;
         plan->arguments[i] = argument;

@@ -64,7 +64,7 @@ typedef struct SupervisorConfig {
     Barrier *barrier;       // ranks = workers + 1; the parent is rank `workers`
     WorkerPulse *pulses;    // (workers)
     char *const *arguments; // argv of a worker, NULL-terminated; "@RANK" and "@PARENT" in it become the rank and the
-                            // parent's pid
+                            // parent's pid; the first may end in "@RANK"
     const int *fds;         // (fd_count) what workers inherit, in order, from WORKER_FIRST_FD on
     uint32_t fd_count;
     double hang_seconds;            // killed after so long without progress, warned after half of it; 0: never

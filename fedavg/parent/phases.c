@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
 // Where every replacement dies too, a run would go on for ever.
 enum {
     MAX_FRUITLESS_DEATHS = 300, // in a row, with no job finished in between
@@ -48,6 +50,21 @@ static void reopen_jobs(Phases *phases, uint32_t rank) {
     phases->unfinished = queue_unfinished(memory->queue);
 }
 
+// A machine that refuses a process now may have room for it later: until then the others go on, if there are any.
+static Status replace_worker(Phases *phases, uint32_t rank, Error *err) {
+    Error reason;
+    Status status = supervisor_start(&phases->supervisor, rank, &reason);
+    if (status == STATUS_OK) {
+        phases->cannot_replace = false;
+        return STATUS_OK;
+    }
+    if (status != STATUS_OS || supervisor_alive(&phases->supervisor) == 0)
+        return fail(err, status, "%s", reason.message);
+    if (!phases->cannot_replace) log_warning("rank %u cannot be replaced: %s; the others go on", rank, reason.message);
+    phases->cannot_replace = true;
+    return STATUS_OK;
+}
+
 static Status on_death(void *context, uint32_t rank, Error *err) {
     Phases *phases = context;
     TRY(count_death(phases, rank, err));
@@ -57,7 +74,7 @@ static Status on_death(void *context, uint32_t rank, Error *err) {
         return STATUS_OK; // the round starts over; a replacement must not join the present one
     }
     reopen_jobs(phases, rank);
-    if (phases->config.on_worker_death == WORKER_DEATH_RESPAWN) return supervisor_start(&phases->supervisor, rank, err);
+    if (phases->config.on_worker_death == WORKER_DEATH_RESPAWN) return replace_worker(phases, rank, err);
     return STATUS_OK;
 }
 
@@ -80,7 +97,13 @@ static void on_tick(void *context) {
     if (phases->config.on_tick) phases->config.on_tick(phases->config.context);
 }
 
-// Gathers; on return nothing is ordered, and with respawn every rank was alive and at the barrier.
+// Whoever lives after a gather stands at the barrier, also one whose report of readiness has not been read yet.
+static bool is_member(const Phases *phases, uint32_t rank) {
+    WorkerState state = phases->supervisor.workers[rank].state;
+    return state == WORKER_STARTING || state == WORKER_RUNNING;
+}
+
+// Gathers; on return nothing is ordered, and with respawn every rank that could be started is alive and at the barrier.
 static Status gather(Phases *phases, Error *err) {
     Supervisor *supervisor = &phases->supervisor;
     for (;;) {
@@ -93,17 +116,11 @@ static Status gather(Phases *phases, Error *err) {
         uint32_t started = 0;
         for (uint32_t rank = 0; replace && rank < phases->config.memory->config->workers; rank++) {
             if (supervisor->workers[rank].state != WORKER_DEAD) continue;
-            TRY(supervisor_start(supervisor, rank, err));
-            started++;
+            TRY(replace_worker(phases, rank, err));
+            started += is_member(phases, rank);
         }
         if (started == 0) return STATUS_OK;
     }
-}
-
-// Whoever lives after a gather stands at the barrier, also one whose report of readiness has not been read yet.
-static bool is_member(const Phases *phases, uint32_t rank) {
-    WorkerState state = phases->supervisor.workers[rank].state;
-    return state == WORKER_STARTING || state == WORKER_RUNNING;
 }
 
 static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {

@@ -41,6 +41,7 @@ typedef struct Phases {
     uint32_t unfinished;       // jobs, when the phase began or the last worker died
     uint32_t fruitless_deaths; // in a row, with no job finished in between
     uint32_t explained_deaths; // of those: workers that said why they could not start
+    bool cannot_replace;       // the last attempt to start a replacement failed, which has been said
     uint32_t lost;             // deaths so far
 } Phases;
 

@@ -1,7 +1,9 @@
 #include "worker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "app/commands.h"
 #include "app/run/long_turns.h"
@@ -10,7 +12,7 @@
 #include "fedavg/card/card.h"
 #include "fedavg/worker/worker_math.h"
 
-char *const worker_arguments[] = {"sounder", "worker", "@RANK", "@PARENT", NULL};
+char *const worker_arguments[] = {"sounder:w@RANK", "worker", "@RANK", "@PARENT", NULL};
 
 typedef struct Worker {
     uint32_t rank;
@@ -58,6 +60,9 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     self->rank = (uint32_t)strtoul(argv[0], NULL, 10);
     self->parent = (pid_t)strtol(argv[1], NULL, 10);
     TRY(worker_attach(self->parent, err));
+    char name[16]; // as ps and top shall show it: the kernel has called it after /proc/self/exe
+    snprintf(name, sizeof name, "sounder:w%u", self->rank);
+    prctl(PR_SET_NAME, name);
     TRY(run_memory_attach(&self->memory, err));
     const RunConfig *config = &self->memory.control->config;
     log_init((LogLevel)config->log_level, (int)self->rank);

@@ -2,7 +2,7 @@
 #ifndef SOUNDER_APP_WORKER_H
 #define SOUNDER_APP_WORKER_H
 
-// The argv with which the parent starts workers: `sounder worker RANK PARENT_PID` (see shm/supervisor.h).
+// The argv with which the parent starts workers: `sounder:wRANK worker RANK PARENT_PID` (see shm/supervisor.h).
 extern char *const worker_arguments[];
 
 #endif

@@ -1,11 +1,11 @@
-"""Processes that are stopped between their start and their exec: nobody waits for them without a deadline.
+"""The processes of a run: what they are called, and what becomes of the run when one cannot start.
 
-Usage: test_early_stops.py PATH_OF_SOUNDER PATH_OF_STOP_BEFORE_EXEC
+Usage: test_processes.py PATH_OF_SOUNDER PATH_OF_STOP_BEFORE_EXEC
 """
-import os, signal, subprocess, sys, unittest
+import os, resource, signal, subprocess, sys, unittest
 
 STOPPER = os.path.abspath(sys.argv.pop(2))
-from runs import SMALL, SOUNDER, RunCase, alive, wait_until
+from runs import SMALL, SOUNDER, RunCase, alive, children_of, wait_until
 
 
 def stopped_child_of(pid):
@@ -26,6 +26,8 @@ def stopped_child_of(pid):
 
 
 class EarlyStops(RunCase):
+    """Nobody waits without a deadline for a process that is stopped between its start and its exec."""
+
     def setUp(self):
         super().setUp()
         self.stopped = []
@@ -81,6 +83,34 @@ class EarlyStops(RunCase):
         os.kill(rank, signal.SIGCONT)
         out, _ = self.finish(process)
         self.assertEqual(sorted(out.splitlines()), ["[0] here", "[1] here"])
+
+
+class Processes(RunCase):
+    def test_ps_shows_the_workers_by_their_ranks(self):
+        process = self.start(*SMALL, "--rounds", "100000", "--workers", "2", "--out", "run", "--quiet")
+        self.wait_for_round("run", 1)
+
+        def names(pid):
+            with open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/cmdline") as command:
+                return comm.read().strip(), command.read().split("\0")[0]
+        self.assertEqual(sorted(map(names, children_of(process.pid))), [("sounder:w0",) * 2, ("sounder:w1",) * 2])
+        self.assertEqual(names(process.pid)[0], os.path.basename(SOUNDER)[:15])
+        process.kill()
+
+    def test_where_no_replacement_can_be_started_the_others_go_on(self):
+        more = ["--rounds", "10", "--quiet", "--on-worker-death", "respawn"]
+        for algorithm in "fedavg", "ssgd":
+            self.train(*SMALL, *more, "--algorithm", algorithm, "--workers", "1", "--out", f"calm-{algorithm}")
+            run = f"few-{algorithm}"
+            process = self.start(*SMALL, *more, "--algorithm", algorithm, "--workers", "2", "--out", run)
+            self.wait_for_round(run, 2)
+            used = len(os.listdir(f"/proc/{process.pid}/fd"))
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (used, used))
+            os.kill(children_of(process.pid)[0], signal.SIGKILL)
+            _, err = self.finish(process)
+            self.assertRegex(err, r"rank [01] cannot be replaced: .*Too many open files.*; the others go on")
+            self.assertEqual(err.count("cannot be replaced"), 1, err)
+            self.assertEqual(self.model(run), self.model(f"calm-{algorithm}"))
 
 
 if __name__ == "__main__":
