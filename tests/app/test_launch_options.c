@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cores.h"
 #include "app/launch/gpus.h"
+#include "base/cores.h"
 #include "tests/check.h"
 #include "tests/scratch.h"
 
@@ -126,11 +126,42 @@ static void several_machines_are_numbered(void **state) {
     assert_string_equal(options.master_addr, "127.0.0.1");
 }
 
+typedef struct Refusal {
+    const char *line, *sentence;
+} Refusal;
+
+static void check_refusals(const Refusal *refusals, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        LaunchOptions options;
+        Error err = {.message = "(accepted)"};
+        Status status = read_line(&options, refusals[i].line, &err);
+        assert_string_equal(err.message, refusals[i].sentence);
+        assert_int_equal(status, STATUS_USAGE);
+    }
+}
+
+static void options_of_torchrun_that_are_not_here_are_refused_with_what_to_write(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--rdzv-backend etcd p",
+         "--rdzv-backend etcd: is not here; write --nnodes N --node-rank K --master-addr HOST"},
+        {"--rdzv-endpoint a:b p", "--rdzv-endpoint a:b: needs HOST:PORT"},
+        {"--rdzv-endpoint a:1 --master-addr b p",
+         "--rdzv-endpoint a:1: says the same as --master-addr and --master-port; give one"},
+        {"--rdzv_conf x=1 p", "--rdzv-conf: of torchrun, not of sounder launch; leave it out; group_init and "
+                              "init_process_group have a timeout of their own"},
+        {"--shutdown-timeout=3 p",
+         "--shutdown-timeout: of torchrun, not of sounder launch; write --grace-seconds SECONDS"},
+        {"-n 2 --local-ranks-filter 0,2 p",
+         "--local-ranks-filter 0,2: there are 2 ranks on this machine, the last is 1"},
+        {"-n 2 --local-ranks-filter 0, p", "--local-ranks-filter 0,: needs local ranks such as 0,2"},
+    };
+    check_refusals(refusals, sizeof refusals / sizeof *refusals);
+}
+
 static void what_does_not_fit_is_refused_with_one_sentence(void **state) {
     (void)state;
-    static const struct {
-        const char *line, *sentence;
-    } refusals[] = {
+    static const Refusal refusals[] = {
         {"", "sounder launch: needs a program; write sounder launch -n 4 -- PROGRAM ARGUMENTS"},
         {"-n 4 --", "sounder launch: needs a program; write sounder launch -n 4 -- PROGRAM ARGUMENTS"},
         {"-n 0 p", "--nproc-per-node 0: needs auto, cpu, gpu or a whole number from 1 to 1024"},
@@ -144,7 +175,13 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state) {
         {"-x p", "-x: unknown option; `sounder help launch` lists them"},
         {"- p", "-: unknown option; `sounder help launch` lists them"},
         {"-mx p", "-mx: unknown option; `sounder help launch` lists them"},
-        {"--nnodes 1:4 p", "--nnodes 1:4: needs a whole number from 1 to 65536"},
+        {"--nnodes 1:4 p", "--nnodes 1:4: machines do not come and go; write --nnodes 4"},
+        {"--nnodes 0 p", "--nnodes 0: needs a whole number from 1 to 65536"},
+        {"--nnodes 2x p", "--nnodes 2x: needs a whole number from 1 to 65536"},
+        {"--nnodes 2: p", "--nnodes 2:: needs a whole number from 1 to 65536"},
+        {"--nnodes 65537 p", "--nnodes 65537: needs a whole number from 1 to 65536"},
+        {"--standalone --node-rank 1 p", "--standalone: stands for one machine and a free port; leave --nnodes, "
+                                         "--node-rank, --master-addr and --master-port out"},
         {"--nnodes 2 p", "--nnodes 2: needs --node-rank, from 0 to 1, to tell the machines apart"},
         {"--nnodes 2 --node-rank 2 p", "--node-rank 2: of --nnodes 2 the last is 1"},
         {"--master-port 0 p", "--master-port 0: needs a whole number from 1 to 65535"},
@@ -162,13 +199,50 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state) {
         {"--grace-seconds -1 p", "--grace-seconds: needs a value; write --grace-seconds X"},
         {"--grace-seconds=-1 p", "--grace-seconds -1: needs a number from 0 to 86400"},
     };
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        LaunchOptions options;
-        Error err = {.message = "(accepted)"};
-        Status status = read_line(&options, refusals[i].line, &err);
-        assert_string_equal(err.message, refusals[i].sentence);
-        assert_int_equal(status, STATUS_USAGE);
-    }
+    check_refusals(refusals, sizeof refusals / sizeof *refusals);
+}
+
+static void the_scripts_of_torchrun_users_are_understood(void **state) {
+    (void)state;
+    LaunchOptions options;
+    Error err;
+    check_ok(read_line(&options, "--nnodes=1 --nproc_per_node=2 --rdzv_id=101 --rdzv_endpoint=localhost:5972 p", &err));
+    assert_string_equal(options.master_addr, "localhost");
+    assert_int_equal(options.master_port, 5972);
+    assert_string_equal(options.rdzv_id, "101");
+    check_ok(read_line(&options, "--nnodes 2:2 --node-rank 1 --rdzv-backend c10d --rdzv-endpoint node0 p", &err));
+    assert_int_equal(options.nnodes, 2);
+    assert_string_equal(options.master_addr, "node0");
+    assert_int_equal(options.master_port, 29500);
+    check_ok(
+        read_line(&options, "--standalone --nnodes=1 --node-rank 0 --monitor-interval 1 --start-method fork p", &err));
+    check_ok(read_line(&options, "-n 3 --role trainer --local-ranks-filter 0,2 p", &err));
+    assert_string_equal(options.role, "trainer");
+    assert_true(!options.hidden[0] && options.hidden[1] && !options.hidden[2]);
+}
+
+static void variables_of_torchrun_stand_in_for_options_that_are_not_given(void **state) {
+    (void)state;
+    LaunchOptions options;
+    Error err;
+    setenv("PET_NPROC_PER_NODE", "3", 1);
+    setenv("PET_STANDALONE", "1", 1);
+    setenv("PET_MAX_RESTARTS", "", 1);
+    check_ok(read_line(&options, "p", &err));
+    assert_int_equal(options.ranks, 3);
+    assert_true(options.standalone);
+    check_ok(read_line(&options, "-n 2 p", &err));
+    assert_int_equal(options.ranks, 2);
+    setenv("PET_MAX_RESTARTS", "x", 1);
+    assert_int_equal(read_line(&options, "p", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "PET_MAX_RESTARTS: "));
+    unsetenv("PET_MAX_RESTARTS");
+    setenv("PET_NUMA_BINDING", "node", 1);
+    assert_int_equal(read_line(&options, "p", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "PET_NUMA_BINDING: of torchrun"));
+    unsetenv("PET_NUMA_BINDING");
+    unsetenv("PET_STANDALONE");
+    unsetenv("PET_NPROC_PER_NODE");
 }
 
 static void cards_are_device_files_that_cuda_visible_devices_allows(void **state) {
@@ -195,6 +269,9 @@ int main(void) {
         cmocka_unit_test(ranks_are_counted_by_cores_or_cards),
         cmocka_unit_test(streams_are_for_all_ranks_or_one_by_one),
         cmocka_unit_test(several_machines_are_numbered),
+        cmocka_unit_test(the_scripts_of_torchrun_users_are_understood),
+        cmocka_unit_test(variables_of_torchrun_stand_in_for_options_that_are_not_given),
+        cmocka_unit_test(options_of_torchrun_that_are_not_here_are_refused_with_what_to_write),
         cmocka_unit_test(what_does_not_fit_is_refused_with_one_sentence),
         cmocka_unit_test_setup_teardown(cards_are_device_files_that_cuda_visible_devices_allows, scratch_set_up,
                                         scratch_tear_down),

@@ -3,7 +3,7 @@
 Usage: test_launch.py PATH_OF_SOUNDER [unittest arguments], for example `Gloo` for the runs of PyTorch's process groups
 Every launch is a child with a deadline. Ranks tell what they see by printing it, and that they live by their pid.
 """
-import collections, os, re, signal, socket, subprocess, sys, tempfile, time, unittest
+import collections, os, pty, re, signal, socket, subprocess, sys, tempfile, time, unittest
 
 from runs import SLOWED, SOUNDER, alive, wait_until
 
@@ -47,10 +47,17 @@ class LaunchTest(unittest.TestCase):
         return self.path(name)
 
     def start(self, *arguments, **settings):
-        environment = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+        # What a shell in the background or under nohup ignores, its children would ignore, too.
+        def listen():
+            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+                signal.signal(number, signal.SIG_DFL)
+        environment = {key: value for key, value in os.environ.items()
+                       if key != "OMP_NUM_THREADS" and not key.startswith(("PET_", "TORCH"))}
+        more = {"stdin": settings.pop("stdin", subprocess.DEVNULL)}
         environment.update(settings, TMPDIR=self.folder.name)
         process = subprocess.Popen(
-            [SOUNDER, "launch", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+            [SOUNDER, "launch", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True,
+            preexec_fn=listen, **more
         )
         self.started.append(process)
         return process
@@ -76,10 +83,10 @@ class LaunchTest(unittest.TestCase):
 
 class Launch(LaunchTest):
     def test_every_rank_gets_the_environment_of_torchrun(self):
-        script = "env | grep -E '^([A-Z_]*(RANK|WORLD_SIZE)|MASTER_.*|TORCHELASTIC_.*|OMP_NUM_THREADS)=' | sort"
+        script = "env | grep -E '^([A-Z_]*(RANK|WORLD_SIZE)|MASTER_.*|TORCHELASTIC_[MRU].*|TORCH_NCCL.*|ROLE_NAME|OMP_NUM_THREADS)=' | sort"
         out, _ = self.launch(
             *"--nproc-per-node 3 --nnodes=2 --node_rank 1 --master_addr localhost --master-port 29512".split(),
-            *"--max-restarts 2 -- sh -c".split(),
+            *"--max-restarts 2 --role trainer -- sh -c".split(),
             script,
         )
         for local_rank, lines in lines_of_ranks(out).items():
@@ -98,6 +105,8 @@ class Launch(LaunchTest):
                 "TORCHELASTIC_MAX_RESTARTS": 2,
                 "TORCHELASTIC_RUN_ID": "none",
                 "TORCHELASTIC_USE_AGENT_STORE": "False",
+                "TORCH_NCCL_ASYNC_ERROR_HANDLING": 1,
+                "ROLE_NAME": "trainer",
                 "OMP_NUM_THREADS": 1,
             }
             self.assertEqual(dict(line.split("=") for line in lines), {k: str(v) for k, v in expected.items()})
@@ -139,9 +148,67 @@ class Launch(LaunchTest):
         _, err = self.launch("-n", "3", self.path("nothing.py"), code=66)
         self.assertRegex(err, r"^sounder: error: \S*/nothing.py: cannot be read: No such file or directory\n$")
 
+    def test_a_file_that_is_not_executable_is_a_script_for_python(self):
+        program = self.write("program", "print('python', __import__('sys').argv[1:])\n")
+        self.assertEqual(self.launch(program, "a")[0], "[0] python ['a']\n")
+        _, err = self.launch("--no-python", program, code=66)
+        self.assertIn("cannot be started: Permission denied", err)
+
     def test_stdin_is_empty_and_no_other_descriptor_is_open(self):
-        out, _ = self.launch("-n", "1", "sh", "-c", "cat; echo $(ls /proc/self/fd)")
-        self.assertEqual(out, "[0] 0 1 2 3\n")  # 3: the folder that ls reads
+        with open(self.write("typed", "something\n")) as typed:
+            out, _ = self.launch("-n", "2", "sh", "-c", "cat; echo $(ls /proc/self/fd)", stdin=typed)
+        self.assertEqual(sorted(out.splitlines()), ["[0] 0 1 2 3", "[1] 0 1 2 3"])  # 3: the folder that ls reads
+
+    def test_a_rank_that_is_alone_reads_what_is_typed(self):
+        script = self.write("debugged.py", "value = 7\nbreakpoint()\nprint('went on')\n")
+        with open(self.write("typed", "p value\nc\n")) as typed:
+            out, _ = self.launch("--standalone", script, stdin=typed)
+        self.assertIn("7", out)
+        self.assertIn("went on", out)
+
+    def test_a_rank_that_is_alone_reads_from_the_terminal_and_ctrl_c_reaches_it_once(self):
+        script = f"""
+            trap 'echo interrupted' INT
+            read line; echo "read $line"; touch {self.folder.name}/read
+            while :; do sleep 0.05; [ -e {self.folder.name}/end ] && exit 3; done"""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.execv(SOUNDER, [SOUNDER, "launch", "--standalone", "--", "sh", "-c", script])
+        try:
+            os.write(terminal, b"hello\n")
+            self.assertTrue(wait_until(lambda: os.path.exists(self.path("read"))))
+            os.write(terminal, b"\x03")
+            shown = b""
+            while b"[0] interrupted" not in shown:
+                shown += os.read(terminal, 4096)
+            self.write("end", "")
+            while True:
+                try:
+                    shown += os.read(terminal, 4096)
+                except OSError:  # the launcher has closed it
+                    break
+        finally:
+            os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 130)
+        self.assertIn(b"[0] read hello", shown)
+        self.assertEqual(shown.count(b"[0] interrupted"), 1)
+
+    def test_the_output_of_some_ranks_can_be_kept_from_the_console(self):
+        out, _ = self.launch("-n", "3", "--local-ranks-filter", "0,2", "sh", "-c", "echo here")
+        self.assertEqual(sorted(out.splitlines()), ["[0] here", "[2] here"])
+
+    def test_the_message_in_a_failed_ranks_error_file_is_told(self):
+        script = """
+            [ $RANK = 1 ] || exec sleep 300
+            printf %s '{"message": {"message": "ValueError: no\\n such thing", "extraInfo": {}}}' >$TORCHELASTIC_ERROR_FILE
+            exit 5"""
+        _, err = self.launch("-n", "2", "sh", "-c", script, code=5)
+        self.assertRegex(err, r"rank 1 \(pid \d+\) exited with code 5: ValueError: no  such thing; the other ranks are stopped")
+
+    def test_a_failure_on_several_machines_says_how_the_ranks_were_counted(self):
+        _, err = self.launch("-n", "2", "--nnodes", "2", "--node-rank", "0", "false", code=1)
+        self.assertIn("WORLD_SIZE is 4 here, --nnodes 2 x 2 ranks: all machines need the same number", err)
 
     def test_lines_of_many_ranks_never_mix(self):
         program = self.write(
@@ -295,8 +362,22 @@ class Launch(LaunchTest):
         self.assertEqual(err, "")
 
     def test_signals_are_handed_on_and_decide_the_exit_code(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             self.check_handed_on(number)
+
+    def test_the_warnings_of_a_batch_system_are_handed_on_and_nobody_ends(self):
+        script = f"""
+            trap 'echo usr1' USR1; trap 'echo usr2; exit 0' USR2
+            echo $$ >{self.folder.name}/pid.$RANK
+            while :; do sleep 0.05; done"""
+        process = self.start("-n", "2", "sh", "-c", script)
+        self.read_files("pid.0", "pid.1")
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGUSR2)
+        out, err = self.finish(process)
+        self.assertEqual(lines_of_ranks(out), {0: ["usr1", "usr2"], 1: ["usr1", "usr2"]})
+        self.assertEqual(err, "")
 
     def test_a_second_signal_kills_at_once(self):
         script = f"""

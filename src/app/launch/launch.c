@@ -13,7 +13,7 @@
 #include "launch_options.h"
 #include "launch_rank.h"
 
-enum { RUN_ID_BYTES = 20 };
+enum { RUN_ID_BYTES = OPTION_TEXT_BYTES };
 
 // A port that nobody uses now: the kernel gives one, and it is let go again for rank 0.
 static Status choose_port(int *port, Error *err) {
@@ -28,11 +28,11 @@ static Status choose_port(int *port, Error *err) {
     return status;
 }
 
-// As torchrun names runs: by chance when it is one machine's alone, otherwise the same on all machines.
+// As torchrun names runs: by --rdzv-id, otherwise by chance when it is one machine's alone, otherwise the same on all machines.
 static void name_run(char run_id[RUN_ID_BYTES], const LaunchOptions *options) {
     uint64_t number = 0;
-    strcpy(run_id, "none");
-    if (options->standalone && getrandom(&number, sizeof number, 0) == sizeof number)
+    strcpy(run_id, options->rdzv_id[0] ? options->rdzv_id : "none");
+    if (!options->rdzv_id[0] && options->standalone && getrandom(&number, sizeof number, 0) == sizeof number)
         snprintf(run_id, RUN_ID_BYTES, "%016llx", (unsigned long long)number);
 }
 

@@ -16,7 +16,7 @@ enum { POLL_SIGNALS, POLL_DEATHS, POLL_CONSOLES, GROUP_POLLS = POLL_CONSOLES + R
 
 enum { RANK_DIES, RANK_REPORTS, RANK_EVENTS }; // of each rank, in group->death_fd
 
-enum { FDS_PER_RANK = 2 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 32 }; // pidfd, report, pipes and log files
+enum { FDS_PER_RANK = 3 + 2 * RANK_STREAMS, FDS_OF_OTHERS = 32 }; // pidfd, report, error file, pipes and log files
 
 enum { GROUP_MESSAGE_BYTES = 4096 + 256 }; // a path and some words
 
@@ -35,9 +35,9 @@ static Status reserve_descriptors(LaunchGroup *group, Error *err) {
                 group->count, (unsigned long long)needed, (unsigned long long)before->rlim_max);
 }
 
-// SIGINT, SIGTERM and SIGHUP, unless the launcher was started with them ignored (nohup).
+// Those that ask for an end, and those that are handed on, unless the launcher was started with them ignored (nohup).
 static Status listen_for_signals(LaunchGroup *group, Error *err) {
-    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     sigset_t signals;
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -64,7 +64,7 @@ Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Er
         console_init(&group->consoles[which], STDOUT_FILENO + which);
     group->is_one_console = console_is_same(&group->consoles[0], &group->consoles[1]);
     for (int i = 0; i < ranks; i++) {
-        group->ranks[i].pidfd = group->ranks[i].report_fd = -1;
+        group->ranks[i].pidfd = group->ranks[i].report_fd = group->ranks[i].error_fd = -1;
         for (int which = 0; which < RANK_STREAMS; which++)
             rank_stream_init(&group->ranks[i].streams[which], -1, -1, &group->consoles[which], i);
     }
@@ -74,6 +74,8 @@ Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Er
 }
 
 void launch_group_free(LaunchGroup *group) {
+    for (int i = 0; group->ranks && i < group->count; i++)
+        if (group->ranks[i].error_fd >= 0) close(group->ranks[i].error_fd);
     if (group->death_fd >= 0) close(group->death_fd);
     if (group->signal_fd >= 0) close(group->signal_fd);
     free(group->consoles);
@@ -104,9 +106,13 @@ static void kill_ranks(LaunchGroup *group) {
     set_deadline(group, goodbye_seconds);
 }
 
-static void stop_ranks(LaunchGroup *group, int signal_number) {
+static void ask_ranks(const LaunchGroup *group, int signal_number) {
     for (int i = 0; i < group->count; i++)
         if (group->ranks[i].pidfd >= 0) rank_ask(&group->ranks[i], signal_number);
+}
+
+static void stop_ranks(LaunchGroup *group, int signal_number) {
+    ask_ranks(group, signal_number);
     group->stage = STAGE_STOPPING;
     set_deadline(group, group->grace_seconds);
 }
@@ -152,10 +158,15 @@ static void meet_deadline(LaunchGroup *group) {
 static void take_signals(LaunchGroup *group) {
     struct signalfd_siginfo info;
     while (read(group->signal_fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) { // a batch system's warning, for the ranks
+            ask_ranks(group, (int)info.ssi_signo);
+            continue;
+        }
         group->signals++;
         group->last_signal = (int)info.ssi_signo;
+        const bool has_arrived = info.ssi_code == SI_KERNEL && group->ranks[0].shares_terminal; // Ctrl-C
         if (group->stage == STAGE_RUNNING)
-            stop_ranks(group, group->last_signal);
+            stop_ranks(group, has_arrived ? 0 : group->last_signal);
         else
             kill_ranks(group); // who asks twice, or for an end that is under way, does not want to wait
     }
@@ -169,12 +180,18 @@ static void tell_failure(LaunchGroup *group) {
     if (!rank || group->is_failure_told || rank->streams[0].fd >= 0 || rank->streams[1].fd >= 0) return;
     group->is_failure_told = true;
     const char *others = group->count > 1 ? "; the other ranks are stopped" : "";
+    char reason[RANK_REASON_BYTES];
+    const bool is_told = rank_read_reason(reason, rank);
     if (WIFEXITED(rank->wait_status))
-        launch_group_say(group, "error: rank %d (pid %d) exited with code %d%s", rank->number, rank->pid,
-                         rank_exit_code(rank), others);
+        launch_group_say(group, "error: rank %d (pid %d) exited with code %d%s%s%s", rank->number, rank->pid,
+                         rank_exit_code(rank), is_told ? ": " : "", reason, others);
     else
         launch_group_say(group, "error: rank %d (pid %d) was killed by SIG%s%s", rank->number, rank->pid,
                          sigabbrev_np(WTERMSIG(rank->wait_status)), others);
+    if (group->nodes > 1)
+        launch_group_say(group,
+                         "note: WORLD_SIZE is %d here, --nnodes %d x %d ranks: all machines need the same number",
+                         group->nodes * group->count, group->nodes, group->count);
 }
 
 // Deaths come one by one, the earliest first: the kernel appends a pidfd to epoll's list when its process ends.
@@ -281,6 +298,7 @@ Status launch_group_flush(LaunchGroup *group, Error *err) {
 static Status start_ranks(LaunchGroup *group, const RankPlan *plan, Error *err) {
     group->stage = STAGE_RUNNING;
     group->program = plan->arguments[0];
+    group->nodes = plan->options->nnodes;
     group->first_failure = NULL;
     group->is_failure_told = false;
     for (int i = 0; i < group->count; i++) {

@@ -29,6 +29,7 @@ typedef struct LaunchGroup {
     Console *consoles;    // owned (RANK_STREAMS): stdout and stderr
     bool is_one_console;  // both are the same terminal, pipe or file
     int count;
+    int nodes;           // --nnodes, for messages
     int signal_fd;       // owned
     int death_fd;        // owned: an epoll of the living ranks' pidfds, and of the reports of those that start
     const char *program; // borrowed: what the ranks become, for messages
@@ -42,8 +43,9 @@ typedef struct LaunchGroup {
     RankInheritance inheritance; // what the launcher changed for itself
 } LaunchGroup;
 
-// Listens for SIGINT, SIGTERM and SIGHUP (unless they are ignored, as nohup does) until the process ends, and makes
-// room for the descriptors of so many ranks. A failed group may be freed.
+// Listens for SIGINT, SIGTERM, SIGHUP and SIGQUIT, which ask for an end, and for SIGUSR1 and SIGUSR2, which are for the
+// ranks (unless they are ignored, as nohup does), until the process ends, and makes room for the descriptors of so many
+// ranks. A failed group may be freed.
 Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err);
 
 // Starts all ranks and returns when none lives and all that they printed is written; what nobody reads is given up

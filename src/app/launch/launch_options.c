@@ -1,6 +1,7 @@
 #include "launch_options.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,9 +19,9 @@ static const Option launch_table[] = {
      .placeholder = "N", .preset = "1", .choices = {"auto", "cpu", "gpu"},
      .help = "ranks on this machine: a number, cpu (one a usable core), gpu (one a card), or auto (gpu, or cpu where "
              "there is no card)"},
-    {.name = "nnodes", .type = OPTION_WHOLE, FIELD(nnodes),
-     .placeholder = "N", .preset = "1", .minimum = 1, .maximum = 65536,
-     .help = "machines, on each of which `sounder launch` is started with the same number of ranks"},
+    {.name = "nnodes", .type = OPTION_TEXT, FIELD(nnodes_text),
+     .placeholder = "N", .preset = "1",
+     .help = "machines, on each of which `sounder launch` is started with the same number of ranks; N:N is the same"},
     {.name = "node-rank", .type = OPTION_WHOLE, FIELD(node_rank),
      .placeholder = "N", .derived = "0 of one machine", .minimum = 0, .maximum = 65535,
      .help = "which of the machines this is"},
@@ -53,6 +54,43 @@ static const Option launch_table[] = {
      .help = "the program is a Python module: python3 -m PROGRAM"},
     {.name = "no-python", .type = OPTION_FLAG, FIELD(no_python), .preset = "false",
      .help = "start a program whose name ends in .py as it is, not with python3"},
+    {.name = "local-ranks-filter", .type = OPTION_TEXT, FIELD(local_ranks_filter),
+     .placeholder = "RANKS", .derived = "all",
+     .help = "local ranks whose output reaches the console, such as 0,2; log files get everybody's"},
+    {.name = "role", .type = OPTION_TEXT, FIELD(role), .placeholder = "NAME", .preset = "default",
+     .help = "ROLE_NAME of the ranks"},
+    {.name = "rdzv-endpoint", .type = OPTION_TEXT, FIELD(rdzv_endpoint),
+     .placeholder = "HOST:PORT", .derived = "none",
+     .help = "the same as --master-addr HOST --master-port PORT"},
+    {.name = "rdzv-backend", .type = OPTION_TEXT, FIELD(rdzv_backend),
+     .placeholder = "NAME", .preset = "static", .choices = {"static", "c10d"},
+     .help = "static, or c10d, which means the same here: rank 0 serves the ranks' store, and must end last"},
+    {.name = "rdzv-id", .type = OPTION_TEXT, FIELD(rdzv_id), .placeholder = "NAME", .derived = "none",
+     .help = "name of the run, TORCHELASTIC_RUN_ID"},
+    {.name = "monitor-interval", .type = OPTION_REAL, FIELD(monitor_interval),
+     .placeholder = "X", .preset = "0.1", .minimum = 0, .maximum = 86400,
+     .help = "taken from torchrun's command lines: deaths are noticed at once, whatever it is"},
+    {.name = "start-method", .type = OPTION_TEXT, FIELD(start_method),
+     .placeholder = "NAME", .preset = "spawn", .choices = {"spawn", "fork", "forkserver"},
+     .help = "taken from torchrun's command lines: ranks are always programs of their own"},
+};
+
+// Options of torchrun that have no meaning here, and what to write instead.
+static const struct {
+    const char *name, *remedy;
+} refused[] = {
+    {"rdzv-conf", "leave it out; group_init and init_process_group have a timeout of their own"},
+    {"local-addr", "write --master-addr with the address of rank 0's machine"},
+    {"run-path", "write -- python3 FILE"},
+    {"shutdown-timeout", "write --grace-seconds SECONDS"},
+    {"signals-to-handle", "leave it out; SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are handed on"},
+    {"log-line-prefix-template", "leave it out; lines begin with [RANK], those in log files with nothing"},
+    {"duplicate-stdout-filters", "leave it out; write ... | grep PATTERN"},
+    {"duplicate-stderr-filters", "leave it out; write ... 2>&1 | grep PATTERN"},
+    {"event-log-handler", "leave it out; what happens is said on stderr"},
+    {"logs-specs", "write --log-dir, --redirects and --tee"},
+    {"numa-binding", "write -- numactl --cpunodebind=NODE PROGRAM"},
+    {"virtual-local-rank", "leave it out; let the program choose its card by LOCAL_RANK"},
 };
 // clang-format on
 
@@ -90,6 +128,9 @@ static Status read_word(const Option **option, const char **value, const char *w
     *value = equals ? equals + 1 : NULL;
     *option = find_name(name);
     if (*option) return STATUS_OK;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (strcmp(refused[i].name, name) == 0)
+            return fail(err, STATUS_USAGE, "--%s: of torchrun, not of sounder launch; %s", name, refused[i].remedy);
     return option_unknown_among(launch_table, LAUNCH_OPTION_COUNT, "launch", name, "--", err);
 }
 
@@ -106,10 +147,37 @@ static Status take_option(LaunchOptions *options, int *next, int argc, char **ar
     return option_read(options, option, value, "--", err);
 }
 
+// PET_NPROC_PER_NODE for --nproc-per-node: so torchrun's launchers (Kubeflow) hand options over.
+static const char *find_variable(char variable[64], const char *name) {
+    char *end = variable + snprintf(variable, 64, "PET_%s", name);
+    for (char *c = variable; c < end; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    const char *value = getenv(variable);
+    return value && value[0] ? value : NULL;
+}
+
+static Status read_variables(LaunchOptions *options, Error *err) {
+    char variable[64], where[72];
+    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++) {
+        const char *value = find_variable(variable, launch_table[i].name);
+        if (!value) continue;
+        if (launch_table[i].type == OPTION_FLAG && strcmp(value, "0") == 0) value = "false";
+        if (launch_table[i].type == OPTION_FLAG && strcmp(value, "1") == 0) value = "true";
+        snprintf(where, sizeof where, "%s: ", variable);
+        TRY(option_read(options, &launch_table[i], value, where, err));
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (find_variable(variable, refused[i].name))
+            return fail(err, STATUS_USAGE, "%s: of torchrun, not of sounder launch; unset it; --%s: %s", variable,
+                        refused[i].name, refused[i].remedy);
+    return STATUS_OK;
+}
+
 Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error *err) {
     *options = (LaunchOptions){.node_rank = -1};
     for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
         if (launch_table[i].preset) TRY(option_read(options, &launch_table[i], launch_table[i].preset, "", err));
+    TRY(read_variables(options, err));
     int next = 0;
     while (next < argc && argv[next][0] == '-' && strcmp(argv[next], "--") != 0) {
         if (strcmp(argv[next], "--help") == 0 || strcmp(argv[next], "-h") == 0) {
@@ -167,9 +235,49 @@ static Status resolve_ranks(LaunchOptions *options, Error *err) {
     return STATUS_OK;
 }
 
+// "2", or torchrun's range with equal ends: the number of machines does not change while they run.
+static Status resolve_nodes(LaunchOptions *options, Error *err) {
+    enum { MOST = 65536 };
+    const char *text = options->nnodes_text;
+    char *end, *last_end;
+    errno = 0;
+    long least = strtol(text, &end, 10), most = *end == ':' ? strtol(end + 1, &last_end, 10) : least;
+    if (*end == ':') end = last_end;
+    if (errno || *end || text[strspn(text, "0123456789:")] || least < 1 || most < least || most > MOST)
+        return fail(err, STATUS_USAGE, "--nnodes %.60s: needs a whole number from 1 to %d", text, MOST);
+    if (least != most)
+        return fail(err, STATUS_USAGE, "--nnodes %.60s: machines do not come and go; write --nnodes %ld", text, most);
+    options->nnodes = (int)most;
+    return STATUS_OK;
+}
+
+// --rdzv-endpoint into --master-addr and --master-port.
+static Status resolve_endpoint(LaunchOptions *options, Error *err) {
+    const char *backend = options->rdzv_backend, *endpoint = options->rdzv_endpoint, *colon = strrchr(endpoint, ':');
+    if (strcmp(backend, "static") != 0 && strcmp(backend, "c10d") != 0)
+        return fail(err, STATUS_USAGE,
+                    "--rdzv-backend %.60s: is not here; write --nnodes N --node-rank K --master-addr HOST", backend);
+    if (!endpoint[0] || options->standalone) return STATUS_OK; // torchrun's --standalone leaves it aside, too
+    if (options->master_addr[0] || options->master_port)
+        return fail(err, STATUS_USAGE,
+                    "--rdzv-endpoint %.60s: says the same as --master-addr and --master-port; give one", endpoint);
+    if (colon) {
+        char *end;
+        long port = strtol(colon + 1, &end, 10);
+        if (end == colon + 1 || *end || port < 0 || port > 65535)
+            return fail(err, STATUS_USAGE, "--rdzv-endpoint %.60s: needs HOST:PORT", endpoint);
+        options->master_port = (int)port; // 0: any, for which torchrun's users write it; the default here
+    }
+    snprintf(options->master_addr, sizeof options->master_addr, "%.*s",
+             colon ? (int)(colon - endpoint) : (int)strlen(endpoint), endpoint);
+    return STATUS_OK;
+}
+
 static Status resolve_address(LaunchOptions *options, Error *err) {
+    TRY(resolve_nodes(options, err));
+    TRY(resolve_endpoint(options, err));
     if (options->standalone) {
-        if (options->nnodes > 1 || options->node_rank >= 0 || options->master_addr[0] || options->master_port)
+        if (options->nnodes > 1 || options->node_rank > 0 || options->master_addr[0] || options->master_port)
             return fail(err, STATUS_USAGE,
                         "--standalone: stands for one machine and a free port; leave --nnodes, --node-rank, "
                         "--master-addr and --master-port out");
@@ -186,6 +294,25 @@ static Status resolve_address(LaunchOptions *options, Error *err) {
     if (options->node_rank < 0) options->node_rank = 0;
     if (!options->master_addr[0]) strcpy(options->master_addr, default_address);
     if (!options->master_port) options->master_port = DEFAULT_PORT;
+    return STATUS_OK;
+}
+
+// "0,2": the others' output stays off the console.
+static Status resolve_filter(LaunchOptions *options, Error *err) {
+    const char *text = options->local_ranks_filter;
+    memset(options->hidden, text[0] != '\0', sizeof options->hidden);
+    for (const char *next = text; *next;) {
+        char *end;
+        long rank = strtol(next, &end, 10);
+        if (*next < '0' || *next > '9' || (*end && (*end != ',' || !end[1])))
+            return fail(err, STATUS_USAGE, "--local-ranks-filter %.60s: needs local ranks such as 0,2", text);
+        if (rank >= options->ranks)
+            return fail(err, STATUS_USAGE,
+                        "--local-ranks-filter %.60s: there are %d ranks on this machine, the last is %d", text,
+                        options->ranks, options->ranks - 1);
+        options->hidden[rank] = false;
+        next = end + (*end == ',');
+    }
     return STATUS_OK;
 }
 
@@ -219,6 +346,7 @@ Status launch_options_resolve(LaunchOptions *options, Error *err) {
     bool only_folder = options->log_dir[0] && !options->redirects[0] && !options->tee[0];
     TRY(resolve_streams(options->redirected, options->redirects, "redirects", options->ranks, err));
     TRY(resolve_streams(options->teed, only_folder ? "3" : options->tee, "tee", options->ranks, err));
+    TRY(resolve_filter(options, err));
     return STATUS_OK;
 }
 

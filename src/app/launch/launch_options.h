@@ -5,6 +5,9 @@
 //   if (options.help) ...
 //   TRY(launch_options_resolve(&options, err));                // ranks, streams and address are known from here on
 //
+// What the command line leaves out is taken from PET_<OPTION> in the environment, as torchrun takes it (PET_NNODES), and
+// then from the default. torchrun's options that have no meaning here are refused with what to write instead.
+//
 // The options end at the first word that is none, or at "--": the rest is the program and its arguments. As torchrun
 // does, names are taken with '-' or '_' between words. A refused option is STATUS_USAGE with one sentence.
 #ifndef SOUNDER_APP_LAUNCH_LAUNCH_OPTIONS_H
@@ -14,8 +17,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/err.h"
 #include "app/options/option_table.h"
+#include "base/err.h"
 
 enum { LAUNCH_MAX_RANKS = 1024 };
 
@@ -24,10 +27,11 @@ enum { STREAM_STDOUT = 1, STREAM_STDERR = 2 };
 
 typedef struct LaunchOptions {
     char nproc_per_node[OPTION_TEXT_BYTES]; // "auto", "cpu", "gpu" or a number
-    int nnodes;
-    int node_rank;                       // -1: not given, until resolved
-    char master_addr[OPTION_TEXT_BYTES]; // "": not given, until resolved
-    int master_port;                     // 0: not given; after resolve 0 means any free one (standalone)
+    char nnodes_text[OPTION_TEXT_BYTES];    // "N", or as torchrun's ranges "N:N"
+    int nnodes;                             // resolved
+    int node_rank;                          // -1: not given, until resolved
+    char master_addr[OPTION_TEXT_BYTES];    // "": not given, until resolved
+    int master_port;                        // 0: not given; after resolve 0 means any free one (standalone)
     bool standalone;
     int max_restarts;
     double grace_seconds;
@@ -35,12 +39,20 @@ typedef struct LaunchOptions {
     char redirects[OPTION_TEXT_BYTES]; // "3" for all ranks, or "0:1,2:3" by local rank
     char tee[OPTION_TEXT_BYTES];
     bool module, no_python;
-    bool help;                            // --help or -h stood before the program
-    char **program;                       // (program_count), borrowed from argv: program and its arguments
+    char role[OPTION_TEXT_BYTES];          // ROLE_NAME of the ranks
+    char rdzv_endpoint[OPTION_TEXT_BYTES]; // "HOST:PORT" or "HOST": another way to write master_addr and master_port
+    char rdzv_backend[OPTION_TEXT_BYTES];
+    char rdzv_id[OPTION_TEXT_BYTES];            // name of the run; "": "none", or by chance if standalone
+    char local_ranks_filter[OPTION_TEXT_BYTES]; // "0,2": whose output reaches the console; "": everybody's
+    double monitor_interval;                    // seconds; torchrun's, nothing waits for it here
+    char start_method[OPTION_TEXT_BYTES];       // torchrun's, nothing depends on it here
+    bool help;                                  // --help or -h stood before the program
+    char **program;                             // (program_count), borrowed from argv: program and its arguments
     int program_count;
     int ranks;                            // resolved: on this node
     uint8_t redirected[LAUNCH_MAX_RANKS]; // resolved: streams that go to files only, by local rank
     uint8_t teed[LAUNCH_MAX_RANKS];       // resolved: streams that go to files and to the console
+    bool hidden[LAUNCH_MAX_RANKS];        // resolved: whose output --local-ranks-filter keeps from the console
 } LaunchOptions;
 
 Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error *err);

@@ -2,15 +2,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch_logs.h"
+
+// As torchrun takes every file for Python's. A name without a slash is looked for in PATH.
+static bool is_script(const char *name) {
+    struct stat about;
+    return strchr(name, '/') && stat(name, &about) == 0 && S_ISREG(about.st_mode) && access(name, R_OK) == 0 &&
+           (about.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH)) == 0;
+}
 
 Status rank_arguments(char ***arguments, const LaunchOptions *options, Error *err) {
     enum { PYTHON_WORDS = 3 }; // python3 -u -m
@@ -19,7 +29,7 @@ Status rank_arguments(char ***arguments, const LaunchOptions *options, Error *er
     char *python = getenv("PYTHON_EXEC");
     const char *name = options->program[0], *dot = strrchr(name, '.');
     size_t count = 0;
-    if (options->module || (!options->no_python && dot && strcmp(dot, ".py") == 0)) {
+    if (options->module || (!options->no_python && ((dot && strcmp(dot, ".py") == 0) || is_script(name)))) {
         words[count++] = python && python[0] ? python : "python3";
         words[count++] = "-u"; // unbuffered: otherwise lines show when the rank ends
         if (options->module) words[count++] = "-m";
@@ -38,38 +48,50 @@ static void set_number(const char *name, int value) {
 }
 
 // torchrun's environment. There is one role and one group a machine.
-static void set_environment(int number, int local_rank, const RankPlan *plan) {
+static void set_environment(const Rank *rank, int local_rank, const RankPlan *plan, pid_t launcher) {
     const LaunchOptions *options = plan->options;
     const int world_size = options->nnodes * options->ranks;
     set_number("LOCAL_RANK", local_rank);
-    set_number("RANK", number);
+    set_number("RANK", rank->number);
     set_number("GROUP_RANK", options->node_rank);
-    set_number("ROLE_RANK", number);
+    set_number("ROLE_RANK", rank->number);
     set_number("LOCAL_WORLD_SIZE", options->ranks);
     set_number("WORLD_SIZE", world_size);
     set_number("GROUP_WORLD_SIZE", options->nnodes);
     set_number("ROLE_WORLD_SIZE", world_size);
-    setenv("ROLE_NAME", "default", 1);
+    setenv("ROLE_NAME", options->role, 1);
     setenv("MASTER_ADDR", options->master_addr, 1);
     set_number("MASTER_PORT", plan->port);
     set_number("TORCHELASTIC_RESTART_COUNT", plan->attempt);
     set_number("TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
     setenv("TORCHELASTIC_RUN_ID", plan->run_id, 1);
     setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1); // rank 0 opens the port itself, the launcher has no store
+    setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", launcher, rank->error_fd);
+    if (rank->error_fd >= 0) setenv("TORCHELASTIC_ERROR_FILE", path, 1);
     if (options->ranks > 1) setenv("OMP_NUM_THREADS", "1", 0); // unless it is set
 }
 
+// Whoever debugs starts one rank, and types.
+static bool is_alone(const LaunchOptions *options) {
+    return options->ranks == 1 && options->nnodes == 1;
+}
+
 // Becomes the program. Returns only when that fails, with errno.
-static void become_program(int number, int local_rank, const RankPlan *plan, pid_t launcher, const int outputs[]) {
+static void become_program(const Rank *rank, int local_rank, const RankPlan *plan, pid_t launcher,
+                           const int outputs[]) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
     if (getppid() != launcher) _exit(EXIT_FAILURE); // it died before that call
-    setpgid(0, 0);
-    int nothing = open("/dev/null", O_RDONLY);
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
-    if (nothing != STDIN_FILENO) close(nothing);
+    if (!rank->shares_terminal) setpgid(0, 0);
+    if (!is_alone(plan->options)) {
+        int nothing = open("/dev/null", O_RDONLY);
+        if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
+        if (nothing != STDIN_FILENO) close(nothing);
+    }
     for (int i = 0; i < RANK_STREAMS; i++)
         if (dup2(outputs[i], STDOUT_FILENO + i) < 0) return;
-    set_environment(number, local_rank, plan);
+    set_environment(rank, local_rank, plan, launcher);
     setrlimit(RLIMIT_NOFILE, &plan->inheritance->descriptors);
     sigaction(SIGPIPE, &plan->inheritance->pipe_action, NULL);
     sigprocmask(SIG_SETMASK, &plan->inheritance->signal_mask, NULL);
@@ -87,10 +109,12 @@ static Status open_output(RankStream *stream, int *output, const Rank *rank, int
     int log_fd = -1, ends[2];
     if (is_teed || is_logged)
         TRY(launch_log_open(&log_fd, plan->log_folder, plan->attempt, local_rank, names[which], err));
-    if (is_logged && !is_teed) {
+    const bool is_hidden = plan->options->hidden[local_rank];
+    if (is_hidden && log_fd < 0) log_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (is_hidden || (is_logged && !is_teed)) {
         rank_stream_init(stream, -1, -1, &plan->consoles[which], rank->number);
         *output = log_fd;
-        return STATUS_OK;
+        return log_fd >= 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "cannot open /dev/null for rank %d", rank->number);
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
         Status status = fail_errno(err, STATUS_OS, "cannot create a pipe for rank %d", rank->number);
@@ -103,6 +127,24 @@ static Status open_output(RankStream *stream, int *output, const Rank *rank, int
     return STATUS_OK;
 }
 
+// A new one for every attempt. Without one a rank's message is lost, which is no reason not to start it.
+static void open_error_file(Rank *rank) {
+    if (rank->error_fd >= 0) close(rank->error_fd);
+    rank->error_fd = memfd_create("rank-error", MFD_CLOEXEC);
+}
+
+bool rank_read_reason(char reason[RANK_REASON_BYTES], const Rank *rank) {
+    reason[0] = '\0';
+    if (rank->error_fd < 0 || lseek(rank->error_fd, 0, SEEK_SET) != 0) return false;
+    json_t *root = json_loadfd(rank->error_fd, 0, NULL), *message = json_object_get(root, "message");
+    if (json_is_object(message)) message = json_object_get(message, "message");
+    if (json_is_string(message)) snprintf(reason, RANK_REASON_BYTES, "%s", json_string_value(message));
+    for (char *c = reason; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127) *c = ' '; // one line, and no escapes for the terminal
+    json_decref(root);
+    return reason[0] != '\0';
+}
+
 // Forks; the child execs at once, or says over the report pipe, which closes at exec, why it could not. Nobody waits for
 // that here: a child that is stopped before its exec must not stop the launcher.
 static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, const int outputs[], Error *err) {
@@ -110,9 +152,11 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
     if (pipe2(report, O_CLOEXEC | O_NONBLOCK) != 0)
         return fail_errno(err, STATUS_OS, "cannot start rank %d", rank->number);
     const pid_t launcher = getpid();
+    rank->shares_terminal = is_alone(plan->options) && isatty(STDIN_FILENO);
+    open_error_file(rank);
     rank->pid = fork();
     if (rank->pid == 0) {
-        become_program(rank->number, local_rank, plan, launcher, outputs);
+        become_program(rank, local_rank, plan, launcher, outputs);
         const int problem = errno;
         ssize_t written = write(report[1], &problem, sizeof problem);
         _exit(written == sizeof problem ? EXIT_FAILURE : EXIT_FAILURE + 1);
@@ -123,7 +167,9 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
         close(report[0]);
         return fail(err, STATUS_OS, "cannot start rank %d: %s", rank->number, strerror(reason));
     }
-    setpgid(rank->pid, rank->pid); // as it does itself; whichever comes first, its group can be signalled from now on
+    if (!rank->shares_terminal)
+        setpgid(rank->pid,
+                rank->pid); // as it does itself; whichever comes first, its group can be signalled from now on
     rank->report_fd = report[0];
     rank->pidfd = pidfd_open(rank->pid, 0); // its pid stays its own until we reap it
     if (rank->pidfd >= 0) return STATUS_OK;
@@ -160,11 +206,11 @@ Status rank_start(Rank *rank, int local_rank, const RankPlan *plan, Error *err) 
 }
 
 void rank_ask(const Rank *rank, int signal_number) {
-    kill(signal_number == SIGINT ? -rank->pid : rank->pid, signal_number);
+    kill(signal_number == SIGINT && !rank->shares_terminal ? -rank->pid : rank->pid, signal_number);
 }
 
 void rank_kill(const Rank *rank) {
-    kill(-rank->pid, SIGKILL);
+    kill(rank->shares_terminal ? rank->pid : -rank->pid, SIGKILL);
 }
 
 void rank_reap(Rank *rank) {

@@ -2,7 +2,8 @@
 //
 // A rank runs in a process group of its own, so that a Ctrl-C at the terminal reaches the launcher alone, and so that
 // what it starts itself can be signalled and ended together with it. The kernel kills it when the launcher dies
-// (PDEATHSIG). Its stdin is /dev/null, its stdout and stderr are pipes or log files.
+// (PDEATHSIG). Its stdin is /dev/null, or the launcher's own if it is the only rank; its stdout and stderr are pipes or
+// log files. A single rank that reads a terminal stays in the launcher's group: in one of its own it would be stopped.
 #ifndef SOUNDER_APP_LAUNCH_LAUNCH_RANK_H
 #define SOUNDER_APP_LAUNCH_LAUNCH_RANK_H
 
@@ -13,6 +14,8 @@
 #include "base/err.h"
 #include "launch_options.h"
 #include "launch_output.h"
+
+enum { RANK_REASON_BYTES = 512 };
 
 enum { RANK_STREAMS = 2 }; // 0 stdout, 1 stderr
 
@@ -36,16 +39,18 @@ typedef struct RankPlan {
 } RankPlan;
 
 typedef struct Rank {
-    int number;      // RANK
-    pid_t pid;       // also its process group
-    int pidfd;       // owned; -1 once it is dead
-    int report_fd;   // owned; says whether it has become the program; -1 once that is known
-    int wait_status; // of waitpid, once dead
+    int number;           // RANK
+    pid_t pid;            // also its process group, unless it shares the launcher's
+    bool shares_terminal; // and with it the launcher's process group
+    int pidfd;            // owned; -1 once it is dead
+    int error_fd;         // owned; its TORCHELASTIC_ERROR_FILE, a file in memory that goes with the launcher; -1: none
+    int report_fd;        // owned; says whether it has become the program; -1 once that is known
+    int wait_status;      // of waitpid, once dead
     RankStream streams[RANK_STREAMS];
 } Rank;
 
 // The argv of every rank: the program as it is, or under Python (python3, or what PYTHON_EXEC names, unbuffered) when
-// it is a module or a .py file. Owned by the caller (free), entries borrowed from options and environment.
+// it is a module, a .py file, or a path to a file that can be read but not executed. Owned by the caller (free), entries borrowed from options and environment.
 Status rank_arguments(char ***arguments, const LaunchOptions *options, Error *err);
 
 // Starts the rank's process and returns before it has become the program. OS when the kernel refuses a process or
@@ -66,6 +71,10 @@ void rank_kill(const Rank *rank);
 // Once pidfd is readable: kills what is left of its group, takes wait_status in, closes pidfd. The streams stay open,
 // since what it has printed may still be in its pipes.
 void rank_reap(Rank *rank);
+
+// What a dead rank has written into its error file, as Python programs under torchrun's @record do: reason gets the
+// message in one line (RANK_REASON_BYTES), "" if there is none, which false says.
+bool rank_read_reason(char reason[RANK_REASON_BYTES], const Rank *rank);
 
 // Of a reaped rank, as a shell counts: its exit code, or 128 + n for signal n.
 int rank_exit_code(const Rank *rank);
