@@ -23,6 +23,7 @@
 #include "fedavg/parent/trace_file.h"
 #include "io/durable.h"
 #include "nn/kernels.h"
+#include "nn/net.h"
 #include "nn/zoo.h"
 
 typedef struct Run {
@@ -37,6 +38,7 @@ typedef struct Run {
     RunRecord past, record; // of the process before, with --resume; of this one
     DatasetSource source;
     RunDevice device;
+    char blas[NET_BLAS_NAME_BYTES]; // what multiplies for wide layers; empty if the net has none, or a card
     RunMemory memory;
     Nodes nodes;
     Rounds rounds;
@@ -346,15 +348,28 @@ static Status create_memory(Run *run, Error *err) {
     return run_create_memory(&run->memory, &run->options, &run->spec, &run->about, &run->device, &run->nodes, err);
 }
 
+// What the run computes with, which all nodes must have: the card, or the instruction set and what multiplies for wide
+// layers. That OpenBLAS is missing shows here, before any worker starts.
+static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
+    const Kernels *kernels = kernels_best();
+    if (!run->device.on_card) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
+    snprintf(name, bytes, "%s%s%s", run->device.on_card ? run->device.card.name : kernels->name, *run->blas ? ", " : "",
+             run->blas);
+    return STATUS_OK;
+}
+
 // The folder comes before the device, whose service may have to be started there, and the device before the memory,
 // whose size it decides.
 static Status run_on_device(Run *run, int *exit_code, Error *err) {
     Status status = run_device_open(&run->device, &run->options, is_first(run) ? run->folder.path : NULL, err);
     bool open = status == STATUS_OK;
+    char arithmetic[TOGETHER_NAME_BYTES] = "";
+    if (open) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
+    TRY_GOTO(close, together_check(&run->memory, arithmetic, &run->nodes, status, err));
     const char *name = run->device.on_card ? run->device.card.name : kernels_best()->name;
-    TRY_GOTO(close, together_check(&run->memory, name, &run->nodes, status, err));
-    if (is_first(run)) run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name);
-    Heading heading = {&run->options, run_label(&run->options), &run->spec, &run->memory.data, name, run->folder.path};
+    if (is_first(run)) run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
+    Heading heading = {&run->options, run_label(&run->options), &run->spec, &run->memory.data, name,
+                       run->blas,     run->folder.path};
     progress_heading(&run->progress, &heading);
     TRY_GOTO(close, nodes_agree(&run->nodes, create_memory(run, err), err));
     status = run_in_folder(run, exit_code, err);

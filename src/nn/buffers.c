@@ -1,8 +1,8 @@
 #include "buffers.h"
 
-#include <stdbool.h>
+#include "nn/linear_blas.h"
 
-enum { SAMPLES_UNIT = 16, SAMPLES_MOST = 128 };
+enum { SAMPLES_UNIT = 16, SAMPLES_MOST = 128, SAMPLES_MOST_THROUGH_BLAS = 512 };
 
 // A chunk's activations and gradients should fit in what most cores have as second-level cache.
 static const size_t cache_bytes = 512 * 1024;
@@ -118,13 +118,17 @@ size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Ke
     return carver.used;
 }
 
-int buffers_chunk(const Spec *spec) {
-    size_t floats = shape_size(spec->input), weights = 0;
+int buffers_chunk(const Spec *spec, bool through_blas) {
+    size_t floats = shape_size(spec->input), weights = 0, wide = 0;
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         if (!in_place(layer->kind)) floats += 2 * shape_size(layer->out);
         if (layer->kind == LAYER_LINEAR) weights += shape_size(layer->in) * shape_size(layer->out);
+        if (linear_is_wide(layer)) wide += shape_size(layer->in) * shape_size(layer->out);
     }
+    size_t matching = wide / floats / SAMPLES_UNIT * SAMPLES_UNIT;
+    if (through_blas && matching >= LINEAR_MANY_SAMPLES)
+        return matching > SAMPLES_MOST_THROUGH_BLAS ? SAMPLES_MOST_THROUGH_BLAS : (int)matching;
     size_t samples = cache_bytes / (floats * sizeof(float)) / SAMPLES_UNIT * SAMPLES_UNIT;
     size_t least = weights * sizeof(float) > cache_bytes ? 2 * SAMPLES_UNIT : SAMPLES_UNIT;
     if (samples < least) return (int)least;

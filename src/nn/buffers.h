@@ -2,6 +2,8 @@
 #ifndef SOUNDER_NN_BUFFERS_H
 #define SOUNDER_NN_BUFFERS_H
 
+#include <stdbool.h>
+
 #include "nn/kernels.h"
 #include "nn/spec.h"
 
@@ -34,8 +36,10 @@ size_t dropout_features(const Layer *layer);
 size_t conv_parameters(const Layer *layer);
 
 // As many samples as the cache holds: fat matrices for nets of linear layers, 16 for most others. Twice that where the
-// linear layers' weights do not fit the cache either: each chunk brings them in anew.
-int buffers_chunk(const Spec *spec);
+// linear layers' weights do not fit the cache either: each chunk brings them in anew. through_blas: where a net's wide
+// layers (linear_blas.h) outweigh its activations by far, hundreds of samples instead, for which OpenBLAS multiplies;
+// the activations then take no more memory than those layers' weights.
+int buffers_chunk(const Spec *spec, bool through_blas);
 
 // Places everything for chunks of `samples` in the arena at `base`, aligned to ARENA_ALIGNMENT; with base NULL it only
 // measures. Returns the bytes that the arena needs.

@@ -123,11 +123,12 @@ typedef struct Kernels {
     // becomes zero. scratch: linear_scratch_floats.
     void (*linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,
                                   const Layer *layer, int count, int samples);
-    // weight_gradient (OUT,IN) and bias_gradient (OUT) are changed as descent says; and so are weight and bias, unless
-    // both are NULL.
-    void (*linear_backward_weight)(float *weight_gradient, float *bias_gradient, float *weight, float *bias,
-                                   const float *rows, const float *out_gradient, const Descent *descent,
-                                   const Layer *layer, int count, int samples);
+    // weight_gradient (OUT,IN) is changed as descent says; and so is weight, unless it is NULL.
+    void (*linear_backward_weight)(float *weight_gradient, float *weight, const float *rows, const float *out_gradient,
+                                   const Descent *descent, const Layer *layer, int count, int samples);
+    // The same for bias_gradient (OUT) and bias, whose slopes are the sums of out_gradient's rows.
+    void (*linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient, const Descent *descent,
+                                 const Layer *layer, int samples);
 
     // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats. Overwrites gradient
     // (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is not NULL

@@ -236,22 +236,9 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
     if (strip.tail) step_tail(step, o, i, outs);
 }
 
-static void step_bias(float *gradient, float *bias, const float *out_gradient, size_t outs, size_t samples,
-                      const Descent *descent) {
-    const Lanes *slopes = (const Lanes *)out_gradient;
-    for (size_t o = 0; o < outs; o += SOUNDER_LANES) {
-        size_t count = at_most(SOUNDER_LANES, outs - o);
-        Lanes sums[SOUNDER_LANES] = {0};
-        for (size_t k = 0; k < count; k++)
-            for (size_t s = 0; s < samples; s += SOUNDER_LANES)
-                sums[k] += *slopes++;
-        descend_part(gradient + o, bias ? bias + o : NULL, lanes_sums(sums), descent, count);
-    }
-}
-
-void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *bias_gradient, float *weight, float *bias,
-                                      const float *rows, const float *out_gradient, const Descent *descent,
-                                      const Layer *layer, int count, int samples) {
+void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, const float *rows,
+                                      const float *out_gradient, const Descent *descent, const Layer *layer, int count,
+                                      int samples) {
     size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
     WeightStep step = {.gradient = weight_gradient,
                        .weight = weight,
@@ -269,5 +256,18 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *bias_gradie
         for (; o < outs; o++)
             step_rows(&step, o, strip, 1);
     }
-    step_bias(bias_gradient, bias, out_gradient, outs, (size_t)samples, descent);
+}
+
+void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient,
+                                    const Descent *descent, const Layer *layer, int samples) {
+    size_t outs = (size_t)layer->out.channels;
+    const Lanes *slopes = (const Lanes *)out_gradient;
+    for (size_t o = 0; o < outs; o += SOUNDER_LANES) {
+        size_t count = at_most(SOUNDER_LANES, outs - o);
+        Lanes sums[SOUNDER_LANES] = {0};
+        for (size_t k = 0; k < count; k++)
+            for (int s = 0; s < samples; s += SOUNDER_LANES)
+                sums[k] += *slopes++;
+        descend_part(bias_gradient + o, bias ? bias + o : NULL, lanes_sums(sums), descent, count);
+    }
 }

@@ -1,29 +1,64 @@
 #include "net.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "nn/blas.h"
 #include "nn/buffers.h"
+#include "nn/linear_blas.h"
+
+// Whether the shapes want OpenBLAS, in chunks as large as they come, and the user allows it.
+static Status wants_blas(bool *wants, const Spec *spec, Error *err) {
+    bool allowed;
+    TRY(blas_allowed(&allowed, err));
+    int chunk = buffers_chunk(spec, true);
+    *wants = false;
+    for (int l = 0; l < spec->layer_count && allowed; l++)
+        *wants |= linear_blas_pays(&spec->layers[l], chunk) || linear_blas_pays_backward(&spec->layers[l], chunk);
+    return STATUS_OK;
+}
+
+Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err) {
+    *name = 0;
+    bool wants;
+    TRY(wants_blas(&wants, spec, err));
+    if (!wants) return STATUS_OK;
+    Blas *blas;
+    TRY(blas_open(&blas, kernels, err));
+    snprintf(name, NET_BLAS_NAME_BYTES, "%s", blas_name(blas));
+    blas_close(blas);
+    return STATUS_OK;
+}
+
+static Status allocate(Net *net, Error *err) {
+    net->buffers = malloc(sizeof *net->buffers);
+    if (net->buffers) {
+        net->arena_bytes = buffers_carve(net->buffers, NULL, &net->spec, net->kernels, net->chunk);
+        net->arena = aligned_alloc(ARENA_ALIGNMENT, net->arena_bytes);
+    }
+    if (!net->arena)
+        return fail_errno(err, STATUS_OS,
+                          "no memory for the net's %zu bytes of activations; use fewer workers or a smaller net",
+                          net->arena_bytes);
+    buffers_carve(net->buffers, net->arena, &net->spec, net->kernels, net->chunk);
+    return STATUS_OK;
+}
 
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) {
-    *net = (Net){.spec = *spec, .kernels = kernels, .chunk = buffers_chunk(spec)};
-    net->buffers = malloc(sizeof *net->buffers);
-    if (!net->buffers) goto fail;
-    net->arena_bytes = buffers_carve(net->buffers, NULL, &net->spec, kernels, net->chunk);
-    net->arena = aligned_alloc(ARENA_ALIGNMENT, net->arena_bytes);
-    if (!net->arena) goto fail;
-    buffers_carve(net->buffers, net->arena, &net->spec, kernels, net->chunk);
-    return STATUS_OK;
-fail:
-    free(net->buffers);
-    return fail_errno(err, STATUS_OS,
-                      "no memory for the net's %zu bytes of activations; use fewer workers or a smaller net",
-                      net->arena_bytes);
+    bool through_blas;
+    TRY(wants_blas(&through_blas, spec, err));
+    *net = (Net){.spec = *spec, .kernels = kernels, .chunk = buffers_chunk(spec, through_blas)};
+    Status status = through_blas ? blas_open(&net->blas, kernels, err) : STATUS_OK;
+    if (status == STATUS_OK) status = allocate(net, err);
+    if (status != STATUS_OK) net_free(net);
+    return status;
 }
 
 void net_free(Net *net) {
     free(net->arena);
     free(net->buffers);
+    blas_close(net->blas);
     *net = (Net){0};
 }
 
@@ -77,6 +112,15 @@ typedef struct Pass {
     uint32_t count; // samples of the batch
 } Pass;
 
+static void linear_forward(const Net *net, const LayerBuffers *at, const Layer *layer, const float *parameters,
+                           Chunk chunk) {
+    const float *weight = parameters + layer->weight, *bias = parameters + layer->bias;
+    if (net->blas && linear_blas_pays(layer, chunk.count))
+        linear_blas_forward(at->out, net->blas, at->in, at->rows, weight, bias, layer, chunk.count, chunk.samples);
+    else
+        net->kernels->linear_forward(at->out, at->rows, at->in, weight, bias, layer, chunk.count, chunk.samples);
+}
+
 static void forward(Net *net, const float *parameters, const Noise *noise, Chunk chunk) {
     const Kernels *kernels = net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
@@ -98,8 +142,7 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
             if (noise) dropout_forward(net, at, l, noise, chunk);
             break;
         case LAYER_LINEAR:
-            kernels->linear_forward(at->out, at->rows, at->in, parameters + layer->weight, parameters + layer->bias,
-                                    layer, chunk.count, chunk.samples);
+            linear_forward(net, at, layer, parameters, chunk);
             break;
         }
     }
@@ -110,26 +153,39 @@ static bool is_last(const Pass *pass, Chunk chunk) {
     return chunk.first + (uint32_t)chunk.count == pass->count;
 }
 
+static void linear_backward_input(const Net *net, const LayerBuffers *at, const Layer *layer, const float *weight,
+                                  Chunk chunk) {
+    if (net->blas && linear_blas_pays_backward(layer, chunk.count))
+        linear_blas_backward_input(at->in_gradient, net->blas, at->out_gradient, weight, layer, chunk.count,
+                                   chunk.samples);
+    else
+        net->kernels->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient, weight, layer,
+                                            chunk.count, chunk.samples);
+}
+
 static void linear_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
     const Kernels *kernels = net->kernels;
-    if (at->in_gradient)
-        kernels->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient,
-                                       pass->parameters + layer->weight, layer, chunk.count, chunk.samples);
+    if (at->in_gradient) linear_backward_input(net, at, layer, pass->parameters + layer->weight, chunk);
     bool step = pass->stepping && is_last(pass, chunk);
     Descent descent = {
         .keep = chunk.first > 0 ? 1 : pass->sgd.momentum, .lr = pass->sgd.lr, .weight_decay = pass->sgd.weight_decay};
-    kernels->linear_backward_weight(pass->gradient + layer->weight, pass->gradient + layer->bias,
-                                    step ? pass->stepping + layer->weight : NULL,
-                                    step ? pass->stepping + layer->bias : NULL, at->rows, at->out_gradient, &descent,
-                                    layer, chunk.count, chunk.samples);
+    float *gradient = pass->gradient + layer->weight, *weight = step ? pass->stepping + layer->weight : NULL;
+    if (net->blas && linear_blas_pays(layer, chunk.count))
+        linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, &descent, layer,
+                                    chunk.count, chunk.samples);
+    else
+        kernels->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, &descent, layer, chunk.count,
+                                        chunk.samples);
+    kernels->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,
+                                  at->out_gradient, &descent, layer, chunk.samples);
 }
 
 static void finish_convolution(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
     at->conv->unpack(at->slopes, at->packed_gradient, layer);
     size_t count = conv_parameters(layer);
     if (pass->stepping)
-        net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes,
-                               &pass->sgd, count);
+        net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes, &pass->sgd,
+                               count);
     else
         memcpy(pass->gradient + layer->weight, at->slopes, count * sizeof *at->slopes);
 }

@@ -11,7 +11,8 @@
 // chunks of at most net.chunk samples (a multiple of 16), each through the whole net and back, and the gradients add
 // up; so the arena fits the cache whatever the batch size. N is the chunk's samples, rounded up to whole vectors: a
 // small batch costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient.
-// Results depend only on the arguments (and the instruction set): same inputs, same bits.
+// Results depend only on the arguments (and the instruction set): same inputs, same bits. Wide linear layers multiply
+// through OpenBLAS where many samples share the product (linear_blas.h): their bits depend on its version and core, too.
 #ifndef SOUNDER_NN_NET_H
 #define SOUNDER_NN_NET_H
 
@@ -24,6 +25,8 @@
 #include "nn/kernels.h"
 #include "nn/spec.h"
 #include "nn/step.h"
+
+enum { NET_BLAS_NAME_BYTES = 96 };
 
 // Whom net_gradient tells that the gradients of all parameters from `first` on are complete: layer by layer, from the
 // last one that has parameters (whose weight lies at `first`) to the first.
@@ -39,13 +42,19 @@ typedef struct Net {
     void *arena; // owned: activations, their gradients, packed weights
     size_t arena_bytes;
     struct NetBuffers *buffers; // owned: where each layer's tensors lie in the arena
+    struct Blas *blas;          // owned: for the products of wide layers; NULL if the shapes want none
     _Atomic uint64_t *progress; // NULL after net_init; if set: grows by the samples of every chunk done, a sign of life
     GradientHook on_gradient;
 } Net;
 
-// Allocates the arena. Leaves nothing to free on failure.
+// Allocates the arena; opens OpenBLAS if the shapes want it (UNAVAILABLE if there is none). Leaves nothing to free on
+// failure.
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err);
 void net_free(Net *net);
+
+// What multiplies for the net's wide layers, with version and core ("OpenBLAS 0.3.21 SkylakeX"); empty if its shapes want
+// none. For the record of a run, and to find out before it begins that OpenBLAS is missing (UNAVAILABLE).
+Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err);
 
 // gradient (parameter_count) = d(mean loss over the batch) / d(parameters), overwritten. With noise NULL there is no
 // dropout. parameters (parameter_count) may lie in memory that others change (Hogwild).

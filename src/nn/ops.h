@@ -31,6 +31,7 @@
     EACH(linear_forward, linear_forward)                                                                               \
     EACH(linear_backward_input, linear_backward_input)                                                                 \
     EACH(linear_backward_weight, linear_backward_weight)                                                               \
+    EACH(linear_backward_bias, linear_backward_bias)                                                                   \
     EACH(softmax_cross_entropy, softmax_cross_entropy)
 
 #define DECLARE_OP(member, op) __typeof__(*((const Kernels *)NULL)->member) ISA_NAME(op);

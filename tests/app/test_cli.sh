@@ -65,6 +65,7 @@ check 0 '' 'sounder: warning: --model: its last layer is relu, *' train --data s
 printf 'rounds: 2\nbatch: 3\n' | check 64 '' 'sounder: error: standard input:2: batch: unknown option; did you mean batch-size[?]' train -
 SOUNDER_CACHE=of check 64 '' 'sounder: error: SOUNDER_CACHE=of: needs on or off' train --data synthetic:1x8x8:64:16
 # shellcheck disable=SC2086
+SOUNDER_BLAS=of check 64 '' 'sounder: error: SOUNDER_BLAS=of: needs on or off' train $tiny --out "$work/blas"
 SOUNDER_ISA=x86-64 check 0 '' 'sounder: warning: SOUNDER_ISA=x86-64 is unknown *baseline)' train $tiny --out "$work/isa"
 [ "$(wc -l <"$work/err")" = 1 ] || complain "said more than once" train --rounds 1
 export CUDA_VISIBLE_DEVICES= # with no card to be seen, whether built with CUDA or not

@@ -294,8 +294,10 @@ static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *bl
         trial->cpu->linear_forward(out.at, rows.at, in->host[m].at, weight, weight + layer->bias, layer, count, n);
         trial->cpu->linear_backward_input(in_gradient.host[m].at, scratch.at, slopes->host[m].at, weight, layer, count,
                                           n);
-        trial->cpu->linear_backward_weight(gradient.host[m].at, gradient.host[m].at + layer->bias, NULL, NULL, rows.at,
-                                           slopes->host[m].at, &(Descent){.keep = 0}, layer, count, n);
+        trial->cpu->linear_backward_weight(gradient.host[m].at, NULL, rows.at, slopes->host[m].at,
+                                           &(Descent){.keep = 0}, layer, count, n);
+        trial->cpu->linear_backward_bias(gradient.host[m].at + layer->bias, NULL, slopes->host[m].at,
+                                         &(Descent){.keep = 0}, layer, n);
     }
     cuda_linear_backward_input(on_card(&in_gradient), on_card(slopes), on_card(weights), weights->stride, layer, blas,
                                &trial->step);
@@ -387,6 +389,7 @@ static const Twin twins[] = {
     {OP(linear_forward), " cuda_linear_forward ", check_linear},
     {OP(linear_backward_input), " cuda_linear_backward_input ", check_linear},
     {OP(linear_backward_weight), " cuda_linear_backward_weight ", check_linear},
+    {OP(linear_backward_bias), " cuda_linear_backward_weight ", check_linear},
     {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
 };
 

@@ -75,6 +75,8 @@ static void a_net_needs_its_arena(void **state) {
     Error err;
     check_ok(spec_parse(&spec, "conv 4 3; relu; linear 10", (Shape){1, 8, 8}, 10, &err));
     no_memory_sweep("a net", make_net, &spec);
+    check_ok(spec_parse(&spec, "linear 1030; relu; linear 1030; relu; linear 10", (Shape){1, 8, 8}, 10, &err));
+    no_memory_sweep("a net that multiplies through OpenBLAS", make_net, &spec);
 }
 
 static Status share_and_meet(void *context, Error *err) {

@@ -1,5 +1,6 @@
-// The other ops (test_conv.c has convolution) by every build: against references in double precision, gradients against
-// derivatives of those references. Shapes are odd on purpose: they do not divide the vectors.
+// The other ops (test_conv.c has convolution, test_linear.c linear layers) by every build: against references in double
+// precision, gradients against derivatives of those references. Shapes are odd on purpose: they do not divide the
+// vectors.
 #include "builds.h"
 #include "tests/tensor.h"
 
@@ -136,84 +137,6 @@ static void check_dropout_rate(const Kernels *kernels) {
 static void dropout_zeroes_the_asked_share(void **state) {
     (void)state;
     with_each_build(check_dropout_rate);
-}
-
-// Linear --------------------------------------------------------------------------------------------------------------
-
-static void reference_linear(double *out, double *weight_gradient, double *bias_gradient, double *in_gradient,
-                             const Tensor *in, const Tensor *weight, const Tensor *bias, const Tensor *slopes, int outs,
-                             int ins, int count, int samples) {
-    for (int o = 0; o < outs; o++)
-        for (int s = 0; s < samples; s++) {
-            double slope = (double)slopes->at[o * samples + s];
-            out[o * samples + s] = (double)bias->at[o];
-            bias_gradient[o] += slope;
-            for (int i = 0; i < ins && s < count; i++) {
-                double w = (double)weight->at[o * ins + i], x = (double)in->at[i * samples + s];
-                out[o * samples + s] += w * x;
-                weight_gradient[o * ins + i] += slope * x;
-                in_gradient[i * samples + s] += slope * w;
-            }
-        }
-}
-
-static void check_linear(const Kernels *kernels, Shape shape, int outs, int count) {
-    int samples = (count + kernels->lanes - 1) / kernels->lanes * kernels->lanes, ins = (int)shape_size(shape);
-    Layer layer = {.kind = LAYER_LINEAR, .in = shape, .out = {outs, 1, 1}};
-    size_t n = (size_t)samples, weights = (size_t)outs * (size_t)ins;
-    Tensor in = tensor_random((size_t)ins * n, 10), weight = tensor_random(weights, 11);
-    Tensor bias = tensor_random((size_t)outs, 12), slopes = tensor_random((size_t)outs * n, 13);
-    for (size_t i = 0; i < slopes.count; i++) // as the loss leaves it: zero beyond the last sample
-        if (i % n >= (size_t)count) slopes.at[i] = 0;
-    Tensor out = tensor_new((size_t)outs * n), in_gradient = tensor_new(in.count);
-    Tensor weight_gradient = tensor_new(weights), bias_gradient = tensor_new((size_t)outs);
-    Tensor rows = tensor_new(linear_row_floats(&layer) * (size_t)count);
-    Tensor scratch = tensor_new(linear_scratch_floats(&layer, samples));
-    double *expected[] = {calloc(out.count, 8), calloc(weights, 8), calloc((size_t)outs, 8), calloc(in.count, 8)};
-    assert_true(expected[0] && expected[1] && expected[2] && expected[3]);
-    reference_linear(expected[0], expected[1], expected[2], expected[3], &in, &weight, &bias, &slopes, outs, ins, count,
-                     samples);
-    kernels->linear_forward(out.at, rows.at, in.at, weight.at, bias.at, &layer, count, samples);
-    for (size_t i = 0; i < out.count; i++) // beyond the last sample, values mean nothing but are finite
-        if (i % n >= (size_t)count) expected[0][i] = (double)out.at[i];
-    check_close("linear forward", out.at, expected[0], out.count, 1e-5);
-    kernels->linear_backward_input(in_gradient.at, scratch.at, slopes.at, weight.at, &layer, count, samples);
-    kernels->linear_backward_weight(weight_gradient.at, bias_gradient.at, NULL, NULL, rows.at, slopes.at,
-                                    &(Descent){.keep = 0}, &layer, count, samples);
-    check_close("linear weight", weight_gradient.at, expected[1], weights, 1e-5);
-    check_close("linear bias", bias_gradient.at, expected[2], (size_t)outs, 1e-5);
-    check_close("linear input", in_gradient.at, expected[3], in.count, 1e-5);
-    kernels->linear_backward_weight(weight_gradient.at, bias_gradient.at, NULL, NULL, rows.at, slopes.at,
-                                    &(Descent){.keep = 1}, &layer, count, samples);
-    for (size_t i = 0; i < weights; i++)
-        expected[1][i] *= 2;
-    for (int o = 0; o < outs; o++)
-        expected[2][o] *= 2;
-    check_close("linear weight, twice", weight_gradient.at, expected[1], weights, 1e-5);
-    check_close("linear bias, twice", bias_gradient.at, expected[2], (size_t)outs, 1e-5);
-    const Tensor all[] = {in, weight, bias, slopes, out, in_gradient, weight_gradient, bias_gradient, rows, scratch};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        tensor_free(all[i]);
-    for (int i = 0; i < 4; i++)
-        free(expected[i]);
-}
-
-static void check_linears(const Kernels *kernels) {
-    check_linear(kernels, (Shape){5, 3, 3}, 13, 10);
-    check_linear(kernels, (Shape){20, 4, 4}, 50, 16);
-    check_linear(kernels, (Shape){7, 1, 1}, 1, 1);
-    check_linear(kernels, (Shape){1, 1, 1}, 6, 17);
-    check_linear(kernels, (Shape){33, 1, 1}, 21, 64);
-    check_linear(kernels, (Shape){130, 1, 1}, 37, 77);
-    check_linear(kernels, (Shape){1029, 1, 1}, 7, 64); // more than one strip of inputs, ending anywhere
-    check_linear(kernels, (Shape){2048, 1, 1}, 2, 64);
-    check_linear(kernels, (Shape){1500, 1, 1}, 3, 128);
-}
-
-// The loss sum(slopes * out) is linear in each value, so the products of the reference are its exact derivatives.
-static void linear_agrees_with_the_reference_for_any_number_of_samples(void **state) {
-    (void)state;
-    with_each_build(check_linears);
 }
 
 // Softmax and cross-entropy -------------------------------------------------------------------------------------------
@@ -420,7 +343,6 @@ int main(void) {
         cmocka_unit_test(relu_clips_at_zero_and_keeps_a_nan),
         cmocka_unit_test(dropout_draws_exactly_the_words_of_the_scalar_generator),
         cmocka_unit_test(dropout_zeroes_the_asked_share),
-        cmocka_unit_test(linear_agrees_with_the_reference_for_any_number_of_samples),
         cmocka_unit_test(cross_entropy_agrees_with_the_reference_and_finite_differences),
         cmocka_unit_test(of_equal_logits_the_first_counts_and_a_nan_shows_in_the_loss),
         cmocka_unit_test(gather_normalises_the_asked_samples_and_zeroes_the_rest),

@@ -22,6 +22,7 @@ NETS = [
     ("lenet, weight decay", "conv 10 5; pool 2; relu; conv 20 5; pool 2; relu; linear 50; relu; linear 10", GREY, 10, 0.1),
     ("2nn", "linear 200; relu; linear 200; relu; linear 10", GREY, 10, 0),
     ("cnn", "conv 32 5 pad 2; relu; pool 2; conv 64 5 pad 2; relu; pool 2; linear 512; relu; linear 10", GREY, 10, 0),
+    ("wide", "linear 1100; relu; linear 1000; relu; linear 10", COLOUR, 100, 0.01), # through OpenBLAS
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
 ]
 

@@ -160,6 +160,35 @@ class Runs(RunCase):
         self.train(*SMALL, "--workers", "2", "--seed", "2", "--out", "other")
         self.assertNotEqual(self.model("1"), self.model("other"))
 
+    def test_a_net_wide_enough_for_openblas_has_the_same_bits_for_any_number_of_workers(self):
+        wide = ["--data", "synthetic:1x8x8:1000:510", "--model", "linear 1030; relu; linear 1030; relu; linear 10",
+                "--batch-size", "101", "--clients", "4", "--rounds", "2", "--lr", "0.1"]
+        for algorithm in "fedavg", "ssgd":
+            for workers in "1234":
+                out, _ = self.train(*wide, "--algorithm", algorithm, "--workers", workers, "--out", algorithm + workers)
+                said = re.search("^Wide layers multiply through (OpenBLAS .*)$", out, re.M)
+                self.assertEqual(self.metrics(algorithm + workers)[0]["blas"], said[1])
+            self.assertEqual(len({self.model(algorithm + workers) for workers in "1234"}), 1)
+        without = {**os.environ, "SOUNDER_BLAS": "off"}
+        out, _ = self.train(*wide, "--workers", "2", "--out", "without", env=without)
+        self.assertNotIn("OpenBLAS", out)
+        self.assertNotEqual(self.model("fedavg1"), self.model("without"))
+        _, err = self.train("--resume", "without", "--rounds", "3", "--workers", "2")
+        self.assertIn("multiplied through no OpenBLAS and goes on with OpenBLAS ", err)
+
+    def test_a_net_wide_enough_for_openblas_says_so_where_there_is_none(self):
+        os.mkdir(self.path("broken"))
+        for name in "libopenblas.so.0", "libopenblas.so":
+            with open(self.path("broken", name), "w") as file:
+                file.write("no library")
+        wide = ["--data", "synthetic:1x8x8:400:100", "--model", "linear 1030; relu; linear 1030; relu; linear 10"]
+        environment = {**os.environ, "LD_LIBRARY_PATH": self.path("broken")}
+        _, err = self.train(*wide, "--out", "run", code=69, env=environment)
+        self.assertRegex(err, "OpenBLAS, which cannot be opened .*; install libopenblas0, or set SOUNDER_BLAS=off")
+        self.assertFalse(os.path.exists(self.path("run")))
+        self.train(*wide, "--rounds", "1", "--out", "run", env={**environment, "SOUNDER_BLAS": "off"})
+        self.train(*SMALL, "--rounds", "1", "--out", "narrow", env=environment)
+
     def test_ssgd_gives_the_same_bits_for_any_number_of_workers(self):
         arguments = [*SMALL, "--algorithm", "ssgd", "--clients", "4", "--rounds", "2"]
         for workers in "1234":

@@ -80,6 +80,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
                  options->workers, plural((uint64_t)options->workers), nodes, cohort,
                  with_commas(clients, (uint64_t)options->clients), plural((uint64_t)options->clients),
                  heading->computes_with);
+    if (*heading->blas) progress_say(progress, "Wide layers multiply through %s\n", heading->blas);
     char train[PROGRESS_NUMBER_BYTES], test[PROGRESS_NUMBER_BYTES];
     progress_say(progress, "%s: %s training + %s test samples  ->  %s\n", heading->data->name,
                  with_commas(train, heading->data->train.count), with_commas(test, heading->data->test.count),

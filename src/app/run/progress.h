@@ -43,6 +43,7 @@ typedef struct Heading {
     const Spec *spec;
     const Dataset *data;
     const char *computes_with; // the card, or the instruction set
+    const char *blas;          // what multiplies for wide layers; empty: nothing
     const char *folder;
 } Heading;
 

@@ -47,12 +47,13 @@ void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash) {
 }
 
 void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, uint64_t data,
-                     const char *device) {
+                     const char *device, const char *blas) {
     uint64_t partition = run_hash_partition(memory);
     *record = (RunRecord){.clients = options->clients,
                           .clients_per_round = options->clients_per_round,
                           .checkpoint_every = options->checkpoint_every};
     snprintf(record->device, sizeof record->device, "%s", device);
+    snprintf(record->blas, sizeof record->blas, "%s", blas);
     write_hash(record->data, data);
     write_hash(record->partition, partition);
     write_hash(record->identity, hash_options(options, data ^ partition));
@@ -75,6 +76,7 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     *past = (RunRecord){0};
     TRY(metrics_past(&start, &past->rounds_told, &place, err));
     read_text(past->device, sizeof past->device, start, "device");
+    read_text(past->blas, sizeof past->blas, start, "blas");
     read_text(past->data, sizeof past->data, start, "data_xxh3");
     read_text(past->partition, sizeof past->partition, start, "partition_xxh3");
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
@@ -97,7 +99,14 @@ static Status compare(const char *what, const char *before, const char *now, con
 Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err) {
     TRY(compare("data set", past->data, now->data, folder, err));
     TRY(compare("split of the data", past->partition, now->partition, folder, err));
-    if (!past->device[0] || strcmp(past->device, now->device) == 0) return STATUS_OK;
+    if (!past->device[0]) return STATUS_OK;
+    if (strcmp(past->device, now->device) == 0) {
+        if (strcmp(past->blas, now->blas) != 0)
+            log_warning("%s multiplied through %s and goes on with %s, whose results differ in the last bits; for the "
+                        "same bits install that one, or set OPENBLAS_CORETYPE or SOUNDER_BLAS as before",
+                        folder, past->blas[0] ? past->blas : "no OpenBLAS", now->blas[0] ? now->blas : "none");
+        return STATUS_OK;
+    }
     const bool isa = kernels_is_name(past->device);
     log_warning("%s was computed with %s and goes on with %s, whose results differ in the last bits; for the same bits "
                 "%s%s",
@@ -137,6 +146,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_text(&line, "sounder", SOUNDER_VERSION);
     put_text(&line, "host", name);
     put_text(&line, "device", record->device);
+    put_text(&line, "blas", record->blas);
     put_arguments(&line, argc, argv);
     put_text(&line, "data_xxh3", record->data);
     put_text(&line, "partition_xxh3", record->partition);

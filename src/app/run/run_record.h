@@ -2,7 +2,7 @@
 // on with it. And what a process that goes on reads back, to make sure that it is the same run.
 //
 //   {"type":"start","time":"2026-11-22T01:18:15.123Z","schema":1,"sounder":"0.1.0","host":"one","device":"avx512",
-//    "argv":["--rounds","3"],"data_xxh3":"...","partition_xxh3":"...","run_xxh3":"...","rounds_done":0,"nodes":1,
+//    "blas":"","argv":["--rounds","3"],"data_xxh3":"...","partition_xxh3":"...","run_xxh3":"...","rounds_done":0,"nodes":1,
 //    "workers":2,"clients":2,"clients_per_round":2,"checkpoint_every":1}
 //
 // Hashes are XXH3 with 64 bits in hexadecimal. run_xxh3 is the run's identity: data, partition, and the options that
@@ -23,6 +23,7 @@ enum { RECORD_SCHEMA = 1, HASH_TEXT_BYTES = 17 };
 // Plain data. Zeroed: nothing is known.
 typedef struct RunRecord {
     char device[128]; // the card's name, or the instruction set's
+    char blas[128];   // what multiplies for wide layers; empty: nothing
     char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
     uint32_t rounds_done;           // when the process began
     int clients, clients_per_round; // which may have followed from the number of workers
@@ -38,13 +39,13 @@ void write_hash(char text[HASH_TEXT_BYTES], uint64_t hash);
 
 // What this process is about to do. options: resolved. data: run_hash_data of the run's.
 void run_record_fill(RunRecord *record, const Options *options, const RunMemory *memory, uint64_t data,
-                     const char *device);
+                     const char *device, const char *blas);
 
 // The last process that worked in the folder; zeroed when metrics.jsonl does not tell.
 Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err);
 
-// DATA, with both hashes, when the run would go on with other data than before. Warns of another device, whose results
-// differ in the last bits.
+// DATA, with both hashes, when the run would go on with other data than before. Warns of another device or
+// another OpenBLAS, whose results differ in the last bits.
 Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err);
 
 Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,

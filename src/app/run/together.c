@@ -4,20 +4,19 @@
 #include <string.h>
 
 #include "app/run/run_record.h"
-#include "base/device.h"
 
 Status together_options(Options *options, Nodes *nodes, Status mine, Error *err) {
     TRY(nodes_agree(nodes, mine, err));
     return nodes_broadcast(nodes, options, sizeof *options, err);
 }
 
-static Status compare(const RunMemory *memory, const char *device, const char *first_device, uint64_t data,
-                      uint64_t first_data, const Nodes *nodes, Error *err) {
-    if (strcmp(device, first_device) != 0)
+static Status compare(const RunMemory *memory, const char *mine, const char *first, uint64_t data, uint64_t first_data,
+                      const Nodes *nodes, Error *err) {
+    if (strcmp(mine, first) != 0)
         return fail(err, STATUS_UNAVAILABLE,
                     "node %u computes with %s and node 0 with %s, whose results differ in the last bits; set --device, "
-                    "or SOUNDER_ISA, to what all of them have",
-                    nodes->rank, device, first_device);
+                    "SOUNDER_ISA or SOUNDER_BLAS to what all of them have",
+                    nodes->rank, mine, first);
     if (data != first_data)
         return fail(err, STATUS_DATA,
                     "the data set %s of node %u is not that of node 0; give all of them the same files",
@@ -25,17 +24,17 @@ static Status compare(const RunMemory *memory, const char *device, const char *f
     return STATUS_OK;
 }
 
-Status together_check(const RunMemory *memory, const char *device, Nodes *nodes, Status mine, Error *err) {
+Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *nodes, Status mine, Error *err) {
     TRY(nodes_agree(nodes, mine, err));
     if (nodes->size == 1) return STATUS_OK;
     struct {
-        char device[sizeof(((Device *)0)->name)];
+        char arithmetic[TOGETHER_NAME_BYTES];
         uint64_t data;
     } first = {.data = run_hash_data(&memory->data) ^ run_hash_partition(memory)};
     uint64_t data = first.data;
-    snprintf(first.device, sizeof first.device, "%s", device);
+    snprintf(first.arithmetic, sizeof first.arithmetic, "%s", arithmetic);
     TRY(nodes_broadcast(nodes, &first, sizeof first, err));
-    return nodes_agree(nodes, compare(memory, device, first.device, data, first.data, nodes, err), err);
+    return nodes_agree(nodes, compare(memory, arithmetic, first.arithmetic, data, first.data, nodes, err), err);
 }
 
 Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {

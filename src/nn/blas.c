@@ -1,0 +1,120 @@
+#include "blas.h"
+
+#include <cblas.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct Blas {
+    void *library; // owned
+    __typeof__(cblas_sgemm) *multiply;
+    __typeof__(openblas_get_config) *config;
+    __typeof__(openblas_get_corename) *core;
+    __typeof__(openblas_get_num_threads) *threads;
+    __typeof__(openblas_set_num_threads) *set_threads;
+    char name[BLAS_NAME_BYTES];
+};
+
+Status blas_allowed(bool *allowed, Error *err) {
+    const char *wish = getenv("SOUNDER_BLAS");
+    *allowed = !wish || !*wish || strcmp(wish, "on") == 0;
+    if (*allowed || strcmp(wish, "off") == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "SOUNDER_BLAS=%s: needs on or off", wish);
+}
+
+// OpenBLAS's name for the processors that have a build's instructions; NULL: it shall look itself.
+static const char *core_of(const Kernels *kernels) {
+#ifdef __x86_64__
+    static const char *const cores[][2] = {{"avx512", "SkylakeX"}, {"avx2", "Haswell"}, {"baseline", "Prescott"}};
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (strcmp(kernels->name, cores[i][0]) == 0) return cores[i][1];
+#else
+    (void)kernels;
+#endif
+    return NULL;
+}
+
+// Sets a variable that the user has not set; tells whether it did.
+static bool lend(const char *variable, const char *value) {
+    return value && !getenv(variable) && setenv(variable, value, 0) == 0;
+}
+
+// RTLD_LOCAL: another BLAS that is loaded some day keeps its own names.
+static void *load(const Kernels *kernels, bool *one_thread) {
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+    bool core = lend("OPENBLAS_CORETYPE", core_of(kernels));
+    *one_thread = lend("OPENBLAS_NUM_THREADS", "1");
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (core) unsetenv("OPENBLAS_CORETYPE");
+    if (*one_thread) unsetenv("OPENBLAS_NUM_THREADS");
+    return library;
+}
+
+static Status find(void *function, void *library, const char *name, Error *err) {
+    void *symbol = dlsym(library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    if (symbol) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE, "OpenBLAS has no function %s; install libopenblas0 of Debian, or a later one",
+                name);
+}
+
+// What it says of itself: "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...", of which the first two words count.
+static void write_name(Blas *blas) {
+    const char *config = blas->config();
+    int words = 0, length = 0;
+    for (; config[length] && (config[length] != ' ' || ++words < 2); length++) {
+    }
+    char threads[32] = "";
+    if (blas->threads() > 1) snprintf(threads, sizeof threads, ", %d threads", blas->threads());
+    snprintf(blas->name, sizeof blas->name, "%.*s %.32s%s", length < 32 ? length : 32, config, blas->core(), threads);
+}
+
+Status blas_open(Blas **opened, const Kernels *kernels, Error *err) {
+    Blas *blas = calloc(1, sizeof *blas);
+    if (!blas) return fail_errno(err, STATUS_OS, "no memory for OpenBLAS's functions");
+    bool one_thread;
+    Status status;
+    blas->library = load(kernels, &one_thread);
+    if (!blas->library) {
+        status = fail(err, STATUS_UNAVAILABLE,
+                      "this net's linear layers are wide enough for OpenBLAS, which cannot be opened (%s); install "
+                      "libopenblas0, or set SOUNDER_BLAS=off to do without, more slowly and to other bits",
+                      dlerror());
+        goto fail;
+    }
+    TRY_GOTO(fail, find(&blas->multiply, blas->library, "cblas_sgemm", err));
+    TRY_GOTO(fail, find(&blas->config, blas->library, "openblas_get_config", err));
+    TRY_GOTO(fail, find(&blas->core, blas->library, "openblas_get_corename", err));
+    TRY_GOTO(fail, find(&blas->threads, blas->library, "openblas_get_num_threads", err));
+    TRY_GOTO(fail, find(&blas->set_threads, blas->library, "openblas_set_num_threads", err));
+    if (one_thread) blas->set_threads(1); // the build on OpenMP listens to OMP_NUM_THREADS alone
+    write_name(blas);
+    *opened = blas;
+    return STATUS_OK;
+fail:
+    blas_close(blas);
+    return status;
+}
+
+void blas_close(Blas *blas) {
+    if (!blas) return;
+    if (blas->library) dlclose(blas->library);
+    free(blas);
+}
+
+const char *blas_name(const Blas *blas) {
+    return blas->name;
+}
+
+static CBLAS_TRANSPOSE as_given(BlasMatrix matrix) {
+    return matrix.transposed ? CblasTrans : CblasNoTrans;
+}
+
+void blas_multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
+                   size_t rows, size_t columns, size_t inner) {
+    blas->multiply(CblasRowMajor, as_given(left), as_given(right), (blasint)rows, (blasint)columns, (blasint)inner, 1,
+                   left.at, (blasint)left.stride, right.at, (blasint)right.stride, keep, out, (blasint)out_stride);
+}

@@ -1,0 +1,57 @@
+// OpenBLAS, for the products of wide linear layers over many samples (linear_blas.h says which). It is opened when a net
+// whose shapes want it is made, and never linked: all other runs neither need nor load it, and start as fast as without.
+//
+//   Blas *blas;
+//   TRY(blas_open(&blas, kernels_best(), err));
+//   blas_multiply(blas, ...);
+//   blas_close(blas);
+//
+// The environment. OpenBLAS reads it while it is loaded, and there alone; blas_open lends it, for that moment, what the
+// user has not set:
+//   OPENBLAS_CORETYPE    the core of the instruction set that the other ops run on. OpenBLAS takes processors that are
+//                        younger than itself for old ones: 0.3.21 takes a Sapphire Rapids for a Prescott (SSE3) and a
+//                        Zen 5 for a Haswell (AVX2), and is then 2 to 5 times as slow.
+//   OPENBLAS_NUM_THREADS 1: the workers share the cores.
+// SOUNDER_BLAS=off leaves OpenBLAS alone: nets compute every product themselves, wide ones more slowly, to other bits.
+//
+// The bits of its products depend on its version and on the core: blas_name says both. They do not depend on who
+// computes a product, or when.
+#ifndef SOUNDER_NN_BLAS_H
+#define SOUNDER_NN_BLAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "nn/kernels.h"
+
+enum { BLAS_NAME_BYTES = 96 };
+
+typedef struct Blas Blas;
+
+// Whether SOUNDER_BLAS allows it: "on", the default, or "off". USAGE for anything else.
+Status blas_allowed(bool *allowed, Error *err);
+
+// Loads the library. kernels: whose instruction set it shall use. Call it while the process has one thread, as it may
+// change the environment for a moment. UNAVAILABLE if there is no OpenBLAS.
+Status blas_open(Blas **blas, const Kernels *kernels, Error *err);
+
+// NULL is left alone.
+void blas_close(Blas *blas);
+
+// "OpenBLAS 0.3.21 SkylakeX"; with ", 4 threads" if the user has asked for more than one. Lives as long as blas.
+const char *blas_name(const Blas *blas);
+
+// A factor of a product: a row-major matrix whose rows are `stride` floats apart, or its transpose.
+typedef struct BlasMatrix {
+    const float *at;
+    size_t stride;
+    bool transposed;
+} BlasMatrix;
+
+// out (rows, columns) = left (rows, inner) * right (inner, columns) + keep * out. With keep 0, out is not read. out's
+// rows are out_stride floats apart.
+void blas_multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
+                   size_t rows, size_t columns, size_t inner);
+
+#endif
