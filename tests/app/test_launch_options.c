@@ -173,7 +173,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state) {
         {"--nproc 2 p", "--nproc: unknown option; did you mean --nproc-per-node?"},
         {"--xyzzy 2 p", "--xyzzy: unknown option; `sounder help launch` lists them"},
         {"-x p", "-x: unknown option; `sounder help launch` lists them"},
-        {"- p", "-: unknown option; `sounder help launch` lists them"},
+        {"- p", "-\"\": unknown option; `sounder help launch` lists them"},
         {"-mx p", "-mx: unknown option; `sounder help launch` lists them"},
         {"--nnodes 1:4 p", "--nnodes 1:4: machines do not come and go; write --nnodes 4"},
         {"--nnodes 0 p", "--nnodes 0: needs a whole number from 1 to 65536"},
@@ -196,7 +196,7 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state) {
         {"-t 0:1x p", "--tee 0:1x: needs 0 to 3 (1 stdout, 2 stderr, 3 both), or a list such as 0:3,1:2"},
         {"-t +0:1 p", "--tee +0:1: needs 0 to 3 (1 stdout, 2 stderr, 3 both), or a list such as 0:3,1:2"},
         {"-n 2 -t 2:1 p", "--tee 2:1: there are 2 ranks on this machine, the last is 1"},
-        {"--grace-seconds -1 p", "--grace-seconds: needs a value; write --grace-seconds X"},
+        {"--grace-seconds -1 p", "--grace-seconds -1: needs a number from 0 to 86400"},
         {"--grace-seconds=-1 p", "--grace-seconds -1: needs a number from 0 to 86400"},
     };
     check_refusals(refusals, sizeof refusals / sizeof *refusals);

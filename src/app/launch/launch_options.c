@@ -76,9 +76,7 @@ static const Option launch_table[] = {
 };
 
 // Options of torchrun that have no meaning here, and what to write instead.
-static const struct {
-    const char *name, *remedy;
-} refused[] = {
+static const ForeignOption refused[] = {
     {"rdzv-conf", "leave it out; group_init and init_process_group have a timeout of their own"},
     {"local-addr", "write --master-addr with the address of rank 0's machine"},
     {"run-path", "write -- python3 FILE"},
@@ -96,56 +94,15 @@ static const struct {
 
 enum { LAUNCH_OPTION_COUNT = sizeof launch_table / sizeof *launch_table };
 
+static const OptionTable launch_options = {.rows = launch_table,
+                                           .count = LAUNCH_OPTION_COUNT,
+                                           .command = "launch",
+                                           .foreign = refused,
+                                           .foreign_count = sizeof refused / sizeof *refused,
+                                           .foreigner = "torchrun"};
+
 static const char default_address[] = "127.0.0.1";
 enum { DEFAULT_PORT = 29500 };
-
-static const Option *find_letter(char letter) {
-    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
-        if (launch_table[i].letter == letter) return &launch_table[i];
-    return NULL;
-}
-
-static const Option *find_name(const char *name) {
-    for (int i = 0; i < LAUNCH_OPTION_COUNT; i++)
-        if (strcmp(launch_table[i].name, name) == 0) return &launch_table[i];
-    return NULL;
-}
-
-// The option that "--name", "--name=value", "-n" or "-nvalue" names, and the value in the same word, or NULL.
-static Status read_word(const Option **option, const char **value, const char *word, Error *err) {
-    if (word[1] != '-') {
-        *option = word[1] ? find_letter(word[1]) : NULL;
-        *value = *option && word[2] ? word + 2 : NULL;
-        if (*option && !(*value && (*option)->type == OPTION_FLAG)) return STATUS_OK;
-        return fail(err, STATUS_USAGE, "%.60s: unknown option; `sounder help launch` lists them", word);
-    }
-    char name[OPTION_TEXT_BYTES];
-    snprintf(name, sizeof name, "%s", word + 2);
-    name[strcspn(name, "=")] = '\0';
-    for (char *c = name; *c; c++)
-        if (*c == '_') *c = '-';
-    const char *equals = strchr(word, '=');
-    *value = equals ? equals + 1 : NULL;
-    *option = find_name(name);
-    if (*option) return STATUS_OK;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (strcmp(refused[i].name, name) == 0)
-            return fail(err, STATUS_USAGE, "--%s: of torchrun, not of sounder launch; %s", name, refused[i].remedy);
-    return option_unknown_among(launch_table, LAUNCH_OPTION_COUNT, "launch", name, "--", err);
-}
-
-// Reads the option at *next and moves *next behind it and its value.
-static Status take_option(LaunchOptions *options, int *next, int argc, char **argv, Error *err) {
-    const Option *option;
-    const char *value;
-    TRY(read_word(&option, &value, argv[(*next)++], err));
-    if (!value && option->type == OPTION_FLAG) value = "true";
-    if (!value && *next < argc && argv[*next][0] != '-') value = argv[(*next)++];
-    if (!value)
-        return fail(err, STATUS_USAGE, "--%s: needs a value; write --%s %s", option->name, option->name,
-                    option->placeholder);
-    return option_read(options, option, value, "--", err);
-}
 
 // PET_NPROC_PER_NODE for --nproc-per-node: so torchrun's launchers (Kubeflow) hand options over.
 static const char *find_variable(char variable[64], const char *name) {
@@ -184,7 +141,10 @@ Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error
             options->help = true;
             return STATUS_OK;
         }
-        TRY(take_option(options, &next, argc, argv, err));
+        const Option *option;
+        const char *value;
+        TRY(option_take(&option, &value, &next, argc, argv, &launch_options, err));
+        TRY(option_read(options, option, value, "--", err));
     }
     if (next < argc && strcmp(argv[next], "--") == 0) next++;
     options->program = argv + next;

@@ -190,5 +190,7 @@ const Option option_table[] = {
 // clang-format on
 
 const int option_count = sizeof option_table / sizeof *option_table;
+const OptionTable option_train_table = {
+    .rows = option_table, .count = sizeof option_table / sizeof *option_table, .command = "train"};
 
 static_assert(sizeof option_table / sizeof *option_table <= OPTION_MAX_COUNT, "Options.given has a place for each row");

@@ -73,17 +73,38 @@ Status option_set(Options *options, const Option *option, const char *value, con
 // Whether the text is a way to write true or false: those of YAML. *value: which.
 bool option_read_flag(bool *value, const char *text);
 
-// The row with this name among those of any table; '_' is as good as '-'. NULL: none.
-const Option *option_find_among(const Option *rows, int count, const char *name);
-
 // The same for a row of any table: stores the value in that table's record. Knows nothing of `given`.
 Status option_read(void *record, const Option *option, const char *value, const char *where, Error *err);
 
-// "--round: unknown option; did you mean --rounds?"; always USAGE. where as for option_set. The second: among the rows
-// of another command's table.
+// "file.yaml:2: round: unknown option; did you mean rounds?"; always USAGE. where as for option_set.
 Status option_unknown(const char *name, const char *where, Error *err);
-Status option_unknown_among(const Option *rows, int count, const char *command, const char *name, const char *where,
-                            Error *err);
+
+// An option of another program that is refused with what to do instead.
+typedef struct ForeignOption {
+    const char *name, *remedy;
+} ForeignOption;
+
+// The rows of one command, for its command line.
+typedef struct OptionTable {
+    const Option *rows;
+    int count;
+    const char *command;          // "launch"
+    const ForeignOption *foreign; // (foreign_count) of the program `foreigner`
+    int foreign_count;
+    const char *foreigner; // "torchrun"
+} OptionTable;
+
+extern const OptionTable option_train_table;
+
+// Reads the option at argv[*next], which begins with '-', and moves *next behind it and its value: "--name value",
+// "--name=value", "-n value", "-nvalue"; a flag's value is "true" or behind '='. *value is borrowed from argv. USAGE
+// for an unknown option ("--round: unknown option; did you mean --rounds?") and for one without its value.
+Status option_take(const Option **option, const char **value, int *next, int argc, char **argv,
+                   const OptionTable *table, Error *err);
+
+// What was typed, as a message may repeat it: short, and without anything that a terminal might obey.
+enum { OPTION_SHOWN_BYTES = 64 };
+void option_printable(char shown[OPTION_SHOWN_BYTES], const char *value);
 
 // The value as text that option_set reads back to the same value; doubles with the fewest digits that do.
 // text: (OPTION_VALUE_BYTES) of the caller's.

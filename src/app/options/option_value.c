@@ -17,22 +17,6 @@ int option_index(const Option *option) {
     return (int)(option - option_table);
 }
 
-static bool same_name(const char *name, const char *typed) {
-    while (*name && (*name == *typed || (*name == '-' && *typed == '_')))
-        name++, typed++;
-    return *name == *typed;
-}
-
-const Option *option_find_among(const Option *rows, int count, const char *name) {
-    for (int i = 0; i < count; i++)
-        if (same_name(rows[i].name, name)) return &rows[i];
-    return NULL;
-}
-
-const Option *option_find(const char *name) {
-    return option_find_among(option_table, option_count, name);
-}
-
 bool option_applies(const Options *options, const Option *option) {
     return !option->applies || option->applies(options);
 }
@@ -150,8 +134,7 @@ static bool read_text(char *value, const char *text) {
     return true;
 }
 
-// What was typed, as a message may repeat it: short, and without anything that a terminal might obey.
-static void printable(char shown[64], const char *value) {
+void option_printable(char shown[OPTION_SHOWN_BYTES], const char *value) {
     enum { ROOM = 60 };
     size_t length = strnlen(value, ROOM);
     for (size_t i = 0; i < length; i++)
@@ -216,8 +199,8 @@ Status option_read(void *record, const Option *option, const char *value, const 
         [OPTION_TEXT] = "a UTF-8 text of 1 to 2047 bytes without control characters",
     };
     static_assert(OPTION_TEXT_BYTES == 2048, "the sentence above says so");
-    char shown[64], range[OPTION_RANGE_BYTES];
-    printable(shown, value);
+    char shown[OPTION_SHOWN_BYTES], range[OPTION_RANGE_BYTES];
+    option_printable(shown, value);
     option_range(range, option);
     Suggestion suggestion = {.typed = value};
     for (int i = 0; option->type == OPTION_CHOICE && i < OPTION_MAX_CHOICES && option->choices[i]; i++)
@@ -226,38 +209,6 @@ Status option_read(void *record, const Option *option, const char *value, const 
     const char *best = suggestion.distance == 0 || strlen(value) > 3 ? suggestion.best : NULL;
     return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s", where, option->name, shown, kinds[option->type], range,
                 best ? "; did you mean " : "", best ? best : "", best ? "?" : "");
-}
-
-Status option_unknown(const char *name, const char *where, Error *err) {
-    return option_unknown_among(option_table, option_count, "train", name, where, err);
-}
-
-static void consider_row(Suggestion *suggestion, const Option *option) {
-    suggestion_consider(suggestion, option->name);
-    for (const char *also = option->also ? option->also : ""; *also;) {
-        char word[32];
-        size_t length = strcspn(also, " ");
-        snprintf(word, sizeof word, "%.*s", (int)length, also);
-        // Nothing but the word itself: the options' own names shall be found first.
-        if (strcasecmp(word, suggestion->typed) == 0) suggestion_consider_as(suggestion, word, option->name);
-        also += length + strspn(also + length, " ");
-    }
-}
-
-Status option_unknown_among(const Option *rows, int count, const char *command, const char *name, const char *where,
-                            Error *err) {
-    char shown[64], dashed[64];
-    printable(shown, name);
-    snprintf(dashed, sizeof dashed, "%s", name);
-    for (char *c = dashed; *c; c++)
-        if (*c == '_') *c = '-';
-    Suggestion suggestion = {.typed = dashed};
-    for (int i = 0; i < count; i++)
-        consider_row(&suggestion, &rows[i]);
-    if (!suggestion.best)
-        return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help %s` lists them", where, shown, command);
-    const char *dashes = strcmp(where, "--") == 0 ? "--" : "";
-    return fail(err, STATUS_USAGE, "%s%s: unknown option; did you mean %s%s?", where, shown, dashes, suggestion.best);
 }
 
 // 15 digits name a decimal of at most 15 digits exactly, 17 name any double.

@@ -2,7 +2,6 @@
 #include "options.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <string.h>
 
 #include "option_table.h"
@@ -40,50 +39,19 @@ typedef struct Argument {
     const char *value;    // of the option, or the file's path; borrowed from argv
 } Argument;
 
-static Status take_option(Argument *argument, int *next, int argc, char **argv, Error *err) {
-    const char *text = argv[(*next)++] + 2;
-    const char *equals = strchr(text, '=');
-    size_t length = equals ? (size_t)(equals - text) : strlen(text);
-    char name[OPTION_TEXT_BYTES];
-    if (length >= sizeof name) length = sizeof name - 1;
-    memcpy(name, text, length);
-    name[length] = '\0';
-
-    argument->option = option_find(name);
-    if (!argument->option) return option_unknown(name, "--", err);
-    bool flag;
-    if (equals) {
-        argument->value = equals + 1;
-    } else if (argument->option->type == OPTION_FLAG) {
-        argument->value = "true";
-        if (*next < argc && option_read_flag(&flag, argv[*next]))
-            return fail(err, STATUS_USAGE, "--%s %s: a value of this option needs '='; write --%s=%s", name,
-                        argv[*next], name, argv[*next]);
-    } else if (*next < argc && strncmp(argv[*next], "--", 2) != 0) {
-        argument->value = argv[(*next)++];
-    } else {
-        return fail(err, STATUS_USAGE, "--%s: needs a value; write --%s %s", name, name, argument->option->placeholder);
-    }
-    return STATUS_OK;
-}
-
-// "-w", "-w4": no option has a letter here, but other programs' options do.
-static Status unknown_letter(const char *text, Error *err) {
-    for (int i = 0; i < option_count; i++)
-        for (const char *also = option_table[i].also; also && *also; also += strcspn(also, " "), also += *also == ' ')
-            if (strcspn(also, " ") == 1 && *also == text[1] && !isalpha((unsigned char)text[2]))
-                return fail(err, STATUS_USAGE, "%.60s: unknown option; did you mean --%s?", text, option_table[i].name);
-    return fail(err, STATUS_USAGE, "%.60s: unknown option; options are written --name value", text);
-}
-
 // Reads the argument at *next and moves *next behind it and its value.
 static Status take_argument(Argument *argument, int *next, int argc, char **argv, Error *err) {
     const char *text = argv[*next];
-    if (strncmp(text, "--", 2) == 0) return take_option(argument, next, argc, argv, err);
-    if (text[0] == '-' && text[1]) return unknown_letter(text, err);
-    *argument = (Argument){.value = text};
-    ++*next;
-    return STATUS_OK;
+    if (text[0] != '-' || !text[1]) { // "-" is standard input
+        *argument = (Argument){.value = text};
+        ++*next;
+        return STATUS_OK;
+    }
+    TRY(option_take(&argument->option, &argument->value, next, argc, argv, &option_train_table, err));
+    bool flag, alone = argument->option->type == OPTION_FLAG && !strchr(text, '=');
+    if (!alone || *next == argc || !option_read_flag(&flag, argv[*next])) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %s: a value of this option needs '='; write %s=%s", text, argv[*next], text,
+                argv[*next]);
 }
 
 // An option of the command line; *before: its value there before this one, NULL: none.

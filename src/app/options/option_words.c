@@ -1,0 +1,103 @@
+// The words of a command line: which row of a table they name, and with which value.
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/suggest.h"
+#include "option_table.h"
+
+static bool same_name(const char *name, const char *typed) {
+    while (*name && (*name == *typed || (*name == '-' && *typed == '_')))
+        name++, typed++;
+    return *name == *typed;
+}
+
+static const Option *find_name(const OptionTable *table, const char *name) {
+    for (int i = 0; i < table->count; i++)
+        if (same_name(table->rows[i].name, name)) return &table->rows[i];
+    return NULL;
+}
+
+const Option *option_find(const char *name) {
+    return find_name(&option_train_table, name);
+}
+
+// Names that others give an option count as they are: the options' own names shall be found first.
+static void consider_row(Suggestion *suggestion, const Option *option) {
+    suggestion_consider(suggestion, option->name);
+    for (const char *also = option->also ? option->also : ""; *also;) {
+        char word[32];
+        size_t length = strcspn(also, " ");
+        snprintf(word, sizeof word, "%.*s", (int)length, also);
+        if (strcasecmp(word, suggestion->typed) == 0) suggestion_consider_as(suggestion, word, option->name);
+        also += length + strspn(also + length, " ");
+    }
+}
+
+static Status unknown(const OptionTable *table, const char *name, const char *where, Error *err) {
+    for (int i = 0; i < table->foreign_count; i++)
+        if (same_name(table->foreign[i].name, name))
+            return fail(err, STATUS_USAGE, "%s%s: of %s, not of sounder %s; %s", where, table->foreign[i].name,
+                        table->foreigner, table->command, table->foreign[i].remedy);
+    char shown[OPTION_SHOWN_BYTES], typed[OPTION_SHOWN_BYTES];
+    option_printable(shown, name);
+    snprintf(typed, sizeof typed, "%s", name);
+    for (char *c = typed; *c; c++)
+        if (*c == '_') *c = '-';
+    Suggestion suggestion = {.typed = typed};
+    for (int i = 0; i < table->count; i++)
+        consider_row(&suggestion, &table->rows[i]);
+    if (!suggestion.best)
+        return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help %s` lists them", where, shown,
+                    table->command);
+    const char *dashes = where[0] == '-' ? "--" : "";
+    return fail(err, STATUS_USAGE, "%s%s: unknown option; did you mean %s%s?", where, shown, dashes, suggestion.best);
+}
+
+Status option_unknown(const char *name, const char *where, Error *err) {
+    return unknown(&option_train_table, name, where, err);
+}
+
+// "--name", "--name=value"; *value: NULL if it is not in the same word.
+static Status read_name(const Option **option, const char **value, const char *word, const OptionTable *table,
+                        Error *err) {
+    char name[OPTION_TEXT_BYTES];
+    snprintf(name, sizeof name, "%s", word + 2);
+    name[strcspn(name, "=")] = '\0';
+    const char *equals = strchr(word, '=');
+    *value = equals ? equals + 1 : NULL;
+    *option = find_name(table, name);
+    return *option ? STATUS_OK : unknown(table, name, "--", err);
+}
+
+// "-n", "-nvalue". A letter that no option has may still be another program's ("-w", "-w4").
+static Status read_letter(const Option **option, const char **value, const char *word, const OptionTable *table,
+                          Error *err) {
+    *value = NULL;
+    for (int i = 0; i < table->count && word[1]; i++) {
+        *option = &table->rows[i];
+        if ((*option)->letter != word[1]) continue;
+        if (word[2]) *value = word + 2;
+        if (*value && (*option)->type == OPTION_FLAG) break;
+        return STATUS_OK;
+    }
+    const char letter[] = {word[1], '\0'};
+    bool alone = word[1] && !isalpha((unsigned char)word[2]);
+    return unknown(table, alone ? letter : word + 1, "-", err);
+}
+
+static bool looks_like_option(const char *word) {
+    return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) && word[1] != '.';
+}
+
+Status option_take(const Option **option, const char **value, int *next, int argc, char **argv,
+                   const OptionTable *table, Error *err) {
+    const char *word = argv[(*next)++];
+    TRY((word[1] == '-' ? read_name : read_letter)(option, value, word, table, err));
+    if (!*value && (*option)->type == OPTION_FLAG) *value = "true";
+    if (!*value && *next < argc && !looks_like_option(argv[*next])) *value = argv[(*next)++];
+    if (*value) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--%s: needs a value; write --%s %s", (*option)->name, (*option)->name,
+                (*option)->placeholder);
+}
