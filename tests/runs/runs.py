@@ -12,6 +12,11 @@ SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", 
 
 DIVERGING = ["--lr", "1000", "--weight-decay", "1"]  # every step multiplies the weights by about -999
 
+# A test that was started in the background, or by nohup, finds signals ignored, and so would the runs that it starts.
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
+
 
 def sha256(path):
     with open(path, "rb") as file:

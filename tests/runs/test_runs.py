@@ -110,7 +110,7 @@ class Runs(RunCase):
                        cwd=self.folder.name, timeout=DEADLINE)
 
     def test_quiet_prints_nothing(self):
-        out, err = self.train(*SMALL, "--workers", "1", "--rounds", "1", "--quiet", "--out", "run")
+        out, err = self.train(*SMALL, "--workers", "1", "--quiet", "--out", "run")
         self.assertEqual((out, err), ("", ""))
 
     def test_evaluation_and_checkpoints_come_when_asked_for_and_after_the_last_round(self):

@@ -126,8 +126,7 @@ class Terminal(RunCase):
     def test_the_signals_of_batch_systems_and_of_a_closed_terminal_end_a_run_as_term_does(self):
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
             with self.subTest(number.name):
-                process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--out", number.name,
-                                     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+                process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--out", number.name)
                 self.wait_for_round(number.name, 1)
                 process.send_signal(number)
                 _, err = self.finish(process, 128 + number)
