@@ -149,6 +149,29 @@ Status option_set(Options *options, const Option *option, const char *value, con
     return STATUS_OK;
 }
 
+static Status refuse_value(const Option *option, const char *value, const char *where, Error *err) {
+    static const char *const kinds[] = {
+        [OPTION_WHOLE] = "a whole number ",
+        [OPTION_SEED] = "a whole number ",
+        [OPTION_REAL] = "a number ",
+        [OPTION_FLOAT] = "a number ",
+        [OPTION_FLAG] = "true or false",
+        [OPTION_CHOICE] = "",
+        [OPTION_TEXT] = "a UTF-8 text of 1 to 2047 bytes without control characters",
+    };
+    static_assert(OPTION_TEXT_BYTES == 2048, "the sentence above says so");
+    char shown[OPTION_SHOWN_BYTES], range[OPTION_RANGE_BYTES];
+    option_printable(shown, value);
+    option_range(range, option);
+    Suggestion suggestion = {.typed = value};
+    for (int i = 0; option->type == OPTION_CHOICE && i < OPTION_MAX_CHOICES && option->choices[i]; i++)
+        suggestion_consider(&suggestion, option->choices[i]);
+    // Of three letters an edit makes cpu of gpu.
+    const char *best = suggestion.distance == 0 || strlen(value) > 3 ? suggestion.best : NULL;
+    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s", where, option->name, shown, kinds[option->type], range,
+                best ? "; did you mean " : "", best ? best : "", best ? "?" : "");
+}
+
 Status option_read(void *record, const Option *option, const char *value, const char *where, Error *err) {
     union {
         int whole;
@@ -189,26 +212,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
     }
     if (errno == ENOMEM)
         return fail(err, STATUS_OS, "%s%s: no memory to read it", where, option->name); // of json_string
-    static const char *const kinds[] = {
-        [OPTION_WHOLE] = "a whole number ",
-        [OPTION_SEED] = "a whole number ",
-        [OPTION_REAL] = "a number ",
-        [OPTION_FLOAT] = "a number ",
-        [OPTION_FLAG] = "true or false",
-        [OPTION_CHOICE] = "",
-        [OPTION_TEXT] = "a UTF-8 text of 1 to 2047 bytes without control characters",
-    };
-    static_assert(OPTION_TEXT_BYTES == 2048, "the sentence above says so");
-    char shown[OPTION_SHOWN_BYTES], range[OPTION_RANGE_BYTES];
-    option_printable(shown, value);
-    option_range(range, option);
-    Suggestion suggestion = {.typed = value};
-    for (int i = 0; option->type == OPTION_CHOICE && i < OPTION_MAX_CHOICES && option->choices[i]; i++)
-        suggestion_consider(&suggestion, option->choices[i]);
-    // Of three letters an edit makes cpu of gpu.
-    const char *best = suggestion.distance == 0 || strlen(value) > 3 ? suggestion.best : NULL;
-    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s", where, option->name, shown, kinds[option->type], range,
-                best ? "; did you mean " : "", best ? best : "", best ? "?" : "");
+    return refuse_value(option, value, where, err);
 }
 
 // 15 digits name a decimal of at most 15 digits exactly, 17 name any double.
