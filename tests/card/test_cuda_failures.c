@@ -61,6 +61,36 @@ static void any_call_that_fails_is_one_sentence_and_leaves_nothing(void **state)
     }
 }
 
+// Their captured launches are many, so that the sweep above steps over some of the calls that make graphs.
+static void any_call_that_makes_a_graph_of_the_steps_may_fail(void **state) {
+    (void)state;
+    const struct {
+        const char *call, *words;
+    } failures[] = {{"cudaStreamBeginCapture", "capturing"},
+                    {"cudaStreamEndCapture", "capturing"},
+                    {"cudaGraphInstantiate", "making a graph of the steps"},
+                    {"cudaGraphDestroy", "discarding the captured steps"}};
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+        for (int number = 1; number <= 2; number++) {
+            Error err = {0};
+            CardNet on;
+            char what[64];
+            snprintf(what, sizeof what, "%s:%d", failures[i].call, number);
+            emulator_reset();
+            card_net_prepare(&on, layers, shape, 1, 10);
+            size_t objects = emulator_objects();
+            emulator_fail(what);
+            Status status = work(&on, &err);
+            emulator_fail(NULL);
+            if (status == STATUS_OK || !strstr(err.message, failures[i].words))
+                fail_msg("%s failed: %s: %s", what, status_name(status), err.message);
+            cuda_net_free(on.net);
+            on.net = NULL;
+            assert_int_equal(emulator_objects(), objects);
+            card_net_stop(&on);
+        }
+}
+
 static void any_kernel_that_fails_is_one_sentence_and_leaves_nothing(void **state) {
     (void)state;
     for (int k = 1; k <= 400; k += k < 20 ? 1 : 37) {
@@ -137,6 +167,7 @@ static void an_epoch_costs_a_handful_of_launches(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_call_that_fails_is_one_sentence_and_leaves_nothing),
+        cmocka_unit_test(any_call_that_makes_a_graph_of_the_steps_may_fail),
         cmocka_unit_test(any_kernel_that_fails_is_one_sentence_and_leaves_nothing),
         cmocka_unit_test(without_cublas_a_sentence_says_what_to_install),
         cmocka_unit_test(too_little_memory_is_a_sentence_with_the_numbers),

@@ -4,10 +4,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "datasets/unpacked_cache.h"
@@ -523,6 +525,17 @@ static void no_copy_is_kept_of_plain_files_or_when_it_is_turned_off_or_cannot_be
     assert_int_equal(strlen(cached_copy(copy, home)), 0);
     scratch_write(home, "a file in the way", 17);
     expect_unpacks_gray_set(packed);
+    assert_int_equal(unlink(home), 0);
+
+    struct rlimit before, limit; // as on a full disk
+    void (*ignored)(int) = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit = (struct rlimit){.rlim_cur = 100, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    expect_unpacks_gray_set(packed);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, ignored);
+    assert_int_equal(strlen(cached_copy(copy, home)), 0);
     setenv("SOUNDER_CACHE", "off", 1);
     unsetenv("XDG_CACHE_HOME");
 }

@@ -205,6 +205,15 @@ static void a_header_that_changed_since_it_was_read_is_refused(void **state) {
     assert_non_null(strstr(err.message, "changed"));
 }
 
+// The reader's own memory: a regular file of which no byte can be read at its beginning.
+static void a_file_that_cannot_be_read_is_not_called_truncated(void **state) {
+    (void)state;
+    IdxHeader header;
+    Error err;
+    assert_int_equal(idx_header(&header, "/proc/self/mem", &err), STATUS_IO);
+    assert_non_null(strstr(err.message, "/proc/self/mem: byte 0: "));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_packed_files_give_the_same_samples),
@@ -217,6 +226,7 @@ int main(void) {
         cmocka_unit_test(bytes_after_the_packed_data_are_refused),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_flipped_bit_is_refused_or_harmless),
+        cmocka_unit_test(a_file_that_cannot_be_read_is_not_called_truncated),
         cmocka_unit_test(a_header_that_changed_since_it_was_read_is_refused),
     };
     return cmocka_run_group_tests_name("idx", tests, scratch_set_up, scratch_tear_down);

@@ -172,6 +172,13 @@ static void texts_and_inputs_beyond_the_limits_are_refused(void **state) {
     assert_string_equal(err.message, "the net's text has 2048 characters; at most 2047 are read");
 
     assert_int_equal(spec_parse(&spec, "linear 10", (Shape){0, 28, 28}, 10, &err), STATUS_USAGE);
+    // Too small one way is too small.
+    for (int i = 0; i < 2; i++) {
+        const Shape narrow = i == 0 ? (Shape){1, 2, 28} : (Shape){1, 28, 2};
+        assert_int_equal(spec_parse(&spec, "pool 3; linear 10", narrow, 10, &err), STATUS_USAGE);
+        assert_int_equal(spec_parse(&spec, "conv 2 3; linear 10", narrow, 10, &err), STATUS_USAGE);
+        check_ok(spec_parse(&spec, "pool 2; linear 10", narrow, 10, &err));
+    }
     assert_int_equal(spec_parse(&spec, "linear 10", (Shape){60000, 60000, 60000}, 10, &err), STATUS_USAGE);
     assert_int_equal(spec_parse(&spec, "linear 257", grey, 257, &err), STATUS_USAGE);
     assert_int_equal(spec_parse(&spec, "linear 10", grey, 0, &err), STATUS_USAGE);

@@ -203,6 +203,9 @@ static void a_rank_that_dies_while_meeting_ends_it_for_all(void **state) {
     assert_int_equal(wait_for_ranks(pids, 2), 0);
 }
 
+#define HOST_OF_32  "a-host-of-thirty-two-letters.org"
+#define HOST_OF_256 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32
+
 static void wrong_configurations_are_refused_with_a_remedy(void **state) {
     (void)state;
     const Guest guests[] = {
@@ -213,6 +216,9 @@ static void wrong_configurations_are_refused_with_a_remedy(void **state) {
          .expected = STATUS_USAGE,
          .words = {"1 to 250 ranks, not 251"}},
         {.config = {.init = "tcp://127.0.0.1", .rank = 0, .size = 1},
+         .expected = STATUS_USAGE,
+         .words = {"give tcp://host:port"}},
+        {.config = {.init = "tcp://" HOST_OF_256 ":29500", .rank = 0, .size = 1},
          .expected = STATUS_USAGE,
          .words = {"give tcp://host:port"}},
         {.config = {.init = "tcp://127.0.0.1:0", .rank = 0, .size = 1},
