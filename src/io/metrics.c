@@ -120,7 +120,7 @@ static Status filter_lines(FilePart *kept, uint64_t *file_bytes, FILE *file, uin
     *file_bytes = line.first_byte;
     line_free(&line);
     bool whole = !ferror(out);
-    if ((fclose(out) != 0 || !whole) && status == STATUS_OK)
+    if ((fclose(out) != 0 || !whole || !text) && status == STATUS_OK)
         status = fail(err, STATUS_OS, "%s: no memory for its lines", path);
     *kept = (FilePart){text, bytes};
     if (status != STATUS_OK) free(text);

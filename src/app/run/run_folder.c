@@ -166,6 +166,7 @@ void run_folder_unlink_live(const RunFolder *folder) {
 }
 
 void run_folder_discard(const RunFolder *folder) {
+    run_folder_unlink_live(folder);
     unlinkat(folder->lock_fd, CONFIG, 0);
     unlinkat(folder->lock_fd, "metrics.jsonl", 0);
     if (folder->made_checkpoints) unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR);

@@ -167,7 +167,9 @@ Status run_config_write(const RunFolder *folder, const Options *options, Error *
     FILE *memory = open_memstream(&text, &length);
     if (!memory) return fail_errno(err, STATUS_OS, "no memory for config.yaml");
     Status status = options_write_yaml(options, memory, err);
-    if (fclose(memory) != 0 && status == STATUS_OK) status = fail_errno(err, STATUS_OS, "no memory for config.yaml");
+    // Where the text's last growth fails, there is no text, and fclose need not say so.
+    if ((fclose(memory) != 0 || !text) && status == STATUS_OK)
+        status = fail(err, STATUS_OS, "no memory for config.yaml");
     const Folder place = run_folder_at(folder);
     if (status == STATUS_OK) status = durable_write(&place, "config.yaml", &(FilePart){text, length}, 1, err);
     free(text);
