@@ -53,6 +53,7 @@ typedef struct Run {
     RoundReport report;    // of the last round
     RoundReport evaluated; // of the last evaluated round
     double cold_start_seconds;
+    int64_t worker_bytes; // of the largest worker, when all rounds were done
 } Run;
 
 // Options -------------------------------------------------------------------------------------------------------------
@@ -226,6 +227,7 @@ static Status write_model(Run *run, Error *err) {
                           .workers_lost = run->workers_lost,
                           .last = &run->evaluated,
                           .model_sha256 = sha256,
+                          .worker_bytes = run->worker_bytes,
                           .device = run_device_name(&run->device)};
     TRY(report_summary(&run->metrics, &run->memory, &summary, err));
     print_ending(run, sha256, summary.seconds);
@@ -278,6 +280,7 @@ static Status run_with_workers(Run *run, Error *err) {
     Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
     if (status == STATUS_OK) status = closed;
     if (!is_first(run)) return status;
+    run->worker_bytes = report_worker_bytes(&run->rounds.phases.supervisor);
     if (status != STATUS_OK) save_what_is_there(run);
     run_folder_unlink_live(&run->folder);
     if (status != STATUS_OK) metrics_close(&run->metrics);

@@ -46,6 +46,8 @@ class Runs(RunCase):
         self.assertEqual(summary["model_sha256"], self.model("run"))
         self.assertEqual(summary["test_accuracy"], rounds[-1]["test_accuracy"])
         self.assertGreater(summary["cold_start_seconds"], 0)
+        # What a worker has for itself: for LeNet less than the data set that all of them share.
+        self.assertTrue(100_000 < summary["worker_private_bytes"] < summary["peak_memory_bytes"]["parent"], summary)
 
     def test_eval_of_the_model_and_of_a_checkpoint_prints_the_accuracy_of_the_run(self):
         out, _ = self.train(*SMALL, "--workers", "2", "--out", "run")

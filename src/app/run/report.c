@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err) {
@@ -80,9 +81,23 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     return metrics_append(metrics, &line, err);
 }
 
-static int64_t peak_bytes(int who) {
+int64_t report_worker_bytes(const Supervisor *supervisor) {
+    long largest = 0;
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
+        char path[32], line[128];
+        long kilobytes = 0;
+        snprintf(path, sizeof path, "/proc/%d/status", (int)supervisor->workers[rank].pid);
+        FILE *file = fopen(path, "re");
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "RssAnon: %ld", &kilobytes) == 1 && kilobytes > largest) largest = kilobytes;
+        if (file) fclose(file);
+    }
+    return (int64_t)largest * 1024;
+}
+
+static int64_t own_peak_bytes(void) {
     struct rusage usage;
-    getrusage(who, &usage);
+    getrusage(RUSAGE_SELF, &usage);
     return (int64_t)usage.ru_maxrss * 1024;
 }
 
@@ -95,9 +110,9 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     put_real(&line, "cold_start_seconds", summary->cold_start_seconds);
     put_whole(&line, "workers_lost", summary->workers_lost);
     json_begin(&peak);
-    put_whole(&peak, "parent", peak_bytes(RUSAGE_SELF));
-    put_whole(&peak, "largest_worker", peak_bytes(RUSAGE_CHILDREN));
+    put_whole(&peak, "parent", own_peak_bytes());
     put_object(&line, "peak_memory_bytes", &peak);
+    if (summary->worker_bytes > 0) put_whole(&line, "worker_private_bytes", summary->worker_bytes);
     put_whole(&line, "parameters", (int64_t)memory->config->parameters);
     put_text(&line, "model_sha256", summary->model_sha256);
     put_text(&line, "device", summary->device);

@@ -6,6 +6,7 @@
 
 #include "fedavg/parent/rounds.h"
 #include "io/metrics.h"
+#include "shm/supervisor.h"
 
 typedef struct RunSummary {
     uint32_t rounds;
@@ -15,7 +16,12 @@ typedef struct RunSummary {
     const RoundReport *last;  // the last evaluated round
     const char *model_sha256; // of model.safetensors
     const char *device;       // its name
+    int64_t worker_bytes;     // report_worker_bytes while they lived; 0: unknown
 } RunSummary;
+
+// The largest private memory of a living worker: what one more of them costs. Pages that all share, of the data set and
+// the program, are not in it.
+int64_t report_worker_bytes(const Supervisor *supervisor);
 
 // The clients of the round just trained, from the queue: call before evaluation reuses it.
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err);
@@ -24,7 +30,6 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
 Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated,
                     const char *device, Error *err);
 
-// Call when the workers have been reaped, so that the peak memory of the largest is known.
 Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err);
 
 #endif
