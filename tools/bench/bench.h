@@ -19,7 +19,9 @@ typedef struct BenchOptions {
     uint32_t ranks;      // of the barrier, of the group
     uint32_t waits;      // of the barrier, each rank; calls and messages of the group
     uint32_t bytes;      // of the group's large all_reduce
-    double seconds;      // for how long averaging repeats its kernels
+    uint32_t inputs;     // of a linear layer
+    uint32_t outputs;    // of a linear layer
+    double seconds;      // for how long averaging and linear repeat their kernels
 } BenchOptions;
 
 // One epoch of `samples` shuffled training samples on one core: gradient and SGD step, batch after batch.
@@ -27,6 +29,9 @@ Status bench_train(const BenchOptions *options, Error *err);
 
 // `samples` test images through the net in evaluation mode on one core.
 Status bench_evaluate(const BenchOptions *options, Error *err);
+
+// Rates of a linear layer's three products, by our own ops and through OpenBLAS.
+Status bench_linear(const BenchOptions *options, Error *err);
 
 // aggregate_apply of `slots` sums of `parameters` floats, beside plain kernels that read and copy the same memory.
 Status bench_averaging(const BenchOptions *options, Error *err);

@@ -42,6 +42,15 @@ class Benchmarks(unittest.TestCase):
         self.assertEqual(figures["samples"], 90)
         self.assertTrue(0 <= figures["hits"] <= 90)
 
+    def test_linear_reports_the_rates_of_three_products_computed_in_two_ways(self):
+        sizes = ["--inputs", "70", "--outputs", "30", "--batch", "5", "--seconds", "0.01"]
+        figures = self.figures("linear", *sizes)
+        self.assertEqual((figures["inputs"], figures["outputs"], figures["samples"]), (70, 30, 5))
+        self.assertTrue(figures["blas"].startswith("OpenBLAS "))
+        for product in "forward", "input", "weight":
+            for way in "own", "blas":
+                self.assertGreater(figures[f"{product}_{way}_gflop_per_second"], 0)
+
     def test_averaging_reports_the_bytes_of_its_formula(self):
         for slots, parameters in (4, 2000), (3, 1001), (16, 5000):
             sizes = ["--slots", str(slots), "--parameters", str(parameters), "--seconds", "0.01"]

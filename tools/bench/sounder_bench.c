@@ -12,14 +12,16 @@ typedef struct Benchmark {
 } Benchmark;
 
 static const Benchmark benchmarks[] = {
-    {"train", bench_train},     {"evaluate", bench_evaluate}, {"averaging", bench_averaging},
-    {"barrier", bench_barrier}, {"group", bench_group},
+    {"train", bench_train},         {"evaluate", bench_evaluate}, {"linear", bench_linear},
+    {"averaging", bench_averaging}, {"barrier", bench_barrier},   {"group", bench_group},
 };
 
-static const char usage[] = "usage: sounder_bench train|evaluate  [--data D] [--model M] [--batch B] [--samples N]\n"
-                            "       sounder_bench averaging       [--slots N] [--parameters P] [--seconds S]\n"
-                            "       sounder_bench barrier         [--ranks N] [--waits N]\n"
-                            "       sounder_bench group           [--ranks N] [--waits N] [--bytes B]\n";
+static const char usage[] =
+    "usage: sounder_bench train|evaluate  [--data D] [--model M] [--batch B] [--samples N]\n"
+    "       sounder_bench linear          [--inputs I] [--outputs O] [--batch N] [--seconds S]\n"
+    "       sounder_bench averaging       [--slots N] [--parameters P] [--seconds S]\n"
+    "       sounder_bench barrier         [--ranks N] [--waits N]\n"
+    "       sounder_bench group           [--ranks N] [--waits N] [--bytes B]\n";
 
 static int compare(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
@@ -52,10 +54,10 @@ static Status read_option(BenchOptions *options, const char *name, const char *v
     const struct {
         const char *name;
         uint32_t *number;
-    } wholes[] = {{"--batch", &options->batch}, {"--samples", &options->samples},
-                  {"--slots", &options->slots}, {"--parameters", &options->parameters},
-                  {"--ranks", &options->ranks}, {"--waits", &options->waits},
-                  {"--bytes", &options->bytes}};
+    } wholes[] = {
+        {"--batch", &options->batch},           {"--samples", &options->samples}, {"--slots", &options->slots},
+        {"--parameters", &options->parameters}, {"--ranks", &options->ranks},     {"--waits", &options->waits},
+        {"--bytes", &options->bytes},           {"--inputs", &options->inputs},   {"--outputs", &options->outputs}};
     if (!value) return fail(err, STATUS_USAGE, "%s: needs a value", name);
     if (strcmp(name, "--data") == 0) {
         options->data = value;
@@ -81,6 +83,8 @@ static Status run(int argc, char **argv, Error *err) {
                             .ranks = 2,
                             .waits = 20000,
                             .bytes = 1 << 20,
+                            .inputs = 2048,
+                            .outputs = 2048,
                             .seconds = 1};
     if (argc < 2) return fail(err, STATUS_USAGE, "which benchmark?\n%s", usage);
     for (int i = 2; i < argc; i += 2)

@@ -6,6 +6,12 @@ from .commands import PeakPrivateMemory, rate_of_rounds, summary_of
 from .measure import Row, Target
 
 MODELS_SLOTS = (4, 16)
+WIDE = {"mlp-2048": ("linear 2048; relu; linear 2048; relu; linear 10", 128),  # layers, batch
+        "mlp-4096": ("linear 4096; relu; linear 4096; relu; linear 10", 512)}
+WIDE_DATA = "synthetic:3x32x32:4096:2000"
+CROSSOVER_LAYERS = ((784, 512), (3072, 512), (2048, 2048), (4096, 4096))  # inputs, outputs; the first is not wide
+CROSSOVER_SAMPLES = (16, 32, 64, 96, 128, 512)
+CROSSOVER_PRODUCTS = {"forward": "outputs", "input": "input gradient", "weight": "weight gradient and step"}
 MODEL_SIZES = {"20k": 20_000, "200k": 200_000, "1.7M": 1_700_000, "11M": 11_000_000}
 
 
@@ -24,11 +30,13 @@ class Sizes:
     left_out: tuple  # rows that are measured only when they are asked for by name
 
 
-FULL = Sizes(float("inf"), 3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "cnn": (3000, 2000), "softmax": (60000, 60000)},
-             12000, 20, 0.5, 5000, 5, ())
-QUICK = Sizes(160, 1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600), "softmax": (60000, 30000)},
-              3000, 5, 0.1, 1000, 1, ("hogwild-1", "hogwild-4", "ssgd-1", "cold-start-first", "averaging-*0k",
-              "averaging-*11M"))
+FULL = Sizes(float("inf"), 3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "cnn": (3000, 2000),
+                               "softmax": (60000, 60000), "mlp-2048": (4096, 2048), "mlp-4096": (2048, 2048)},
+             12000, 20, 0.5, 5000, 5, ("linear-crossover-*",))
+QUICK = Sizes(160, 1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600),
+                       "softmax": (60000, 30000), "mlp-2048": (2048, 1024), "mlp-4096": (1024, 512)},
+              3000, 5, 0.1, 1000, 1, ("linear-crossover-*", "*-mlp-4096", "hogwild-1", "hogwild-4", "ssgd-1",
+              "cold-start-first", "averaging-*0k", "averaging-*11M"))
 
 
 class Catalogue:
@@ -44,7 +52,8 @@ class Catalogue:
         return Row(name, title, unit, runs, **row)
 
     def all(self):
-        rows = [self.seed_job(), *self.training(), *self.hogwild(), *self.ssgd(), self.fedavg(), self.evaluation()]
+        rows = [self.seed_job(), *self.training(), *self.wide(), *self.crossover(), *self.hogwild(), *self.ssgd()]
+        rows += [self.fedavg(), self.evaluation()]
         rows += [*self.cold_start(), *self.averaging(), *self.barrier(), *self.group()]
         return rows + [self.memory(), *self.scaling()]
 
@@ -67,6 +76,40 @@ class Catalogue:
                 lambda torch, m=model, b=batch, n=theirs:
                     rate_of_rounds(self.programs.peer(torch, "tuned", model=m, batch_size=b, samples=n)),
                 target=Target(ratio=ratio) if ratio else None)
+
+    def wide(self):
+        """Nets of wide layers, through OpenBLAS."""
+        for name, (layers, batch) in WIDE.items():
+            ours, theirs = self.sizes.samples[name]
+            shared = {"data": WIDE_DATA, "batch_size": batch}
+            yield self.against_torch(
+                f"train-{name}", f"{name} training, batch {batch}, one core", "samples/s",
+                lambda m=layers, b=batch, n=ours: self.programs.micro(
+                    "train", data=WIDE_DATA, model=m, batch=b, samples=n)["samples_per_second"],
+                lambda torch, m=name, n=theirs, s=shared:
+                    rate_of_rounds(self.programs.peer(torch, "tuned", model=m, samples=n, **s)),
+                target=Target(ratio=1.6))
+            yield self.against_torch(
+                f"evaluate-{name}", f"{name} evaluation, one core", "samples/s",
+                lambda m=layers: self.programs.micro(
+                    "evaluate", data=WIDE_DATA, model=m, samples=2000)["samples_per_second"],
+                lambda torch, m=name, s=shared:
+                    self.programs.peer(torch, "tuned", model=m, samples=s["batch_size"], **s)[0]["evaluated_per_second"])
+
+    def crossover(self):
+        """Below which number of samples our own products win; measured when it is asked for by name."""
+        for product, title in CROSSOVER_PRODUCTS.items():
+            for inputs, outputs in CROSSOVER_LAYERS:
+                for samples in CROSSOVER_SAMPLES:
+                    shape = {"inputs": inputs, "outputs": outputs, "batch": samples}
+                    yield Row(f"linear-crossover-{product}-{inputs}x{outputs}-{samples}",
+                              f"{title} of {inputs} x {outputs}, {samples} samples", "GFLOP/s",
+                              [lambda p=product, s=shape: self.both_products(p, s)])
+
+    def both_products(self, product, shape):
+        figures = self.programs.micro("linear", seconds=0.2, **shape)
+        return {"OpenBLAS": figures[f"{product}_blas_gflop_per_second"],
+                "own": figures[f"{product}_own_gflop_per_second"]}
 
     def hogwild(self):
         for workers in (1, 2, 4):

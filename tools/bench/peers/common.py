@@ -48,19 +48,22 @@ def read_idx(folder, name):
 
 
 def load(data, split):
-    """Images (N,28,28) and labels (N), both as the file has them."""
+    """Images (N,28,28), or (N,C,H,W) in colour, and labels (N), both as the file has them."""
     if data.startswith("synthetic"):
-        count = 60000 if split == "train" else 10000
+        words = dict(enumerate(data.split(":")))  # synthetic[:CxHxW[:TRAIN[:TEST]]], as sounder train --data
+        shape = [int(number) for number in words.get(1, "1x28x28").split("x")]
+        count = int(words.get(2, 60000) if split == "train" else words.get(3, 10000))
         generator = torch.Generator().manual_seed(count)
-        images = torch.randint(256, (count, 28, 28), dtype=torch.uint8, generator=generator)
+        images = torch.randint(256, (count, *(shape if shape[0] > 1 else shape[1:])), dtype=torch.uint8, generator=generator)
         return images, torch.randint(10, (count,), dtype=torch.uint8, generator=generator)
     return read_idx(data, f"{split}-images-idx3-ubyte"), read_idx(data, f"{split}-labels-idx1-ubyte")
 
 
 def load_normalised(data, split):
-    """The whole split in memory as the net wants it: floats (N,1,28,28) and int64 labels (N)."""
+    """The whole split in memory as the net wants it: floats (N,C,H,W) and int64 labels (N)."""
     images, labels = load(data, split)
-    return images.float().div_(255).sub_(MEAN).div_(STDDEV).unsqueeze_(1), labels.long()
+    images = images.float().div_(255).sub_(MEAN).div_(STDDEV)
+    return images if images.dim() == 4 else images.unsqueeze_(1), labels.long()
 
 
 def lenet():
@@ -85,7 +88,14 @@ def softmax():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.LogSoftmax(1))
 
 
-NETS = {"lenet": lenet, "cnn": mcmahan_cnn, "2nn": two_hidden_layers, "softmax": softmax}
+def wide(features):
+    """Two hidden layers of that many features, on images like CIFAR's."""
+    layers = [nn.Flatten(), nn.Linear(3072, features), nn.ReLU(), nn.Linear(features, features), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(features, 10), nn.LogSoftmax(1))
+
+
+NETS = {"mlp-2048": lambda: wide(2048), "mlp-4096": lambda: wide(4096),
+        "lenet": lenet, "cnn": mcmahan_cnn, "2nn": two_hidden_layers, "softmax": softmax}
 
 
 def sgd(options, model):
