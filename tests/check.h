@@ -2,8 +2,10 @@
 #ifndef SOUNDER_TESTS_CHECK_H
 #define SOUNDER_TESTS_CHECK_H
 
+#include <fnmatch.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,5 +26,24 @@
         Status check_status_ = (call);                                                                                 \
         if (check_status_ != STATUS_OK) fail_msg("%s: %s: %s", #call, status_name(check_status_), err.message);        \
     } while (0)
+
+// Whether there is anything to run; the first argument, if there is one, becomes the filter.
+static inline bool choose_cases(int argc, char **argv, const struct CMUnitTest *tests, size_t count) {
+    if (argc < 2) return true;
+    cmocka_set_test_filter(argv[1]);
+    for (size_t i = 0; i < count; i++)
+        if (fnmatch(argv[1], tests[i].name, 0) == 0) return true;
+    print_error("%s: no case has a name like %s; the cases are:\n", argv[0], argv[1]);
+    for (size_t i = 0; i < count; i++)
+        print_error("    %s\n", tests[i].name);
+    return false;
+}
+
+// run_cases(argc, argv, tests, set_up, tear_down), for main to return: all cases, or those whose names fit the first
+// argument, where * stands for anything: build/tests/test_barrier 'survivors*'. That none fits is a failure.
+#define run_cases(argc, argv, tests, set_up, tear_down)                                                                \
+    (choose_cases(argc, argv, tests, sizeof(tests) / sizeof *(tests))                                                  \
+         ? cmocka_run_group_tests(tests, set_up, tear_down)                                                            \
+         : 64)
 
 #endif

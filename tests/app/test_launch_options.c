@@ -261,7 +261,7 @@ static void cards_are_device_files_that_cuda_visible_devices_allows(void **state
     assert_int_equal(gpus_visible("0", "/nowhere"), 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_torchrun),
         cmocka_unit_test(names_are_taken_with_dashes_underscores_equals_and_as_letters),
@@ -276,5 +276,5 @@ int main(void) {
         cmocka_unit_test_setup_teardown(cards_are_device_files_that_cuda_visible_devices_allows, scratch_set_up,
                                         scratch_tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

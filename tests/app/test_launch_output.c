@@ -166,7 +166,7 @@ static void a_log_gets_every_byte_and_says_when_the_disk_is_full(void **state) {
     assert_console(fixture, "[7] a\n[7] this log file ends here: No space left on device\n[7] bc\n[7] d\n[7] e\n");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bytes_that_come_in_pieces_become_whole_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(carriage_returns_end_lines_and_make_no_empty_ones, set_up, tear_down),
@@ -175,5 +175,5 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_console_without_a_reader_drops_what_comes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_log_gets_every_byte_and_says_when_the_disk_is_full, set_up, tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

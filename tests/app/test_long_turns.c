@@ -40,10 +40,10 @@ static void a_process_of_another_policy_is_left_alone(void **state) {
     assert_memory_equal(&before, &after, sizeof before);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_become_longer_and_nothing_else_changes),
         cmocka_unit_test(a_process_of_another_policy_is_left_alone),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -423,7 +423,7 @@ static void a_suggestion_is_at_most_two_edits_or_a_beginning_away(void **state) 
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_the_seed_job),
         cmocka_unit_test(options_are_taken_in_both_spellings_and_the_last_one_wins),
@@ -440,5 +440,5 @@ int main(void) {
         cmocka_unit_test(eval_takes_one_model_and_its_own_options),
         cmocka_unit_test(a_suggestion_is_at_most_two_edits_or_a_beginning_away),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

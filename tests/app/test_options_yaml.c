@@ -467,7 +467,7 @@ static void the_echo_reports_a_full_disk(void **state) {
     assert_string_equal(err.message, "the configuration cannot be written: No space left on device");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_command_line_wins_over_the_experiment_file),
         cmocka_unit_test(what_the_command_line_makes_useless_in_the_file_is_left_out),
@@ -484,5 +484,5 @@ int main(void) {
         cmocka_unit_test(numbers_are_written_with_the_fewest_digits_that_read_back),
         cmocka_unit_test(the_echo_reports_a_full_disk),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

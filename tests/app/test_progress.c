@@ -159,7 +159,7 @@ static void a_loss_that_is_no_number_has_no_sign(void **state) {
     clear(stage);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_times_are_written_as_people_read_them),
         cmocka_unit_test(without_a_terminal_a_line_comes_every_ten_minutes),
@@ -168,5 +168,5 @@ int main(void) {
         cmocka_unit_test(a_quiet_run_answers_the_first_signal_and_says_nothing_else),
         cmocka_unit_test(a_loss_that_is_no_number_has_no_sign),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -65,10 +65,10 @@ static void the_affinity_mask_limits_the_usable_cores(void **state) {
     assert_int_equal(usable, 1);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cpu_quota_limits_the_usable_cores),
         cmocka_unit_test(the_affinity_mask_limits_the_usable_cores),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

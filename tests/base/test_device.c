@@ -163,7 +163,7 @@ static void more_memory_than_the_card_has_is_refused_with_the_size(void **state)
     assert_null(block.memory);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_card_is_described, reset),
         cmocka_unit_test_setup(why_there_is_no_card_is_said_with_a_remedy, reset),
@@ -174,5 +174,5 @@ int main(void) {
         cmocka_unit_test_setup(where_memory_cannot_be_opened_by_others_is_said_with_a_remedy, reset),
         cmocka_unit_test_setup(more_memory_than_the_card_has_is_refused_with_the_size, reset),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

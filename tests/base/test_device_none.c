@@ -14,7 +14,7 @@ static void a_program_without_cuda_says_what_to_do(void **state) {
     device_close();
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_without_cuda_says_what_to_do)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

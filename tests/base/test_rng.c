@@ -70,12 +70,12 @@ static void gamma_and_normal_numbers_have_their_moments(void **state) {
     assert_true(fabs(squares / COUNT - 1) < 5 * sqrt(2.0 / COUNT));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_words),
         cmocka_unit_test(a_shuffle_is_a_permutation_and_depends_on_the_key_alone),
         cmocka_unit_test(floats_lie_in_the_half_open_unit_interval),
         cmocka_unit_test(gamma_and_normal_numbers_have_their_moments),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -166,7 +166,7 @@ static void the_first_element_that_does_not_fit_is_found_in_each_model(void **st
     free_updates(&updates);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_of_models_has_the_bits_of_the_cpu),
@@ -175,5 +175,5 @@ int main(void) {
         cmocka_unit_test(weights_that_are_not_finite_are_counted),
         cmocka_unit_test(the_first_element_that_does_not_fit_is_found_in_each_model),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -239,12 +239,12 @@ static void the_weight_gradient_is_the_same_whoever_sums_it(void **state) {
     check_conv_twice(&(ConvCase){"more samples than a warp", {1, 4, 4}, 1, 3, 0, 1, 100, {97}});
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_agree_with_the_cpu),
         cmocka_unit_test(weights_come_to_shared_memory_in_chunks),
         cmocka_unit_test(the_weight_gradient_is_the_same_whoever_sums_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static void an_epoch_costs_a_handful_of_launches(void **state) {
     card_net_stop(&on);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_call_that_fails_is_one_sentence_and_leaves_nothing),
         cmocka_unit_test(any_call_that_makes_a_graph_of_the_steps_may_fail),
@@ -173,5 +173,5 @@ int main(void) {
         cmocka_unit_test(too_little_memory_is_a_sentence_with_the_numbers),
         cmocka_unit_test(an_epoch_costs_a_handful_of_launches),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -210,7 +210,7 @@ static void updates_that_landed_in_between_are_a_steps_staleness(void **state) {
     card_free(counting.updates);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_it_trains_as_the_cpu_and_counts_every_update),
@@ -218,5 +218,5 @@ int main(void) {
         cmocka_unit_test(two_nets_share_the_weights_and_the_count_of_updates),
         cmocka_unit_test(updates_that_landed_in_between_are_a_steps_staleness),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -203,7 +203,7 @@ static void dropout_draws_every_byte_of_the_mask_once(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_output_of_a_convolution_has_one_thread),
         cmocka_unit_test(the_rows_of_taps_read_every_weight_once),
@@ -215,5 +215,5 @@ int main(void) {
         cmocka_unit_test(gathering_brings_every_pixel_of_every_sample_once),
         cmocka_unit_test(dropout_draws_every_byte_of_the_mask_once),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -380,7 +380,7 @@ static void plans_that_cannot_work_are_refused(void **state) {
     card_net_stop(&on);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_cpu),
@@ -395,5 +395,5 @@ int main(void) {
         cmocka_unit_test(with_tf32_logits_stay_close),
         cmocka_unit_test(plans_that_cannot_work_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -250,7 +250,7 @@ static void gathering_agrees_with_the_cpu(void **state) {
     check_gather(&(GatherCase){{1, 28, 28}, 64, 0, true});
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pooling_and_its_fused_relu_agree_with_the_cpu),
@@ -259,5 +259,5 @@ int main(void) {
         cmocka_unit_test(dropout_draws_the_bits_of_the_cpu),
         cmocka_unit_test(gathering_agrees_with_the_cpu),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -188,7 +188,7 @@ static void too_little_memory_is_refused_with_how_many_workers_would_fit(void **
     assert_non_null(strstr(err.message, "not even one worker fits; lower --batch-size, --models-per-launch or take"));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_starts_from_the_global_weights),
@@ -198,5 +198,5 @@ int main(void) {
         cmocka_unit_test(what_a_run_shares_on_the_card_does_not_overlap),
         cmocka_unit_test(too_little_memory_is_refused_with_how_many_workers_would_fit),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

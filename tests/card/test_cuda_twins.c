@@ -457,7 +457,7 @@ static void twins_agree_for_eight_models_of_large_batches(void **state) {
     twins_agree(8, 64, (const uint32_t[]){64, 1, 0, 33, 63, 40, 0, 64});
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_of_the_cpu_has_a_row),
@@ -466,5 +466,5 @@ int main(void) {
         cmocka_unit_test(twins_agree_for_models_with_different_counts),
         cmocka_unit_test(twins_agree_for_eight_models_of_large_batches),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

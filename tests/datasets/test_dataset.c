@@ -540,7 +540,7 @@ static void no_copy_is_kept_of_plain_files_or_when_it_is_turned_off_or_cannot_be
     unsetenv("XDG_CACHE_HOME");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_packed_folders_give_equal_blocks),
         cmocka_unit_test(a_plain_file_is_preferred_to_a_packed_one),
@@ -565,5 +565,5 @@ int main(void) {
     };
     setenv("SOUNDER_CACHE", "off", 1);
     unsetenv("SOUNDER_DATA");
-    return cmocka_run_group_tests_name("dataset", tests, scratch_set_up, scratch_tear_down);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
 }

@@ -158,7 +158,7 @@ static void the_contiguous_split_gives_equal_runs_and_the_remainder_to_the_last(
     assert_int_equal(count, 2);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_shuffle_every_rank_takes_what_pytorch_deals_it),
         cmocka_unit_test(with_shuffle_the_ranks_interleave_one_order_padded_from_its_head_or_cut),
@@ -167,5 +167,5 @@ int main(void) {
         cmocka_unit_test(ranks_that_do_not_exist_and_padding_beyond_32_bits_are_refused),
         cmocka_unit_test(the_contiguous_split_gives_equal_runs_and_the_remainder_to_the_last),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

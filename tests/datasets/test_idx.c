@@ -214,7 +214,7 @@ static void a_file_that_cannot_be_read_is_not_called_truncated(void **state) {
     assert_non_null(strstr(err.message, "/proc/self/mem: byte 0: "));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_packed_files_give_the_same_samples),
         cmocka_unit_test(a_file_larger_than_the_buffer_is_unpacked_whole),
@@ -229,5 +229,5 @@ int main(void) {
         cmocka_unit_test(a_file_that_cannot_be_read_is_not_called_truncated),
         cmocka_unit_test(a_header_that_changed_since_it_was_read_is_refused),
     };
-    return cmocka_run_group_tests_name("idx", tests, scratch_set_up, scratch_tear_down);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
 }

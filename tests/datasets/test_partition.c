@@ -317,7 +317,7 @@ static void a_batch_order_is_a_permutation_chosen_by_its_key(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contiguous_runs_keep_the_order_and_the_last_takes_the_remainder),
         cmocka_unit_test(whole_gives_every_client_the_same_full_list),
@@ -332,5 +332,5 @@ int main(void) {
         cmocka_unit_test(a_damaged_block_is_refused),
         cmocka_unit_test(a_batch_order_is_a_permutation_chosen_by_its_key),
     };
-    return cmocka_run_group_tests_name("partition", tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

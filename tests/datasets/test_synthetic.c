@@ -142,7 +142,7 @@ static void it_can_be_learned_but_not_at_once(void **state) {
     synthetic_free(&synthetic);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_are_read_with_their_defaults),
         cmocka_unit_test(options_that_are_wrong_are_refused_with_an_example),
@@ -151,5 +151,5 @@ int main(void) {
         cmocka_unit_test(its_bytes_are_as_they_always_were),
         cmocka_unit_test(it_can_be_learned_but_not_at_once),
     };
-    return cmocka_run_group_tests_name("synthetic", tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

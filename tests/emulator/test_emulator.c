@@ -320,7 +320,7 @@ static void memory_is_counted_and_given_back(void **state) {
     assert_null(memory);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_kernel_runs_over_all_threads_of_its_grid, reset),
@@ -338,5 +338,5 @@ int main(void) {
         cmocka_unit_test_setup(a_failed_kernel_makes_everything_fail_from_then_on, reset),
         cmocka_unit_test_setup(memory_is_counted_and_given_back, reset),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -132,7 +132,7 @@ static void the_largest_updates_that_fit_do_not_overflow(void **state) {
     assert_true(fabs((double)mean - (double)large) < 1);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_on_any_number_of_workers_gives_the_same_bits),
         cmocka_unit_test(the_mean_is_that_of_double_precision_to_a_rounding),
@@ -141,5 +141,5 @@ int main(void) {
         cmocka_unit_test(updates_that_are_not_finite_or_too_large_are_found),
         cmocka_unit_test(the_largest_updates_that_fit_do_not_overflow),
     };
-    return cmocka_run_group_tests(tests, make_updates, NULL);
+    return run_cases(argc, argv, tests, make_updates, NULL);
 }

@@ -80,12 +80,12 @@ static void slices_cover_a_bucket_once_begin_on_cache_lines_and_are_equally_long
         }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_net_is_one_bucket),
         cmocka_unit_test(the_first_bucket_closes_at_1_mib_and_the_others_at_25),
         cmocka_unit_test(more_layers_than_buckets_still_fit),
         cmocka_unit_test(slices_cover_a_bucket_once_begin_on_cache_lines_and_are_equally_long),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -146,7 +146,7 @@ static void an_exchange_needs_room_for_every_nodes_sums(void **state) {
     no_memory_sweep("an exchange", make_exchange, (void *)(uintptr_t)&memory);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_synthetic_data_set_needs_its_prototypes),
         cmocka_unit_test_setup_teardown(a_copy_that_cannot_be_mapped_is_not_used, scratch_set_up, scratch_tear_down),
@@ -156,5 +156,5 @@ int main(void) {
         cmocka_unit_test(nodes_need_room_for_each_other),
         cmocka_unit_test(an_exchange_needs_room_for_every_nodes_sums),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

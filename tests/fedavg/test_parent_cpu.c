@@ -95,10 +95,10 @@ static void one_weight_that_is_not_finite_anywhere_is_noticed(void **state) {
     stop(fixture);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_that_is_restored_leaves_the_weights_and_in_lockstep_the_velocity),
         cmocka_unit_test(one_weight_that_is_not_finite_anywhere_is_noticed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

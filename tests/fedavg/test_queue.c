@@ -141,7 +141,7 @@ static void every_job_is_taken_exactly_once_by_racing_workers(void **state) {
     free(queue);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_queue_refuses_another_job),
         cmocka_unit_test(jobs_are_taken_in_the_order_they_were_posted),
@@ -150,5 +150,5 @@ int main(void) {
         cmocka_unit_test(the_finished_jobs_of_a_discarded_rank_are_opened_again),
         cmocka_unit_test(every_job_is_taken_exactly_once_by_racing_workers),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

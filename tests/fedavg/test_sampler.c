@@ -53,12 +53,12 @@ static void a_cohort_of_everybody_is_everybody(void **state) {
         assert_int_equal(cohort[client], client);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cohort_has_no_client_twice_and_is_ascending),
         cmocka_unit_test(every_client_is_drawn_equally_often),
         cmocka_unit_test(the_same_seed_and_round_give_the_same_cohort_and_others_do_not),
         cmocka_unit_test(a_cohort_of_everybody_is_everybody),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

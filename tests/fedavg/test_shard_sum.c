@@ -128,7 +128,7 @@ static void a_node_sends_one_sum_where_powers_of_two_meet_and_a_few_elsewhere(vo
     assert_in_range(shard_sums(sums, 1000000, (ShardRange){1, 999999}), 1, SHARD_MAX_SUMS);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_nodes_gives_the_bits_of_one),
         cmocka_unit_test(the_sum_is_that_of_all_shards_to_rounding),
@@ -136,5 +136,5 @@ int main(void) {
         cmocka_unit_test(a_shard_without_a_share_is_not_read),
         cmocka_unit_test(a_node_sends_one_sum_where_powers_of_two_meet_and_a_few_elsewhere),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -236,7 +236,7 @@ static void loading_checks_name_size_and_type(void **state) {
     safetensors_close(&file);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_checkpoint_comes_back_to_the_bit_and_two_are_kept),
         cmocka_unit_test(equal_states_give_equal_files),
@@ -249,5 +249,5 @@ int main(void) {
         cmocka_unit_test(loading_checks_name_size_and_type),
     };
     log_init(LOG_ERROR, LOG_RANK_PARENT); // thousands of damaged checkpoints would each be warned of
-    return cmocka_run_group_tests_name("checkpoint", tests, scratch_set_up, scratch_tear_down);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
 }

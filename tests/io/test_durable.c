@@ -193,7 +193,7 @@ static void sha256_is_that_of_the_joined_parts(void **state) {
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_written_one_after_another),
         cmocka_unit_test(a_file_goes_into_the_open_folder_whatever_has_its_path_now),
@@ -204,5 +204,5 @@ int main(void) {
         cmocka_unit_test(a_killed_writer_leaves_one_whole_version),
         cmocka_unit_test(sha256_is_that_of_the_joined_parts),
     };
-    return cmocka_run_group_tests_name("durable", tests, scratch_set_up, scratch_tear_down);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
 }

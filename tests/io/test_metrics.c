@@ -267,7 +267,7 @@ static void a_failed_allocation_spoils_no_line(void **state) {
     assert_in_range(failures, 10, 199);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_appended_in_order),
         cmocka_unit_test(a_line_begins_with_its_type_and_the_time),
@@ -282,5 +282,5 @@ int main(void) {
         cmocka_unit_test(a_failed_allocation_spoils_no_line),
     };
     log_init(LOG_ERROR, LOG_RANK_PARENT); // the warnings about removed lines are wanted here
-    return cmocka_run_group_tests_name("metrics", tests, scratch_set_up, scratch_tear_down);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
 }

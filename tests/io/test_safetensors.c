@@ -359,7 +359,7 @@ static void a_failed_allocation_is_told_and_never_gives_another_header(void **st
     free(file_bytes);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read_again),
         cmocka_unit_test(equal_tensors_give_equal_bytes),
@@ -375,5 +375,5 @@ int main(void) {
         cmocka_unit_test(missing_files_and_folders_are_refused),
         cmocka_unit_test(a_failed_allocation_is_told_and_never_gives_another_header),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, scratch_set_up, scratch_tear_down);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
 }

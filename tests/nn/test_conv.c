@@ -206,10 +206,10 @@ static void winograd_convolution_agrees_with_the_reference_and_finite_difference
     with_each_build(check_winograd_convolutions);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direct_convolution_agrees_with_the_reference_and_finite_differences),
         cmocka_unit_test(winograd_convolution_agrees_with_the_reference_and_finite_differences),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -376,7 +376,7 @@ static void openblas_has_one_thread_unless_the_user_says_otherwise(void **state)
     assert_true(respected);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_agrees_with_the_reference_for_any_number_of_samples),
         cmocka_unit_test(nets_train_through_openblas_as_without_and_every_time_to_the_same_bits),
@@ -384,5 +384,5 @@ int main(void) {
         cmocka_unit_test(openblas_runs_on_the_instruction_set_of_the_ops_unless_the_user_says_otherwise),
         cmocka_unit_test(openblas_has_one_thread_unless_the_user_says_otherwise),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

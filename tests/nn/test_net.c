@@ -404,7 +404,7 @@ static void the_arena_is_carved_into_samples_of_sixteen_and_fits_the_cache_if_it
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients),
         cmocka_unit_test(the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says),
@@ -420,5 +420,5 @@ int main(void) {
         cmocka_unit_test(layers_may_come_in_any_order),
         cmocka_unit_test(the_arena_is_carved_into_samples_of_sixteen_and_fits_the_cache_if_it_can),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -337,7 +337,7 @@ static void builds_are_found_by_name_and_the_environment_can_narrow_the_choice(v
     assert_int_equal(kernels_named("baseline")->lanes, 4);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pooling_takes_the_maximum_and_sends_the_gradient_to_the_first_one),
         cmocka_unit_test(relu_clips_at_zero_and_keeps_a_nan),
@@ -350,5 +350,5 @@ int main(void) {
         cmocka_unit_test(an_atomic_sgd_step_without_company_has_the_bits_of_a_plain_one),
         cmocka_unit_test(builds_are_found_by_name_and_the_environment_can_narrow_the_choice),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -221,7 +221,7 @@ static void training_flop_are_those_of_the_layers(void **state) {
     assert_true(spec_training_flop(&spec) == 2.0 * 2 * 7840);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_zoo_has_the_published_parameter_counts),
         cmocka_unit_test(a_model_that_is_no_zoo_name_is_its_own_text),
@@ -232,5 +232,5 @@ int main(void) {
         cmocka_unit_test(initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed),
         cmocka_unit_test(training_flop_are_those_of_the_layers),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -385,7 +385,7 @@ static void a_revival_that_keeps_the_arrival_of_the_dead_is_found_to_open_early(
     assert_true(explore_mutation(REVIVE_KEEPS_THE_ARRIVAL, true).early_openings > 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(110);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_ranks_neither_hang_nor_open_early_whichever_two_are_killed),
@@ -396,5 +396,5 @@ int main(void) {
         cmocka_unit_test(a_scan_from_the_first_rank_is_found_to_open_early_after_a_revival),
         cmocka_unit_test(a_revival_that_keeps_the_arrival_of_the_dead_is_found_to_open_early),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -202,7 +202,7 @@ static bool may_trace(void) {
     return waitpid(pid, &exit_status, 0) == pid && WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
 #ifdef __SANITIZE_ADDRESS__
     return EXIT_SKIPPED;
 #endif
@@ -214,5 +214,5 @@ int main(void) {
         cmocka_unit_test(a_kill_at_any_instruction_of_the_last_arrival_hangs_nobody),
         cmocka_unit_test(a_revival_at_any_instruction_of_an_arrival_is_not_overlooked),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -340,7 +340,7 @@ static void a_revived_rank_is_waited_for_again(void **state) {
     munmap(shared, sizeof *shared);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(110);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_leaves_before_all_have_entered),
@@ -353,5 +353,5 @@ int main(void) {
         cmocka_unit_test(the_last_arrival_never_blocks),
         cmocka_unit_test(a_revived_rank_is_waited_for_again),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

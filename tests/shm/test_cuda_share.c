@@ -250,7 +250,7 @@ static void memory_is_back_after_the_owner_was_killed(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 2) {
+    if (argc == 2 && (strcmp(argv[1], "owner") == 0 || strcmp(argv[1], "importer") == 0)) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(DEADLINE_SECONDS); // should all that is tested here fail, no process shall be left for ever
         return strcmp(argv[1], "owner") == 0 ? owner_main() : importer_main();
@@ -266,5 +266,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(memory_is_back_after_an_importer_was_killed),
         cmocka_unit_test(memory_is_back_after_the_owner_was_killed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -254,7 +254,7 @@ static void a_shared_memory_folder_too_small_is_replaced_with_one_line_in_the_lo
     assert_ptr_equal(strchr(text, '\n'), text + length - 1); // one line
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_one_mapping_writes_the_other_reads),
@@ -269,5 +269,5 @@ int main(void) {
         cmocka_unit_test(failures_leave_no_descriptor_open),
         cmocka_unit_test(a_shared_memory_folder_too_small_is_replaced_with_one_line_in_the_log),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -350,5 +350,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_barrier_of_another_size_is_refused),
         cmocka_unit_test(a_limit_of_open_files_too_low_is_raised_or_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -173,5 +173,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(workers_are_replaced_under_a_storm_of_kills),
         cmocka_unit_test(a_killed_parent_leaves_no_process_and_no_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

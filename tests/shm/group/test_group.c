@@ -105,7 +105,7 @@ static void integers_wrap_and_their_means_are_exact(void **state) {
     assert_int_equal(run_ranks(3, require_limits, NULL), 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(100);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_collective_is_exact_on_one_rank),
@@ -117,5 +117,5 @@ int main(void) {
         cmocka_unit_test(sums_of_floats_are_those_in_rank_order_for_any_size),
         cmocka_unit_test(integers_wrap_and_their_means_are_exact),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

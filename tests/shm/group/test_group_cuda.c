@@ -241,5 +241,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(messages_and_parts_work_on_the_card),
         cmocka_unit_test(a_death_is_named_to_the_others_on_the_card),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -292,7 +292,7 @@ static void every_call_that_waits_has_a_deadline_and_names_who_is_late(void **st
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(110);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_dies_before_any_call_is_named_by_all_who_wait_in_it),
@@ -303,5 +303,5 @@ int main(void) {
         cmocka_unit_test(calls_that_do_not_fit_fail_at_once_on_all_ranks_naming_both),
         cmocka_unit_test(every_call_that_waits_has_a_deadline_and_names_who_is_late),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void wrong_arguments_are_refused_and_harm_nothing(void **state) {
     assert_int_equal(run_ranks(2, refuse_arguments, NULL), 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(100);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_of_any_size_goes_round_a_ring_of_ranks),
@@ -42,5 +42,5 @@ int main(void) {
         cmocka_unit_test(testing_moves_a_message_without_waiting),
         cmocka_unit_test(wrong_arguments_are_refused_and_harm_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

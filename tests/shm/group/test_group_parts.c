@@ -113,7 +113,7 @@ static void a_part_outlives_the_death_of_a_rank_outside(void **state) {
     assert_int_equal(run_ranks(3, lose_a_stranger, NULL), 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(100);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_split_orders_its_members_by_key),
@@ -122,5 +122,5 @@ int main(void) {
         cmocka_unit_test(a_list_with_a_rank_twice_or_unknown_is_refused),
         cmocka_unit_test(a_part_outlives_the_death_of_a_rank_outside),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

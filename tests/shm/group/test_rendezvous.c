@@ -315,7 +315,7 @@ static void a_group_leaves_no_descriptor_open(void **state) {
     assert_int_equal(count_descriptors(), before);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(100);
     const char *const variables[] = {"RANK",     "WORLD_SIZE",  "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
                                      "PMI_RANK", "SLURM_PROCID"};
@@ -335,5 +335,5 @@ int main(void) {
         cmocka_unit_test(the_environment_of_every_launcher_is_understood),
         cmocka_unit_test(a_group_leaves_no_descriptor_open),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }

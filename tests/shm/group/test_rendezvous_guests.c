@@ -204,7 +204,7 @@ static void descriptors_beside_words_are_closed(void **state) {
     assert_int_equal(count_descriptors(), before);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     deadline_set(100);
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
@@ -214,5 +214,5 @@ int main(void) {
         cmocka_unit_test(a_message_that_rank_0_cannot_mean_is_refused_and_leaves_no_descriptor),
         cmocka_unit_test(descriptors_beside_words_are_closed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(argc, argv, tests, NULL, NULL);
 }
