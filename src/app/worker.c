@@ -1,9 +1,12 @@
 #include "worker.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "app/commands.h"
 #include "app/run/long_turns.h"
@@ -55,6 +58,36 @@ static Status work(Worker *self, Error *err) {
     }
 }
 
+static bool is_traced(void) {
+    char line[256];
+    int tracer = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file) && sscanf(line, "TracerPid: %d", &tracer) != 1)
+        ;
+    if (file) fclose(file);
+    return tracer != 0;
+}
+
+// Where SOUNDER_WAIT_FOR_DEBUGGER names this worker's rank, it sleeps until a debugger is attached: gdb stops it in this
+// function. The parent takes a worker that waits for one that hangs.
+static Status wait_for_debugger(const Worker *self, Error *err) {
+    const char *wish = getenv("SOUNDER_WAIT_FOR_DEBUGGER");
+    if (!wish) return STATUS_OK;
+    uint32_t workers = self->memory.control->config.workers;
+    char *end;
+    unsigned long rank = strtoul(wish, &end, 10);
+    if (*wish < '0' || *wish > '9' || *end || rank >= workers)
+        return fail(err, STATUS_USAGE, "SOUNDER_WAIT_FOR_DEBUGGER=%s: give the rank of a worker, 0 to %u", wish,
+                    workers - 1);
+    if (rank != self->rank) return STATUS_OK;
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // a debugger is no parent of ours; not every kernel asks for this
+    log_warning("waiting for a debugger: gdb -p %d, and there: continue (with --hang-seconds 0 there is no hurry)",
+                getpid());
+    while (!is_traced())
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    return STATUS_OK;
+}
+
 static Status start(Worker *self, int argc, char **argv, Error *err) {
     if (argc != 2) return fail(err, STATUS_USAGE, "worker: started by sounder train, not by hand");
     self->rank = (uint32_t)strtoul(argv[0], NULL, 10);
@@ -66,6 +99,7 @@ static Status start(Worker *self, int argc, char **argv, Error *err) {
     TRY(run_memory_attach(&self->memory, err));
     const RunConfig *config = &self->memory.control->config;
     log_init((LogLevel)config->log_level, (int)self->rank);
+    TRY(wait_for_debugger(self, err));
     // In the other algorithms a worker that is kept from its core holds up or outdates the others' steps, and a worker
     // on the card mostly waits.
     bool alone = !engine_facts[config->engine].writes_weights && !config->card.used;

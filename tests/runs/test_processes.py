@@ -2,7 +2,7 @@
 
 Usage: test_processes.py PATH_OF_SOUNDER PATH_OF_STOP_BEFORE_EXEC
 """
-import os, resource, signal, subprocess, sys, unittest
+import ctypes, os, re, resource, signal, subprocess, sys, unittest
 
 STOPPER = os.path.abspath(sys.argv.pop(2))
 from runs import SMALL, SOUNDER, RunCase, alive, children_of, wait_until
@@ -111,6 +111,35 @@ class Processes(RunCase):
             self.assertRegex(err, r"rank [01] cannot be replaced: .*Too many open files.*; the others go on")
             self.assertEqual(err.count("cannot be replaced"), 1, err)
             self.assertEqual(self.model(run), self.model(f"calm-{algorithm}"))
+
+    def test_a_worker_waits_for_a_debugger_and_the_run_for_the_worker(self):
+        process = self.start(*SMALL, "--workers", "2", "--hang-seconds", "0", "--out", "run", "--quiet",
+                             env={**os.environ, "SOUNDER_WAIT_FOR_DEBUGGER": "1"})
+        line = process.stderr.readline()
+        found = re.search(r"rank 1: warning: waiting for a debugger: gdb -p (\d+), and there: continue", line)
+        self.assertTrue(found, line)
+        worker = int(found[1])
+        self.assertIsNone(process.poll())
+        ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+        ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        PTRACE_CONT, PTRACE_SEIZE = 7, 0x4206
+        if ptrace(PTRACE_SEIZE, worker, None, None) != 0:
+            self.skipTest(f"ptrace is not allowed here: {os.strerror(ctypes.get_errno())}")
+
+        def has_ended():  # what a debugger sees before the parent does
+            pid, status = os.waitpid(worker, os.WNOHANG)
+            if pid and os.WIFSTOPPED(status):
+                ptrace(PTRACE_CONT, worker, None, os.WSTOPSIG(status))
+            return pid and not os.WIFSTOPPED(status)
+        self.assertTrue(wait_until(has_ended))
+        self.finish(process)
+        self.assertEqual([round_["workers_lost"] for round_ in self.rounds("run")], [0, 0, 0])
+
+    def test_waiting_for_a_debugger_in_a_worker_that_there_is_not_is_refused(self):
+        for wish in ("2", "", "one", "-1", "1x"):
+            _, err = self.train(*SMALL, "--workers", "2", "--out", f"run-{wish}", code=69,
+                                env={**os.environ, "SOUNDER_WAIT_FOR_DEBUGGER": wish})
+            self.assertIn(f"SOUNDER_WAIT_FOR_DEBUGGER={wish}: give the rank of a worker, 0 to 1", err)
 
 
 if __name__ == "__main__":
