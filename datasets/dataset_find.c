@@ -10,10 +10,9 @@
 #include "base/suggest.h"
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
-#include "datasets/idx_folder.h"
+#include "datasets/idx.h"
 #include "datasets/synthetic.h"
 #include "datasets/unpacked_cache.h"
-#include "datasets/user_cache.h"
 
 enum { MAX_PLACES = 3 };
 

@@ -1,4 +1,4 @@
-#include "datasets/idx_folder.h"
+#include "datasets/idx.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "datasets/dataset.h"
 #include "datasets/dirichlet.h"
-#include "datasets/distributed_sampler.h"
+#include "datasets/order.h"
 
 enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1 }; // "SNDP"
 

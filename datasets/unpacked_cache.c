@@ -13,7 +13,6 @@
 #include <xxhash.h>
 
 #include "base/log.h"
-#include "datasets/user_cache.h"
 
 // What follows the block in a copy's file.
 typedef struct CopyEnd {
@@ -127,4 +126,15 @@ void unpacked_cache_keep(const void *block, const DatasetSource *source) {
     }
     if (!good) log_debug("data set: no unpacked copy is kept in %s: %s", place.path, strerror(errno));
     if (fd >= 0) close(fd);
+}
+
+bool user_cache_folder(char *folder, size_t bytes) {
+    // The specification has relative paths ignored.
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = -1;
+    if (cache && cache[0] == '/')
+        length = snprintf(folder, bytes, "%s/sounder", cache);
+    else if (home && home[0] == '/')
+        length = snprintf(folder, bytes, "%s/.cache/sounder", home);
+    return length >= 0 && (size_t)length < bytes;
 }

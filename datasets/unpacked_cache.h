@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "datasets/dataset.h"
+#include <stddef.h>
 
 // Opens a good copy (*fd is the caller's, read-only, close-on-exec) and returns true, or returns false: there is none.
 bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource *source);
@@ -33,5 +34,10 @@ void unpacked_cache_keep(const void *block, const DatasetSource *source);
 
 // USAGE when SOUNDER_CACHE has a value that means nothing.
 Status unpacked_cache_check(Error *err);
+
+// The user's cache folder: $XDG_CACHE_HOME/sounder, or ~/.cache/sounder (XDG Base Directory Specification).
+
+// Writes the path (it need not exist) to folder (bytes). False when there is no home or the path does not fit.
+bool user_cache_folder(char *folder, size_t bytes);
 
 #endif

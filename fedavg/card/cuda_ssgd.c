@@ -2,7 +2,7 @@
 // a launch has models, it takes them in groups.
 #include "base/clock.h"
 #include "base/cuda_try.h"
-#include "datasets/batch.h"
+#include "datasets/order.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/card/cuda_worker.h"
 #include "fedavg/worker/ssgd_shards.h"

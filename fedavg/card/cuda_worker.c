@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/cuda_try.h"
 #include "base/log.h"
-#include "datasets/batch.h"
+#include "datasets/order.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
 

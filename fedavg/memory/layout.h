@@ -24,8 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fedavg/rules/buckets.h"
 #include "fedavg/rules/recipe.h"
+#include "fedavg/rules/shard_sum.h"
 #include "nn/spec.h"
 #include "shm/barrier.h"
 #include "shm/cuda_share.h"
@@ -117,7 +117,7 @@ typedef struct WorkerTally {
     uint64_t staleness[STALENESS_BUCKETS]; // hogwild: updates by others between read and write; last: that many or more
 } WorkerTally;
 
-// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/buckets.h). All counts are of the buckets since
+// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/shard_sum.h). All counts are of the buckets since
 // the round began, steps times buckets; zeroed by the parent before each attempt at a round.
 typedef struct GradientPulse {
     _Alignas(64) _Atomic uint64_t complete; // buckets that this member's gradients are complete in

@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 #include "base/both.h"
+#include "nn/spec.h"
+#include <stdbool.h>
 
 // Samples of a shard of `count` in batch `number` of `size`: full batches, one remainder, then none.
 BOTH uint32_t shard_batch_samples(uint32_t count, uint32_t number, uint32_t size) {
@@ -45,5 +47,27 @@ uint32_t shard_sums(ShardRange *sums, uint32_t shards, ShardRange own);
 // out (count) = the sum over the block `root` of the elements first to first + count - 1, from the leaves that make it
 // up, in order. count <= SHARD_SUM_BLOCK.
 void shard_sum(float *out, const ShardLeaf *leaves, ShardRange root, size_t first, size_t count);
+
+// Buckets: runs of parameters whose gradients are summed together, while those of earlier layers are still computed.
+//
+// The way back through a net completes gradients from the last layer to the first, so bucket 0 begins at the end of the
+// parameter array. As in PyTorch's DistributedDataParallel (Li et al. 2020) the first bucket closes at 1 MiB, so that
+// summing starts early, the others at 25 MiB. A bucket holds whole layers.
+
+enum { MAX_BUCKETS = 32 };
+
+typedef struct Buckets {
+    uint32_t count;
+    size_t first[MAX_BUCKETS], end[MAX_BUCKETS]; // parameters; end of bucket b + 1 == first of bucket b
+} Buckets;
+
+void buckets_cut(Buckets *buckets, const Spec *spec);
+
+// The elements of a bucket that the member at `position` of `members` sums: they begin on cache lines (but for the
+// bucket's own ends), so that no two write the same one at the same time. May be empty.
+typedef struct Slice {
+    size_t first, end;
+} Slice;
+Slice bucket_slice(const Buckets *buckets, uint32_t bucket, uint32_t position, uint32_t members);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "datasets/batch.h"
+#include "datasets/order.h"
 #include "fedavg/rules/aggregate.h"
 
 void client_plan(SlotPlan *slots, const RunConfig *config) {

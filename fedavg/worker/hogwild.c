@@ -1,7 +1,7 @@
 #include "hogwild.h"
 
 #include "base/clock.h"
-#include "datasets/batch.h"
+#include "datasets/order.h"
 
 static bool all_finite(const float *values, size_t count) {
     // x * 0 is 0 for every finite x and NaN otherwise; the sum stays 0 exactly when all are finite.

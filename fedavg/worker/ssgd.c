@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "datasets/batch.h"
-#include "fedavg/rules/buckets.h"
+#include "datasets/order.h"
 #include "fedavg/rules/shard_sum.h"
 
 // One worker's view of a round.

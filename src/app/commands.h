@@ -23,4 +23,9 @@ Status command_launch(int argc, char **argv, int *exit_code, Error *err);
 // `sounder help [TOPIC]` (`train -h`: the options in use, on one screen): help, the man page and the completion script, all on stdout. See help.c for the topics.
 Status command_help(int argc, char **argv, Error *err);
 
+// A worker's life: attach to the parent and its memory, then do what each phase orders until the parent is gone.
+
+// The argv with which the parent starts workers: `sounder:wRANK worker RANK PARENT_PID` (see shm/supervisor.h).
+extern char *const worker_arguments[];
+
 #endif

@@ -17,7 +17,7 @@
 #include "fedavg/card/card.h"
 #include "fedavg/memory/dataset_segment.h"
 #include "nn/net.h"
-#include "nn/zoo.h"
+#include "nn/spec.h"
 
 // The file's own note says which net it is; --model is for files of other programs.
 static Status find_net(Spec *spec, const Safetensors *file, const char *path, const Options *options,

@@ -9,7 +9,6 @@
 #include "app/options/option_table.h"
 #include "base/suggest.h"
 #include "nn/spec.h"
-#include "nn/zoo.h"
 
 static void print_overview(FILE *file) {
     fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n\nUsage:\n", file);

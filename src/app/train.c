@@ -14,7 +14,6 @@
 #include "app/run/run_folder.h"
 #include "app/run/run_set_up.h"
 #include "app/run/together.h"
-#include "app/worker.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/card/card.h"
@@ -24,7 +23,7 @@
 #include "io/durable.h"
 #include "nn/kernels.h"
 #include "nn/net.h"
-#include "nn/zoo.h"
+#include "nn/spec.h"
 
 typedef struct Run {
     Options options;

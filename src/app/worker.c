@@ -1,4 +1,4 @@
-#include "worker.h"
+#include "app/commands.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,8 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "app/commands.h"
-#include "app/run/long_turns.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "fedavg/card/card.h"

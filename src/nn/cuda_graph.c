@@ -1,4 +1,4 @@
-#include "cuda_graph.h"
+#include "nn/cuda_pass.h"
 
 #include "base/cuda_try.h"
 

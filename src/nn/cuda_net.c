@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cuda_try.h"
-#include "nn/cuda_graph.h"
 #include "nn/cuda_pass.h"
 
 enum { MOST_MODELS = 65535 }; // of one batch of products, in all versions of cuBLAS

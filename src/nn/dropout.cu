@@ -1,6 +1,6 @@
 // The GPU's side of dropout.c.
 #include "nn/cuda_launch.h"
-#include "nn/dropout_index.h"
+#include "nn/cuda_index.h"
 
 namespace {
 

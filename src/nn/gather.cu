@@ -1,6 +1,6 @@
 // The GPU's side of gather.c.
 #include "nn/cuda_launch.h"
-#include "nn/gather_index.h"
+#include "nn/cuda_index.h"
 
 namespace {
 

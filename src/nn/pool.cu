@@ -1,6 +1,6 @@
 // The GPU's side of pool.c. SIZE is the window's side where it is known to the compiler, otherwise 0.
 #include "nn/cuda_launch.h"
-#include "nn/pool_index.h"
+#include "nn/cuda_index.h"
 
 namespace {
 

@@ -20,6 +20,7 @@
 
 #include "base/err.h"
 #include "base/shape.h"
+#include <stddef.h>
 
 enum { SPEC_MAX_LAYERS = 64, SPEC_MAX_TENSORS = 2 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
 
@@ -75,5 +76,19 @@ double spec_training_flop(const Spec *spec);
 
 // The tensor in which parameter number `parameter` lies: for messages.
 const char *spec_tensor_name(const Spec *spec, size_t parameter);
+
+// Nets by name: lenet, softmax, 2nn, cnn, cifar-cnn. Each is only a text for spec_parse.
+typedef struct ZooEntry {
+    const char *name;
+    const char *text;        // layers, as spec.h describes; the last layer's outputs are written "classes"
+    const char *description; // one line, with its source
+} ZooEntry;
+
+extern const ZooEntry zoo_entries[];
+extern const size_t zoo_entry_count;
+
+// The layer list behind a --model value: a zoo entry's text, or the value itself when it is no zoo name. In either, a
+// last word "classes" becomes the number of classes. Writes at most `bytes` characters, always terminated.
+void zoo_expand(char *text, size_t bytes, const char *model, int classes);
 
 #endif

@@ -1,4 +1,4 @@
-#include "zoo.h"
+#include "nn/spec.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/launch/gpus.h"
 #include "base/cores.h"
 #include "tests/check.h"
 #include "tests/scratch.h"

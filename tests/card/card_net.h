@@ -5,7 +5,7 @@
 #include "card_tensor.h"
 #include "nn/cuda_net.h"
 #include "nn/net.h"
-#include "nn/zoo.h"
+#include "nn/spec.h"
 #include "tests/tensor.h"
 
 enum { CARD_MOST_MODELS = 8, CARD_SAMPLES = 640, CARD_CLASSES = 7 };

@@ -2,11 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/check.h"
 #include "nn/conv_index.h"
-#include "nn/dropout_index.h"
-#include "nn/gather_index.h"
-#include "nn/pool_index.h"
+#include "nn/cuda_index.h"
+#include "tests/check.h"
 
 // How often each of `count` things was done.
 typedef struct Tally {

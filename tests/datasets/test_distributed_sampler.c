@@ -1,13 +1,13 @@
 // The distributed sampler: PyTorch's lists without shuffle, its definition with it, and the contiguous split.
-#include "datasets/distributed_sampler.h"
+#include "datasets/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
-#include "tests/check.h"
 #include "distributed_sampler_lists.h"
+#include "tests/check.h"
 
 enum { TEXT_BYTES = 1024 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "datasets/batch.h"
+#include "datasets/order.h"
 #include "tests/check.h"
 
 enum { CLASSES = 10 };

@@ -6,7 +6,7 @@
 
 #include "nn/linear_blas.h"
 #include "nn/net.h"
-#include "nn/zoo.h"
+#include "nn/spec.h"
 #include "tests/tensor.h"
 
 // Products ------------------------------------------------------------------------------------------------------------

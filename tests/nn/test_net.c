@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "nn/zoo.h"
+#include "nn/spec.h"
 #include "tests/tensor.h"
 
 enum { CLASSES = 5, SAMPLES = 80, MOST_PARAMETERS = 16384 };

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "nn/zoo.h"
 #include "tests/check.h"
 
 static const Shape grey = {1, 28, 28}, colour = {3, 32, 32};

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "bench.h"
-#include "datasets/batch.h"
+#include "datasets/order.h"
 #include "fedavg/memory/dataset_segment.h"
 #include "nn/net.h"
-#include "nn/zoo.h"
+#include "nn/spec.h"
 
 enum { WARM_UP_BATCHES = 20, EVALUATION_BATCH = 500 };
 

@@ -23,7 +23,7 @@
 //   [0] epoch 2, shuffled: 9 7 0
 #include <stdio.h>
 
-#include "datasets/distributed_sampler.h"
+#include "datasets/order.h"
 #include "lesson.h"
 
 enum { SAMPLES = 10 };

@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "datasets/distributed_sampler.h"
+#include "datasets/order.h"
 #include "lesson.h"
 #include "shm/group/group.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "app/commands.h"
+#include "app/launch/launch_output.h"
 #include "launch_group.h"
-#include "launch_logs.h"
 #include "launch_options.h"
 #include "launch_rank.h"
 

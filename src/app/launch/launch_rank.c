@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch_logs.h"
+#include "app/launch/launch_output.h"
 
 // As torchrun takes every file for Python's. A name without a slash is looked for in PATH.
 static bool is_script(const char *name) {

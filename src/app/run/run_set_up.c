@@ -13,8 +13,8 @@
 #include "base/suggest.h"
 #include "fedavg/card/card.h"
 #include "fedavg/parent/rounds.h"
-#include "fedavg/rules/buckets.h"
-#include "nn/zoo.h"
+#include "fedavg/rules/shard_sum.h"
+#include "nn/spec.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include <sounder/datasets/batch.h>
+#include <sounder/datasets/order.h>
 #include <sounder/datasets/partition.h>
 #include <sounder/io/safetensors.h>
 #include <sounder/nn/net.h>

@@ -1,4 +1,4 @@
-#include "long_turns.h"
+#include "base/cores.h"
 
 #include <linux/sched.h>
 #include <linux/sched/types.h> // does not get along with <sched.h> of glibc before 2.41, which has no struct sched_attr

@@ -1,4 +1,6 @@
-// Which samples a rank takes in an epoch: the arithmetic of PyTorch's DistributedSampler, and the contiguous split.
+// In which order samples are used: a client's epoch, and what a rank takes of an epoch of all samples.
+//
+// A rank in an epoch: the arithmetic of PyTorch's DistributedSampler, and the contiguous split.
 //
 //   DistributedSampler sampler = {.samples = 60000, .ranks = 4, .rank = rank, .shuffle = true, .seed = 1};
 //   TRY(distributed_sampler_check(&sampler, err));
@@ -14,8 +16,8 @@
 // not divisible by R; the two are equal. Without shuffle the indices are PyTorch's; with it the order comes from our
 // own generator, keyed by seed and epoch. (PyTorch seeds with their sum, so that epoch 1 of seed 0 is epoch 0 of
 // seed 1.)
-#ifndef SOUNDER_DATASETS_DISTRIBUTED_SAMPLER_H
-#define SOUNDER_DATASETS_DISTRIBUTED_SAMPLER_H
+#ifndef SOUNDER_DATASETS_ORDER_H
+#define SOUNDER_DATASETS_ORDER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +46,13 @@ void distributed_sampler_draw(uint32_t *indices, uint32_t *order, const Distribu
 // The contiguous split: rank takes the *count samples from *first on; runs of floor(n / R), the last rank takes the
 // remainder as well. rank < ranks.
 void contiguous_split(uint32_t *first, uint32_t *count, uint32_t samples, uint32_t ranks, uint32_t rank);
+
+// The order in which a client visits its samples in one local epoch.
+
+// Copies indices (count) to order (count, of the caller's, not overlapping) and shuffles them. The order depends on the
+// arguments alone: seed, round, client and epoch choose it, never the worker or the time.
+// Batch b of size s is order[b * s] to order[min((b + 1) * s, count) - 1].
+void batch_order(uint32_t *order, const uint32_t *indices, uint32_t count, uint64_t seed, uint32_t round,
+                 uint32_t client, uint32_t epoch);
 
 #endif

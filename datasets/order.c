@@ -1,6 +1,7 @@
-#include "datasets/distributed_sampler.h"
+#include "datasets/order.h"
 
 #include "base/rng.h"
+#include <string.h>
 
 Status distributed_sampler_check(const DistributedSampler *sampler, Error *err) {
     if (sampler->rank >= sampler->ranks)
@@ -32,4 +33,10 @@ void contiguous_split(uint32_t *first, uint32_t *count, uint32_t samples, uint32
     const uint32_t run = samples / ranks;
     *first = run * rank;
     *count = rank + 1 == ranks ? samples - *first : run;
+}
+
+void batch_order(uint32_t *order, const uint32_t *indices, uint32_t count, uint64_t seed, uint32_t round,
+                 uint32_t client, uint32_t epoch) {
+    memcpy(order, indices, count * sizeof *order);
+    rng_shuffle(order, count, rng_key(seed, RNG_SHUFFLE, round, client, epoch));
 }

@@ -1,5 +1,5 @@
 // Longer turns on a shared core: what is asked for, and that nothing else changes.
-#include "app/run/long_turns.h"
+#include "base/cores.h"
 
 #include <linux/sched.h>
 #include <linux/sched/types.h>
