@@ -4,6 +4,7 @@
 #               fedavg: rules, nodes <- memory <- worker <- parent <- card; shm <- shm/group; app/options <- launch, run
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   lengths     a function has at most 60 lines
+#   signposts   files that README.md and CONTRIBUTING.md name are there
 #   engines     at most 8 lines outside the engines' own files compare an algorithm
 #   kernels     name the threads of their blocks: __launch_bounds__ stands in the line of __global__
 # Each rule is first tried on a bad sample, which it must refuse.
@@ -75,5 +76,18 @@ printf '// #include "app/main.h"\n#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_A
     >"$work/shm/a.h"
 check "$work"
 
+# signposts FOLDER: prints the files that the documents name and that are not there; fails if there is one.
+signposts() (
+    cd "$1"
+    missing=$(grep -ohE '`(src|shm|fedavg|datasets|tests|tools)/[A-Za-z0-9_./-]+`' README.md CONTRIBUTING.md | tr -d '\`' | sort -u |
+        while read -r path; do [ -e "$path" ] || echo "named but missing: $path"; done)
+    [ -z "$missing" ] || { echo "$missing"; exit 1; }
+)
+
+echo 'See `src/nn/none.c`.' >"$work/README.md"
+: >"$work/CONTRIBUTING.md"
+if signposts "$work" >/dev/null; then echo "FAILED: accepted a signpost to nowhere" && exit 1; fi
+
 check "$1"
+signposts "$1"
 echo "all rules kept"
