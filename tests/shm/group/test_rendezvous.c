@@ -90,7 +90,7 @@ static void without_rank_0_the_others_say_so(void **state) {
     char place[64];
     const Guest guests[] = {{.config = {.init = tcp_place(place), .rank = 1, .size = 2, .timeout_seconds = 0.1},
                              .expected = STATUS_TIMEOUT,
-                             .words = {place, "after 0.1 s", "rank 0 is missing"}}};
+                             .words = {place, "after ", " s rank 0 is missing"}}};
     assert_int_equal(hold_meeting(guests, 1), 0);
 }
 
@@ -102,7 +102,7 @@ static void the_impatience_of_one_rank_ends_the_meeting_for_all(void **state) {
         {.config = {.init = place, .rank = 0, .size = 3, .timeout_seconds = 60},
          .expected = STATUS_TIMEOUT,
          .words = {"only 2 of 3 ranks came, rank 2 missing"}},
-        {.config = {.init = place, .rank = 1, .size = 3, .timeout_seconds = 0.3},
+        {.config = {.init = place, .rank = 1, .size = 3, .timeout_seconds = 1}, // it must have met rank 0 by then
          .expected = STATUS_TIMEOUT,
          .words = {"only 2 of 3 ranks came, rank 2 missing"}},
     };
