@@ -281,6 +281,7 @@ static Status nobody_left(const Supervisor *supervisor, Error *err) {
         return fail(err, STATUS_UNAVAILABLE, "no worker has been started");
     char last[WORKER_MESSAGE_BYTES + 128];
     describe_death(last, sizeof last, supervisor, supervisor->last_dead);
+    if (supervisor->config.workers == 1) return fail(err, STATUS_UNAVAILABLE, "the only worker has died: %s", last);
     return fail(err, STATUS_UNAVAILABLE, "all %u workers have died (last: %s)", supervisor->config.workers, last);
 }
 

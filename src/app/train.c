@@ -204,11 +204,10 @@ static void print_device(Run *run) {
 
 static void print_ending(Run *run, const char *sha256, double seconds) {
     uint32_t rounds = run->rounds_done;
-    const char *plural = rounds == 1 ? "" : "s";
     const RoundReport *last = &run->evaluated;
     if (last->test_count > 0)
         progress_say(&run->progress, "%.2f%% after %u round%s, %.2f s\n", 100.0 * last->test_hits / last->test_count,
-                     rounds, plural, seconds);
+                     rounds, plural(rounds), seconds);
     progress_say(&run->progress, "model: %s/model.safetensors  sha256 %.12s...\n", run->folder.path, sha256);
     progress_say(&run->progress, "go on: sounder train --resume %s --rounds %u\n", run->folder.path, 2 * rounds);
 }
@@ -314,8 +313,8 @@ static Status restore(Run *run, Error *err) {
     TRY(run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, &run->record, &run->past,
                                err));
     if (run->rounds_done <= (uint32_t)run->options.rounds) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u rounds already", run->options.rounds,
-                run->folder.path, run->rounds_done);
+    return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u round%s already", run->options.rounds,
+                run->folder.path, run->rounds_done, plural(run->rounds_done));
 }
 
 static Status run_in_folder(Run *run, int *exit_code, Error *err) {
@@ -324,7 +323,7 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {
         progress_say(&run->progress, "the run in %s has done its %u round%s; more with --rounds\n", run->folder.path,
-                     run->rounds_done, run->rounds_done == 1 ? "" : "s");
+                     run->rounds_done, plural(run->rounds_done));
         return STATUS_OK;
     }
     TRY(train(run, exit_code, err));

@@ -228,8 +228,8 @@ Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_don
     free(rounds);
     if (status == STATUS_OK) return STATUS_OK;
     if (status != STATUS_DATA) return fail(err, status, "%s", why.message);
-    return fail(err, STATUS_DATA, "%s: none of its %zu checkpoints can be used; the last one tried: %s", folder->path,
-                count, why.message);
+    return fail(err, STATUS_DATA, "%s: none of its %zu checkpoint%s can be used; the last one tried: %s", folder->path,
+                count, count == 1 ? "" : "s", why.message);
 }
 
 Status checkpoint_load(float *values, size_t count, const Safetensors *file, const char *name, Error *err) {

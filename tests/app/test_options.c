@@ -190,6 +190,8 @@ static void options_that_contradict_each_other_are_refused(void **state) {
     static const Refusal refusals[] = {
         {"--clients|4|--clients-per-round|5",
          "--clients-per-round 5: there are only 4 clients; lower it or raise --clients"},
+        {"--clients|1|--clients-per-round|2",
+         "--clients-per-round 2: there is only 1 client; lower it or raise --clients"},
         {"--alpha|0.3", "--alpha 0.3: only used with --partition dirichlet; add that or leave --alpha out"},
         {"--partition|iid|--alpha|0.5",
          "--alpha 0.5: only used with --partition dirichlet; add that or leave --alpha out"},

@@ -139,7 +139,7 @@ class Nodes(NodesCase):
         self.wait_for_round("run", 1)
         os.kill(children_of(self.parents(process)[1])[0], signal.SIGKILL)
         _, err = process.communicate(timeout=60 * SLOWED)
-        self.assertIn("sounder: error: all 1 workers have died", err)
+        self.assertIn("sounder: error: the only worker has died", err)
         self.assertRegex(err, r"sounder: error: node 1 \(process \d+ on \S+\) (has ended the run|is lost)")
 
     def test_what_one_node_finds_wrong_is_not_called_a_loss_by_the_others(self):

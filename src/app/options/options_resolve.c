@@ -77,8 +77,9 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
     if (options->clients == 0) options->clients = options->workers * options->nodes;
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round > options->clients)
-        return fail(err, STATUS_USAGE, "%s %d: there are only %d clients; lower it or raise --clients",
-                    options_named(name, options, "clients-per-round"), options->clients_per_round, options->clients);
+        return fail(err, STATUS_USAGE, "%s %d: there %s only %d client%s; lower it or raise --clients",
+                    options_named(name, options, "clients-per-round"), options->clients_per_round,
+                    options->clients == 1 ? "is" : "are", options->clients, options->clients == 1 ? "" : "s");
     if (options->workers * options->nodes > options->clients_per_round)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);

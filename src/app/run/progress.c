@@ -39,7 +39,7 @@ const char *duration_text(char *text, double seconds) {
     return text;
 }
 
-static const char *plural(uint64_t count) {
+const char *plural(uint64_t count) {
     return count == 1 ? "" : "s";
 }
 

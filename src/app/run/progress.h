@@ -71,4 +71,7 @@ enum { PROGRESS_NUMBER_BYTES = 32 }; // of the texts below
 const char *with_commas(char *text, uint64_t number);
 const char *duration_text(char *text, double seconds);
 
+// "s" for any count but one: "%u worker%s".
+const char *plural(uint64_t count);
+
 #endif
