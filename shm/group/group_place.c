@@ -13,14 +13,15 @@ typedef struct Launcher {
     const char *rank, *size, *local_rank;
     const char *job, *step; // name the whole job on this machine; NULL: nothing does
     const char *nodes;      // on how many machines it runs; NULL: not told
+    const char *local_size; // how many of its ranks are on this machine; NULL: not told
 } Launcher;
 
 static const Launcher launchers[] = {
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, NULL},
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, NULL, "LOCAL_WORLD_SIZE"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE", NULL,
-     "OMPI_MCA_orte_num_nodes"},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", NULL, NULL, NULL},
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES"},
+     "OMPI_MCA_orte_num_nodes", NULL},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", NULL, NULL, NULL, NULL},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES", NULL},
 };
 
 static Status read_number(int *number, const char *name, const char *text, int least, int most, Error *err) {
@@ -94,6 +95,18 @@ static Status meet_in_job(GroupPlace *place, const Launcher *launcher, Error *er
     return STATUS_OK;
 }
 
+// A launcher that says how many of the ranks are here says whether the others are elsewhere: all ranks know it at once,
+// and none waits for those that cannot come.
+static Status check_machine(const GroupPlace *place, const Launcher *launcher, Error *err) {
+    const char *here = launcher && launcher->local_size ? getenv(launcher->local_size) : NULL;
+    if (!here || atoi(here) <= 0 || atoi(here) >= place->size) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "env://: %s=%s of %d ranks are on this machine: ranks on several machines meet by mpi://; start them with "
+        "mpirun",
+        launcher->local_size, here, place->size);
+}
+
 static Status find_by_environment(GroupPlace *place, Error *err) {
     const Launcher *launcher = find_launcher();
     if (launcher) TRY(read_identity(place, launcher, err));
@@ -102,6 +115,7 @@ static Status find_by_environment(GroupPlace *place, Error *err) {
                     "env://: RANK and WORLD_SIZE are not set; start the ranks with sounder launch, "
                     "torchrun, mpirun or srun, or set them");
     const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    TRY(check_machine(place, launcher, err));
     if (host && port) return meet_at_port(place, host, port, err);
     if (!launcher)
         return fail(err, STATUS_USAGE, "env://: MASTER_ADDR and MASTER_PORT are not set, for all ranks alike");

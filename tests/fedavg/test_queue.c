@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/check.h"
 
 static Queue *queue_of(uint32_t capacity, uint32_t posted) {
     Queue *queue = aligned_alloc(64, queue_bytes(capacity));
     assert_non_null(queue);
+    memset(queue, 0xa5, queue_bytes(capacity)); // the memory of an earlier use
     queue_init(queue, capacity);
     for (uint32_t i = 0; i < posted; i++) {
         Job *job = queue_post(queue);

@@ -2,9 +2,9 @@
 
 Usage: test_ssgd.py PATH_OF_SOUNDER [unittest arguments]
 """
-import random, sys, unittest
+import os, random, signal, sys, unittest
 
-from runs import SLOWED, RunCase, parse_safetensors
+from runs import SLOWED, RunCase, children_of, parse_safetensors, wait_until
 
 # 676 * 400 weights fill the first bucket; the convolution before them makes a second one.
 TWO_BUCKETS = ["--data", "synthetic:1x28x28:1600:200", "--model", "conv 4 3; relu; pool 2; dropout 0.5; linear 400; relu; linear 10",
@@ -35,6 +35,20 @@ class Ssgd(RunCase):
         self.kill_workers_during(process, 0.3 * SLOWED, random.Random(3), most=5)
         self.finish(process)
         self.assertEqual(self.model("calm"), self.model("storm"))
+
+    def test_a_killed_worker_is_replaced_while_the_run_goes_on(self):
+        process = self.start(*TWO_BUCKETS, "--rounds", "100000", "--workers", "2", "--on-worker-death", "respawn", "--out", "run")
+        self.wait_for_round("run", 1)
+        before = children_of(process.pid)
+        os.kill(before[0], signal.SIGKILL)
+        self.assertTrue(wait_until(lambda: len(set(children_of(process.pid)) - {before[0]}) == 2, 60), "nobody came in its place")
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, code=143)
+
+    def test_the_metrics_say_which_worker_computed_a_shard(self):
+        self.train(*TWO_BUCKETS, "--workers", "2", "--out", "run")
+        ranks = {entry["rank"] for entry in self.metrics("run") if entry["type"] == "client"}
+        self.assertEqual(ranks, {0, 1})
 
     def test_the_time_in_gradient_sync_is_hidden_or_exposed(self):
         out, _ = self.train(*TWO_BUCKETS, "--workers", "2", "--out", "run")

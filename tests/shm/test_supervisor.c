@@ -90,6 +90,26 @@ static void a_worker_finds_its_descriptors_and_nothing_else(void **state) {
     close(stray);
 }
 
+static void a_worker_inherits_eight_descriptors_and_no_more(void **state) {
+    (void)state;
+    Error err = {0};
+    World world;
+    check_ok(world_init(&world, 1, 60, &err));
+    int fds[WORKER_MAX_FDS + 1];
+    for (uint32_t i = 0; i <= WORKER_MAX_FDS; i++)
+        fds[i] = world.fds[0];
+    world.supervisor.config.fds = fds;
+    world.supervisor.config.fd_count = WORKER_MAX_FDS + 1;
+    assert_int_equal(supervisor_start(&world.supervisor, 0, &err), STATUS_SOFTWARE);
+    assert_string_equal(err.message, "a worker inherits at most 8 descriptors, not 9");
+    world.supervisor.config.fd_count = WORKER_MAX_FDS;
+    check_ok(world_start(&world, &err));
+    world.control->orders[0] = INSPECT;
+    check_ok(world_phase(&world, &err));
+    assert_int_equal(world.control->open_descriptors, WORKER_FIRST_FD + WORKER_MAX_FDS);
+    world_down(&world);
+}
+
 static void a_worker_killed_at_work_departs_and_the_others_go_on(void **state) {
     (void)state;
     enum { WORKERS = 3 };
@@ -337,6 +357,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_workers_do_every_phase_and_stand_still_in_between),
         cmocka_unit_test(a_worker_finds_its_descriptors_and_nothing_else),
+        cmocka_unit_test(a_worker_inherits_eight_descriptors_and_no_more),
         cmocka_unit_test(a_worker_killed_at_work_departs_and_the_others_go_on),
         cmocka_unit_test(a_stopped_worker_is_warned_about_then_killed),
         cmocka_unit_test(a_worker_that_hangs_while_starting_is_killed),

@@ -2,13 +2,16 @@
 #include "ranks.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+
+#include "shm/group/group_call.h"
 
 // One process of a meeting and what must become of it.
 typedef struct Guest {
     GroupConfig config;
     Status expected;
     const char *words[3]; // of the sentence
-    bool dies;            // instead of coming
+    bool has_small_files; // its limit of file sizes leaves no room for the group's memory
     double comes_after_seconds;
     const char *environment[8]; // "NAME=value"
 } Guest;
@@ -19,6 +22,10 @@ static void meet_as(const Guest *guest) {
     for (int i = 0; i < 8 && guest->environment[i]; i++)
         putenv((char *)(uintptr_t)guest->environment[i]);
     if (guest->comes_after_seconds > 0) usleep((useconds_t)(guest->comes_after_seconds * 1e6));
+    if (guest->has_small_files) {
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){65536, 65536});
+    }
     Status status = group_init(&group, &guest->config, &err);
     if (status != guest->expected) requirement_not_met(err.message, status_name(status), guest->config.rank);
     for (int i = 0; i < 3 && guest->words[i]; i++)
@@ -29,6 +36,8 @@ static void meet_as(const Guest *guest) {
         uint32_t sum = group_rank(group);
         require_ok(group_all_reduce(group, &sum, &sum, 1, GROUP_I32, GROUP_SUM, &err));
         require(sum == group_size(group) * (group_size(group) - 1) / 2);
+        const char *local_rank = getenv("LOCAL_RANK");
+        require(!local_rank || group_local_rank(group) == (uint32_t)atoi(local_rank));
         require_ok(group_finish(group, &err));
     }
     _exit(0);
@@ -36,6 +45,7 @@ static void meet_as(const Guest *guest) {
 
 static int hold_meeting(const Guest *guests, uint32_t count) {
     pid_t pids[RANKS_MOST];
+    assert_true(count <= RANKS_MOST);
     fflush(NULL);
     for (uint32_t i = 0; i < count; i++) {
         pids[i] = fork();
@@ -254,6 +264,30 @@ static void wrong_configurations_are_refused_with_a_remedy(void **state) {
     assert_int_equal(hold_meeting(guests, (uint32_t)(sizeof guests / sizeof *guests)), 0);
 }
 
+static void what_a_launcher_or_a_path_can_get_wrong_is_refused_too(void **state) {
+    (void)state;
+    char long_path[128], longest_path[128]; // of 92 and 91 bytes
+    snprintf(long_path, sizeof long_path, "file:///no/%088d", 0);
+    snprintf(longest_path, sizeof longest_path, "file:///no/%086d/", 0);
+    const Guest guests[] = {
+        {.config = {.rank = -1, .size = -1},
+         .environment = {"RANK=0", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"},
+         .expected = STATUS_USAGE,
+         .words = {"LOCAL_WORLD_SIZE=2 of 4 ranks are on this machine", "mpi://"}},
+        {.config = {.rank = -1, .size = -1},
+         .environment = {"RANK=1x", "WORLD_SIZE=2"},
+         .expected = STATUS_USAGE,
+         .words = {"RANK=1x: give a number"}},
+        {.config = {.init = long_path, .rank = 0, .size = 1},
+         .expected = STATUS_USAGE,
+         .words = {"a path of at most 91 bytes"}},
+        {.config = {.init = longest_path, .rank = 0, .size = 1},
+         .expected = STATUS_CANTCREATE,
+         .words = {"No such file"}},
+    };
+    assert_int_equal(hold_meeting(guests, (uint32_t)(sizeof guests / sizeof *guests)), 0);
+}
+
 static void the_environment_of_every_launcher_is_understood(void **state) {
     (void)state;
     char port[32], job[2][48];
@@ -262,8 +296,8 @@ static void the_environment_of_every_launcher_is_understood(void **state) {
     snprintf(job[1], sizeof job[1], "SLURM_JOB_ID=%016lx", draw_number());
     const GroupConfig open = {.rank = -1, .size = -1, .timeout_seconds = 60};
     const Guest torchrun[] = {
-        {.config = open, .environment = {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", port}},
-        {.config = open, .environment = {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", port}},
+        {.config = open, .environment = {"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=localhost", port}},
+        {.config = open, .environment = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=0", "MASTER_ADDR=127.0.0.1", port}},
     };
     const Guest mpirun[] = {
         {.config = open, .environment = {"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", job[0]}},
@@ -276,6 +310,32 @@ static void the_environment_of_every_launcher_is_understood(void **state) {
     assert_int_equal(hold_meeting(torchrun, 2), 0);
     assert_int_equal(hold_meeting(mpirun, 2), 0);
     assert_int_equal(hold_meeting(srun, 2), 0);
+}
+
+static void without_room_for_the_memory_all_ranks_say_so(void **state) {
+    (void)state;
+    char place[64];
+    meeting_place(place);
+    Guest guests[3];
+    for (int rank = 0; rank < 3; rank++)
+        guests[rank] = (Guest){.config = {.init = place, .rank = rank, .size = 3, .timeout_seconds = 60},
+                               .has_small_files = rank == 0,
+                               .expected = STATUS_OS,
+                               .words = {"group", "File too large"}};
+    assert_int_equal(hold_meeting(guests, 3), 0);
+}
+
+static void many_ranks_are_named_up_to_the_twelfth(void **state) {
+    (void)state;
+    char text[GROUP_RANKS_TEXT_BYTES];
+    bool marks[20] = {false};
+    for (int rank = 1; rank <= 12; rank++)
+        marks[rank] = true;
+    assert_string_equal(group_ranks_text(text, marks, 20), "ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 12");
+    marks[15] = true;
+    assert_string_equal(group_ranks_text(text, marks, 20), "ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 1 more");
+    marks[19] = true;
+    assert_string_equal(group_ranks_text(text, marks, 20), "ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more");
 }
 
 static void leave_nothing(Group *group, const void *context) {
@@ -317,8 +377,9 @@ static void a_group_leaves_no_descriptor_open(void **state) {
 
 int main(int argc, char **argv) {
     deadline_set(100);
-    const char *const variables[] = {"RANK",     "WORLD_SIZE",  "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK",
-                                     "PMI_RANK", "SLURM_PROCID"};
+    const char *const variables[] = {"RANK",         "WORLD_SIZE",           "MASTER_ADDR",
+                                     "MASTER_PORT",  "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                     "SLURM_PROCID", "LOCAL_WORLD_SIZE",     "LOCAL_RANK"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         unsetenv(variables[i]);
     const struct CMUnitTest tests[] = {
@@ -332,7 +393,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(different_sizes_fail_on_all_ranks),
         cmocka_unit_test(a_rank_that_dies_while_meeting_ends_it_for_all),
         cmocka_unit_test(wrong_configurations_are_refused_with_a_remedy),
+        cmocka_unit_test(what_a_launcher_or_a_path_can_get_wrong_is_refused_too),
         cmocka_unit_test(the_environment_of_every_launcher_is_understood),
+        cmocka_unit_test(without_room_for_the_memory_all_ranks_say_so),
+        cmocka_unit_test(many_ranks_are_named_up_to_the_twelfth),
         cmocka_unit_test(a_group_leaves_no_descriptor_open),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
