@@ -76,6 +76,7 @@ static Status read_options(Run *run, Error *err) {
     options_defaults(options);
     TRY(options_parse(options, run->argc, run->argv, err));
     TRY(nodes_init(&run->nodes, err));
+    if (run->nodes.size > 1) log_name_node((int)run->nodes.rank);
     Status status = is_first(run) ? complete_options(run, err) : STATUS_OK;
     TRY(together_options(options, &run->nodes, status, err));
     if (!is_first(run)) log_init((LogLevel)options->log_level, LOG_RANK_PARENT);

@@ -11,10 +11,15 @@
 
 static LogLevel current_level = LOG_WARNING;
 static int current_rank = LOG_RANK_PARENT;
+static int current_node = -1; // -1: the only one
 
 void log_init(LogLevel level, int rank) {
     current_level = level;
     current_rank = rank;
+}
+
+void log_name_node(int node) {
+    current_node = node;
 }
 
 LogLevel log_level(void) {
@@ -36,8 +41,10 @@ static void log_line(LogLevel level, const char *format, va_list args) {
     char line[2048];
     // On a terminal a progress line may stand where the cursor is.
     const char *clear = log_on_terminal() ? "\r\033[K" : "";
+    char node[24] = "";
+    if (current_node >= 0) snprintf(node, sizeof node, "node %d: ", current_node);
     int used = current_rank == LOG_RANK_PARENT
-                   ? snprintf(line, sizeof line, "%ssounder: %s", clear, prefixes[level])
+                   ? snprintf(line, sizeof line, "%ssounder: %s%s", clear, node, prefixes[level])
                    : snprintf(line, sizeof line, "%ssounder: rank %d: %s", clear, current_rank, prefixes[level]);
     vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
     disarm_text(line + used);

@@ -14,6 +14,9 @@ typedef enum LogLevel { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG } LogLevel;
 enum { LOG_RANK_PARENT = -1 };
 
 void log_init(LogLevel level, int rank);
+
+// In a run on several machines: every line of the parent names its node from here on.
+void log_name_node(int node);
 LogLevel log_level(void);
 
 // Whether stderr is a terminal on which a line can be cleared and written again.

@@ -49,8 +49,11 @@ class NodesCase(RunCase):
         """The nodes' processes, in the order of their ranks."""
         found = []
         for path in glob.glob(f"/proc/{process.pid}/task/*/children"):
-            with open(path) as file:
-                found += map(int, file.read().split())
+            try:
+                with open(path) as file:
+                    found += map(int, file.read().split())
+            except OSError:  # a thread of mpirun's that has ended meanwhile
+                pass
         return sorted(pid for pid in found if command_line(pid)[1:2] == [b"train"])
 
 
@@ -61,8 +64,11 @@ class NodesCase(RunCase):
             if not workers:
                 time.sleep(0.005)
                 continue
-            os.kill(chooser.choice(workers), signal.SIGKILL)
-            kills += 1
+            try:
+                os.kill(chooser.choice(workers), signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:  # its parent has reaped it meanwhile
+                continue
             time.sleep(every_seconds)
         return kills
 
@@ -133,6 +139,22 @@ class Nodes(NodesCase):
         process = self.start_nodes(3, *SMALL, "--rounds", "500", "--workers", "1", "--hang-seconds", "2", "--out", "run")
         err = self.lose(process, "run", signal.SIGSTOP)
         self.assertRegex(err, r"sounder: error: node 2 \(process \d+ on \S+\) is lost: nothing was heard of it for 2 s")
+
+    def test_nodes_with_options_of_their_own_are_refused(self):
+        for own, shared in (("--lr", "0.2"), "0.1"), (("--workers", "2"), "1"):
+            name = own[0]
+            process = self.start_command(["mpirun", "-np", "1", SOUNDER, "train", *SMALL, name, shared, "--out", "run", ":",
+                                          "-np", "1", SOUNDER, "train", *SMALL, *own, "--out", "run"])
+            _, err = process.communicate(timeout=60 * SLOWED)
+            self.assertNotEqual(process.returncode, 0)
+            self.assertIn(f"node 1 was given {name} {own[1]}, but node 0 goes by {shared}; give all nodes the same options", err)
+
+    def test_warnings_name_the_node(self):
+        process = self.start_nodes(2, *SMALL, "--rounds", "40", "--workers", "2", "--out", "named")
+        self.wait_for_round("named", 2)
+        os.kill(children_of(self.parents(process)[-1])[0], signal.SIGKILL)
+        _, err = self.finish(process)
+        self.assertRegex(err, r"sounder: node [01]: warning: round \d+: rank [01] was killed by signal 9")
 
     def test_a_node_without_workers_ends_the_run_and_the_others_say_whose_message_to_read(self):
         process = self.start_nodes(2, *SMALL, "--rounds", "500", "--workers", "1", "--out", "run")

@@ -3,11 +3,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/options/option_table.h"
 #include "app/run/run_record.h"
 
+// What this node was told itself must be what node 0 does; options about one process and its display aside.
+static Status compare_options(const Options *mine, const Options *first, const Nodes *nodes, Error *err) {
+    for (int i = 0; i < option_count; i++) {
+        const Option *option = &option_table[i];
+        const bool dropped = !first->given[i] && mine->lines[i] > 0; // the file's, which node 0 found useless
+        if (!mine->given[i] || dropped || option->unsaved || option_equal(mine, first, option)) continue;
+        char own[OPTION_VALUE_BYTES], firsts[OPTION_VALUE_BYTES];
+        option_format(own, mine, option);
+        option_format(firsts, first, option);
+        return fail(err, STATUS_USAGE,
+                    "node %u was given --%s %.200s, but node 0 goes by %.200s; give all nodes the same options",
+                    nodes->rank, option->name, own, firsts);
+    }
+    return STATUS_OK;
+}
+
 Status together_options(Options *options, Nodes *nodes, Status mine, Error *err) {
+    const Options own = *options;
     TRY(nodes_agree(nodes, mine, err));
-    return nodes_broadcast(nodes, options, sizeof *options, err);
+    TRY(nodes_broadcast(nodes, options, sizeof *options, err));
+    return nodes_agree(nodes, nodes->rank > 0 ? compare_options(&own, options, nodes, err) : STATUS_OK, err);
 }
 
 static Status compare(const RunMemory *memory, const char *mine, const char *first, uint64_t data, uint64_t first_data,
