@@ -3,7 +3,7 @@
 // isend and irecv begin a message and come back at once; until group_wait says that it is done, the buffer is not ours:
 // what is sent must not change, what is received is not there yet. All ranks pass a number round a ring, each to its
 // neighbour. With a blocking send of a long message everybody would wait for everybody; begun first and waited for
-// later, the messages cross.
+// later, the messages cross. It takes at least 2 ranks.
 //
 // PyTorch, "Writing Distributed Applications", non-blocking point-to-point:
 //   req = dist.isend(tensor=tensor, dst=1)   group_isend(group, &request, tensor, 1, GROUP_F32, 1, ...)

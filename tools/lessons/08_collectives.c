@@ -3,7 +3,7 @@
 // A collective is one call that all ranks make, in the same order. broadcast copies one rank's data to all; reduce
 // combines everybody's at one rank; all_reduce gives the result to all, bit for bit the same. A rank that calls
 // something else at the same time is told so at once, and so are the others: nobody waits for a call that will never
-// come.
+// come. It takes at least 4 ranks.
 //
 // PyTorch, "Writing Distributed Applications", collective communication:
 //   pair = dist.new_group([0, 1])                     group_subset(&pair, group, (uint32_t[]){0, 1}, 2, ...)

@@ -41,7 +41,8 @@ static void print_epoch(const char *title, const DistributedSampler *sampler, ui
 
 int main(void) {
     const char *rank = getenv("RANK"), *ranks = getenv("WORLD_SIZE"); // from sounder launch
-    if (!rank || !ranks) return EX_USAGE;
+    Error err = {.message = "RANK and WORLD_SIZE are not set; start this with sounder launch -n 3"};
+    must(rank && ranks ? STATUS_OK : STATUS_USAGE, &err);
     DistributedSampler sampler = {.samples = SAMPLES, .ranks = (uint32_t)atoi(ranks), .rank = (uint32_t)atoi(rank)};
 
     uint32_t first, count;

@@ -4,7 +4,7 @@
 // own samples for a while, and only then are the models averaged, each with the weight of its number of samples. That
 // is one message a round instead of one a step. The clients here know little of each other's world: client k has seen
 // only x between k and k + 1, and its data are fewer the higher its number; yet the average finds the line that fits
-// all.
+// all. (At most 16 ranks: the step of a client grows with its x, and that of rank 16 would be too long.)
 //
 // PyTorch: the seed of this project and of most federated learning code:
 //   local = copy.deepcopy(model); train(local)                   train(local, ...)
@@ -22,7 +22,7 @@
 #include "lesson.h"
 #include "shm/group/group.h"
 
-enum { ROUNDS = 100, LOCAL_EPOCHS = 5, WEIGHTS = 2, MOST_SAMPLES = 40 };
+enum { ROUNDS = 100, LOCAL_EPOCHS = 5, WEIGHTS = 2, MOST_SAMPLES = 40, MOST_RANKS = 16 };
 
 typedef struct Client {
     uint32_t samples;
@@ -54,6 +54,8 @@ int main(void) {
     Error err;
     Group *group;
     must(group_init(&group, &(GroupConfig){.rank = -1, .size = -1, .timeout_seconds = 30}, &err), &err);
+    if (group_size(group) > MOST_RANKS)
+        must(fail(&err, STATUS_USAGE, "%u ranks, but the step suits at most %d", group_size(group), MOST_RANKS), &err);
     Client client;
     collect(&client, group_rank(group));
     const float samples = (float)client.samples;
