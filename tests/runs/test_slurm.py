@@ -15,7 +15,7 @@ SlurmUser=root
 SlurmctldPort={ports[0]}
 SlurmdPort={ports[1]}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
@@ -34,7 +34,11 @@ SelectTypeParameters=CR_CPU
 ReturnToService=2
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
-PartitionName=all Nodes={host} Default=YES State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=all Nodes={host} Default=YES State=UP PriorityTier=5 PreemptMode=OFF
+PartitionName=low Nodes={host} State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=15
+PartitionName=high Nodes={host} State=UP PriorityTier=9 PreemptMode=OFF
 """
 
 
@@ -104,10 +108,10 @@ class Slurm(RunCase):
     def is_idle(self):
         return "idle" in self.ask("sinfo", "--noheader", "--format=%T")
 
-    def submit(self, *arguments, nodes="2", **variables):
+    def submit(self, *arguments, nodes="2", partition="all", **variables):
         """Two nodes of Slurm are two tasks of its one node here."""
         told = self.ask("env", *(f"{name}={value}" for name, value in variables.items()), "sbatch", "--nodes=1",
-                        f"--ntasks={nodes}", f"--ntasks-per-node={nodes}", "--cpus-per-task=2", SCRIPT, *arguments)
+                        f"--partition={partition}", f"--ntasks={nodes}", f"--ntasks-per-node={nodes}", "--cpus-per-task=2", SCRIPT, *arguments)
         self.assertRegex(told, r"Submitted batch job \d+")
         return re.search(r"\d+", told).group()
 
@@ -120,8 +124,8 @@ class Slurm(RunCase):
 
     def wait_for(self, job, state="COMPLETED"):
         def ended():
-            return not re.search("JobState=(PENDING|CONFIGURING|RUNNING|COMPLETING)", self.ask("scontrol", "show", "job", job))
-        self.assertTrue(wait_until(ended, 90), f"job {job} goes on: {self.log(job)}")
+            return re.search("JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)", self.ask("scontrol", "show", "job", job))
+        self.assertTrue(wait_until(ended, 150), f"job {job} goes on: {self.log(job)}")
         self.assertIn(f"JobState={state}", self.ask("scontrol", "show", "job", job), self.log(job))
         return self.log(job)
 
@@ -134,7 +138,7 @@ class Slurm(RunCase):
 
     def test_a_cancelled_job_finishes_its_round_and_the_next_one_continues_it_on_another_number_of_nodes(self):
         self.train(*SMALL, "--rounds", "60", "--workers", "2", "--checkpoint-every", "0", "--out", "calm")
-        job = self.submit(*SMALL, "--rounds", "60", OUT="torn")
+        job = self.submit(*SMALL, "--rounds", "60", OUT="torn", WAIT_SECONDS="1")
         self.wait_for_round("torn", 2)
         self.ask("scancel", "--signal=TERM", job)
         log = self.wait_for(job, "FAILED")  # exit code 143
@@ -143,6 +147,27 @@ class Slurm(RunCase):
         self.assertLess(done, 60)
         self.wait_for(self.submit(*SMALL, "--rounds", "60", nodes="1", OUT="torn"))
         self.assertEqual(self.model("calm"), self.model("torn"))
+
+    def test_an_array_of_jobs_is_a_sweep(self):
+        options = " ".join(SMALL)
+        told = self.ask("env", "WAIT_SECONDS=1", "sbatch", "--array=1-2", "--requeue", "--cpus-per-task=2", "--output=sweep-%a.log",
+                        "--wrap", f"bash {SCRIPT} {options} --seed $SLURM_ARRAY_TASK_ID")
+        self.assertRegex(told, r"Submitted batch job \d+")
+        self.assertTrue(wait_until(lambda: not self.ask("squeue", "--noheader").strip(), 90))
+        models = {self.model(os.path.join("runs", run)) for run in os.listdir(self.path("runs"))}
+        for seed in "1", "2":
+            self.train(*SMALL, "--workers", "1", "--seed", seed, "--out", seed)
+        self.assertEqual(models, {self.model("1"), self.model("2")})
+
+    def test_a_job_that_a_more_important_one_displaces_goes_on_when_it_is_started_again(self):
+        self.train(*SMALL, "--rounds", "60", "--workers", "2", "--checkpoint-every", "0", "--out", "calm")
+        job = self.submit(*SMALL, "--rounds", "60", partition="low", OUT="displaced")
+        self.wait_for_round("displaced", 2)
+        told = self.ask("sbatch", "--partition=high", "--nodes=1", "--exclusive", "--wrap", "sleep 1", "--output=/dev/null")
+        self.assertRegex(told, r"Submitted batch job \d+")
+        log = self.wait_for(job)
+        self.assertIn("Restarts=1", self.ask("scontrol", "show", "job", job), log)
+        self.assertEqual(self.model("calm"), self.model("displaced"))
 
 
 if __name__ == "__main__":
