@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -108,21 +109,22 @@ static Status filter_lines(FilePart *kept, uint64_t *file_bytes, FILE *file, uin
                            Error *err) {
     Line line = {0};
     bool more = true;
-    char *text = NULL;
-    size_t bytes = 0;
+    struct stat about;
+    if (fstat(fileno(file), &about) != 0) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
+    const size_t most = (size_t)about.st_size;
+    char *text = malloc(most + 1);
+    if (!text) return fail(err, STATUS_OS, "%s: no memory for its %zu bytes", path, most);
+    *kept = (FilePart){text, 0};
     Status status = STATUS_OK;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return fail(err, STATUS_OS, "%s: no memory to read it", path);
     while (more && status == STATUS_OK) {
         status = next_line(&line, &more, file, path, err);
-        if (status == STATUS_OK && more && is_kept(&line, rounds_done)) fwrite(line.text, 1, line.bytes, out);
+        if (status != STATUS_OK || !more || !is_kept(&line, rounds_done)) continue;
+        if (line.bytes > most - kept->count) status = fail(err, STATUS_IO, "%s grows while it is read", path);
+        if (status == STATUS_OK) memcpy(text + kept->count, line.text, line.bytes);
+        kept->count += line.bytes;
     }
     *file_bytes = line.first_byte;
     line_free(&line);
-    bool whole = !ferror(out);
-    if ((fclose(out) != 0 || !whole || !text) && status == STATUS_OK)
-        status = fail(err, STATUS_OS, "%s: no memory for its lines", path);
-    *kept = (FilePart){text, bytes};
     if (status != STATUS_OK) free(text);
     return status;
 }

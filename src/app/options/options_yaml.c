@@ -228,13 +228,14 @@ static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
            yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(emitter, &event);
 }
 
-static void write_derived(FILE *file, const Options *options) {
+static bool write_derived(FILE *file, const Options *options) {
     for (int i = 0; i < option_count; i++) {
         char value[OPTION_VALUE_BYTES];
         if (!has_value(options, &option_table[i]) || !is_derived(options, &option_table[i])) continue;
         option_format(value, options, &option_table[i]);
-        fprintf(file, "# %s: %s (%s)\n", option_table[i].name, value, option_table[i].derived);
+        if (fprintf(file, "# %s: %s (%s)\n", option_table[i].name, value, option_table[i].derived) < 0) return false;
     }
+    return true;
 }
 
 Status options_write_yaml(const Options *options, FILE *file, Error *err) {
@@ -243,11 +244,12 @@ Status options_write_yaml(const Options *options, FILE *file, Error *err) {
     yaml_emitter_set_output_file(&emitter, file);
     yaml_emitter_set_unicode(&emitter, 1);
     yaml_emitter_set_width(&emitter, -1); // no line breaks inside a value
-    fprintf(file, "# What was asked for; do the same again: sounder train THIS_FILE --out ANOTHER_FOLDER\n");
+    static const char heading[] =
+        "# What was asked for; do the same again: sounder train THIS_FILE --out ANOTHER_FOLDER\n";
     errno = 0;
-    bool written = emit_options(&emitter, options);
-    if (written) write_derived(file, options);
-    written = written && fflush(file) == 0 && !ferror(file);
+    // Each result counts: ferror does not tell of a stream in memory that cannot grow.
+    bool written = fputs(heading, file) >= 0 && emit_options(&emitter, options) && write_derived(file, options) &&
+                   fflush(file) == 0 && !ferror(file);
     Status status = written ? STATUS_OK : STATUS_IO;
     if (!written && emitter.error == YAML_MEMORY_ERROR) errno = ENOMEM;
     if (!written) status = fail_errno(err, STATUS_IO, "the configuration cannot be written");
