@@ -24,7 +24,7 @@ static void print_overview(FILE *file) {
 }
 
 static void print_examples(FILE *file, int count) {
-    fputs("\nExamples:\n", file);
+    fputs("Examples:\n", file);
     for (int i = 0; i < count; i++)
         fprintf(file, "  %s\n", manual_examples[i]);
 }
@@ -38,6 +38,7 @@ static void print_train(FILE *file) {
         "Defaults in brackets.");
     fputc('\n', file);
     options_print_help(file);
+    fputc('\n', file);
     print_examples(file, manual_example_count);
 }
 

@@ -32,7 +32,7 @@ check 0 'sounder *sounder train *sounder eval *' '' help
 check 0 'Usage: sounder train *--rounds N * \[3\]*--resume runs/first*' '' help train
 check 0 'Usage: sounder train *' '' train --rounds 5 --help
 check 0 'Usage: sounder train *(all: --help)*--alpha X *sounder train *' '' train -h
-[ "$(wc -l <"$work/out")" -le 24 ] || complain "more than a screen" train -h
+[ "$(wc -l <"$work/out")" -le 23 ] || complain "more than a screen of 24 rows with a prompt" train -h
 check 0 '  --lr X *learning rate*[[]0.01[]]*In an experiment file: lr: X' '' help lr
 check 0 '  --alpha X *Only used with --partition dirichlet.*' '' help --alpha
 check 0 'Usage: sounder eval MODEL.safetensors|RUN *--data *' '' help eval
