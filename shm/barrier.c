@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "shm/pause.h"
 
 // Memory orders. Every step that decides something is sequentially consistent: the stores of `arrived` and `gone`, the
 // loads of the scan, and each look at the generation that a decision is built on. They then have one total order,

@@ -4,7 +4,9 @@
 #define SOUNDER_FEDAVG_CARD_CUDA_BLOCKS_H
 
 #include "base/err.h"
+#include "datasets/dataset.h"
 #include "fedavg/memory/layout.h"
+#include "nn/cuda_net.h"
 #include "shm/cuda_share.h"
 
 // All pointers are device memory and borrow from the blocks.
@@ -26,5 +28,14 @@ void cuda_blocks_free(CudaBlocks *blocks);
 // The arrays of the slots block (parameters).
 float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
 int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank);
+
+// The test set on the card: one net in evaluation mode over all its samples.
+
+// weights, pixels (data->test.count, C,H,W) and labels (data->test.count): device memory, borrowed.
+Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint8_t *labels,
+                           const Spec *spec, const Dataset *data, bool tf32, Error *err);
+
+// Loss and hits of the weights as they are now. Waits.
+Status cuda_evaluator_run(BatchResult *result, CudaNet *net, const Dataset *data, Error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "fedavg/card/cuda_evaluate.h"
+#include "fedavg/card/cuda_blocks.h"
 
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/card/cuda_blocks.h"
-#include "fedavg/card/cuda_evaluate.h"
 #include "fedavg/rules/aggregate.h"
 
 // Managed memory: the card writes it, this process reads it.

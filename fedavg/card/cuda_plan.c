@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "fedavg/card/card.h"
-#include "fedavg/card/cuda_evaluate.h"
+#include "fedavg/card/cuda_blocks.h"
 #include "nn/cuda_net.h"
 
 enum {

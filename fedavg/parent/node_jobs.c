@@ -1,4 +1,4 @@
-#include "node_jobs.h"
+#include "fedavg/parent/rounds.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/parent/node_jobs.h"
 #include "fedavg/rules/sampler.h"
 #include "fedavg/worker/ssgd_shards.h"
 

@@ -12,6 +12,7 @@
 #define SOUNDER_FEDAVG_PARENT_ROUNDS_H
 
 #include "base/err.h"
+#include "fedavg/memory/queue.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/parent/engine.h"
@@ -91,5 +92,19 @@ void rounds_free(Rounds *rounds);
 Job *rounds_post(Rounds *rounds, uint32_t place);
 void rounds_post_clients(Rounds *rounds, uint32_t round);
 void rounds_clear_tallies(Rounds *rounds);
+
+// A phase's jobs on several nodes: dealt before it, put together after it.
+//
+//   job->place = place, job->node = nodes.rank;                  // of all the phase's jobs, every node posts its own
+//   TRY(phases_run_jobs(...));
+//   TRY(node_jobs_merge(queue, &nodes, err));                    // the queue holds all jobs of all nodes, by place
+//
+// What is then computed from the queue (losses, shares, accuracy) is computed in the same order as by one node alone.
+
+// Whose job is the one at `place`, where jobs are dealt one by one: neighbours in a list of falling sizes differ least.
+bool node_jobs_mine(const Nodes *nodes, uint32_t place);
+
+// The queue's capacity is at least that of all jobs.
+Status node_jobs_merge(Queue *queue, Nodes *nodes, Error *err);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "shm/group/group_combine.h"
-#include "shm/group/group_place.h"
 #include "shm/group/group_transport.h"
 
 enum { DEFAULT_TIMEOUT_SECONDS = 1800, MAX_TIMEOUT_SECONDS = 1000000000 };

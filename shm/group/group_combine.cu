@@ -1,5 +1,5 @@
 // The GPU's side of group_combine.c: a thread an element.
-#include "shm/group/group_combine_cuda.h"
+#include "shm/group/group_combine.h"
 
 #include <cuda_runtime.h>
 

@@ -11,4 +11,16 @@ void group_combine(void *out, const void *const *inputs, uint32_t ranks, size_t 
 // False for the bitwise operations on floats.
 bool group_op_is_defined(GroupType type, GroupOp op);
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The GPU's side of group_combine: the same order, hence the same bits. All pointers inside out and inputs are the device's, the list of inputs is the host's. Launches into the default
+// stream; what goes wrong shows in cudaGetLastError.
+void group_combine_cuda(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op);
+
+#ifdef __cplusplus
+}
+#endif
+
 #endif

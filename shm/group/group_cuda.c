@@ -1,9 +1,9 @@
-#include "shm/group/group_cuda.h"
+#include "shm/group/group_shared.h"
 
 #include <cuda_runtime_api.h>
 
 #include "base/cuda_try.h"
-#include "shm/group/group_combine_cuda.h"
+#include "shm/group/group_combine.h"
 
 static Status copy(void *to, const void *from, size_t bytes, Error *err) {
     CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, NULL), err,

@@ -1,4 +1,4 @@
-#include "shm/group/group_place.h"
+#include "shm/group/group_transport.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -9,8 +9,6 @@
 
 #include "base/clock.h"
 #include "shm/group/group_combine.h"
-#include "shm/group/group_cuda.h"
-#include "shm/group/group_stream.h"
 #include "shm/group/rendezvous.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 };

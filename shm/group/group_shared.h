@@ -20,6 +20,7 @@
 #include "shm/cuda_share.h"
 #include "shm/group/group_transport.h"
 #include "shm/segment.h"
+#include <stddef.h>
 
 typedef struct GroupArrival {
     _Alignas(64) _Atomic uint64_t step; // 1: the first; stored (release) after the call and the slot are written
@@ -124,5 +125,31 @@ Status group_mailbox_start(Group *group, GroupRequest *request, Error *err);
 Status group_mailbox_wait(Group *group, GroupRequest *request, Error *err);
 Status group_mailbox_test(Group *group, GroupRequest *request, Error *err);
 Status group_mailbox_advance(Group *group, Error *err);
+
+// Copies what another core is going to read.
+//
+// An ordinary store first has to win the cache line back from the core that read it last. How dear that is depends on
+// where the two cores are, which the scheduler may change at any time, and on whether that core's cache still has the
+// line. Between cores that share no cache it costs some 35 ns a line, ten times as much as everything else about the
+// copy (EPYC: 1.9 GB/s); streaming past the caches does 25 GB/s, and what was streamed is read as fast. Cores that
+// share a cache exchange long copies through it twice as fast as through memory, short ones more slowly.
+
+// Little is copied as memcpy does it, more is streamed, and of very much the first pages decide: they are stored, and
+// if that was quick, so is the rest. All of it is visible to whoever sees a later store of this core with release.
+void group_stream(void *to, const void *from, size_t bytes);
+
+// Groups whose buffers are on one card: the slots and the rings' data are in device memory that the first rank has
+// allocated and the others have opened by CUDA IPC; arrivals, envelopes and failures stay in the segment. So any number
+// of ranks share a card. Everything runs in the default stream of the device that is current, and has finished when a
+// call returns.
+
+// Weak: a program that does not link the code for cards has none of them, and its groups say so. What was attached is
+// freed by detach, importers before they arrive to finish, the first rank after it: CUDA wants it freed last.
+
+// Rank 0 (slot_bytes, ring_bytes: what the group needs) allocates and leaves the handle in the header; the others open
+// it. Then the group moves its data on the card.
+__attribute__((weak)) Status group_cuda_create(SharedGroup *shared, size_t slot_bytes, size_t ring_bytes, Error *err);
+__attribute__((weak)) Status group_cuda_open(SharedGroup *shared, size_t slot_bytes, Error *err);
+__attribute__((weak)) void group_cuda_detach(SharedGroup *shared);
 
 #endif

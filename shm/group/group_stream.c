@@ -1,4 +1,4 @@
-#include "shm/group/group_stream.h"
+#include "shm/group/group_shared.h"
 
 #include <stdint.h>
 #include <string.h>

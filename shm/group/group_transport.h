@@ -61,4 +61,13 @@ __attribute__((weak)) Status group_mpi_open(Group *group, const GroupPlace *plac
 // Notes the failure, so that later calls return it, and returns it with its sentence in *err.
 Status group_fail(Group *group, Status status, int rank, const Error *reason, Error *err);
 
+// Where and as whom a rank joins its group: the configuration and the environment of whoever started it.
+
+// env:// reads, the first that is there, as one set: RANK, WORLD_SIZE (LOCAL_RANK) of sounder launch and torchrun;
+// those of Open MPI, MPICH and Slurm. The meeting place is MASTER_ADDR and MASTER_PORT, else the job that mpirun or
+// srun started. Ranks on one machine meet by the port alone: a socket in the abstract namespace is named after it, so
+// that nothing is in the way of whoever listens on the TCP port itself (torchrun does), nor stays behind. USAGE as
+// group_init says.
+Status group_place_find(GroupPlace *place, const GroupConfig *config, Error *err);
+
 #endif

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "shm/barrier.h"
 #include "shm/group/group_shared.h"
-#include "shm/pause.h"
 
 // Failures ------------------------------------------------------------------------------------------------------------
 

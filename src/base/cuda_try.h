@@ -6,6 +6,8 @@
 #define SOUNDER_BASE_CUDA_TRY_H
 
 #include <cuda_runtime_api.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "base/err.h"
 
@@ -15,15 +17,17 @@
         if (cuda_try_ != cudaSuccess) return cuda_fail(err, cuda_try_, __VA_ARGS__);                                   \
     } while (0)
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // OS for want of memory, UNAVAILABLE for everything else; the sentence ends with CUDA's own words for the error.
-Status cuda_fail(Error *err, cudaError_t error, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-#ifdef __cplusplus
+__attribute__((format(printf, 3, 4))) static inline Status cuda_fail(Error *err, cudaError_t error, const char *format,
+                                                                     ...) {
+    char doing[ERROR_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(doing, sizeof doing, format, arguments);
+    va_end(arguments);
+    cudaGetLastError(); // or a later check would find this error again
+    return fail(err, error == cudaErrorMemoryAllocation ? STATUS_OS : STATUS_UNAVAILABLE, "%s: %s (%s)", doing,
+                cudaGetErrorString(error), cudaGetErrorName(error));
 }
-#endif
 
 #endif

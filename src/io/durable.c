@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int write_all(int file, const FilePart *part) {
@@ -55,4 +56,16 @@ void sha256_hex(char hex[65], const FilePart *parts, size_t part_count) {
     for (size_t i = 0; i < part_count; i++)
         SHA256Update(&context, parts[i].bytes, parts[i].count);
     SHA256End(&context, hex);
+}
+
+int make_folders(const char *path) {
+    char partial[FOLDER_PATH_BYTES];
+    snprintf(partial, sizeof partial, "%s", path);
+    for (char *end = partial + 1; *end; end++) {
+        if (*end != '/') continue;
+        *end = 0;
+        if (mkdir(partial, 0777) < 0 && errno != EEXIST) return -1;
+        *end = '/';
+    }
+    return mkdir(partial, 0777) < 0 && errno != EEXIST ? -1 : 0;
 }

@@ -30,4 +30,12 @@ Status durable_write(const Folder *folder, const char *name, const FilePart *par
 // Lower-case hexadecimal SHA-256 of the parts, 64 characters and a terminator.
 void sha256_hex(char hex[65], const FilePart *parts, size_t part_count);
 
+// mkdir -p.
+
+enum { FOLDER_PATH_BYTES = 4096 };
+
+// Makes the folder and those above it, unless they exist. path: shorter than FOLDER_PATH_BYTES. -1 with errno set when
+// a part of the path cannot be made, otherwise 0.
+int make_folders(const char *path);
+
 #endif

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nn/cuda_kernels.h"
 #include "nn/spec.h"
 
 // Tensors are (M, C,H,W, N). Relu and dropout work in place: their in and out coincide, and so do the gradients.
@@ -35,5 +36,21 @@ typedef struct CudaOps {
 // Without `training` there is no room for gradients and dropout. Returns the bytes that the arena needs. spec: borrowed
 // for as long as ops is used.
 size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, int samples, bool training);
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The part of a linear layer's CUDA twin (linear_cuda.c) that is kernels: the bias, before and after cuBLAS's products.
+// out (M, OUT,N) += bias (M strided; OUT) of its row; with relu, then max(0, .).
+void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step);
+
+// bias_gradient (M strided; OUT) = sums of the rows of out_gradient (M, OUT,N).
+void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int outs,
+                          const CudaStep *step);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -3,7 +3,6 @@
 // the last input. Inputs beyond the last whole vector, at most SOUNDER_LANES - 1, are the tail.
 #include "ops.h"
 
-#include "nn/descent.h"
 #include "nn/product.h"
 
 // Floats of all rows' part that the inner loops go through again and again: half of what most cores have as second

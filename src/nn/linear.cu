@@ -1,5 +1,5 @@
 // The kernels of linear_cuda.c.
-#include "linear_cuda.h"
+#include "nn/cuda_ops.h"
 
 #include "nn/cuda_launch.h"
 

@@ -1,4 +1,4 @@
-#include "linear_cuda.h"
+#include "nn/cuda_ops.h"
 
 #include "nn/cuda_blas.h"
 

@@ -15,7 +15,7 @@
 #define SOUNDER_APP_LAUNCH_LAUNCH_OUTPUT_H
 
 #include "base/err.h"
-#include "base/folders.h"
+#include "io/durable.h"
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/folders.h"
+#include "io/durable.h"
 
 static const char CONFIG[] = "config.yaml", CHECKPOINTS[] = "checkpoints", LIVE[] = "live";
 static const char LINK[] = "live/global.safetensors";
