@@ -88,7 +88,7 @@ class Faults(RunCase):
         with open(counts, "rb") as file:
             return struct.unpack("<q", file.read())[0]
 
-    def judge_end(self, algorithm, reason, code, err):
+    def judge_end(self, algorithm, who, reason, code, err):
         """Yields what is wrong with how a run ended."""
         if code == 0:
             try:
@@ -99,7 +99,7 @@ class Faults(RunCase):
             return
         if code not in DOCUMENTED:
             yield f"code {code}"
-        elif reason in MEMORY and code not in (69, 71):  # 69: memory ran out in each of the workers
+        elif reason in MEMORY and code not in ((71,) if who == "parent" else (69, 71)):  # 69: all workers have died of it
             yield f"code {code} for {reason}"
         if not err.strip().splitlines()[-1:] or not err.strip().splitlines()[-1].startswith("sounder: error: "):
             yield "no sentence at the end"
@@ -119,7 +119,7 @@ class Faults(RunCase):
 
     def try_case(self, algorithm, resumes, who, call, reason, place):
         code, err = self.run_with(algorithm, resumes, f"{who}:{call}:{place}:{getattr(errno, reason)}")
-        wrong = list(self.judge_end(algorithm, reason, code, err))
+        wrong = list(self.judge_end(algorithm, who, reason, code, err))
         if code != 0:
             wrong += self.judge_after(algorithm)
         self.cases.append(code)
