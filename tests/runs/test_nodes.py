@@ -140,6 +140,20 @@ class Nodes(NodesCase):
         err = self.lose(process, "run", signal.SIGSTOP)
         self.assertRegex(err, r"sounder: error: node 2 \(process \d+ on \S+\) is lost: nothing was heard of it for 2 s")
 
+    def test_a_worker_may_die_while_its_node_waits_for_the_sums_of_another(self):
+        arguments = [*TWO_BUCKETS, "--local-epochs", "8", "--workers", "2", "--on-worker-death", "respawn"]
+        self.train(*arguments, "--out", "calm")
+        process = self.start_nodes(2, *arguments, "--out", "torn")
+        self.wait_for_round("torn", 1)
+        near, far = self.parents(process)
+        os.kill(far, signal.SIGSTOP)
+        time.sleep(0.5 * SLOWED)  # the near node's workers come to where they need the far one's
+        os.kill(children_of(near)[0], signal.SIGKILL)
+        time.sleep(0.5 * SLOWED)  # and the near parent to where it ends what is under way
+        os.kill(far, signal.SIGCONT)
+        self.finish(process)
+        self.assertEqual(self.model("calm"), self.model("torn"))
+
     def test_nodes_with_options_of_their_own_are_refused(self):
         for own, shared in (("--lr", "0.2"), "0.1"), (("--workers", "2"), "1"):
             name = own[0]
