@@ -39,9 +39,9 @@ typedef struct RoundReport {
     uint32_t refused;                         // clients whose update was refused
     uint64_t refused_steps;                   // hogwild
     double barrier_wait_seconds[MAX_WORKERS]; // how long each rank stood at the barrier until the last one came
-    // ssgd: seconds in gradient sync, and of those hidden, while gradients were still computed; the rest is exposed. Of
-    // a worker: waiting for others, summing. Of a node: gradients under way between the nodes. Of the round: the mean
-    // over this node's workers, and what was under way while they waited is in theirs.
+    // ssgd: seconds in gradient sync; hidden are those in which gradients were still computed, the rest is exposed. A
+    // worker syncs while it waits for others and while it sums; a node, while gradients are under way to other nodes.
+    // The round's seconds are the mean over this node's workers, whose waits contain the node's.
     double worker_sync_seconds[MAX_WORKERS], worker_hidden_seconds[MAX_WORKERS];
     double exchange_seconds, exchange_hidden_seconds;
     double synchronising_seconds, hidden_seconds;

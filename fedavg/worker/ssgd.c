@@ -197,7 +197,8 @@ static void compute_gradients(Lockstep *self) {
     trace_end(self->trace, TRACE_GRADIENT, start, self->round, self->step);
 }
 
-// No deadline: the supervisor's --hang-seconds is that of these waits, it kills who does not come and cancels the wait.
+// The wait has no deadline of its own: after --hang-seconds the supervisor kills the worker that is missing and cancels
+// the wait of the others.
 static Status wait_for(const Lockstep *self, Barrier *barrier) {
     uint64_t start = trace_begin(self->trace);
     Status status = barrier_wait(barrier, self->position, self->parent, 0);
