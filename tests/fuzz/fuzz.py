@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Makes a target's first inputs and runs it on them and what libFuzzer makes of them.
+
+Usage: fuzz.py PROGRAM FOLDER_FOR_FINDINGS [SECONDS]    5 seconds; with SOUNDER_EXHAUSTIVE=1, 600
+"""
+import gzip, json, os, struct, subprocess, sys, tempfile
+
+
+def safetensors(header, payload=b""):
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + payload
+
+
+def tensor(kind, shape, begin, end):
+    return {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
+
+
+def idx(sizes, payload):
+    return bytes([0, 0, 8, len(sizes)]) + b"".join(struct.pack(">I", size) for size in sizes) + payload
+
+
+def packet(payload, descriptors=0):
+    return struct.pack("<HB", len(payload), descriptors) + payload
+
+
+def notice(kind, status, text):
+    return struct.pack("<QII", 0x32726564736f7572, kind, status) + text + b"\0"
+
+
+MODEL = safetensors({"__metadata__": {"sounder.model": "relu; linear 3"}, "a": tensor("U8", [0, 9], 0, 0),
+                     "conv1.weight": tensor("F32", [2, 1, 2, 4], 0, 64), "b": tensor("I64", [2], 64, 80)}, bytes(80))
+IMAGES, LABELS = idx([3, 2, 2], bytes(range(12))), idx([3], b"\0\1\2")
+SEEDS = {
+    "safetensors": [MODEL, safetensors({}), safetensors({"a": tensor("F64", [1], 0, 8)}, bytes(8))],
+    "checkpoint": [safetensors({"__metadata__": {"sha256": "0" * 64, "rounds_done": "1"},
+                                "conv1.weight": tensor("F32", [16], 0, 64)}, bytes(64)), MODEL],
+    "idx": [IMAGES, LABELS, gzip.compress(IMAGES), gzip.compress(bytes(70000)), idx([65535] * 3, b"")],
+    "dataset": [struct.pack("<IIiiiiII", 0x53444e53, 1, 1, 2, 2, 3, 2, 2) + bytes(1200) + b"\1"],
+    "spec": [b"\1\x1c\x1c\x0a" + text for text in (
+        b"conv 10 5; pool 2; relu; dropout2d 0.5; conv 20 5 pad 2; relu; linear 50; dropout 0.5; linear 10", b"lenet",
+        b"conv 1048576 255 pad 254; linear classes", b"cifar-cnn")],
+    "options": [b'model: "conv 16 3 pad 1; relu; linear 10"\nclients: 100\nclients-per-round: 10\npartition: dirichlet\n'
+                b"alpha: 0.1\n", b'algorithm: ssgd\nglobal-batch: true\nout: "x y: #"\nmomentum: 0.9\nlr: 1e-3\n',
+                b"algorithm: hogwild\nhogwild-update: atomic\nhogwild-data: shard\ntrace: t.json\n"],
+    "command_lines": [b"\0--standalone\n-n\n4\n--\nprogram\nargument", b"\0--nnodes=2\n--node_rank\n1\n-r\n0:1,2:3\n-t3\n-m\nx",
+                      b"\1--workers\n3\n--clients=8\n--model\nlenet\n--out\nx\n--quiet", b"\2m.safetensors\n--data\nx"],
+    "rendezvous": [packet(notice(0, 0, b"ranks 1, 2")), packet(notice(1, 3, b"no")) + packet(b"x", 3),
+                   packet(notice(2, 0, b""), 5) + packet(notice(2, 0, b""), 11)],
+}
+
+
+def main():
+    program, findings = map(os.path.abspath, sys.argv[1:3])
+    seconds = sys.argv[3] if len(sys.argv) > 3 else "600" if os.environ.get("SOUNDER_EXHAUSTIVE") == "1" else "5"
+    name = os.path.basename(program).removeprefix("fuzz_")
+    os.makedirs(findings, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # targets write files
+        os.mkdir(os.path.join(folder, "corpus"))
+        for i, seed in enumerate(SEEDS[name]):
+            with open(os.path.join(folder, "corpus", str(i)), "wb") as file:
+                file.write(seed)
+        done = subprocess.run([program, "corpus", f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048",
+                               "-max_len=8192", "-print_final_stats=1", f"-artifact_prefix={findings}/{name}-"],
+                              cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text = done.stdout.decode(errors="replace").splitlines()
+    print("\n".join(text[-60:] if done.returncode else [line for line in text if line.startswith("stat::")]))
+    return done.returncode
+
+
+sys.exit(main())

@@ -1,0 +1,36 @@
+// Any block of memory: what a view points at lies within it. Blocks whose last byte is odd get the layout that their own
+// counts ask for, so that what lies behind that check is reached, too.
+#include "fuzz.h"
+
+#include "datasets/dataset_block.h"
+
+static void must_lie_within(const uint8_t *block, size_t bytes, const void *from, size_t count) {
+    const uint8_t *begin = from;
+    must(begin >= block && (size_t)(begin - block) <= bytes && count <= bytes - (size_t)(begin - block));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
+    Error err = {.message = ""};
+    size_t room = (bytes + DATASET_ALIGNMENT) / DATASET_ALIGNMENT * DATASET_ALIGNMENT;
+    uint8_t *block = aligned_alloc(DATASET_ALIGNMENT, room);
+    must(block);
+    memcpy(block, input, bytes);
+    if (bytes >= sizeof(DatasetBlock) && block[bytes - 1] % 2) {
+        DatasetBlock *header = (DatasetBlock *)block;
+        header->magic = DATASET_MAGIC;
+        header->version = DATASET_VERSION;
+        Status status = dataset_layout(&header->layout, header->shape, header->train_count, header->test_count, &err);
+        refused_with_a_sentence(status, &err);
+    }
+    Dataset data;
+    if (refused_with_a_sentence(dataset_view(&data, block, bytes, &err), &err) == STATUS_OK) {
+        size_t sample = shape_size(data.shape);
+        must_lie_within(block, bytes, data.train.pixels, data.train.count * sample);
+        must_lie_within(block, bytes, data.train.labels, data.train.count);
+        must_lie_within(block, bytes, data.test.pixels, data.test.count * sample);
+        must_lie_within(block, bytes, data.test.labels, data.test.count);
+        must(memchr(data.name, 0, sizeof data.name));
+    }
+    free(block);
+    return 0;
+}
