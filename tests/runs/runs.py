@@ -63,7 +63,7 @@ def alive(pid):
 
 def in_shared_memory():
     """Names in /dev/shm, without those of Python and MPI programs that may run beside us."""
-    others = ("sem.mp-", "torch_", "psm_", "vader_segment")
+    others = ("sem.mp-", "torch_", "psm_", "tmp", "vader_segment")
     return {name for name in os.listdir("/dev/shm") if not name.startswith(others)}
 
 

@@ -40,7 +40,8 @@ class Terminal(RunCase):
 
     def test_a_line_moves_within_the_terminals_width_and_leaves_nothing_behind(self):
         for columns in (40, 80):
-            process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "5", "--rounds", "1", "--out",
+            # Long enough for several of the five looks a second, also where nothing else runs.
+            process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "50", "--rounds", "1", "--out",
                                              str(columns), columns=columns)
             self.read_until(None)
             self.assertEqual(process.wait(DEADLINE), 0)
