@@ -40,6 +40,10 @@ const Engine *engine_of(EngineKind kind);
 // Fills in config->slots.
 void engine_plan(RunConfig *config);
 
+// For engines whose jobs are clients: one for each client of the round's cohort that has samples, dealt to the nodes in
+// turn, until all are done.
+Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err);
+
 // For engines whose workers write the weights themselves. Takes those for the model, unless they are not finite.
 Status engine_adopt(Rounds *rounds, uint32_t round, Error *err);
 

@@ -26,11 +26,6 @@ static void find_used(bool *used, const Rounds *rounds) {
     }
 }
 
-static Status run(Rounds *rounds, uint32_t round, Error *err) {
-    rounds_post_clients(rounds, round);
-    return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
-}
-
 // The exact mean over the sums of the workers, of all nodes.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     double lr = (double)rounds->memory->config->training.sgd.lr;
@@ -46,4 +41,4 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round, lr);
 }
 
-const Engine engine_rounds = {.plan = client_plan, .run = run, .settle = settle};
+const Engine engine_rounds = {.plan = client_plan, .run = engine_run_clients, .settle = settle};

@@ -2,11 +2,6 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/hogwild.h"
 
-static Status run(Rounds *rounds, uint32_t round, Error *err) {
-    rounds_post_clients(rounds, round);
-    return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
-}
-
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     Control *control = rounds->memory->control;
     TRY(engine_adopt(rounds, round, err));
@@ -14,4 +9,4 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     return engine_reject(rounds, round, "gradients", err); // of all steps, so none was applied
 }
 
-const Engine engine_wild = {.plan = hogwild_plan, .run = run, .settle = settle};
+const Engine engine_wild = {.plan = hogwild_plan, .run = engine_run_clients, .settle = settle};

@@ -39,7 +39,7 @@ static void draw_cohort(Rounds *rounds, uint32_t round) {
     qsort_r(rounds->cohort, size, sizeof *rounds->cohort, largest_first, rounds);
 }
 
-void rounds_post_clients(Rounds *rounds, uint32_t round) {
+static void post_clients(Rounds *rounds, uint32_t round) {
     draw_cohort(rounds, round);
     uint64_t total = 0;
     for (uint32_t i = 0; i < rounds->clients_per_round; i++)
@@ -125,6 +125,11 @@ void rounds_clear_tallies(Rounds *rounds) {
         WorkerTally *tally = &rounds->memory->control->tallies[rank];
         *tally = (WorkerTally){.first_sample_nanoseconds = tally->first_sample_nanoseconds};
     }
+}
+
+Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
+    post_clients(rounds, round);
+    return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
 }
 
 Status engine_reject(Rounds *rounds, uint32_t round, const char *what, Error *err) {

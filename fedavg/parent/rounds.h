@@ -87,10 +87,8 @@ uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count);
 
 void rounds_free(Rounds *rounds);
 
-// For the engines. A job at this place of the phase; a job for each client of the round's cohort that has samples, dealt
-// to the nodes in turn; what the workers count in a round, from zero.
+// For the engines. A job at this place of the phase; what the workers count in a round, from zero.
 Job *rounds_post(Rounds *rounds, uint32_t place);
-void rounds_post_clients(Rounds *rounds, uint32_t round);
 void rounds_clear_tallies(Rounds *rounds);
 
 // A phase's jobs on several nodes: dealt before it, put together after it.

@@ -20,7 +20,8 @@ Status command_eval(int argc, char **argv, Error *err);
 // n, its own or the launcher's.
 Status command_launch(int argc, char **argv, int *exit_code, Error *err);
 
-// `sounder help [TOPIC]` (`train -h`: the options in use, on one screen): help, the man page and the completion script, all on stdout. See help.c for the topics.
+// `sounder help [TOPIC]` (`train -h`: the options in use, on one screen): help, the man page and the completion script,
+// all on stdout. See help.c for the topics.
 Status command_help(int argc, char **argv, Error *err);
 
 // A worker's life: attach to the parent and its memory, then do what each phase orders until the parent is gone.
