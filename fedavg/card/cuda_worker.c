@@ -283,7 +283,8 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
-    TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
+    if (config->training.sgd.momentum > 0)
+        TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
     TRY(train_models(self, jobs, round, err));
     return hand_in(self, jobs, round, err);
 }

@@ -34,14 +34,6 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-size_t dropout_features(const Layer *layer) {
-    return layer->kind == LAYER_DROPOUT2D ? (size_t)layer->in.channels : shape_size(layer->in);
-}
-
-size_t conv_parameters(const Layer *layer) {
-    return layer->bias - layer->weight + (size_t)layer->out.channels;
-}
-
 static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec, const Kernels *kernels, int samples) {
     size_t scratch = 0, n = (size_t)samples;
     buffers->first_layer = spec->layer_count;

@@ -30,10 +30,14 @@ typedef struct NetBuffers {
 } NetBuffers;
 
 // How many features a dropout layer decides about.
-size_t dropout_features(const Layer *layer);
+static inline size_t dropout_features(const Layer *layer) {
+    return layer->kind == LAYER_DROPOUT2D ? (size_t)layer->in.channels : shape_size(layer->in);
+}
 
 // Floats of a convolution's parameters: the bias lies behind the weight.
-size_t conv_parameters(const Layer *layer);
+static inline size_t conv_parameters(const Layer *layer) {
+    return layer->bias - layer->weight + (size_t)layer->out.channels;
+}
 
 // As many samples as the cache holds: fat matrices for nets of linear layers, 16 for most others. Twice that where the
 // linear layers' weights do not fit the cache either: each chunk brings them in anew. through_blas: where a net's wide

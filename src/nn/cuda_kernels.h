@@ -37,10 +37,12 @@ typedef struct CudaStep {
     cudaStream_t stream;
 } CudaStep;
 
-// Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s if indices is NULL) of pixels
-// (rows, C,H,W). firsts: device (M). scale, shift: device (C).
-void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const uint32_t *firsts, const float *scale,
-                 const float *shift, Shape shape, const CudaStep *step);
+// Begins the next step of every model's task (cuda_progress.h): writes its counts, firsts and numbers down for the ops
+// that follow, and gathers its samples. Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s
+// if indices is NULL) of pixels (rows, C,H,W). scale, shift: device (C).
+struct CudaProgress;
+void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const struct CudaProgress *progress,
+                 const float *scale, const float *shift, Shape shape, const CudaStep *step);
 
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                        const Layer *layer, const CudaStep *step);
@@ -80,18 +82,30 @@ void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, c
                                  const float *out_gradient, size_t stride, const Layer *layer, struct CudaBlas *blas,
                                  const CudaStep *step);
 
-// Softmax and cross-entropy. gradient (M, classes, N), unless NULL: d(mean loss over the model's samples) / d(logits).
-// loss_sums: device (M) doubles, hits: device (M) or NULL; both are added to. Labels by rows as in cuda_gather.
-void cuda_softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hits, const float *logits,
-                                const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts, int classes,
-                                const CudaStep *step);
+// Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the step
+// evaluates, and hits are counted. Losses and hits are added to those of progress, whose tasks go on to their next step.
+// Labels by rows as in cuda_gather.
+void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *progress, const float *logits,
+                                const uint8_t *labels, const uint32_t *indices, int classes, const CudaStep *step);
 
-// As sgd_step. weights: (M strided; count); velocity, gradient: (M, count). Idle models keep theirs.
-void cuda_sgd_step(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count, size_t stride,
-                   const CudaStep *step);
+// What a step of SGD works on: arrays of all parameters of a model. Travels to kernels by value.
+typedef struct CudaDescent {
+    float *weights;    // (M strided; parameters)
+    float *velocity;   // (M, parameters); without momentum neither read nor written
+    size_t stride;     // of the weights, floats
+    size_t parameters; // of a model
+    Sgd sgd;
+} CudaDescent;
+
+// As sgd_step, of the `count` parameters from `first` on. gradient: (M, parameters). Idle models keep theirs.
+void cuda_sgd_step(const CudaDescent *descent, const float *gradient, size_t first, size_t count, const CudaStep *step);
 // The same with one atomic addition a weight: of several processes' steps at once (Hogwild) none is lost.
-void cuda_sgd_step_atomically(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count,
-                              size_t stride, const CudaStep *step);
+void cuda_sgd_step_atomically(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+                              const CudaStep *step);
+
+// cuda_linear_backward_weight and the step of the layer's parameters in one pass over them: no gradient is stored.
+void cuda_linear_step(const CudaDescent *descent, const float *in, const float *out_gradient, const Layer *layer,
+                      const CudaStep *step);
 
 #ifdef __cplusplus
 }

@@ -17,8 +17,7 @@ static void drop_forward(const CudaPass *pass, const CudaOp *op) {
 static void forward(const CudaPass *pass, bool training) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
-    cuda_progress_begin(&pass->progress, step->stream);
-    cuda_gather(pass->ops.ops[0].in, plan->pixels, plan->order, pass->progress.firsts, pass->scale, pass->shift,
+    cuda_gather(pass->ops.ops[0].in, plan->pixels, plan->order, &pass->progress, pass->scale, pass->shift,
                 plan->spec.input, step);
     for (int i = 0; i < pass->ops.count; i++) {
         const CudaOp *op = &pass->ops.ops[i];
@@ -45,21 +44,41 @@ static void forward(const CudaPass *pass, bool training) {
     }
 }
 
-static void loss(const CudaPass *pass, float *gradient, uint32_t *hits) {
+static void loss(const CudaPass *pass, float *gradient) {
     const CudaNetPlan *plan = &pass->plan;
-    cuda_softmax_cross_entropy(gradient, pass->progress.loss_sums, hits, pass->ops.logits, plan->labels, plan->order,
-                               pass->progress.firsts, plan->spec.classes, &pass->step);
+    cuda_softmax_cross_entropy(gradient, &pass->progress, pass->ops.logits, plan->labels, plan->order,
+                               plan->spec.classes, &pass->step);
 }
 
-static void linear_backward(const CudaPass *pass, const CudaOp *op) {
+static CudaDescent descent_of(const CudaNetPlan *plan) {
+    return (CudaDescent){.weights = plan->weights,
+                         .velocity = plan->velocity,
+                         .stride = plan->weights_stride,
+                         .parameters = plan->spec.parameter_count,
+                         .sgd = plan->sgd};
+}
+
+// From so many samples on cuBLAS's product and a step of its own are the faster way.
+enum { MOST_STEPPED_SAMPLES = 128 };
+
+// Whether the way back moves a linear layer's weights as soon as it knows their slopes.
+static bool steps_linear_layers(const CudaPass *pass) {
+    return !pass->plan.updates && pass->step.samples <= MOST_STEPPED_SAMPLES;
+}
+
+static void linear_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
     const CudaNetPlan *plan = &pass->plan;
     const Layer *layer = op->layer;
     if (op->relu) cuda_relu_backward(op->out_gradient, op->out, shape_size(layer->out), &pass->step);
     if (op->in_gradient)
         cuda_linear_backward_input(op->in_gradient, op->out_gradient, plan->weights + layer->weight,
                                    plan->weights_stride, layer, pass->blas, &pass->step);
-    cuda_linear_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, op->in, op->out_gradient,
-                                plan->spec.parameter_count, layer, pass->blas, &pass->step);
+    const CudaDescent descent = descent_of(plan);
+    if (steps)
+        cuda_linear_step(&descent, op->in, op->out_gradient, layer, &pass->step);
+    else
+        cuda_linear_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, op->in,
+                                    op->out_gradient, plan->spec.parameter_count, layer, pass->blas, &pass->step);
 }
 
 static void conv_backward(const CudaPass *pass, const CudaOp *op) {
@@ -72,8 +91,9 @@ static void conv_backward(const CudaPass *pass, const CudaOp *op) {
                               op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
 }
 
-// From the logits' gradient back to the first op with parameters, whose input gradient nobody needs.
-static void backward(const CudaPass *pass) {
+// From the logits' gradient back to the first op with parameters, whose input gradient nobody needs. With `steps`,
+// linear layers make their step of SGD on the way.
+static void backward(const CudaPass *pass, bool steps) {
     for (int i = pass->ops.count - 1; i >= pass->ops.first; i--) {
         const CudaOp *op = &pass->ops.ops[i];
         switch (op->layer->kind) {
@@ -91,7 +111,7 @@ static void backward(const CudaPass *pass) {
             drop(pass, op, op->out_gradient);
             break;
         case LAYER_LINEAR:
-            linear_backward(pass, op);
+            linear_backward(pass, op, steps);
             break;
         }
     }
@@ -99,35 +119,58 @@ static void backward(const CudaPass *pass) {
 
 void cuda_pass_evaluate(const CudaPass *pass) {
     forward(pass, false);
-    loss(pass, NULL, pass->progress.hits);
+    loss(pass, NULL);
+}
+
+static void forward_and_back(const CudaPass *pass, bool steps) {
+    forward(pass, true);
+    loss(pass, pass->ops.logits_gradient);
+    backward(pass, steps);
 }
 
 void cuda_pass_gradient(const CudaPass *pass) {
-    forward(pass, true);
-    loss(pass, pass->ops.logits_gradient, NULL);
-    backward(pass);
+    forward_and_back(pass, false);
 }
 
 // The step is refused on the card, by a count of zero: to SGD the model is then idle.
 static void hogwild(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
+    const CudaDescent descent = descent_of(plan);
     size_t count = plan->spec.parameter_count;
     CudaStep applied = pass->step;
     applied.counts = pass->progress.applied;
     cuda_progress_judge(&pass->progress, plan->gradient, count, applied.stream);
     if (plan->atomic_updates)
-        cuda_sgd_step_atomically(plan->weights, plan->velocity, plan->gradient, &plan->sgd, count, count, &applied);
+        cuda_sgd_step_atomically(&descent, plan->gradient, 0, count, &applied);
     else
-        cuda_sgd_step(plan->weights, plan->velocity, plan->gradient, &plan->sgd, count, count, &applied);
+        cuda_sgd_step(&descent, plan->gradient, 0, count, &applied);
     cuda_progress_count(&pass->progress, applied.stream);
+}
+
+// The step of the convolutions' parameters, one launch for each run of neighbours: linear layers have made theirs.
+static void step_convolutions(const CudaPass *pass, const CudaDescent *descent) {
+    const CudaNetPlan *plan = &pass->plan;
+    size_t first = 0, end = 0;
+    for (int i = 0; i < pass->ops.count; i++) {
+        const Layer *layer = pass->ops.ops[i].layer;
+        if (layer->kind != LAYER_CONV) continue;
+        if (layer->weight != end && end > first)
+            cuda_sgd_step(descent, plan->gradient, first, end - first, &pass->step);
+        if (layer->weight != end) first = layer->weight;
+        end = layer->weight + conv_parameters(layer);
+    }
+    if (end > first) cuda_sgd_step(descent, plan->gradient, first, end - first, &pass->step);
 }
 
 void cuda_pass_train(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
-    cuda_pass_gradient(pass);
+    const CudaDescent descent = descent_of(plan);
+    bool steps = steps_linear_layers(pass);
+    forward_and_back(pass, steps);
     if (plan->updates)
         hogwild(pass);
+    else if (steps)
+        step_convolutions(pass, &descent);
     else
-        cuda_sgd_step(plan->weights, plan->velocity, plan->gradient, &plan->sgd, plan->spec.parameter_count,
-                      plan->weights_stride, &pass->step);
+        cuda_sgd_step(&descent, plan->gradient, 0, plan->spec.parameter_count, &pass->step);
 }

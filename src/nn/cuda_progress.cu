@@ -28,22 +28,6 @@ __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
     }
 }
 
-__global__ void __launch_bounds__(ITEM_THREADS) begin(CudaProgress progress) {
-    int m = (int)(blockIdx.x * ITEM_THREADS + threadIdx.x);
-    if (m >= progress.models) return;
-    uint32_t left = progress.left[m], count = left < progress.batch_size ? left : progress.batch_size;
-    progress.counts[m] = count;
-    progress.firsts[m] = progress.next[m];
-    progress.numbers[m] = progress.next_numbers[m];
-    progress.next[m] += count;
-    progress.left[m] = left - count;
-    progress.next_numbers[m]++;
-    if (progress.updates) {
-        progress.applied[m] = count;
-        *progress.read_at = *progress.updates;
-    }
-}
-
 __global__ void __launch_bounds__(ITEM_THREADS) judge(CudaProgress progress, const float *gradient, uint32_t count) {
     uint32_t i = blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
@@ -57,7 +41,8 @@ __global__ void __launch_bounds__(1) count_update(CudaProgress progress) {
         ++*progress.refused;
         return;
     }
-    uint64_t before = atomicAdd((unsigned long long *)progress.updates, 1ull), others = before - *progress.read_at;
+    uint64_t before = atomicAdd_system((unsigned long long *)progress.updates, 1ull); // of all processes
+    uint64_t others = before - *progress.read_at;
     progress.staleness[others < CUDA_NET_BUCKETS ? others : CUDA_NET_BUCKETS - 1]++;
 }
 
@@ -69,10 +54,6 @@ void cuda_progress_assign(const CudaProgress *progress, const CudaAssignment *as
     for (int i = 0; i < count; i++)
         by_value.of[i] = assignments[i];
     launch(assign, 1, CUDA_MOST_ASSIGNMENTS, stream, *progress, by_value, (uint32_t)count);
-}
-
-void cuda_progress_begin(const CudaProgress *progress, cudaStream_t stream) {
-    launch(begin, parts_of((uint32_t)progress->models, ITEM_THREADS), ITEM_THREADS, stream, *progress);
 }
 
 void cuda_progress_judge(const CudaProgress *progress, const float *gradient, size_t count, cudaStream_t stream) {

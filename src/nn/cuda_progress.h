@@ -1,5 +1,6 @@
 // Where the models of a lockstep net stand in their tasks: kept and advanced on the device, so that a captured step can
-// be replayed any number of times without the host.
+// be replayed any number of times without the host. cuda_gather begins a step, cuda_softmax_cross_entropy moves the tasks
+// on to the next.
 #ifndef SOUNDER_NN_CUDA_PROGRESS_H
 #define SOUNDER_NN_CUDA_PROGRESS_H
 
@@ -43,9 +44,6 @@ enum { CUDA_MOST_ASSIGNMENTS = 64 }; // in one launch: they travel as a kernel's
 // Each of the `count` assignments is of another model.
 void cuda_progress_assign(const CudaProgress *progress, const CudaAssignment *assignments, int count,
                           cudaStream_t stream);
-
-// On to the next step of every model.
-void cuda_progress_begin(const CudaProgress *progress, cudaStream_t stream);
 
 // Hogwild: refuses this step if the gradient (count) is not finite.
 void cuda_progress_judge(const CudaProgress *progress, const float *gradient, size_t count, cudaStream_t stream);

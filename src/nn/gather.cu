@@ -1,6 +1,7 @@
 // The GPU's side of gather.c.
-#include "nn/cuda_launch.h"
 #include "nn/cuda_index.h"
+#include "nn/cuda_launch.h"
+#include "nn/cuda_progress.h"
 
 namespace {
 
@@ -13,18 +14,31 @@ template <bool WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint32_
     return word;
 }
 
+// What a step begins with. Nobody else reads what this writes before the next kernel.
+__device__ void begin_step(const CudaProgress &progress, uint32_t model, uint32_t first, uint32_t count) {
+    progress.counts[model] = count;
+    progress.firsts[model] = first;
+    progress.numbers[model] = progress.next_numbers[model];
+    if (progress.updates) {
+        progress.applied[model] = count;
+        *progress.read_at = *progress.updates;
+    }
+}
+
 template <bool WORDS>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    gather(float *out, const uint8_t *pixels, const uint32_t *indices, const uint32_t *firsts, const float *scale,
-           const float *shift, Shape shape, uint32_t samples, const uint32_t *counts) {
+    gather(float *out, const uint8_t *pixels, const uint32_t *indices, const __grid_constant__ CudaProgress progress,
+           const float *scale, const float *shift, Shape shape, uint32_t samples) {
     uint32_t items = gather_items(shape, (int)samples);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
+    uint32_t first = progress.next[at.model], count = smaller_of(progress.left[at.model], progress.batch_size);
+    if (at.item == 0) begin_step(progress, at.model, first, count);
     GatherPlace place = gather_place(at.item, shape, (int)samples);
     uint32_t plane = (uint32_t)(shape.rows * shape.columns), size = (uint32_t)shape.channels * plane, word = 0;
     float factor = 0, offset = 0;
-    if (place.sample < counts[at.model]) {
-        uint32_t row = firsts[at.model] + place.sample;
+    if (place.sample < count) {
+        uint32_t row = first + place.sample;
         if (indices) row = indices[row];
         word = pixels_at<WORDS>(pixels + (size_t)row * size + place.channel * plane + place.pixel, place.count);
         factor = scale[place.channel];
@@ -37,9 +51,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 } // namespace
 
-void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const uint32_t *firsts, const float *scale,
-                 const float *shift, Shape shape, const CudaStep *step) {
+void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const CudaProgress *progress,
+                 const float *scale, const float *shift, Shape shape, const CudaStep *step) {
     bool words = shape.rows * shape.columns % GATHER_PIXELS == 0 && (uintptr_t)pixels % sizeof(uint32_t) == 0;
     launch_items(words ? gather<true> : gather<false>, gather_items(shape, step->samples), step, out, pixels, indices,
-                 firsts, scale, shift, shape, (uint32_t)step->samples, step->counts);
+                 *progress, scale, shift, shape, (uint32_t)step->samples);
 }

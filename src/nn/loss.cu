@@ -1,5 +1,6 @@
 // The GPU's side of loss.c.
 #include "nn/cuda_launch.h"
+#include "nn/cuda_progress.h"
 
 namespace {
 
@@ -43,15 +44,21 @@ __device__ void write_zeros(float *gradient, int classes, size_t samples) {
         gradient[(size_t)k * samples] = 0;
 }
 
+// The task goes on behind the samples of this step, which no later kernel looks up in the task.
+__device__ void end_step(const CudaProgress &progress, uint32_t model, uint32_t count) {
+    progress.next[model] += count;
+    progress.left[model] -= count;
+    progress.next_numbers[model]++;
+}
+
 // One block a model, one thread a sample (or several, one after another). Losses are added up in pairs, in a fixed
 // order. blockDim.x is a power of two.
 __global__ void __launch_bounds__(MOST_THREADS)
-    softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hits, const float *logits,
-                          const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts,
-                          const uint32_t *counts, int classes, uint32_t samples) {
+    softmax_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *logits,
+                          const uint8_t *labels, const uint32_t *indices, int classes, uint32_t samples) {
     __shared__ double losses[MOST_THREADS];
     __shared__ uint32_t correct[MOST_THREADS];
-    uint32_t m = blockIdx.x, t = threadIdx.x, count = counts[m];
+    uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
     size_t model = (size_t)m * (size_t)classes * samples;
     double loss = 0;
     uint32_t right = 0;
@@ -61,7 +68,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
             if (slopes) write_zeros(slopes, classes, samples);
             continue;
         }
-        uint32_t row = firsts[m] + s;
+        uint32_t row = progress.firsts[m] + s;
         int label = labels[indices ? indices[row] : row];
         Scores scores = scores_of(logits + model + s, label, classes, samples);
         if (slopes) write_gradient(slopes, logits + model + s, scores, label, 1.0f / (float)count, classes, samples);
@@ -78,19 +85,19 @@ __global__ void __launch_bounds__(MOST_THREADS)
         }
     }
     if (t == 0) {
-        loss_sums[m] += losses[0];
-        if (hits) hits[m] += correct[0];
+        progress.loss_sums[m] += losses[0];
+        if (!gradient) progress.hits[m] += correct[0];
+        end_step(progress, m, count);
     }
 }
 
 } // namespace
 
-void cuda_softmax_cross_entropy(float *gradient, double *loss_sums, uint32_t *hits, const float *logits,
-                                const uint8_t *labels, const uint32_t *indices, const uint32_t *firsts, int classes,
-                                const CudaStep *step) {
+void cuda_softmax_cross_entropy(float *gradient, const CudaProgress *progress, const float *logits,
+                                const uint8_t *labels, const uint32_t *indices, int classes, const CudaStep *step) {
     uint32_t threads = 32;
     while (threads < (uint32_t)step->samples && threads < MOST_THREADS)
         threads *= 2;
-    launch(softmax_cross_entropy, (size_t)step->models, threads, step->stream, gradient, loss_sums, hits, logits,
-           labels, indices, firsts, step->counts, classes, (uint32_t)step->samples);
+    launch(softmax_cross_entropy, (size_t)step->models, threads, step->stream, gradient, *progress, logits, labels,
+           indices, classes, (uint32_t)step->samples);
 }

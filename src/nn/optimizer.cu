@@ -1,35 +1,33 @@
 // The GPU's side of optimizer.c.
-#include "nn/cuda_launch.h"
+#include "nn/cuda_descent.h"
 
 namespace {
 
 // One thread a parameter of a model.
-template <bool ATOMIC>
+template <bool MOMENTUM, bool ATOMIC>
 __global__ void __launch_bounds__(ITEM_THREADS)
-    sgd_step(float *weights, float *velocity, const float *gradient, Sgd sgd, uint32_t count, size_t stride,
-             const uint32_t *counts) {
+    sgd_step(CudaDescent descent, const float *gradient, size_t first, uint32_t count, const uint32_t *counts) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, count);
     if (at.item >= count || counts[at.model] == 0) return;
-    float *weight = weights + at.model * stride + at.item;
-    size_t place = (size_t)at.model * count + at.item;
-    float speed = sgd_velocity(velocity[place], gradient[place], *weight, &sgd);
-    velocity[place] = speed;
-    if (ATOMIC)
-        atomicAdd(weight, -sgd.lr * speed);
-    else
-        *weight -= sgd.lr * speed;
+    size_t parameter = first + at.item;
+    descend<MOMENTUM, ATOMIC>(descent, at.model, parameter, gradient[at.model * descent.parameters + parameter]);
+}
+
+template <bool ATOMIC>
+void launch_step(const CudaDescent *descent, const float *gradient, size_t first, size_t count, const CudaStep *step) {
+    bool momentum = descent->sgd.momentum > 0;
+    launch_items(momentum ? sgd_step<true, ATOMIC> : sgd_step<false, ATOMIC>, (uint32_t)count, step, *descent, gradient,
+                 first, (uint32_t)count, step->counts);
 }
 
 } // namespace
 
-void cuda_sgd_step(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count, size_t stride,
+void cuda_sgd_step(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
                    const CudaStep *step) {
-    launch_items(sgd_step<false>, (uint32_t)count, step, weights, velocity, gradient, *sgd, (uint32_t)count, stride,
-                 step->counts);
+    launch_step<false>(descent, gradient, first, count, step);
 }
 
-void cuda_sgd_step_atomically(float *weights, float *velocity, const float *gradient, const Sgd *sgd, size_t count,
-                              size_t stride, const CudaStep *step) {
-    launch_items(sgd_step<true>, (uint32_t)count, step, weights, velocity, gradient, *sgd, (uint32_t)count, stride,
-                 step->counts);
+void cuda_sgd_step_atomically(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+                              const CudaStep *step) {
+    launch_step<true>(descent, gradient, first, count, step);
 }

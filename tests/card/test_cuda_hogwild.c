@@ -1,6 +1,7 @@
 // Hogwild on the card: shared weights, steps counted on the device, steps that are not finite refused there.
 #include "card.h"
 #include "card_net.h"
+#include "nn/cuda_kernels.h"
 #include "nn/cuda_progress.h"
 
 static const char layers[] = "conv 3 3; relu; pool 2; linear 11; relu; dropout 0.3; linear 7";
@@ -191,8 +192,11 @@ static void updates_that_landed_in_between_are_a_steps_staleness(void **state) {
     uint64_t total = 0, counters[1 + CUDA_NET_BUCKETS + 1];
     Counting counting;
     start_counting(&counting);
+    CardTensor pixel[] = {card_zeros(BATCH), card_zeros(sizeof(float)), card_zeros(12 * sizeof(float))};
+    const CudaStep step = {.models = 1, .samples = 12, .counts = counting.progress.counts};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        cuda_progress_begin(&counting.progress, NULL);
+        cuda_gather(card_floats(pixel[2]), card_at(pixel[0]), NULL, &counting.progress, card_floats(pixel[1]),
+                    card_floats(pixel[1]), (Shape){1, 1, 1}, &step);
         total += others[i];
         check_cuda(cudaMemcpy(counting.updates.at, &total, sizeof total, cudaMemcpyHostToDevice));
         cuda_progress_count(&counting.progress, NULL);
@@ -205,6 +209,8 @@ static void updates_that_landed_in_between_are_a_steps_staleness(void **state) {
     assert_int_equal(counters[0], 0);
     for (int b = 0; b < CUDA_NET_BUCKETS; b++)
         assert_int_equal(counters[1 + b], b == 63 ? 3 : b == 0 || b == 3 || b == 62 ? 1 : 0);
+    for (size_t i = 0; i < sizeof pixel / sizeof *pixel; i++)
+        card_free(pixel[i]);
     card_free(counting.words);
     card_free(counting.counters);
     card_free(counting.updates);

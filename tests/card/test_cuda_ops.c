@@ -1,5 +1,6 @@
 // The CUDA twins of pooling, relu, dropout and gathering against the CPU's ops, model by model.
 #include "card.h"
+#include "card_progress.h"
 #include "card_tensor.h"
 #include "nn/cuda_kernels.h"
 #include "nn/kernels.h"
@@ -216,7 +217,8 @@ static void check_gather(const GatherCase *of) {
         pixels[i] = (uint8_t)rng_block((RngKey){{1, 2}}, i, 0, 0, 0).word[0];
     for (uint32_t i = 0; i < ROWS; i++)
         indices[i] = (i * 17 + 3) % ROWS;
-    CardTensor card_counts = card_copy(counts, sizeof counts, 0), card_firsts = card_copy(firsts, sizeof firsts, 0);
+    CardTensor card_counts = card_copy(counts, sizeof counts, 0);
+    CardProgress progress = card_progress(firsts, counts, MODELS, (uint32_t)of->samples);
     CardTensor card_pixels = card_copy(pixels, ROWS * size, of->offset),
                card_indices = card_copy(indices, sizeof indices, 0);
     CardTensor card_scale = card_copy(scale, sizeof scale, 0), card_shift = card_copy(shift, sizeof shift, 0);
@@ -224,8 +226,7 @@ static void check_gather(const GatherCase *of) {
     CardTensor card_out = card_new(expected.count * sizeof(float), 0);
     CudaStep step = step_of(card_counts, of->samples);
     cuda_gather(card_floats(card_out), card_pixels.at, of->indexed ? (const uint32_t *)(void *)card_indices.at : NULL,
-                (const uint32_t *)(void *)card_firsts.at, card_floats(card_scale), card_floats(card_shift), of->shape,
-                &step);
+                &progress.on_card, card_floats(card_scale), card_floats(card_shift), of->shape, &step);
     check_cuda(cudaGetLastError());
     card_read(actual.at, card_out);
     for (size_t m = 0; m < MODELS; m++)
@@ -235,7 +236,8 @@ static void check_gather(const GatherCase *of) {
     free(pixels);
     tensor_free(expected);
     tensor_free(actual);
-    const CardTensor card[] = {card_counts, card_firsts, card_pixels, card_indices, card_scale, card_shift, card_out};
+    card_progress_free(&progress);
+    const CardTensor card[] = {card_counts, card_pixels, card_indices, card_scale, card_shift, card_out};
     for (size_t i = 0; i < sizeof card / sizeof *card; i++)
         card_free(card[i]);
 }
@@ -250,6 +252,39 @@ static void gathering_agrees_with_the_cpu(void **state) {
     check_gather(&(GatherCase){{1, 28, 28}, 64, 0, true});
 }
 
+// One step after the other: each begins where the former ended, and the last batch is what is left.
+static void a_step_begins_where_the_former_ended(void **state) {
+    (void)state;
+    enum { BATCH = 8 };
+    static const uint32_t firsts[MODELS] = {3, 7, 11}, tasks[MODELS] = {19, 0, 8};
+    static const uint8_t pixels[40] = {0}, labels[40] = {0};
+    const float scale = 1, shift = 0;
+    CardProgress progress = card_progress(firsts, tasks, MODELS, BATCH);
+    CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(labels, sizeof labels, 0),
+                         card_copy(&scale, sizeof scale, 0), card_copy(&shift, sizeof shift, 0),
+                         card_new(MODELS * BATCH * sizeof(float), 0)};
+    const CudaStep step = {.models = MODELS, .samples = BATCH, .counts = progress.on_card.counts};
+    for (uint32_t number = 0; number < 4; number++) {
+        uint32_t begun[MODELS], count[MODELS], numbers[MODELS];
+        cuda_gather(card_floats(card[4]), card_at(card[0]), NULL, &progress.on_card, card_floats(card[2]),
+                    card_floats(card[3]), (Shape){1, 1, 1}, &step);
+        card_progress_read(begun, &progress, progress.on_card.firsts);
+        card_progress_read(count, &progress, progress.on_card.counts);
+        card_progress_read(numbers, &progress, progress.on_card.numbers);
+        for (size_t m = 0; m < MODELS; m++) {
+            uint32_t done = number * BATCH < tasks[m] ? number * BATCH : tasks[m], left = tasks[m] - done;
+            assert_int_equal(begun[m], firsts[m] + done);
+            assert_int_equal(count[m], left < BATCH ? left : BATCH);
+            assert_int_equal(numbers[m], number);
+        }
+        cuda_softmax_cross_entropy(NULL, &progress.on_card, card_floats(card[4]), card_at(card[1]), NULL, 1, &step);
+        check_cuda(cudaGetLastError());
+    }
+    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
+        card_free(card[i]);
+    card_progress_free(&progress);
+}
+
 int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
@@ -258,6 +293,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(relu_agrees_with_the_cpu_and_keeps_a_nan),
         cmocka_unit_test(dropout_draws_the_bits_of_the_cpu),
         cmocka_unit_test(gathering_agrees_with_the_cpu),
+        cmocka_unit_test(a_step_begins_where_the_former_ended),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

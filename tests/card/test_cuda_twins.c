@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "card.h"
+#include "card_progress.h"
 #include "card_trial.h"
 #include "nn/cuda_blas.h"
 
@@ -176,6 +177,10 @@ static void rows_of(const Trial *trial, uint32_t *indices, uint32_t *firsts) {
         firsts[m] = (uint32_t)(m * 11);
 }
 
+static CardProgress progress_of(const Trial *trial, const uint32_t *firsts) {
+    return card_progress(firsts, trial->counts, (size_t)trial->models, (uint32_t)trial->samples);
+}
+
 static void check_gather(const Trial *trial) {
     const Shape shape = {3, 5, 3};
     const float scale[] = {0.5f, 1, 2}, shift[] = {-1, 3, 0.25f};
@@ -185,18 +190,19 @@ static void check_gather(const Trial *trial) {
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * 37);
     CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
-                         card_copy(firsts, sizeof firsts, 0), card_copy(scale, sizeof scale, 0),
-                         card_copy(shift, sizeof shift, 0)};
+                         card_copy(scale, sizeof scale, 0), card_copy(shift, sizeof shift, 0)};
+    CardProgress progress = progress_of(trial, firsts);
     for (int indexed = 0; indexed < 2; indexed++) {
         Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
-        cuda_gather(on_card(&out), card_at(card[0]), indexed ? card_at(card[1]) : NULL, card_at(card[2]),
-                    card_at(card[3]), card_at(card[4]), shape, &trial->step);
+        cuda_gather(on_card(&out), card_at(card[0]), indexed ? card_at(card[1]) : NULL, &progress.on_card,
+                    card_at(card[2]), card_at(card[3]), shape, &trial->step);
         for (int m = 0; m < trial->models; m++)
             trial->cpu->gather(out.host[m].at, pixels, indexed ? indices + firsts[m] : NULL, firsts[m], scale, shift,
                                shape, (int)trial->counts[m], trial->samples);
         compare("gather", &out, NULL, 1, 1e-7);
         drop(&out);
     }
+    card_progress_free(&progress);
     for (size_t i = 0; i < LENGTH(card); i++)
         card_free(card[i]);
 }
@@ -211,12 +217,12 @@ static void check_gather_rows(const Trial *trial) {
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * 41);
     CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(indices, sizeof indices, 0),
-                         card_copy(firsts, sizeof firsts, 0), card_copy(&scale, sizeof scale, 0),
-                         card_copy(&shift, sizeof shift, 0)};
+                         card_copy(&scale, sizeof scale, 0), card_copy(&shift, sizeof shift, 0)};
+    CardProgress progress = progress_of(trial, firsts);
     Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
     const Shape shape = {1, PIXELS, 1};
-    cuda_gather(on_card(&out), card_at(card[0]), card_at(card[1]), card_at(card[2]), card_at(card[3]), card_at(card[4]),
-                shape, &trial->step);
+    cuda_gather(on_card(&out), card_at(card[0]), card_at(card[1]), &progress.on_card, card_at(card[2]),
+                card_at(card[3]), shape, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         Tensor rows = tensor_new(trial->counts[m] * ROW_FLOATS);
         trial->cpu->gather_rows(rows.at, pixels, indices + firsts[m], 0, &scale, &shift, shape, ROW_FLOATS,
@@ -229,6 +235,7 @@ static void check_gather_rows(const Trial *trial) {
     }
     compare("gather rows", &out, NULL, 1, 1e-7);
     drop(&out);
+    card_progress_free(&progress);
     for (size_t i = 0; i < LENGTH(card); i++)
         card_free(card[i]);
 }
@@ -245,14 +252,13 @@ static void check_loss_of(const Trial *trial, int classes, float spread, bool in
         for (size_t i = 0; i < logits.each; i++)
             logits.host[m].at[i] *= spread;
     upload(&logits);
-    CardTensor card[] = {card_copy(labels, sizeof labels, 0), card_copy(indices, sizeof indices, 0),
-                         card_copy(firsts, sizeof firsts, 0), card_zeros(sizeof losses), card_zeros(sizeof hits)};
-    for (int twice = 0; twice < 2; twice++) // sums and hits are added to
-        cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, card_at(card[3]), card_at(card[4]),
-                                   on_card(&logits), card_at(card[0]), indexed ? card_at(card[1]) : NULL,
-                                   card_at(card[2]), classes, &trial->step);
-    card_read(losses, card[3]);
-    card_read(hits, card[4]);
+    CardTensor card[] = {card_copy(labels, sizeof labels, 0), card_copy(indices, sizeof indices, 0)};
+    CardProgress progress = progress_of(trial, firsts);
+    for (int twice = 0; twice < 2; twice++) // sums are added to; hits are counted without a gradient
+        cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, &progress.on_card, on_card(&logits),
+                                   card_at(card[0]), indexed ? card_at(card[1]) : NULL, classes, &trial->step);
+    card_read(losses, progress.losses);
+    card_progress_read(hits, &progress, progress.on_card.hits);
     for (int m = 0; m < trial->models; m++) {
         uint32_t count = trial->counts[m], right;
         uint8_t chosen[ROWS];
@@ -261,11 +267,12 @@ static void check_loss_of(const Trial *trial, int classes, float spread, bool in
         double loss =
             trial->cpu->softmax_cross_entropy(gradient.host[m].at, &right, logits.host[m].at, chosen,
                                               count ? 1.0f / (float)count : 1, classes, (int)count, trial->samples);
-        assert_int_equal(hits[m], 2 * right);
+        assert_int_equal(hits[m], right);
         if (!(fabs(losses[m] - 2 * loss) <= 2e-6 * (1 + fabs(loss))))
             fail_msg("loss of model %d: %.9g, expected %.9g", m, losses[m], 2 * loss);
     }
     compare("loss gradient", &gradient, NULL, 1, 1e-6);
+    card_progress_free(&progress);
     for (size_t i = 0; i < LENGTH(card); i++)
         card_free(card[i]);
     drop_all(logits, gradient);
@@ -311,6 +318,45 @@ static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *bl
     drop_all(in_gradient, gradient);
 }
 
+static CudaDescent descent_of(const Values *weights, const Values *velocity, Sgd sgd) {
+    return (CudaDescent){.weights = on_card(weights),
+                         .velocity = on_card(velocity),
+                         .stride = weights->stride,
+                         .parameters = velocity->stride,
+                         .sgd = sgd};
+}
+
+// Slopes and step in one pass: to the CPU's weights and velocity.
+static void linear_step(const Trial *trial, const Layer *layer, const Values *in, const Values *slopes, Sgd sgd) {
+    int n = trial->samples;
+    Values weights = parameters(trial, parameters_of(layer), 12);
+    Values velocity = random_values(trial, weights.each, 0, 16);
+    const CudaDescent descent = descent_of(&weights, &velocity, sgd);
+    Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n), out = tensor_new(slopes->each);
+    const Descent on_cpu = {.keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay};
+    cuda_linear_step(&descent, on_card(in), on_card(slopes), layer, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        float *weight = weights.host[m].at, *speed = velocity.host[m].at;
+        Tensor scratch = tensor_new(velocity.each);
+        int count = (int)trial->counts[m];
+        memcpy(scratch.at, speed, velocity.each * sizeof *speed);
+        if (count > 0) {
+            trial->cpu->linear_forward(out.at, rows.at, in->host[m].at, weight, weight + layer->bias, layer, count, n);
+            trial->cpu->linear_backward_weight(scratch.at, weight, rows.at, slopes->host[m].at, &on_cpu, layer, count,
+                                               n);
+            trial->cpu->linear_backward_bias(scratch.at + layer->bias, weight + layer->bias, slopes->host[m].at,
+                                             &on_cpu, layer, n);
+        }
+        if (sgd.momentum > 0) memcpy(speed, scratch.at, velocity.each * sizeof *speed);
+        tensor_free(scratch);
+    }
+    compare("linear step", &weights, NULL, 1, 1e-5);
+    compare("linear velocity", &velocity, NULL, 1, 1e-5);
+    tensor_free(rows);
+    tensor_free(out);
+    drop_all(weights, velocity);
+}
+
 static void check_linear(const Trial *trial) {
     Error err;
     CudaBlas blas;
@@ -333,6 +379,7 @@ static void check_linear(const Trial *trial) {
         }
         compare("linear forward", &out, trial->counts, (size_t)n, 1e-5);
         linear_backward(trial, layer, &blas, &in, &slopes, &weights);
+        linear_step(trial, layer, &in, &slopes, (Sgd){.lr = 0.1f, .momentum = relu ? 0.9f : 0, .weight_decay = 0.01f});
         tensor_free(rows);
         drop_all(in, slopes, weights, out);
     }
@@ -340,25 +387,30 @@ static void check_linear(const Trial *trial) {
     cuda_blas_close(&blas);
 }
 
-static void check_sgd_of(const Trial *trial, bool atomically) {
+// The step of all parameters, or of those in the middle.
+static void check_sgd_of(const Trial *trial, bool atomically, float momentum, size_t first, size_t count) {
     enum { COUNT = 301 };
-    const Sgd sgd = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
+    const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
     Values weights = parameters(trial, COUNT, 13), velocity = random_values(trial, COUNT, 0, 14);
-    Values gradient = random_values(trial, COUNT, 0, 15);
-    (atomically ? cuda_sgd_step_atomically : cuda_sgd_step)(on_card(&weights), on_card(&velocity), on_card(&gradient),
-                                                            &sgd, COUNT, weights.stride, &trial->step);
+    Values gradient = random_values(trial, COUNT, 0, 15), unused = random_values(trial, COUNT, 0, 14);
+    const CudaDescent descent = descent_of(&weights, &velocity, sgd);
+    (atomically ? cuda_sgd_step_atomically : cuda_sgd_step)(&descent, on_card(&gradient), first, count, &trial->step);
     for (int m = 0; m < trial->models; m++)
         if (!is_idle(trial, m))
             (atomically ? trial->cpu->sgd_step_atomically : trial->cpu->sgd_step)(
-                weights.host[m].at, velocity.host[m].at, gradient.host[m].at, &sgd, COUNT);
+                weights.host[m].at + first, (momentum > 0 ? velocity : unused).host[m].at + first,
+                gradient.host[m].at + first, &sgd, count);
     compare("weights", &weights, NULL, 1, 1e-6);
-    compare("velocity", &velocity, NULL, 1, 1e-6);
-    drop_all(weights, velocity, gradient);
+    compare("velocity", &velocity, NULL, 1, momentum > 0 ? 1e-6 : 0); // which is left alone without momentum
+    drop_all(weights, velocity, gradient, unused);
 }
 
 static void check_sgd(const Trial *trial) {
-    check_sgd_of(trial, false);
-    check_sgd_of(trial, true);
+    for (int atomically = 0; atomically < 2; atomically++) {
+        check_sgd_of(trial, atomically, 0.9f, 0, 301);
+        check_sgd_of(trial, atomically, 0, 0, 301);
+        check_sgd_of(trial, atomically, 0.9f, 17, 260);
+    }
 }
 
 // The table -----------------------------------------------------------------------------------------------------------
@@ -388,8 +440,8 @@ static const Twin twins[] = {
     {OP(dropout_apply), " cuda_dropout_apply ", check_dropout},
     {OP(linear_forward), " cuda_linear_forward ", check_linear},
     {OP(linear_backward_input), " cuda_linear_backward_input ", check_linear},
-    {OP(linear_backward_weight), " cuda_linear_backward_weight ", check_linear},
-    {OP(linear_backward_bias), " cuda_linear_backward_weight ", check_linear},
+    {OP(linear_backward_weight), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
+    {OP(linear_backward_bias), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
     {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
 };
 

@@ -102,6 +102,9 @@ EMULATED_ATOMIC(atomicMax, unsigned int, emulator::larger)
 EMULATED_ATOMIC(atomicMax, unsigned long long, emulator::larger)
 EMULATED_ATOMIC(atomicOr, unsigned int, emulator::bits_of_either)
 EMULATED_ATOMIC(atomicAnd, unsigned int, emulator::bits_of_both)
+// Of all processes' threads, and not of one process's alone.
+EMULATED_ATOMIC(atomicAdd_system, unsigned long long, emulator::sum)
+EMULATED_ATOMIC(atomicAdd_system, float, emulator::sum)
 #undef EMULATED_ATOMIC
 
 template <typename T> T atomicExch(T *address, emulator::same<T> value) {
