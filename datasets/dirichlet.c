@@ -1,45 +1,57 @@
 #include "datasets/dirichlet.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/rng.h"
 
-enum { TRIES = 10, STREAM_FALLBACK = 1, FLOWER_MINIMUM = 10 };
+enum { STREAM_FALLBACK = 1 };
 
-static uint32_t dirichlet_minimum(uint32_t samples, uint32_t clients) {
-    uint32_t half = samples / clients / 2;
-    return half > FLOWER_MINIMUM ? FLOWER_MINIMUM : half > 1 ? half : 1;
+// Draws before something else happens; for ever is not for a program.
+static uint32_t tries_of(DirichletForm form) {
+    return form == DIRICHLET_TOPPED ? 10 : form == DIRICHLET_NIID_BENCH ? 100000 : 11;
 }
 
-// Draws the clients' shares of one label, not yet divided by their sum, which is returned. Clients with more than the
-// average are full and get 0. When alpha is so small that every gamma number underflows, one open client takes all:
-// Dirichlet's limit for alpha -> 0.
-static double draw_shares(double *shares, const uint32_t *sizes, uint32_t clients, double average, double alpha,
-                          RngKey key) {
+static uint32_t least_samples(const DirichletRule *rule, uint32_t samples, uint32_t clients) {
+    if (rule->form != DIRICHLET_TOPPED) return rule->minimum;
+    uint32_t half = samples / clients / 2;
+    return half > rule->minimum ? rule->minimum : half > 1 ? half : 1;
+}
+
+static bool is_full(const DirichletRule *rule, uint32_t size, double average) {
+    if (rule->form == DIRICHLET_PLAIN) return false;
+    return rule->form == DIRICHLET_NIID_BENCH ? size >= average : size > average;
+}
+
+// Draws the clients' shares of one label, not yet divided by their sum, which is returned. Clients that are full get 0.
+// When alpha is so small that every gamma number underflows, one open client takes all: Dirichlet's limit for
+// alpha -> 0.
+static double draw_shares(double *shares, const uint32_t *sizes, uint32_t clients, double average,
+                          const DirichletRule *rule, RngKey key) {
     double sum = 0;
     uint32_t open = 0;
     for (uint32_t client = 0; client < clients; client++) {
-        int full = sizes[client] > average;
+        bool full = is_full(rule, sizes[client], average);
         open += !full;
-        shares[client] = full ? 0 : rng_gamma(key, client, alpha);
+        shares[client] = full ? 0 : rng_gamma(key, client, rule->alpha[client]);
         sum += shares[client];
     }
     if (sum > 0) return sum;
     uint32_t chosen = rng_below(rng_block(key, 0, 0, 0, STREAM_FALLBACK).word[0], open);
     for (uint32_t client = 0; client < clients; client++)
-        if (sizes[client] <= average && chosen-- == 0) shares[client] = 1;
+        if (!is_full(rule, sizes[client], average) && chosen-- == 0) shares[client] = 1;
     return 1;
 }
 
 // One try: fills table and sizes (clients).
 static void draw_all(uint32_t *table, uint32_t *sizes, double *shares, const uint32_t *class_sizes, uint32_t classes,
-                     uint32_t clients, double average, double alpha, uint64_t seed, uint32_t try) {
+                     uint32_t clients, double average, const DirichletRule *rule, uint32_t try) {
     memset(sizes, 0, clients * sizeof *sizes);
     for (uint32_t label = 0; label < classes; label++) {
-        RngKey key = rng_key(seed, RNG_PARTITION, 0, try, label);
-        double sum = draw_shares(shares, sizes, clients, average, alpha, key), running = 0;
+        RngKey key = rng_key(rule->seed, RNG_PARTITION, 0, try, label);
+        double sum = draw_shares(shares, sizes, clients, average, rule, key), running = 0;
         uint32_t given = 0;
         for (uint32_t client = 0; client < clients; client++) {
             running += shares[client] / sum;
@@ -80,8 +92,8 @@ static void top_up(uint32_t *table, uint32_t *sizes, uint32_t classes, uint32_t 
     }
 }
 
-Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t classes, uint32_t clients, double alpha,
-                      uint64_t seed, Error *err) {
+Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t classes, uint32_t clients,
+                      const DirichletRule *rule, Error *err) {
     uint32_t samples = 0, lacking = clients;
     for (uint32_t label = 0; label < classes; label++)
         samples += class_sizes[label];
@@ -89,17 +101,24 @@ Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t cla
     if (!shares) return fail(err, STATUS_OS, "no memory for the proportions of %u clients", clients);
     uint32_t *sizes = (uint32_t *)(shares + clients);
     const double average = (double)samples / clients;
-    const uint32_t minimum = dirichlet_minimum(samples, clients);
-    for (uint32_t try = 0; try < TRIES && lacking > 0; try++) {
-        draw_all(table, sizes, shares, class_sizes, classes, clients, average, alpha, seed, try);
+    const uint32_t minimum = least_samples(rule, samples, clients), tries = tries_of(rule->form);
+    // Where the clients' minima make more than there is, no draw can meet them.
+    const bool possible = (uint64_t)minimum * clients <= samples;
+    for (uint32_t try = 0; try < tries && lacking > 0 && possible; try++) {
+        draw_all(table, sizes, shares, class_sizes, classes, clients, average, rule, try);
         lacking = count_short(sizes, clients, minimum);
     }
-    if (lacking > 0) {
+    if (lacking > 0 && rule->form == DIRICHLET_TOPPED) {
         log_info(
-            "partition: %u of %u clients had fewer than %u samples after %d draws and got the rest from the largest",
-            lacking, clients, minimum, TRIES);
+            "partition: %u of %u clients had fewer than %u samples after %u draws and got the rest from the largest",
+            lacking, clients, minimum, tries);
         top_up(table, sizes, classes, clients, minimum);
+        lacking = 0;
     }
     free(shares);
-    return STATUS_OK;
+    if (lacking == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%u of %u clients have fewer than %u samples after %u draws of their proportions; raise alpha, lower "
+                "minimum or --clients, or take \"dirichlet\" in its form that is topped up",
+                lacking, clients, minimum, possible ? tries : 0);
 }

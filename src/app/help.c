@@ -8,6 +8,7 @@
 #include "app/options/columns.h"
 #include "app/options/option_table.h"
 #include "base/suggest.h"
+#include "datasets/partition.h"
 #include "nn/spec.h"
 
 static void print_overview(FILE *file) {
@@ -18,7 +19,8 @@ static void print_overview(FILE *file) {
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(file, "sounder help [TOPIC]",
-                "train, eval, launch, models, the name of an option, man (the man page as troff), completion bash (a "
+                "train, eval, launch, models, partitions, the name of an option, man (the man page as troff), "
+                "completion bash (a "
                 "script)");
     print_entry(file, "sounder --version", "the version, and what this program was built with");
 }
@@ -51,10 +53,10 @@ static void print_train_briefly(FILE *file) {
 
 static void print_eval(FILE *file) {
     fputs("Usage: sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]\n\n", file);
-    print_paragraph(
-        file, 0,
-        "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test images. What is not given "
-        "of data, seed and model is what it was trained with.");
+    print_paragraph(file, 0,
+                    "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test images. "
+                    "What is not given "
+                    "of data, seed and model is what it was trained with.");
     fputc('\n', file);
     options_print_eval_help(file);
 }
@@ -66,17 +68,19 @@ static void print_launch(FILE *file) {
         "Starts N ranks of a program with torchrun's options and environment variables (RANK, WORLD_SIZE, "
         "LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...; OMP_NUM_THREADS is 1 unless it is set). A PROGRAM.py "
         "and a file that can be read but not executed runs under python3 (or $PYTHON_EXEC). Each line that a "
-        "rank prints is shown with its rank in front; a longer one than 64 KiB is cut into several. What you type reaches "
+        "rank prints is shown with its rank in front; a longer one than 64 KiB is cut into several. What you type "
+        "reaches "
         "a rank that is alone. torchrun's PET_* variables stand in for options that are not given.");
     fputc('\n', file);
-    print_paragraph(file, 0,
-                    "When a rank fails, the others get SIGTERM and, after a time of grace, SIGKILL; the launcher exits "
-                    "with the code of the first that failed, or 128+n if signal n killed it. Ctrl-C, SIGTERM, SIGHUP and "
-                    "SIGQUIT are handed on, the second one kills; SIGUSR1 and SIGUSR2 are handed on. What a rank has "
-                    "started ends with it, unless it has made a session of its own. Rank 0 serves the store of PyTorch's "
-                    "process groups, and must end last. With several machines a restart is each "
-                    "machine's own: the ranks of the others fail when they lose their peers, and start again as well. "
-                    "Defaults in brackets.");
+    print_paragraph(
+        file, 0,
+        "When a rank fails, the others get SIGTERM and, after a time of grace, SIGKILL; the launcher exits "
+        "with the code of the first that failed, or 128+n if signal n killed it. Ctrl-C, SIGTERM, SIGHUP and "
+        "SIGQUIT are handed on, the second one kills; SIGUSR1 and SIGUSR2 are handed on. What a rank has "
+        "started ends with it, unless it has made a session of its own. Rank 0 serves the store of PyTorch's "
+        "process groups, and must end last. With several machines a restart is each "
+        "machine's own: the ranks of the others fail when they lose their peers, and start again as well. "
+        "Defaults in brackets.");
     fputc('\n', file);
     launch_options_print_help(file);
     fputs("\n"
@@ -109,6 +113,31 @@ static void print_models(FILE *file) {
                     "The last layer gives one output a class; softmax and cross-entropy follow by themselves.");
 }
 
+// A table of forms: each with what it does, who described it, and its parts.
+static void print_forms(FILE *file, const FormTable *table) {
+    for (uint32_t i = 0; i < table->count; i++) {
+        const FormRow *row = &table->rows[i];
+        char usage[FORM_USAGE_BYTES], text[1024];
+        form_usage(usage, row);
+        fprintf(file, "\n  %s\n", usage);
+        snprintf(text, sizeof text, "%s (%s)", row->help, row->source);
+        print_paragraph(file, 4, text);
+        for (int k = 0; k < FORM_MAX_KEYS && row->keys[k].name; k++) {
+            snprintf(text, sizeof text, "%s: %s", row->keys[k].name, row->keys[k].help);
+            print_paragraph(file, 6, text);
+        }
+    }
+}
+
+static void print_partitions(FILE *file) {
+    print_paragraph(
+        file, 0,
+        "What --partition takes: a name, and parts of the form PART=VALUE behind it, in one word for the "
+        "shell. A part in brackets has the value that stands there if it is left out. Numbers of samples come "
+        "from the training set; what \"lost\" means is that nobody trains on it.");
+    print_forms(file, &partition_table);
+}
+
 static void print_option(FILE *file, const Option *option) {
     option_print_help(file, option);
     char line[256];
@@ -123,8 +152,13 @@ Status command_help(int argc, char **argv, Error *err) {
     static const struct {
         const char *name;
         void (*print)(FILE *file);
-    } topics[] = {{"train", print_train},   {"eval", print_eval},  {"launch", print_launch},
-                  {"models", print_models}, {"man", manual_print}, {"completion", manual_print_completion}};
+    } topics[] = {{"train", print_train},
+                  {"eval", print_eval},
+                  {"launch", print_launch},
+                  {"models", print_models},
+                  {"partitions", print_partitions},
+                  {"man", manual_print},
+                  {"completion", manual_print_completion}};
     if (argc == 0) {
         print_overview(stdout);
         return STATUS_OK;

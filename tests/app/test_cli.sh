@@ -40,6 +40,7 @@ check 0 'Usage: sounder eval *' '' eval -h
 check 0 'Usage: sounder launch *-n, --nproc-per-node N *' '' help launch
 check 0 'Usage: sounder launch *' '' launch -n 4 --help
 check 0 'The nets that --model knows*lenet: *conv CHANNELS KERNEL*' '' help models
+check 0 'What --partition takes*pathological [[]classes=2[]]*mode=random|*PathologicalPartitioner*' '' help partitions
 check 0 '.TH SOUNDER 1 *\\-\\-checkpoint\\-every*\\-\\-nproc\\-per\\-node*' '' help man
 check 0 '# bash completion *' '' help completion bash
 
@@ -52,6 +53,7 @@ check 64 '' 'sounder: error: help eval: one topic at a time' help train eval
 check 64 '' 'sounder: error: --rounds 0: needs a whole number from 1 to 1000000' train --rounds 0
 check 64 '' 'sounder: error: --round: unknown option; did you mean --rounds[?]' train --round 3
 check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; *' train --alpha 0.3
+check 64 '' 'sounder: error: --partition pathologcal: no such partition (did you mean pathological[?]); *' train --partition pathologcal
 check 66 '' 'sounder: error: *nothing.yaml: cannot be opened: *' train "$work/nothing.yaml"
 tiny="--data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --quiet"
 check 66 '' 'sounder: error: no data set FashionMNIST (did you mean fashion-mnist[?]); *' train --data FashionMNIST

@@ -357,8 +357,11 @@ static void randomise(Options *options, uint32_t trial) {
 
 // Makes a random choice of options one that options_resolve accepts, as a run's effective options are.
 static void make_consistent(Options *options) {
+    static const char *const forms[] = {"contiguous",          "iid",    "dirichlet",
+                                        "dirichlet alpha=0.1", "shards", "pathological classes=2 mode=random"};
     Options defaults;
     options_defaults(&defaults);
+    strcpy(options->partition, forms[options->seed % (sizeof forms / sizeof *forms)]);
     options->device = DEVICE_CPU;
     options->resume[0] = '\0';
     if (options->algorithm != ENGINE_ROUNDS) options->clients = options->workers;

@@ -1,6 +1,7 @@
 // Partitions: who gets what, that nothing is lost or given twice, and that only the seed decides.
 #include "datasets/partition.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,14 @@
 #include "tests/check.h"
 
 enum { CLASSES = 10 };
+
+// "dirichlet alpha=0.5" for so many clients; "whole" is every client's.
+static PartitionSpec spec_of(const char *text, uint32_t clients, uint64_t seed) {
+    PartitionSpec spec = {.clients = clients, .seed = seed, .whole = strcmp(text, "whole") == 0};
+    Error err;
+    check_ok(partition_parse(&spec.form, spec.whole ? "iid" : text, &err));
+    return spec;
+}
 
 // `samples` labels, malloc'ed: evenly spread and in random order, as in the published sets.
 static uint8_t *spread_labels(uint32_t samples) {
@@ -76,7 +85,8 @@ static void contiguous_runs_keep_the_order_and_the_last_takes_the_remainder(void
     (void)state;
     const uint8_t labels[10] = {0};
     Partition partition;
-    void *block = build(&partition, &(PartitionSpec){PARTITION_CONTIGUOUS, 4, 0, 0, 1}, labels, 10);
+    const PartitionSpec spec = spec_of("contiguous", 4, 1);
+    void *block = build(&partition, &spec, labels, 10);
     expect_client(&partition, 0, (uint32_t[]){0, 1}, 2);
     expect_client(&partition, 2, (uint32_t[]){4, 5}, 2);
     expect_client(&partition, 3, (uint32_t[]){6, 7, 8, 9}, 4);
@@ -87,7 +97,8 @@ static void whole_gives_every_client_the_same_full_list(void **state) {
     (void)state;
     const uint8_t labels[5] = {0};
     Partition partition;
-    void *block = build(&partition, &(PartitionSpec){PARTITION_WHOLE, 7, 0, 0, 1}, labels, 5);
+    const PartitionSpec spec = spec_of("whole", 7, 1);
+    void *block = build(&partition, &spec, labels, 5);
     for (uint32_t client = 0; client < 7; client++)
         expect_client(&partition, client, (uint32_t[]){0, 1, 2, 3, 4}, 5);
     assert_null(partition.offsets);
@@ -98,7 +109,8 @@ static void iid_sizes_differ_by_at_most_one_and_the_order_is_random(void **state
     (void)state;
     uint8_t *labels = spread_labels(1003);
     Partition partition;
-    void *block = build(&partition, &(PartitionSpec){PARTITION_IID, 10, 0, 0, 1}, labels, 1003);
+    const PartitionSpec spec = spec_of("iid", 10, 1);
+    void *block = build(&partition, &spec, labels, 1003);
     expect_each_sample_once(&partition);
     for (uint32_t client = 0; client < 10; client++)
         assert_int_equal(size_of_client(&partition, client), client < 3 ? 101 : 100);
@@ -118,7 +130,9 @@ static void shards_hold_few_labels_and_lose_no_sample(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t *labels = spread_labels(cases[i].samples);
         Partition partition;
-        const PartitionSpec spec = {PARTITION_SHARDS, cases[i].clients, 0, cases[i].per_client, 5};
+        char text[64];
+        snprintf(text, sizeof text, "shards per-client=%u", cases[i].per_client);
+        const PartitionSpec spec = spec_of(text, cases[i].clients, 5);
         void *block = build(&partition, &spec, labels, cases[i].samples);
         expect_each_sample_once(&partition);
         for (uint32_t client = 0; client < cases[i].clients; client++) {
@@ -148,7 +162,9 @@ static void dirichlet_gives_each_sample_to_one_client_and_everyone_the_minimum(v
         for (uint64_t seed = 1; seed <= 3; seed++) {
             uint8_t *labels = spread_labels(cases[i].samples);
             Partition partition;
-            const PartitionSpec spec = {PARTITION_DIRICHLET, cases[i].clients, cases[i].alpha, 0, seed};
+            char text[64];
+            snprintf(text, sizeof text, "dirichlet alpha=%g", cases[i].alpha);
+            const PartitionSpec spec = spec_of(text, cases[i].clients, seed);
             void *block = build(&partition, &spec, labels, cases[i].samples);
             expect_each_sample_once(&partition);
             assert_in_range(smallest_client(&partition), cases[i].minimum, UINT32_MAX);
@@ -160,8 +176,11 @@ static void dirichlet_gives_each_sample_to_one_client_and_everyone_the_minimum(v
 // The mean over clients of the largest class's share: 1 when every client knows one class, 0.1 when all know all.
 static double concentration(double alpha) {
     uint8_t *labels = spread_labels(60000);
+    char text[64];
+    snprintf(text, sizeof text, "dirichlet alpha=%g", alpha);
     Partition partition;
-    void *block = build(&partition, &(PartitionSpec){PARTITION_DIRICHLET, 100, alpha, 0, 3}, labels, 60000);
+    const PartitionSpec spec = spec_of(text, 100, 3);
+    void *block = build(&partition, &spec, labels, 60000);
     double sum = 0;
     for (uint32_t client = 0; client < 100; client++) {
         uint32_t count, of_class[CLASSES] = {0}, largest = 0;
@@ -188,7 +207,8 @@ static void dirichlet_balances_itself(void **state) {
     (void)state;
     uint8_t *labels = spread_labels(60000);
     Partition partition;
-    void *block = build(&partition, &(PartitionSpec){PARTITION_DIRICHLET, 10, 0.1, 0, 2}, labels, 60000);
+    const PartitionSpec spec = spec_of("dirichlet alpha=0.1", 10, 2);
+    void *block = build(&partition, &spec, labels, 60000);
     for (uint32_t client = 0; client < 10; client++)
         assert_in_range(size_of_client(&partition, client), 10, 6000 + 6000);
     free(block);
@@ -198,10 +218,10 @@ static void dirichlet_balances_itself(void **state) {
 static void the_seed_alone_decides(void **state) {
     (void)state;
     uint8_t *labels = spread_labels(2000);
-    const PartitionKind kinds[] = {PARTITION_IID, PARTITION_DIRICHLET, PARTITION_SHARDS};
+    const char *const kinds[] = {"iid", "dirichlet alpha=0.3", "shards per-client=2"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         Partition first, again, other;
-        PartitionSpec spec = {kinds[k], 20, 0.3, 2, 1};
+        PartitionSpec spec = spec_of(kinds[k], 20, 1);
         void *first_block = build(&first, &spec, labels, 2000), *again_block = build(&again, &spec, labels, 2000);
         spec.seed = 2;
         void *other_block = build(&other, &spec, labels, 2000);
@@ -219,16 +239,17 @@ static void small_partitions_are_as_they_always_were(void **state) {
     (void)state;
     const uint8_t labels[12] = {2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1};
     const struct {
-        PartitionKind kind;
+        const char *text;
         uint32_t offsets[4], indices[12];
     } cases[] = {
-        {PARTITION_IID, {0, 4, 8, 12}, {2, 6, 3, 11, 8, 9, 0, 4, 5, 7, 1, 10}},
-        {PARTITION_DIRICHLET, {0, 3, 6, 12}, {2, 0, 1, 3, 8, 5, 6, 7, 9, 10, 4, 11}},
-        {PARTITION_SHARDS, {0, 4, 8, 12}, {1, 4, 0, 3, 7, 10, 8, 11, 2, 5, 6, 9}},
+        {"iid", {0, 4, 8, 12}, {2, 6, 3, 11, 8, 9, 0, 4, 5, 7, 1, 10}},
+        {"dirichlet alpha=0.5", {0, 3, 6, 12}, {2, 0, 1, 3, 8, 5, 6, 7, 9, 10, 4, 11}},
+        {"shards per-client=2", {0, 4, 8, 12}, {1, 4, 0, 3, 7, 10, 8, 11, 2, 5, 6, 9}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Partition partition;
-        void *block = build(&partition, &(PartitionSpec){cases[i].kind, 3, 0.5, 2, 1}, labels, 12);
+        const PartitionSpec spec = spec_of(cases[i].text, 3, 1);
+        void *block = build(&partition, &spec, labels, 12);
         assert_memory_equal(partition.offsets, cases[i].offsets, sizeof cases[i].offsets);
         assert_memory_equal(partition.indices, cases[i].indices, sizeof cases[i].indices);
         free(block);
@@ -237,28 +258,25 @@ static void small_partitions_are_as_they_always_were(void **state) {
 
 static void impossible_partitions_are_refused_with_the_numbers(void **state) {
     (void)state;
-    const uint8_t labels[10] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 99};
+    static const uint8_t labels[70000] = {[69999] = 99};
     const struct {
-        PartitionSpec spec;
-        uint32_t samples;
+        const char *text;
+        uint32_t clients, samples;
         Status status;
         const char *sentence_part;
     } cases[] = {
-        {{PARTITION_CONTIGUOUS, 6, 0, 0, 1}, 5, STATUS_USAGE, "5 samples cannot be divided among 6 clients"},
-        {{PARTITION_IID, 0, 0, 0, 1}, 5, STATUS_USAGE, "among 0 clients"},
-        {{PARTITION_WHOLE, 1, 0, 0, 1}, 0, STATUS_USAGE, "0 samples"},
-        {{PARTITION_DIRICHLET, 2, 0, 0, 1}, 5, STATUS_USAGE, "alpha of 0"},
-        {{PARTITION_DIRICHLET, 2, -1, 0, 1}, 5, STATUS_USAGE, "alpha of -1"},
-        {{PARTITION_SHARDS, 2, 0, 0, 1}, 5, STATUS_USAGE, "2 clients * 0 shards"},
-        {{PARTITION_SHARDS, 2, 0, 3, 1}, 5, STATUS_USAGE, "give 1 to 2 shards"},
-        {{PARTITION_SHARDS, 65536, 0, 65536, 1}, 5, STATUS_USAGE, "65536 clients"},
-        {{PARTITION_IID, 2, 0, 0, 1}, 10, STATUS_DATA, "label 99 of sample 9"},
+        {"contiguous", 6, 5, STATUS_USAGE, "5 samples cannot be divided among 6 clients"},
+        {"iid", 0, 5, STATUS_USAGE, "among 0 clients"},
+        {"whole", 1, 0, STATUS_USAGE, "0 samples"},
+        {"shards per-client=3", 2, 5, STATUS_USAGE, "give 1 to 2 shards"},
+        {"shards per-client=65536", 65536, 69000, STATUS_USAGE, "65536 clients * 65536 shards"},
+        {"iid", 2, 70000, STATUS_DATA, "label 99 of sample 69999"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error err = {""};
-        uint64_t block[64];
-        assert_int_equal(partition_build(block, &cases[i].spec, labels, cases[i].samples, CLASSES, &err),
-                         cases[i].status);
+        static uint64_t block[70000];
+        const PartitionSpec spec = spec_of(cases[i].text, cases[i].clients, 1);
+        assert_int_equal(partition_build(block, &spec, labels, cases[i].samples, CLASSES, &err), cases[i].status);
         if (!strstr(err.message, cases[i].sentence_part))
             fail_msg("\"%s\" does not say \"%s\"", err.message, cases[i].sentence_part);
     }
@@ -270,7 +288,7 @@ static void a_damaged_block_is_refused(void **state) {
     uint64_t block[64];
     Error err;
     Partition partition;
-    const PartitionSpec spec = {PARTITION_CONTIGUOUS, 2, 0, 0, 1};
+    const PartitionSpec spec = spec_of("contiguous", 2, 1);
     size_t bytes = partition_block_bytes(&spec, 10);
     assert_in_range(bytes, 1, sizeof block);
     check_ok(partition_build(block, &spec, labels, 10, CLASSES, &err));

@@ -50,9 +50,14 @@ static void a_copy_that_cannot_be_mapped_is_not_used(void **state) {
 
 static Status build_partitions(void *block, Error *err) {
     static const uint8_t labels[40] = {0, 1, 2, 3, 1, 2, 3, 3, 3, 1};
-    const PartitionSpec specs[] = {{PARTITION_DIRICHLET, 3, 0.5, 0, 1}, {PARTITION_SHARDS, 3, 0, 2, 1}};
-    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
-        TRY(partition_build(block, &specs[i], labels, sizeof labels, 4, err));
+    static const char *const texts[] = {
+        "dirichlet", "shards",        "inner-dirichlet", "pathological",    "shard per-client=2",
+        "linear",    "size sizes=10", "noniid-label",    "noniid-labeldir", "distribution preassigned=1"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        PartitionSpec spec = {.clients = 4, .seed = 1};
+        TRY(partition_parse(&spec.form, texts[i], err));
+        TRY(partition_build(block, &spec, labels, sizeof labels, 4, err));
+    }
     return STATUS_OK;
 }
 

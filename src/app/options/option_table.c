@@ -2,8 +2,9 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 
-#include "datasets/partition.h"
+#include "base/form.h"
 
 const char *const option_group_titles[GROUP_COUNT] = {
     [GROUP_MODEL] = "Data and model", [GROUP_CLIENTS] = "Workers and clients", [GROUP_TRAINING] = "Training",
@@ -11,10 +12,10 @@ const char *const option_group_titles[GROUP_COUNT] = {
 };
 
 static bool is_dirichlet(const Options *options) {
-    return options->partition == PARTITION_DIRICHLET;
+    return form_is(options->partition, "dirichlet") && !strstr(options->partition, "alpha=");
 }
 static bool is_shards(const Options *options) {
-    return options->partition == PARTITION_SHARDS;
+    return form_is(options->partition, "shards") && !strstr(options->partition, "per-client=");
 }
 static bool is_hogwild(const Options *options) {
     return engine_facts[options->algorithm].client_is_worker;
@@ -65,13 +66,13 @@ const Option option_table[] = {
      .also = "fraction-fit min-fit-clients frac fraction cohort participation sample-clients",
      .placeholder = "N", .derived = "all clients", .minimum = 1, .maximum = 1000000,
      .help = "clients that are drawn for each round"},
-    {.name = "partition", .type = OPTION_CHOICE, FIELD(partition), .group = GROUP_CLIENTS, .common = true,
+    {.name = "partition", .type = OPTION_TEXT, FIELD(partition), .group = GROUP_CLIENTS, .common = true,
      .also = "split iid",
-     .placeholder = "KIND", .preset = "contiguous",
+     .placeholder = "FORM", .preset = "contiguous",
      .applies = is_partitioned, .condition = "--hogwild-data shard",
-     .choices = {[PARTITION_CONTIGUOUS] = "contiguous", [PARTITION_IID] = "iid",
-                 [PARTITION_DIRICHLET] = "dirichlet", [PARTITION_SHARDS] = "shards"},
-     .help = "how the samples are dealt to the clients"},
+     .choices = {"contiguous", "iid", "dirichlet", "shards", "inner-dirichlet", "pathological", "shard", "linear", "square",
+                 "exponential", "size", "distribution", "noniid-labeldir", "noniid-label"},
+     .help = "how samples are dealt (help partitions)"},
     {.name = "alpha", .type = OPTION_REAL, FIELD(alpha), .group = GROUP_CLIENTS, .common = true,
      .also = "dirichlet-alpha concentration",
      .placeholder = "X", .preset = "0.5", .minimum = 0, .above_minimum = true, .maximum = 1000000,

@@ -31,7 +31,6 @@ typedef enum HogwildData { HOGWILD_FULL, HOGWILD_SHARD } HogwildData;
 typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
 typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
 typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
-// Values of --partition equal PartitionKind of datasets/partition.h.
 
 typedef struct Options {
     char data[OPTION_TEXT_BYTES];   // fashion-mnist
@@ -40,9 +39,9 @@ typedef struct Options {
     int workers;                    // 1 to 256; until options_resolve 0: as many as usable cores
     int clients;                    // 1 to 1,000,000; until options_resolve 0: as many as workers
     int clients_per_round;          // 1 to clients; until options_resolve 0: all
-    int partition;                  // contiguous
-    double alpha;                   // dirichlet, > 0; 0.5
-    int shards_per_client;          // 2
+    char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
+    double alpha;                   // dirichlet, > 0, if the form does not say it; 0.5
+    int shards_per_client;          // shards, likewise; 2
     int rounds;                     // 3
     Training training;              // lr 0.01, momentum 0.5, 1 local epoch, batches of 64
     uint64_t seed;                  // 1
@@ -102,6 +101,10 @@ Status options_resolve(Options *options, Error *err);
 // rounds, checkpoint_every, eval_every, on_worker_death, hang_seconds, quiet, log_level) where the user gave them;
 // USAGE when another one was given and differs. options->out becomes the folder of --resume, wherever it was moved.
 Status options_resume(Options *options, const Options *saved, Error *err);
+
+// The form of the partition with the numbers that options of their own give it: "dirichlet alpha=0.5".
+// text: (OPTION_TEXT_BYTES) of the caller's, which is returned.
+const char *options_partition(char *text, const Options *options);
 
 // The configuration as YAML that options_read_yaml and options_resolve make the same values of on the same machine. What
 // nobody gave and followed from other options (clients: as many as workers) stands there as a comment, so that it follows

@@ -1,8 +1,10 @@
 // Defaults that depend on other options, contradictions between options, and what --resume lets change.
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cores.h"
+#include "datasets/partition.h"
 #include "option_table.h"
 #include "options.h"
 
@@ -45,7 +47,35 @@ static Status check_global_batch(const Options *options, Error *err) {
     if (!shared || !given(options, "partition")) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
-                options_named(name, options, "partition"), option_find("partition")->choices[options->partition]);
+                options_named(name, options, "partition"), options->partition);
+}
+
+const char *options_partition(char *text, const Options *options) {
+    const char *form = options->partition;
+    snprintf(text, OPTION_TEXT_BYTES, "%s", form);
+    // 17 digits name any double.
+    if (option_applies(options, option_find("alpha")))
+        snprintf(text, OPTION_TEXT_BYTES, "%.1500s alpha=%.17g", form, options->alpha);
+    if (option_applies(options, option_find("shards-per-client")))
+        snprintf(text, OPTION_TEXT_BYTES, "%.1500s per-client=%d", form, options->shards_per_client);
+    return text;
+}
+
+static Status check_partition(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES], text[OPTION_TEXT_BYTES];
+    static const struct {
+        const char *option, *form, *part;
+    } twice[] = {{"alpha", "dirichlet", "alpha="}, {"shards-per-client", "shards", "per-client="}};
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
+        if (given(options, twice[i].option) && form_is(options->partition, twice[i].form) &&
+            strstr(options->partition, twice[i].part))
+            return fail(err, STATUS_USAGE, "%s: --partition \"%.200s\" says it, too; leave one of the two out",
+                        options_named(name, options, twice[i].option), options->partition);
+    Form form;
+    Error why;
+    Status status = partition_parse(&form, options_partition(text, options), &why);
+    if (status == STATUS_OK) return STATUS_OK;
+    return fail(err, status, "%s %s", options_named(name, options, "partition"), why.message);
 }
 
 // An option that nothing reads would be ignored in silence; who gave it meant something else.
@@ -153,6 +183,7 @@ Status options_resolve(Options *options, Error *err) {
     forget_overruled(options);
     TRY(check_resume_and_out(options, err));
     TRY(check_global_batch(options, err));
+    TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
     const EngineFacts *facts = &engine_facts[options->algorithm];
     if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);

@@ -50,11 +50,9 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options,
     if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
     bool whole = engine_facts[options->algorithm].client_is_worker ? options->hogwild_data == HOGWILD_FULL
                                                                    : options->training.global_batch;
-    PartitionSpec partition = {.kind = whole ? PARTITION_WHOLE : (PartitionKind)options->partition,
-                               .clients = (uint32_t)options->clients,
-                               .alpha = options->alpha,
-                               .shards_per_client = (uint32_t)options->shards_per_client,
-                               .seed = options->seed};
+    PartitionSpec partition = {.whole = whole, .clients = (uint32_t)options->clients, .seed = options->seed};
+    char form[OPTION_TEXT_BYTES];
+    TRY(partition_parse(&partition.form, options_partition(form, options), err));
     return run_memory_load(memory, source, &partition, err);
 }
 

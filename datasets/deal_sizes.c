@@ -1,0 +1,81 @@
+// Partitions that know sizes alone: consecutive runs of the file's order. Flower's LinearPartitioner, SquarePartitioner,
+// ExponentialPartitioner and SizePartitioner.
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/form.h"
+#include "base/log.h"
+#include "datasets/deal.h"
+
+// Gives each client its run; returns how many samples are given away.
+static void deal_runs(Deal *deal, const uint32_t *sizes) {
+    uint32_t sample = 0;
+    for (uint32_t client = 0; client < deal->clients; client++)
+        for (uint32_t i = 0; i < sizes[client]; i++)
+            deal->owner[sample++] = client;
+    deal->keeps_order = true;
+}
+
+// Sizes as f(1), f(2), ... relative to their sum, rounded down; what is left goes to the last client.
+static Status deal_growing(Deal *deal, double (*f)(double), const char *name, Error *err) {
+    uint32_t *sizes = malloc(deal->clients * sizeof *sizes), given = 0, first_empty = deal->clients;
+    if (!sizes) return fail(err, STATUS_OS, "no memory for the sizes of %u clients", deal->clients);
+    double sum = 0;
+    for (uint32_t i = 1; i <= deal->clients; i++)
+        sum += f(i);
+    for (uint32_t client = deal->clients; client-- > 0;) {
+        sizes[client] = isfinite(sum) ? (uint32_t)(deal->samples * (f(client + 1) / sum)) : 0;
+        given += sizes[client];
+        if (sizes[client] == 0) first_empty = client;
+    }
+    sizes[deal->clients - 1] += deal->samples - given;
+    if (first_empty < deal->clients) {
+        free(sizes);
+        return fail(err, STATUS_USAGE, "%s: client %u of %u would get no sample of %u; lower --clients", name,
+                    first_empty, deal->clients, deal->samples);
+    }
+    deal_runs(deal, sizes);
+    free(sizes);
+    return STATUS_OK;
+}
+
+static double identity(double x) {
+    return x;
+}
+
+static double square(double x) {
+    return x * x;
+}
+
+Status deal_linear(Deal *deal, Error *err) {
+    return deal_growing(deal, identity, "linear", err);
+}
+
+Status deal_square(Deal *deal, Error *err) {
+    return deal_growing(deal, square, "square", err);
+}
+
+Status deal_exponential(Deal *deal, Error *err) {
+    return deal_growing(deal, exp, "exponential", err);
+}
+
+Status deal_size(Deal *deal, Error *err) {
+    double *wanted, sum = 0;
+    TRY(deal_reals(&wanted, deal, 0, "sizes", err));
+    uint32_t *sizes = (uint32_t *)wanted; // in place: a size never lies behind its number
+    for (uint32_t client = 0; client < deal->clients; client++) {
+        sum += wanted[client];
+        sizes[client] = (uint32_t)wanted[client];
+    }
+    if (sum > deal->samples) {
+        free(wanted);
+        return fail(err, STATUS_USAGE, "size: the sizes make %.0f samples, and there are %u; give smaller ones", sum,
+                    deal->samples);
+    }
+    if (sum < deal->samples)
+        log_warning("--partition size: the sizes make %.0f samples, and %u are left over that nobody trains on", sum,
+                    deal->samples - (uint32_t)sum);
+    deal_runs(deal, sizes);
+    free(wanted);
+    return STATUS_OK;
+}

@@ -1,0 +1,97 @@
+// The partitioners: how each is written, and what it does. A row here and one below, in the same order.
+#include "datasets/partition_table.h"
+
+#include <assert.h>
+
+#include "base/form.h"
+
+#define FLOWER "Flower Datasets"
+#define MOST   1e9
+
+#define ALPHA(preset_)                                                                                                 \
+    {                                                                                                                  \
+        .name = "alpha", .type = FORM_REALS, .minimum = 1e-9, .maximum = 1e9, .preset = preset_,                       \
+        .help = "concentration: the smaller, the fewer classes a client has; one, or one for each client"              \
+    }
+#define COUNT(name_, preset_, help_)                                                                                   \
+    { .name = name_, .type = FORM_WHOLE, .minimum = 1, .maximum = MOST, .preset = preset_, .help = help_ }
+#define CLASSES_EACH(preset_)                                                                                          \
+    { .name = "classes", .type = FORM_WHOLE, .minimum = 1, .maximum = 256, .preset = preset_, .help = "of a client" }
+
+// A row reads best on few lines.
+// clang-format off
+static const FormRow rows[] = {
+    {.name = "contiguous", .source = "own", .help = "equal runs of the file's order; the last client takes the remainder"},
+    {.name = "iid", .source = FLOWER ": IidPartitioner", .help = "a random permutation, cut into equal runs; sizes differ by at most one"},
+    {.name = "dirichlet", .source = FLOWER ": DirichletPartitioner",
+     .help = "class after class, dealt by proportions from Dirichlet(alpha)",
+     .keys = {ALPHA("0.5"),
+              {.name = "form", .type = FORM_CHOICE, .preset = "topped", .choices = "topped plain balanced niid-bench",
+               .help = "plain: drawn up to 11 times until all have the minimum, else an error (Flower's default); balanced: "
+                       "and who has more than the average gets no more (self_balancing=True); topped: as balanced, but the "
+                       "tenth draw is kept, and those who lack samples get them from the largest; niid-bench: who has the "
+                       "average gets no more, drawn again until it fits"},
+              COUNT("minimum", "10", "samples that every client has")}},
+    {.name = "shards", .source = "McMahan et al. 2017", .help = "sorted by label, cut into shards that differ by at most one sample, dealt at random; none is lost",
+     .keys = {{.name = "per-client", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "2", .help = "shards of a client"}}},
+    {.name = "inner-dirichlet", .source = FLOWER ": InnerDirichletPartitioner (Hsu, Qi, Brown 2019)",
+     .help = "each client has its own mixture of classes, from Dirichlet(alpha), and a size of its own",
+     .keys = {ALPHA("0.5"),
+              {.name = "sizes", .type = FORM_REALS, .minimum = 0, .maximum = MOST, .preset = "",
+               .help = "samples of a client: one for all, or one for each; equal ones if it is left out"}}},
+    {.name = "pathological", .source = FLOWER ": PathologicalPartitioner",
+     .help = "every client has so many classes; a class is cut evenly among those who have it, one that nobody has is lost",
+     .keys = {CLASSES_EACH("2"),
+              {.name = "mode", .type = FORM_CHOICE, .preset = "random", .choices = "random first-deterministic deterministic",
+               .help = "which: at random; the client's number modulo the classes, then at random; or the classes from that on"}}},
+    {.name = "shard", .source = FLOWER ": ShardPartitioner",
+     .help = "sorted by label, cut into equal shards, dealt at random; what does not fill a shard is lost",
+     .keys = {COUNT("per-client", "", "shards of a client"),
+              COUNT("size", "", "samples of a shard; one of the two, or both"),
+              {.name = "keep-incomplete", .type = FORM_CHOICE, .preset = "no", .choices = "no yes",
+               .help = "whether a last, smaller shard is dealt, too (with size alone)"}}},
+    {.name = "linear", .source = FLOWER ": LinearPartitioner", .help = "sizes grow as 1, 2, 3, ...; runs of the file's order"},
+    {.name = "square", .source = FLOWER ": SquarePartitioner", .help = "sizes grow as 1, 4, 9, ...; runs of the file's order"},
+    {.name = "exponential", .source = FLOWER ": ExponentialPartitioner", .help = "sizes grow as e, e^2, e^3, ...; runs of the file's order"},
+    {.name = "size", .source = FLOWER ": SizePartitioner", .help = "runs of the file's order with these sizes; what is left over is lost",
+     .keys = {{.name = "sizes", .type = FORM_REALS, .minimum = 0, .maximum = MOST, .help = "samples of a client: one for all, or one for each"}}},
+    {.name = "distribution", .source = FLOWER ": DistributionPartitioner, with FedProx's power law",
+     .help = "so many classes a client, neighbours in a ring; how much of each, by a lognormal distribution",
+     .keys = {CLASSES_EACH("2"),
+              {.name = "mean", .type = FORM_REAL, .minimum = -100, .maximum = 100, .preset = "0", .help = "of the logarithm"},
+              {.name = "sigma", .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = "2", .help = "its standard deviation"},
+              {.name = "preassigned", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "5", .help = "samples of each of a client's classes, before the rest is dealt"}}},
+    {.name = "noniid-labeldir", .source = "NIID-Bench (Li, Diao, Chen, He, ICDE 2022)",
+     .help = "dirichlet in the form niid-bench",
+     .keys = {ALPHA("0.5"), COUNT("minimum", "10", "samples that every client has")}},
+    {.name = "noniid-label", .source = "NIID-Bench: noniid-#label",
+     .help = "pathological with mode=first-deterministic, each class shuffled before it is cut",
+     .keys = {CLASSES_EACH("2")}},
+};
+// clang-format on
+
+const Partitioner partitioners[] = {
+    {.build = build_contiguous},
+    {.build = build_iid},
+    {.build = build_dirichlet},
+    {.build = build_shards},
+    {.deal = deal_inner_dirichlet},
+    {.deal = deal_pathological},
+    {.deal = deal_shard},
+    {.deal = deal_linear},
+    {.deal = deal_square},
+    {.deal = deal_exponential},
+    {.deal = deal_size},
+    {.deal = deal_distribution},
+    {.build = build_noniid_labeldir},
+    {.deal = deal_noniid_label},
+};
+
+static_assert(sizeof rows / sizeof *rows == sizeof partitioners / sizeof *partitioners, "a partitioner for each form");
+
+const FormTable partition_table = {
+    .rows = rows, .count = sizeof rows / sizeof *rows, .what = "partition", .topic = "partitions"};
+
+Status partition_parse(Form *form, const char *text, Error *err) {
+    return form_parse(form, text, &partition_table, err);
+}

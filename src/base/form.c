@@ -1,0 +1,209 @@
+#include "base/form.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/suggest.h"
+
+static const char *const blanks = " \t";
+
+bool form_is(const char *text, const char *name) {
+    text += strspn(text, blanks);
+    size_t length = strlen(name);
+    return strncmp(text, name, length) == 0 && (text[length] == '\0' || strchr(" \t:", text[length]));
+}
+
+static int count_keys(const FormRow *row) {
+    int count = 0;
+    while (count < FORM_MAX_KEYS && row->keys[count].name)
+        count++;
+    return count;
+}
+
+static int append(char *usage, int used, const char *format, const char *a, const char *b, const char *c) {
+    if (used >= FORM_USAGE_BYTES) return used;
+    return used + snprintf(usage + used, FORM_USAGE_BYTES - (size_t)used, format, a, b, c);
+}
+
+void form_usage(char usage[FORM_USAGE_BYTES], const FormRow *row) {
+    int used = append(usage, 0, "%s%s%s", row->name, "", "");
+    for (int k = 0; k < count_keys(row); k++) {
+        const FormKey *key = &row->keys[k];
+        if (key->type == FORM_TEXT) {
+            used = append(usage, used, "%s%s%s", ":", key->name, "");
+            continue;
+        }
+        char choices[128] = "";
+        if (key->choices) snprintf(choices, sizeof choices, "%s", key->choices);
+        for (char *c = choices; *c; c++)
+            if (*c == ' ') *c = '|';
+        const char *value = key->choices ? choices : !key->preset || !*key->preset ? "X" : key->preset;
+        used = append(usage, used, key->preset ? " [%s=%s%s]" : " %s=%s%s", key->name, value,
+                      key->type == FORM_REALS ? ",..." : "");
+    }
+}
+
+static Status unknown_row(const char *name, const FormTable *table, Error *err) {
+    Suggestion suggestion = {.typed = name};
+    for (uint32_t i = 0; i < table->count; i++)
+        suggestion_consider(&suggestion, table->rows[i].name);
+    return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; `sounder help %s` lists them", name, table->what,
+                suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?)" : "", table->topic);
+}
+
+static Status unknown_key(const char *word, const FormRow *row, Error *err) {
+    char usage[FORM_USAGE_BYTES], name[64];
+    form_usage(usage, row);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    Suggestion suggestion = {.typed = name};
+    for (int k = 0; k < count_keys(row); k++)
+        suggestion_consider(&suggestion, row->keys[k].name);
+    return fail(err, STATUS_USAGE, "%s: %.60s is no part of it%s%s%s; write %s", row->name, word,
+                suggestion.best ? " (did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?)" : "", usage);
+}
+
+// As in options: a number is all of the text, and made of nothing but digits, sign, point and exponent.
+static bool read_number(double *number, const char *text, size_t length, const FormKey *key) {
+    char digits[64], *end;
+    if (length == 0 || length >= sizeof digits || strspn(text, "+-0123456789.eE") < length) return false;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    errno = 0;
+    *number = strtod(digits, &end);
+    if (errno || *end || end == digits) return false;
+    if (key->type == FORM_WHOLE && *number != floor(*number)) return false;
+    return *number >= key->minimum && *number <= key->maximum;
+}
+
+static bool read_list(double *first, const char *text, const FormKey *key) {
+    for (uint32_t i = 0;; i++) {
+        double number;
+        size_t length = strcspn(text, ",");
+        if (!read_number(&number, text, length, key)) return false;
+        if (i == 0) *first = number;
+        if (!text[length]) return true;
+        text += length + 1;
+    }
+}
+
+static bool read_choice(double *place, const char *text, const char *choices) {
+    size_t length = strlen(text);
+    for (*place = 0; *choices; ++*place) {
+        size_t word = strcspn(choices, " ");
+        if (word == length && memcmp(choices, text, length) == 0) return true;
+        choices += word + strspn(choices + word, " ");
+    }
+    return false;
+}
+
+static bool read_value(double *number, const char *text, const FormKey *key) {
+    switch (key->type) {
+    case FORM_WHOLE:
+    case FORM_REAL:
+        return read_number(number, text, strlen(text), key);
+    case FORM_REALS:
+        return read_list(number, text, key);
+    case FORM_CHOICE:
+        return read_choice(number, text, key->choices);
+    case FORM_TEXT:
+        break;
+    }
+    return *text != '\0';
+}
+
+static Status refuse_value(const char *text, const FormRow *row, const FormKey *key, Error *err) {
+    if (key->type == FORM_CHOICE)
+        return fail(err, STATUS_USAGE, "%s: %s=%.60s: needs one of %s", row->name, key->name, text, key->choices);
+    if (key->type == FORM_TEXT)
+        return fail(err, STATUS_USAGE, "%s: needs a value; write %s:%s", row->name, row->name, key->name);
+    return fail(err, STATUS_USAGE, "%s: %s=%.60s: needs %s from %.15g to %.15g%s", row->name, key->name, text,
+                key->type == FORM_WHOLE ? "a whole number" : "a number", key->minimum, key->maximum,
+                key->type == FORM_REALS ? ", or several between commas" : "");
+}
+
+static Status take_value(Form *form, size_t *used, const char *value, size_t length, const FormRow *row, int key,
+                         Error *err) {
+    char *text = form->text + *used;
+    form->place[key] = (uint16_t)*used;
+    memcpy(text, value, length); // it fits: all values together are shorter than the text they come from, or preset
+    text[length] = '\0';
+    *used += length + 1;
+    if (read_value(&form->number[key], text, &row->keys[key])) return STATUS_OK;
+    return refuse_value(text, row, &row->keys[key], err);
+}
+
+static Status take_part(Form *form, size_t *used, const char *word, const FormRow *row, Error *err) {
+    size_t length = strcspn(word, blanks), name = strcspn(word, "=");
+    char shown[64];
+    snprintf(shown, sizeof shown, "%.*s", (int)length, word);
+    for (int k = 0; k < count_keys(row); k++) {
+        const FormKey *key = &row->keys[k];
+        if (key->type == FORM_TEXT || strlen(key->name) != name || name >= length) continue;
+        if (memcmp(key->name, word, name) != 0) continue;
+        if (form->given[k]) return fail(err, STATUS_USAGE, "%s: %s stands there twice", row->name, key->name);
+        form->given[k] = true;
+        return take_value(form, used, word + name + 1, length - name - 1, row, k, err);
+    }
+    return unknown_key(shown, row, err);
+}
+
+static Status take_presets(Form *form, size_t *used, const FormRow *row, Error *err) {
+    char usage[FORM_USAGE_BYTES];
+    for (int k = 0; k < count_keys(row); k++) {
+        const FormKey *key = &row->keys[k];
+        if (form->given[k]) continue;
+        form_usage(usage, row);
+        if (!key->preset) return fail(err, STATUS_USAGE, "%s: needs its %s; write %s", row->name, key->name, usage);
+        if (*key->preset)
+            TRY(take_value(form, used, key->preset, strlen(key->preset), row, k, err));
+        else
+            form->place[k] = (uint16_t)(*used - 1); // an empty text: nothing stands for it
+    }
+    return STATUS_OK;
+}
+
+Status form_parse(Form *form, const char *text, const FormTable *table, Error *err) {
+    enum { ROOM_FOR_PRESETS = 256 };
+    *form = (Form){0};
+    text += strspn(text, blanks);
+    size_t length = strcspn(text, " \t:"), used = 1;
+    char name[64];
+    if (strlen(text) + ROOM_FOR_PRESETS > FORM_TEXT_BYTES)
+        return fail(err, STATUS_USAGE, "%.40s...: longer than %d bytes", text, FORM_TEXT_BYTES - ROOM_FOR_PRESETS);
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    while (form->row < table->count && strcmp(table->rows[form->row].name, name) != 0)
+        form->row++;
+    if (form->row == table->count) return unknown_row(name, table, err);
+    const FormRow *row = &table->rows[form->row];
+    int last = count_keys(row) - 1;
+    text += length;
+    if (*text == ':' && last >= 0 && row->keys[last].type == FORM_TEXT) {
+        form->given[last] = true;
+        TRY(take_value(form, &used, text + 1, strlen(text + 1), row, last, err));
+        text += strlen(text);
+    }
+    if (*text == ':') return unknown_key(text, row, err);
+    for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
+        TRY(take_part(form, &used, text, row, err));
+        text += strcspn(text, blanks);
+    }
+    return take_presets(form, &used, row, err);
+}
+
+uint32_t form_reals(double *values, uint32_t room, const Form *form, int key) {
+    uint32_t count = 0;
+    const char *text = form_text(form, key);
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        if (count < room) values[count] = strtod(text, NULL);
+        count++;
+        text += length + (text[length] == ',');
+    }
+    return count;
+}

@@ -1,0 +1,307 @@
+// Each partitioner against its source's rule: sizes as the formula says, classes as promised, nothing given twice.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "datasets/partition.h"
+#include "tests/check.h"
+
+enum { CLASSES = 10, SAMPLES = 6000 };
+
+// One dealt partition of SAMPLES samples, class c's share evenly spread and in random order.
+typedef struct Dealt {
+    Partition partition;
+    void *block;
+    uint8_t labels[SAMPLES];
+    uint32_t counts[1000][CLASSES]; // (clients, classes)
+    uint32_t sizes[1000], given;
+} Dealt;
+
+static Dealt dealt;
+
+static Status try_to_deal(const char *text, uint32_t clients, uint64_t seed, Error *err) {
+    PartitionSpec spec = {.clients = clients, .seed = seed};
+    uint32_t order[SAMPLES];
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        order[i] = i;
+    rng_shuffle(order, SAMPLES, rng_key(11, RNG_SYNTHETIC, 0, 0, 0));
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        dealt.labels[i] = (uint8_t)(order[i] % CLASSES);
+    TRY(partition_parse(&spec.form, text, err));
+    size_t bytes = partition_block_bytes(&spec, SAMPLES);
+    dealt.block = malloc(bytes);
+    Status status = partition_build(dealt.block, &spec, dealt.labels, SAMPLES, CLASSES, err);
+    if (status == STATUS_OK) status = partition_view(&dealt.partition, dealt.block, bytes, err);
+    if (status != STATUS_OK) free(dealt.block);
+    return status;
+}
+
+// Deals, counts, and checks that no sample is given twice.
+static void deal(const char *text, uint32_t clients, uint64_t seed) {
+    Error err;
+    uint8_t seen[SAMPLES] = {0};
+    check_ok(try_to_deal(text, clients, seed, &err));
+    memset(dealt.counts, 0, sizeof dealt.counts);
+    dealt.given = 0;
+    for (uint32_t client = 0; client < clients; client++) {
+        const uint32_t *indices = partition_client(&dealt.partition, client, &dealt.sizes[client]);
+        dealt.given += dealt.sizes[client];
+        for (uint32_t i = 0; i < dealt.sizes[client]; i++) {
+            assert_in_range(indices[i], 0, SAMPLES - 1);
+            if (seen[indices[i]]++) fail_msg("%s: sample %u is given twice", text, indices[i]);
+            dealt.counts[client][dealt.labels[indices[i]]]++;
+        }
+    }
+    assert_int_equal(dealt.partition.samples, dealt.given);
+    free(dealt.block);
+}
+
+static uint32_t classes_of(uint32_t client) {
+    uint32_t classes = 0;
+    for (int label = 0; label < CLASSES; label++)
+        classes += dealt.counts[client][label] > 0;
+    return classes;
+}
+
+// The largest share of one class, the mean over the clients.
+static double concentration(uint32_t clients) {
+    double sum = 0;
+    for (uint32_t client = 0; client < clients; client++) {
+        uint32_t most = 0;
+        for (int label = 0; label < CLASSES; label++)
+            if (dealt.counts[client][label] > most) most = dealt.counts[client][label];
+        sum += (double)most / dealt.sizes[client];
+    }
+    return sum / clients;
+}
+
+static void refuse(const char *text, uint32_t clients, const char *part_of_sentence) {
+    Error err = {""};
+    assert_int_equal(try_to_deal(text, clients, 1, &err), STATUS_USAGE);
+    if (!strstr(err.message, part_of_sentence))
+        fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, part_of_sentence);
+}
+
+static void who_loses_no_sample_gives_each_one_once(void **state) {
+    (void)state;
+    static const char *const texts[] = {"contiguous",
+                                        "iid",
+                                        "dirichlet",
+                                        "dirichlet form=plain",
+                                        "dirichlet form=balanced",
+                                        "inner-dirichlet",
+                                        "shards",
+                                        "linear",
+                                        "square",
+                                        "pathological mode=deterministic classes=3",
+                                        "noniid-label",
+                                        "distribution",
+                                        "noniid-labeldir",
+                                        "shard per-client=2"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        deal(texts[i], 10, 1);
+        if (dealt.given != SAMPLES) fail_msg("%s gave %u of %d", texts[i], dealt.given, SAMPLES);
+    }
+}
+
+static void a_large_alpha_is_near_iid_and_a_small_one_is_not(void **state) {
+    (void)state;
+    static const char *const texts[] = {"dirichlet form=plain alpha=1e6", "dirichlet form=balanced alpha=1e6",
+                                        "inner-dirichlet alpha=1e6", "noniid-labeldir alpha=1e6"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        deal(texts[i], 10, 2);
+        if (concentration(10) >= 0.13) fail_msg("%s: %g of a client is of one class", texts[i], concentration(10));
+    }
+    deal("dirichlet form=plain minimum=1 alpha=0.1", 10, 2);
+    assert_true(concentration(10) > 0.35);
+    deal("dirichlet form=balanced minimum=1 alpha=0.1", 10, 2);
+    assert_true(concentration(10) > 0.35);
+    deal("inner-dirichlet alpha=0.05", 10, 2);
+    assert_true(concentration(10) > 0.5);
+}
+
+// With alpha large every class is cut evenly, so who balances and who does not agree; small, the plain form lets a client
+// have far more than the average, the balanced one at most a class more.
+static void balanced_clients_stop_at_the_average_and_plain_ones_do_not(void **state) {
+    (void)state;
+    uint32_t largest[2] = {0};
+    static const char *const texts[] = {"dirichlet form=plain minimum=1 alpha=0.1",
+                                        "dirichlet form=balanced minimum=1 alpha=0.1"};
+    for (int i = 0; i < 2; i++)
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            deal(texts[i], 10, seed);
+            for (uint32_t client = 0; client < 10; client++)
+                if (dealt.sizes[client] > largest[i]) largest[i] = dealt.sizes[client];
+        }
+    assert_in_range(largest[1], 0, SAMPLES / 10 + SAMPLES / CLASSES);
+    assert_true(largest[0] > largest[1]);
+}
+
+static void all_have_the_minimum_or_the_partition_is_refused(void **state) {
+    (void)state;
+    deal("dirichlet form=plain alpha=0.5 minimum=50", 10, 1);
+    for (uint32_t client = 0; client < 10; client++)
+        assert_in_range(dealt.sizes[client], 50, SAMPLES);
+    deal("noniid-labeldir alpha=0.1", 20, 1);
+    for (uint32_t client = 0; client < 20; client++)
+        assert_in_range(dealt.sizes[client], 10, SAMPLES);
+    refuse("dirichlet form=plain alpha=0.01 minimum=100", 50, "after 11 draws");
+    refuse("dirichlet form=balanced minimum=700", 10, "fewer than 700 samples");
+}
+
+static void alpha_may_differ_from_client_to_client(void **state) {
+    (void)state;
+    refuse("dirichlet alpha=0.1,0.2", 3, "alpha gives 2 numbers for 3 clients");
+    // Gamma numbers of shape 1000 against two of shape 1: the first takes nearly all.
+    deal("dirichlet form=plain alpha=1000,1,1 minimum=1", 3, 1);
+    assert_in_range(dealt.sizes[0], SAMPLES * 9 / 10, SAMPLES);
+}
+
+static void inner_clients_have_the_sizes_that_were_asked_for(void **state) {
+    (void)state;
+    deal("inner-dirichlet sizes=1000,2000,500 alpha=0.3", 3, 1);
+    assert_int_equal(dealt.sizes[0], 1000);
+    assert_int_equal(dealt.sizes[1], 2000);
+    assert_int_equal(dealt.sizes[2], 500);
+    assert_int_equal(dealt.given, 3500);
+    refuse("inner-dirichlet sizes=3000,3001", 2, "the sizes make 6001 samples, and there are 6000");
+}
+
+static void pathological_clients_have_exactly_so_many_classes(void **state) {
+    (void)state;
+    for (uint32_t classes = 1; classes <= CLASSES; classes += 3) {
+        static const char *const forms[] = {"pathological mode=random classes=%u",
+                                            "pathological mode=first-deterministic classes=%u",
+                                            "pathological mode=deterministic classes=%u", "noniid-label classes=%u"};
+        for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+            char text[96];
+            snprintf(text, sizeof text, forms[i], classes); // NOLINT: the table's own
+            deal(text, 30, 3);
+            for (uint32_t client = 0; client < 30; client++) {
+                assert_int_equal(classes_of(client), classes);
+                if (i > 0) assert_true(dealt.counts[client][client % CLASSES] > 0);
+                for (uint32_t c = 0; c < classes && i == 2; c++)
+                    assert_true(dealt.counts[client][(client + c) % CLASSES] > 0);
+            }
+        }
+    }
+    refuse("pathological classes=11", 5, "classes=11, and the data set has 10");
+    refuse("pathological classes=10", 601, "601 clients want samples of class 0, and it has 600");
+}
+
+static void classes_that_nobody_drew_are_lost(void **state) {
+    (void)state;
+    deal("pathological mode=deterministic classes=2", 3, 1); // classes 0 to 3 of ten
+    assert_int_equal(dealt.given, 4 * SAMPLES / CLASSES);
+    for (uint32_t client = 0; client < 3; client++)
+        assert_int_equal(dealt.sizes[client], client == 1 ? 600 : 900);
+}
+
+static void shards_are_equal_and_the_rest_is_lost(void **state) {
+    (void)state;
+    deal("shard per-client=2", 7, 1); // floor(6000 / 14) = 428
+    assert_int_equal(dealt.given, 14 * 428);
+    for (uint32_t client = 0; client < 7; client++)
+        assert_int_equal(dealt.sizes[client], 2 * 428);
+    deal("shard size=250", 7, 1); // 24 shards: three clients have four, four have three
+    for (uint32_t client = 0; client < 7; client++)
+        assert_int_equal(dealt.sizes[client], client < 3 ? 1000 : 750);
+    deal("shard size=700 keep-incomplete=yes", 9, 1); // eight whole ones and one of 400
+    assert_int_equal(dealt.given, SAMPLES);
+    deal("shard size=700", 8, 1);
+    assert_int_equal(dealt.given, 5600);
+    deal("shard size=100 per-client=3", 5, 1);
+    assert_int_equal(dealt.given, 1500);
+    refuse("shard", 5, "needs per-client, size or both");
+    refuse("shard size=700", 9, "makes 8 shards for 9 clients");
+    refuse("shard size=1000 per-client=2", 4, "more than the 6000 there are");
+}
+
+static void sizes_grow_as_their_formula_says(void **state) {
+    (void)state;
+    const struct {
+        const char *text;
+        double f[4];
+    } cases[] = {{"linear", {1, 2, 3, 4}},
+                 {"square", {1, 4, 9, 16}},
+                 {"exponential", {2.718281828, 7.389056099, 20.08553692, 54.59815003}}};
+    for (size_t i = 0; i < 3; i++) {
+        double sum = 0;
+        uint32_t before = 0;
+        deal(cases[i].text, 4, 1);
+        for (int k = 0; k < 4; k++)
+            sum += cases[i].f[k];
+        for (uint32_t k = 0; k < 3; k++) {
+            assert_int_equal(dealt.sizes[k], (uint32_t)(SAMPLES * cases[i].f[k] / sum));
+            before += dealt.sizes[k];
+        }
+        assert_int_equal(dealt.sizes[3], SAMPLES - before);
+    }
+    refuse("exponential", 12, "client 0 of 12 would get no sample");
+    refuse("exponential", 1000, "would get no sample");
+}
+
+static void runs_of_given_sizes_keep_the_order_of_the_file(void **state) {
+    (void)state;
+    Error err;
+    check_ok(try_to_deal("size sizes=5,0,10", 3, 1, &err));
+    uint32_t count;
+    const uint32_t *indices = partition_client(&dealt.partition, 2, &count);
+    assert_int_equal(count, 10);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(indices[i], 5 + i);
+    assert_int_equal(dealt.partition.samples, 15);
+    free(dealt.block);
+    refuse("size sizes=3000,3001", 2, "the sizes make 6001 samples, and there are 6000");
+    refuse("size", 2, "needs its sizes; write size sizes=X");
+}
+
+static void a_distribution_gives_neighbouring_classes_by_a_power_law(void **state) {
+    (void)state;
+    deal("distribution classes=2 preassigned=5", 100, 1);
+    uint32_t largest = 0, smallest = SAMPLES;
+    for (uint32_t client = 0; client < 100; client++) {
+        assert_int_equal(classes_of(client), 2);
+        assert_true(dealt.counts[client][client % CLASSES] >= 5 && dealt.counts[client][(client + 1) % CLASSES] >= 5);
+        if (dealt.sizes[client] > largest) largest = dealt.sizes[client];
+        if (dealt.sizes[client] < smallest) smallest = dealt.sizes[client];
+    }
+    assert_true(largest > 10 * smallest); // sigma 2: most clients are small
+    refuse("distribution", 15, "must be a multiple of the data set's 10 classes");
+    refuse("distribution preassigned=31", 100, "lower preassigned");
+}
+
+static void a_mistyped_form_is_told_with_the_right_one(void **state) {
+    (void)state;
+    refuse("pathologcal", 2,
+           "pathologcal: no such partition (did you mean pathological?); `sounder help partitions` lists them");
+    refuse("pathological clases=2", 2,
+           "pathological: clases=2 is no part of it (did you mean classes?); write pathological "
+           "[classes=2] [mode=random|first-deterministic|deterministic]");
+    refuse("pathological classes=0", 2, "pathological: classes=0: needs a whole number from 1 to 256");
+    refuse("pathological classes=2.5", 2, "classes=2.5: needs a whole number");
+    refuse("pathological mode=randm", 2, "mode=randm: needs one of random first-deterministic deterministic");
+    refuse("pathological classes=2 classes=3", 2, "classes stands there twice");
+    refuse("dirichlet alpha=0.1,", 2, "alpha=0.1,: needs a number from 1e-09 to 1000000000, or several between commas");
+    refuse("iid:x", 2, "iid: :x is no part of it; write iid");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_loses_no_sample_gives_each_one_once),
+        cmocka_unit_test(a_large_alpha_is_near_iid_and_a_small_one_is_not),
+        cmocka_unit_test(balanced_clients_stop_at_the_average_and_plain_ones_do_not),
+        cmocka_unit_test(all_have_the_minimum_or_the_partition_is_refused),
+        cmocka_unit_test(alpha_may_differ_from_client_to_client),
+        cmocka_unit_test(inner_clients_have_the_sizes_that_were_asked_for),
+        cmocka_unit_test(pathological_clients_have_exactly_so_many_classes),
+        cmocka_unit_test(classes_that_nobody_drew_are_lost),
+        cmocka_unit_test(shards_are_equal_and_the_rest_is_lost),
+        cmocka_unit_test(sizes_grow_as_their_formula_says),
+        cmocka_unit_test(runs_of_given_sizes_keep_the_order_of_the_file),
+        cmocka_unit_test(a_distribution_gives_neighbouring_classes_by_a_power_law),
+        cmocka_unit_test(a_mistyped_form_is_told_with_the_right_one),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}
