@@ -161,10 +161,11 @@ static Status assign_epoch(CudaWorker *self, uint32_t *steps, uint32_t jobs, uin
         const uint32_t *indices = partition_client(&self->memory->partition, client, &count);
         batch_order(self->host_order + first, indices, count, config->seed, round, client, epoch);
         Noise noise = {.seed = config->seed, .round = round, .client = client, .step = epoch * batches(self, count)};
-        CudaTask task = {.first = first, .count = count, .noise = noise};
+        bool trains = epoch < self->jobs[m]->epochs; // the others go on
+        CudaTask task = {.first = first, .count = trains ? count : 0, .noise = noise};
         TRY(cuda_net_assign(self->net, (int)m, &task, epoch == 0, err));
         first += count;
-        if (batches(self, count) > *steps) *steps = batches(self, count);
+        if (batches(self, task.count) > *steps) *steps = batches(self, task.count);
     }
     return copy(self, self->order, self->host_order, first * sizeof *self->order, err);
 }
@@ -173,10 +174,11 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-// Samples that the jobs' clients have in their first `steps` batches.
-static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint64_t steps) {
+// Samples that the jobs' clients have in their first `steps` batches of the epoch.
+static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t epoch, uint64_t steps) {
     uint64_t samples = 0, limit = steps * self->memory->config->training.batch_size;
     for (uint32_t m = 0; m < jobs; m++) {
+        if (epoch >= self->jobs[m]->epochs) continue;
         uint32_t count = job_samples(self, self->jobs[m]);
         samples += count < limit ? count : limit;
     }
@@ -191,7 +193,8 @@ static Status train_epoch(CudaWorker *self, uint32_t jobs, uint32_t round, uint3
         now = smaller(steps - done, STEPS_A_WAIT);
         TRY(cuda_net_train(self->net, now, err));
         TRY(cuda_worker_wait(self, err, "training"));
-        uint64_t samples = samples_until(self, jobs, (uint64_t)done + now) - samples_until(self, jobs, done);
+        uint64_t samples =
+            samples_until(self, jobs, epoch, (uint64_t)done + now) - samples_until(self, jobs, epoch, done);
         atomic_fetch_add_explicit(progress, samples, memory_order_relaxed);
     }
     return STATUS_OK;
@@ -199,15 +202,17 @@ static Status train_epoch(CudaWorker *self, uint32_t jobs, uint32_t round, uint3
 
 // All local epochs of the jobs' clients; their losses, samples and seconds.
 static Status train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    const RunConfig *config = self->memory->config;
     uint64_t start = clock_nanoseconds();
-    for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++)
+    uint32_t epochs = 0;
+    for (uint32_t m = 0; m < jobs; m++)
+        epochs = self->jobs[m]->epochs > epochs ? self->jobs[m]->epochs : epochs;
+    for (uint32_t epoch = 0; epoch < epochs; epoch++)
         TRY(train_epoch(self, jobs, round, epoch, err));
     TRY(cuda_net_results(self->net, self->results, err));
     for (uint32_t m = 0; m < jobs; m++) {
         Job *job = self->jobs[m];
         job->loss_sum = self->results[m].loss_sum;
-        job->samples = (uint64_t)job_samples(self, job) * config->training.local_epochs;
+        job->samples = (uint64_t)job_samples(self, job) * job->epochs;
         job->seconds = clock_seconds_since(start); // they were all trained at once
     }
     return STATUS_OK;
@@ -312,21 +317,37 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
 
 // What the parent orders ----------------------------------------------------------------------------------------------
 
-// Takes as many jobs as a launch has models, until there are none.
+// As many jobs as a launch has models, until there are none.
+static uint32_t take_jobs(CudaWorker *self) {
+    uint32_t jobs = 0;
+    while (jobs < self->models && (self->jobs[jobs] = queue_take(self->memory->queue, self->rank)))
+        jobs++;
+    return jobs;
+}
+
 static Status train_jobs(CudaWorker *self, Status (*train)(CudaWorker *, uint32_t, uint32_t, Error *), uint32_t round,
                          Error *err) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
-    for (;;) {
-        uint32_t jobs = 0;
-        while (jobs < self->models && (self->jobs[jobs] = queue_take(self->memory->queue, self->rank)))
-            jobs++;
-        if (jobs == 0) return STATUS_OK;
+    for (uint32_t jobs; (jobs = take_jobs(self)) > 0;) {
         run_memory_note_start(self->memory, self->rank);
         uint64_t begin = trace_begin(trace);
         TRY(train(self, jobs, round, err));
         for (uint32_t m = 0; m < jobs; m++) // side by side on the card, one inside the other in the trace
             trace_end(trace, TRACE_CLIENT, begin, round, self->jobs[m]->client);
     }
+    return STATUS_OK;
+}
+
+static Status cuda_evaluate_jobs(void *state, uint32_t round, Error *err) {
+    CudaWorker *self = state;
+    TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
+    for (uint32_t jobs; (jobs = take_jobs(self)) > 0;) {
+        uint64_t begin = trace_begin(trace);
+        TRY(cuda_evaluate_clients(self, jobs, err));
+        for (uint32_t m = 0; m < jobs; m++)
+            trace_end(trace, TRACE_CHUNK, begin, round, self->jobs[m]->client);
+    }
+    return STATUS_OK;
 }
 
 static Status cuda_train_clients(void *state, uint32_t round, pid_t parent, Error *err) {
@@ -350,6 +371,7 @@ const WorkerMath *worker_on_card(void) {
                                     .free = cuda_worker_free,
                                     .train = {[ENGINE_ROUNDS] = cuda_train_clients,
                                               [ENGINE_WILD] = cuda_train_wild,
-                                              [ENGINE_LOCKSTEP] = cuda_train_in_lockstep}};
+                                              [ENGINE_LOCKSTEP] = cuda_train_in_lockstep},
+                                    .evaluate = cuda_evaluate_jobs};
     return &math;
 }

@@ -40,4 +40,7 @@ Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what);
 // synchronised before either step barrier.
 Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *err);
 
+// Evaluates the global weights on the training data of the clients of self->jobs (jobs), and finishes those.
+Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, Error *err);
+
 #endif

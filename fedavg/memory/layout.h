@@ -26,6 +26,7 @@
 
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/world.h"
 #include "nn/spec.h"
 #include "shm/barrier.h"
 #include "shm/cuda_share.h"
@@ -72,6 +73,7 @@ typedef struct CardConfig {
 typedef struct RunConfig {
     Spec spec; // the net
     Training training;
+    World world;
     EngineKind engine;
     SlotPlan slots;
     uint32_t workers, clients;
@@ -130,12 +132,18 @@ typedef struct GradientSync {
     _Alignas(64) _Atomic uint64_t summed[MAX_BUCKETS]; // slices summed
 } GradientSync;
 
+// What all rounds so far needed: on the simulated clock, and of the network.
+typedef struct WorldTotals {
+    uint64_t microseconds, down_bytes, up_bytes;
+} WorldTotals;
+
 typedef struct Control {
     RunConfig config;
     Barrier phase;    // ranks: the workers, then the parent
     Barrier step;     // ssgd, members of this phase only
     Barrier exchange; // ssgd on several nodes: the members, then the parent
     PhaseOrder order;
+    WorldTotals totals;                    // the parent's
     GradientSync gradients;                // ssgd
     _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
     WorkerPulse pulses[MAX_WORKERS];

@@ -13,6 +13,11 @@
 
 enum { JOB_OPEN, JOB_DONE, JOB_REFUSED };
 
+typedef enum EvaluationTask {
+    EVALUATE_TEST_SET,      // the global model on samples of the test set
+    EVALUATE_TRAINING_DATA, // the global model on all that `client` trains on
+} EvaluationTask;
+
 typedef struct Job {
     _Alignas(64) _Atomic uint32_t owner; // 0: free; else rank + 1
     _Atomic uint32_t state;              // JOB_*; stored last (release)
@@ -20,6 +25,8 @@ typedef struct Job {
     uint32_t client;       // training: which client
     uint32_t first, count; // evaluation: samples [first, first + count) of the test set; training: count
     uint32_t place;        // among the phase's jobs, on one node or several
+    uint32_t epochs;       // training: local epochs
+    uint32_t task;         // evaluation: EvaluationTask, what to evaluate on what
     double share;          // training: p_k, this client's weight in the mean
     // Written by the owner before it stores the state:
     uint32_t hits;    // evaluation: correct predictions

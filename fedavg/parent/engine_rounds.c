@@ -28,6 +28,7 @@ static void find_used(bool *used, const Rounds *rounds) {
 
 // The exact mean over the sums of the workers, of all nodes.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
+    if (rounds->cohort.jobs == 0) return STATUS_OK; // nobody arrived: no step
     double lr = (double)rounds->memory->config->training.sgd.lr;
     double arrived = arrived_share(rounds->memory->queue);
     if (arrived == 0)

@@ -5,22 +5,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/rules/sampler.h"
 #include "fedavg/worker/ssgd_shards.h"
 
 // Training ------------------------------------------------------------------------------------------------------------
-
-static uint32_t client_samples(const Rounds *rounds, uint32_t client) {
-    uint32_t count;
-    partition_client(&rounds->memory->partition, client, &count);
-    return count;
-}
-
-static int largest_first(const void *a, const void *b, void *context) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    uint32_t x_samples = client_samples(context, x), y_samples = client_samples(context, y);
-    return x_samples != y_samples ? (x_samples < y_samples) - (x_samples > y_samples) : (x > y) - (x < y);
-}
 
 Job *rounds_post(Rounds *rounds, uint32_t place) {
     Job *job = queue_post(rounds->memory->queue);
@@ -29,30 +16,16 @@ Job *rounds_post(Rounds *rounds, uint32_t place) {
     return job;
 }
 
-// The cohort in the order of its jobs: the largest first, so that the last job to end is a small one.
-static void draw_cohort(Rounds *rounds, uint32_t round) {
-    if (rounds->drawn == round) return; // by who counted the samples of the round
-    rounds->drawn = round;
-    const RunConfig *config = rounds->memory->config;
-    uint32_t size = rounds->clients_per_round;
-    sampler_draw(rounds->cohort, rounds->scratch, config->clients, size, config->seed, round);
-    qsort_r(rounds->cohort, size, sizeof *rounds->cohort, largest_first, rounds);
-}
-
-static void post_clients(Rounds *rounds, uint32_t round) {
-    draw_cohort(rounds, round);
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < rounds->clients_per_round; i++)
-        total += client_samples(rounds, rounds->cohort[i]);
+static void post_clients(Rounds *rounds) {
     queue_clear(rounds->memory->queue);
-    for (uint32_t place = 0; place < rounds->clients_per_round; place++) {
-        uint32_t count = client_samples(rounds, rounds->cohort[place]);
-        if (count == 0) break; // these come last: nothing to learn, no weight in the mean
+    for (uint32_t place = 0; place < rounds->cohort.jobs; place++) {
+        const Member *member = &rounds->cohort.members[place];
         if (!node_jobs_mine(rounds->nodes, place)) continue;
         Job *job = rounds_post(rounds, place);
-        job->client = rounds->cohort[place];
-        job->count = count;
-        job->share = (double)count / (double)total;
+        job->client = member->client;
+        job->count = member->samples;
+        job->epochs = member->epochs;
+        job->share = member->share;
     }
 }
 
@@ -61,18 +34,20 @@ static bool is_mine(const Rounds *rounds, uint32_t place) {
     const RunConfig *config = rounds->memory->config;
     if (!engine_facts[config->engine].in_lockstep) return node_jobs_mine(rounds->nodes, place);
     ShardRange own = ssgd_node_shards(config, config->node);
-    return rounds->cohort[place] >= own.first && rounds->cohort[place] < own.end;
+    uint32_t shard = rounds->cohort.members[place].client;
+    return shard >= own.first && shard < own.end;
 }
 
-uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate) {
+uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
     const RunConfig *config = rounds->memory->config;
     uint64_t samples = 0;
-    draw_cohort(rounds, round);
-    for (uint32_t place = 0; place < rounds->clients_per_round; place++)
-        if (is_mine(rounds, place)) samples += client_samples(rounds, rounds->cohort[place]);
+    for (uint32_t place = 0; place < rounds->cohort.jobs; place++) {
+        const Member *member = &rounds->cohort.members[place];
+        if (is_mine(rounds, place)) samples += (uint64_t)member->samples * member->epochs;
+    }
     if (config->training.global_batch) samples /= config->clients; // which share them
     uint64_t evaluated = evaluate && !rounds->parent.math->evaluate ? rounds->memory->data.test.count : 0;
-    return samples * config->training.local_epochs + evaluated;
+    return samples + evaluated;
 }
 
 static void collect_workers(const Rounds *rounds, RoundReport *report) {
@@ -107,6 +82,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
         report->samples += job->samples;
         loss_sum += job->loss_sum;
     }
+    report->cohort = &rounds->cohort;
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);
     report->exchange_seconds = (double)rounds->exchange.exchange_nanoseconds * 1e-9;
@@ -128,7 +104,7 @@ void rounds_clear_tallies(Rounds *rounds) {
 }
 
 Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
-    post_clients(rounds, round);
+    post_clients(rounds);
     return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
 }
 
@@ -144,6 +120,39 @@ Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     bool finite;
     TRY(rounds->parent.math->adopt(&rounds->parent, &finite, err));
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
+}
+
+// Loss of the global model on what each candidate trains on.
+static Status evaluate_candidates(Rounds *rounds, uint32_t round, Error *err) {
+    Queue *queue = rounds->memory->queue;
+    Cohort *cohort = &rounds->cohort;
+    queue_clear(queue);
+    for (uint32_t place = 0; place < cohort->candidates; place++) {
+        if (!node_jobs_mine(rounds->nodes, place)) continue;
+        Job *job = rounds_post(rounds, place);
+        job->client = cohort->drawn[place];
+        job->task = EVALUATE_TRAINING_DATA;
+    }
+    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
+    TRY(node_jobs_merge(queue, rounds->nodes, err));
+    for (uint32_t place = 0; place < cohort->candidates; place++)
+        cohort->losses[place] = queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
+    cohort_choose(cohort);
+    return STATUS_OK;
+}
+
+Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
+    cohort_begin(&rounds->cohort, round);
+    if (rounds->cohort.candidates > 0) TRY(evaluate_candidates(rounds, round, err));
+    return cohort_complete(&rounds->cohort, rounds->nodes, err);
+}
+
+// The totals are those of published rounds.
+static void count_round(Rounds *rounds) {
+    WorldTotals *totals = &rounds->memory->control->totals;
+    totals->microseconds += rounds->cohort.microseconds;
+    totals->down_bytes += rounds->cohort.down_bytes;
+    totals->up_bytes += rounds->cohort.up_bytes;
 }
 
 static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
@@ -164,6 +173,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     trace_end(rounds->trace, TRACE_AVERAGE, begin, round, round);
     report->seconds = clock_seconds_since(start);
     collect_training(rounds, report);
+    count_round(rounds);
     if (report->refused_steps > 0)
         log_warning("round %u: %llu steps refused, their gradients were not finite", round,
                     (unsigned long long)report->refused_steps);
@@ -238,9 +248,10 @@ void engine_plan(RunConfig *config) {
     config->slots.sum_bytes = slot_stride(config->parameters * sizeof(int64_t));
 }
 
-uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count) {
+uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round, uint32_t test_count) {
     uint32_t chunks = (test_count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK;
-    return clients_per_round > chunks ? clients_per_round : chunks;
+    uint32_t members = cohort_capacity(&config->world, config->clients, clients_per_round);
+    return members > chunks ? members : chunks;
 }
 
 uint64_t rounds_progress(const Rounds *rounds) {
@@ -276,15 +287,11 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
-    free(rounds->scratch);
-    free(rounds->cohort);
+    cohort_free(&rounds->cohort);
 }
 
-static Status allocate(Rounds *rounds, Error *err) {
-    uint32_t clients = rounds->memory->config->clients;
-    rounds->cohort = malloc(clients * sizeof *rounds->cohort);
-    rounds->scratch = malloc(clients * sizeof *rounds->scratch);
-    if (!rounds->cohort || !rounds->scratch) return fail(err, STATUS_OS, "no memory for %u clients", clients);
+static Status allocate(Rounds *rounds, uint32_t clients_per_round, Error *err) {
+    TRY(cohort_init(&rounds->cohort, rounds->memory, clients_per_round, err));
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 
@@ -292,12 +299,11 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
     *rounds = (Rounds){.engine = engine_of(memory->config->engine),
                        .memory = memory,
-                       .clients_per_round = config->clients_per_round,
                        .parent = {.math = config->math, .memory = memory, .nodes = config->nodes},
                        .nodes = config->nodes,
                        .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
-    TRY_GOTO(free_memory, allocate(rounds, err));
+    TRY_GOTO(free_memory, allocate(rounds, config->clients_per_round, err));
     TRY_GOTO(free_memory, config->math->init(&rounds->parent, err));
     TRY_GOTO(free_parent, start_phases(rounds, &config->phases, err));
     return STATUS_OK;

@@ -2,6 +2,7 @@
 //
 //   TRY(rounds_init(&rounds, &config, err));            // starts the workers
 //   for (round = 1; ...; round++) {
+//       TRY(rounds_draw(&rounds, round, err));               // who takes part
 //       TRY(rounds_train(&rounds, round, &report, err));     // the shared weights are the new model
 //       TRY(rounds_evaluate(&rounds, round, &report, err));  // loss and accuracy on the test set
 //   }
@@ -15,6 +16,7 @@
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
+#include "fedavg/parent/cohort.h"
 #include "fedavg/parent/engine.h"
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/parent/phases.h"
@@ -37,6 +39,7 @@ typedef struct RoundReport {
     uint64_t samples;                         // training samples processed
     uint32_t workers_lost;                    // deaths since the previous report
     uint32_t refused;                         // clients whose update was refused
+    const Cohort *cohort;                     // of the rounds; borrowed
     uint64_t refused_steps;                   // hogwild
     double barrier_wait_seconds[MAX_WORKERS]; // how long each rank stood at the barrier until the last one came
     // ssgd: seconds in gradient sync; hidden are those in which gradients were still computed, the rest is exposed. A
@@ -52,9 +55,7 @@ struct Rounds {
     const Engine *engine;
     Phases phases;     // and with them the workers
     RunMemory *memory; // borrowed
-    uint32_t clients_per_round;
-    uint32_t drawn;             // the round whose cohort this is; 0: none yet
-    uint32_t *cohort, *scratch; // owned (clients)
+    Cohort cohort;
     Parent parent;
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes
@@ -63,6 +64,9 @@ struct Rounds {
 
 // Starts all workers and waits until they stand at the barrier. Nothing to free on failure.
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
+
+// Draws the round's cohort; has candidates evaluated where the draw asks for their losses.
+Status rounds_draw(Rounds *rounds, uint32_t round, Error *err);
 
 // Trains one round and publishes the result in the shared weights, which are finite on success. SOFTWARE when nothing
 // finite came out (the weights are then those before the round), UNAVAILABLE when workers died and may not or can not
@@ -79,11 +83,11 @@ Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err);
 // Samples all workers have worked through since their start: for a progress line.
 uint64_t rounds_progress(const Rounds *rounds);
 
-// Samples that this node's workers will work through in a round: in training, and to evaluate if that is theirs to do.
-uint64_t rounds_samples(Rounds *rounds, uint32_t round, bool evaluate);
+// Samples that this node's workers will work through in the round that was drawn: in training, and to evaluate if that is theirs to do.
+uint64_t rounds_samples(const Rounds *rounds, bool evaluate);
 
 // Jobs in the largest phase of such a run: what RunPlan.job_capacity needs.
-uint32_t rounds_job_capacity(uint32_t clients_per_round, uint32_t test_count);
+uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round, uint32_t test_count);
 
 void rounds_free(Rounds *rounds);
 

@@ -1,27 +1,164 @@
 #include "sampler.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
+
+// The streams of RNG_SAMPLER: the second number of a key. 0 is that of uniform draws.
+enum { STREAM_POISSON = 1, STREAM_BY_SIZE, STREAM_CYCLE };
 
 static int ascending(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
 
-void sampler_draw(uint32_t *cohort, uint32_t *scratch, uint32_t clients, uint32_t cohort_size, uint64_t seed,
-                  uint32_t round) {
-    for (uint32_t client = 0; client < clients; client++)
-        scratch[client] = client;
-    RngKey key = rng_key(seed, RNG_SAMPLER, round, 0, 0);
-    for (uint32_t drawn = 0; drawn < cohort_size && cohort_size < clients; drawn++) {
+// Moves `size` of the items (count), drawn without replacement, to the front, ascending.
+static void draw_some(uint32_t *items, uint32_t count, uint32_t size, RngKey key) {
+    for (uint32_t drawn = 0; drawn < size && size < count; drawn++) {
         uint32_t word = rng_block(key, drawn, 0, 0, 0).word[0];
-        uint32_t pick = drawn + rng_below(word, clients - drawn);
-        uint32_t held = scratch[drawn];
-        scratch[drawn] = scratch[pick];
-        scratch[pick] = held;
+        uint32_t pick = drawn + rng_below(word, count - drawn);
+        uint32_t held = items[drawn];
+        items[drawn] = items[pick];
+        items[pick] = held;
     }
-    memcpy(cohort, scratch, cohort_size * sizeof *cohort);
-    qsort(cohort, cohort_size, sizeof *cohort, ascending);
+    qsort(items, size, sizeof *items, ascending);
+}
+
+static uint32_t draw_uniform(uint32_t *drawn, const Draw *draw) {
+    for (uint32_t client = 0; client < draw->clients; client++)
+        drawn[client] = client;
+    draw_some(drawn, draw->clients, draw->size, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
+    return draw->size;
+}
+
+// A double in [0, 1) with 53 random bits, and a whole number below a bound of 64 bits.
+static double unit(RngKey key, uint32_t index) {
+    RngBlock block = rng_block(key, index, 0, 0, 0);
+    return (double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11)) * 0x1p-53;
+}
+
+static uint64_t below(RngKey key, uint32_t index, uint64_t bound) {
+    RngBlock block = rng_block(key, index, 0, 0, 0);
+    uint64_t word = ((uint64_t)block.word[0] << 32) | block.word[1];
+    return (uint64_t)(((unsigned __int128)word * bound) >> 64);
+}
+
+static uint32_t draw_poisson(uint32_t *drawn, const Draw *draw) {
+    RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_POISSON, 0);
+    double rate = (double)draw->size / draw->clients;
+    uint32_t count = 0;
+    for (uint32_t client = 0; client < draw->clients; client++)
+        if (unit(key, client) < rate) drawn[count++] = client;
+    return count;
+}
+
+// Sums of sizes (clients + 1, from 1 on) as a Fenwick tree: node i holds the sum of the lowest set bit of i many.
+static uint64_t plant(uint64_t *tree, const Draw *draw) {
+    uint64_t total = 0;
+    memset(tree, 0, (draw->clients + 1) * sizeof *tree);
+    for (uint32_t i = 1; i <= draw->clients; i++) {
+        tree[i] += draw->samples[i - 1];
+        total += draw->samples[i - 1];
+        uint32_t next = i + (i & -i);
+        if (next <= draw->clients) tree[next] += tree[i];
+    }
+    return total;
+}
+
+// The client whose samples cover `position` of all those that are still in the tree.
+static uint32_t find(const uint64_t *tree, uint32_t clients, uint64_t position) {
+    uint32_t place = 0, step = 1;
+    while (step <= clients / 2)
+        step *= 2;
+    for (; step > 0; step /= 2)
+        if (place + step <= clients && tree[place + step] <= position) {
+            place += step;
+            position -= tree[place];
+        }
+    return place; // the tree counts from 1
+}
+
+static void take_out(uint64_t *tree, uint32_t clients, uint32_t client, uint64_t samples) {
+    for (uint32_t i = client + 1; i <= clients; i += i & -i)
+        tree[i] -= samples;
+}
+
+// Whole numbers all the way: the same draw on every machine.
+static uint32_t draw_by_samples(uint32_t *drawn, const Draw *draw, uint32_t size, bool replace) {
+    RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_BY_SIZE, 0);
+    uint64_t left = plant(draw->scratch, draw);
+    uint32_t count = 0;
+    for (; count < size && left > 0; count++) {
+        uint32_t client = find(draw->scratch, draw->clients, below(key, count, left));
+        drawn[count] = client;
+        if (replace) continue;
+        take_out(draw->scratch, draw->clients, client, draw->samples[client]);
+        left -= draw->samples[client];
+    }
+    qsort(drawn, count, sizeof *drawn, ascending);
+    return count;
+}
+
+static uint32_t draw_by_size(uint32_t *drawn, const Draw *draw) {
+    return draw_by_samples(drawn, draw, draw->size, draw->world->replacement);
+}
+
+static uint32_t draw_candidates(uint32_t *drawn, const Draw *draw) {
+    return draw_by_samples(drawn, draw, (uint32_t)draw->world->candidates, false);
+}
+
+// Groups of neighbours, wrapping around. Shuffled: every cycle deals all clients in an order of its own, and its last
+// group may be smaller, so that everybody comes once a cycle.
+static uint32_t draw_cyclic(uint32_t *drawn, const Draw *draw) {
+    uint32_t turn = draw->round - 1, clients = draw->clients, size = draw->size;
+    if (!draw->world->cycle_shuffle) {
+        uint64_t first = (uint64_t)turn * size;
+        for (uint32_t i = 0; i < size; i++)
+            drawn[i] = (uint32_t)((first + i) % clients);
+        qsort(drawn, size, sizeof *drawn, ascending);
+        return size;
+    }
+    uint32_t turns = clients / size + (clients % size != 0), begin = turn % turns * size;
+    uint32_t count = clients - begin < size ? clients - begin : size;
+    for (uint32_t client = 0; client < clients; client++)
+        drawn[client] = client;
+    rng_shuffle(drawn, clients, rng_key(draw->seed, RNG_SAMPLER, turn / turns, STREAM_CYCLE, 0));
+    memmove(drawn, drawn + begin, count * sizeof *drawn);
+    qsort(drawn, count, sizeof *drawn, ascending);
+    return count;
+}
+
+static uint32_t draw_available(uint32_t *drawn, const Draw *draw) {
+    RngKey there = rng_key(draw->seed, RNG_AVAILABLE, draw->round, 0, 0);
+    uint32_t count = 0;
+    for (uint32_t client = 0; client < draw->clients; client++)
+        if (unit(there, client) < draw->world->availability) drawn[count++] = client;
+    uint32_t size = count < draw->size ? count : draw->size;
+    draw_some(drawn, count, size, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
+    return size;
+}
+
+const Sampler samplers[SAMPLING_COUNT] = {
+    [SAMPLING_UNIFORM] = draw_uniform, [SAMPLING_POISSON] = draw_poisson,
+    [SAMPLING_BY_SIZE] = draw_by_size, [SAMPLING_POWER_OF_CHOICE] = draw_candidates,
+    [SAMPLING_CYCLIC] = draw_cyclic,   [SAMPLING_AVAILABLE] = draw_available};
+
+// How many of the candidates come before candidate i.
+static uint32_t rank_of(const double *losses, uint32_t count, uint32_t i) {
+    double own = isnan(losses[i]) ? INFINITY : losses[i];
+    uint32_t before = 0;
+    for (uint32_t j = 0; j < count; j++) {
+        double other = isnan(losses[j]) ? INFINITY : losses[j];
+        before += other > own || (other == own && j < i);
+    }
+    return before;
+}
+
+uint32_t sampler_keep_largest(uint32_t *candidates, const double *losses, uint32_t count, uint32_t size) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (rank_of(losses, count, i) < size) candidates[kept++] = candidates[i];
+    return kept;
 }

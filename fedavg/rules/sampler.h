@@ -1,12 +1,32 @@
-// Which clients take part in a round: without replacement, a function of (seed, round) alone.
+// Which clients take part in a round: functions of (seed, round) and of the clients' sizes alone, one row of a table for
+// each kind of Sampling (world.h).
+//
+//   uint32_t drawn = samplers[world.sampling](clients, &draw);
 #ifndef SOUNDER_FEDAVG_RULES_SAMPLER_H
 #define SOUNDER_FEDAVG_RULES_SAMPLER_H
 
 #include <stdint.h>
 
-// cohort (cohort_size), ascending client numbers drawn from 0 to clients - 1. scratch (clients) is the caller's.
-// cohort_size <= clients; when they are equal everybody takes part.
-void sampler_draw(uint32_t *cohort, uint32_t *scratch, uint32_t clients, uint32_t cohort_size, uint64_t seed,
-                  uint32_t round);
+#include "fedavg/rules/world.h"
+
+// What is drawn from.
+typedef struct Draw {
+    const World *world;
+    const uint32_t *samples; // (clients) of each
+    uint64_t *scratch;       // (clients + 1) of the caller's
+    uint32_t clients, size;  // how many there are; how many are asked for, size <= clients
+    uint64_t seed;
+    uint32_t round; // 1, 2, ...
+} Draw;
+
+// drawn (clients): ascending client numbers, of which there may be fewer than asked for; with replacement (by-size) one
+// may stand there several times. Poisson: each with probability size / clients. Power-of-choice: the candidates.
+// Returns how many.
+typedef uint32_t (*Sampler)(uint32_t *drawn, const Draw *draw);
+extern const Sampler samplers[SAMPLING_COUNT];
+
+// Power-of-choice: keeps of the candidates (count, ascending) those `size` that have the largest losses (count), the
+// lower number where losses are equal; a loss that is not a number counts as the largest. Returns how many are kept.
+uint32_t sampler_keep_largest(uint32_t *candidates, const double *losses, uint32_t count, uint32_t size);
 
 #endif

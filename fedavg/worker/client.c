@@ -115,9 +115,9 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     memset(model->velocity, 0, config->parameters * sizeof(float));
     Noise noise = {.seed = config->seed, .round = round, .client = job->client};
     job->loss_sum = 0;
-    for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++)
+    for (uint32_t epoch = 0; epoch < job->epochs; epoch++)
         job->loss_sum += train_epoch(model, indices, count, &noise, epoch);
-    job->samples = (uint64_t)count * config->training.local_epochs;
+    job->samples = (uint64_t)count * job->epochs;
     job->seconds = clock_seconds_since(start);
     hand_in(model, job, round);
 }

@@ -1,8 +1,8 @@
 // The workers' arithmetic on one core: jobs from the queue, one after the other.
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "fedavg/worker/client.h"
+#include "fedavg/worker/evaluation.h"
 #include "fedavg/worker/hogwild.h"
 #include "fedavg/worker/ssgd.h"
 #include "fedavg/worker/worker_math.h"
@@ -56,23 +56,10 @@ static Status cpu_evaluate(void *state, uint32_t round, Error *err) {
     (void)err;
     LocalModel *self = state;
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
-    const Dataset *data = &self->memory->data;
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
-        uint64_t start = clock_nanoseconds();
-        Batch batch = {.pixels = data->test.pixels,
-                       .labels = data->test.labels,
-                       .first = job->first,
-                       .count = job->count,
-                       .scale = data->scale,
-                       .shift = data->shift};
-        BatchResult result;
-        net_evaluate(&self->net, &result, self->memory->weights, &batch);
-        job->loss_sum = result.loss_sum;
-        job->hits = result.hits;
-        job->samples = job->count;
-        job->seconds = clock_seconds_since(start);
-        queue_finish(job, JOB_DONE);
-        trace_end(trace, TRACE_CHUNK, start, round, job->first);
+        uint64_t begin = trace_begin(trace);
+        evaluation_run(self, job);
+        trace_end(trace, TRACE_CHUNK, begin, round, job->first);
     }
     return STATUS_OK;
 }

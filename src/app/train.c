@@ -129,7 +129,8 @@ static Status run_round(Run *run, Error *err) {
     uint32_t round = run->rounds_done + 1, last = (uint32_t)options->rounds;
     bool evaluate = is_due(options->eval_every, round, last);
     uint64_t begin = trace_begin(run->rounds.trace);
-    progress_begin(&run->progress, round, rounds_samples(&run->rounds, round, evaluate));
+    TRY(rounds_draw(&run->rounds, round, err));
+    progress_begin(&run->progress, round, rounds_samples(&run->rounds, evaluate));
     Status status = rounds_train(&run->rounds, round, report, err);
     TRY(dataset_segment_check(&run->memory.data_segment, err)); // first: workers may have died of it
     TRY(status);

@@ -22,6 +22,10 @@ typedef enum RngPurpose {
     RNG_PARTITION = 5, // which samples belong to which client
     RNG_SYNTHETIC = 6, // the synthetic data set
     RNG_EPOCH = 7,     // the order in which a distributed sampler deals out an epoch
+    RNG_CLOCK = 20,     // simulated durations
+    RNG_DROP_OUT = 21,  // which clients of a cohort never hand in
+    RNG_STRAGGLER = 22, // which do not manage all epochs, and how many they do
+    RNG_AVAILABLE = 23, // which are there at all
 } RngPurpose;
 
 typedef struct RngKey {

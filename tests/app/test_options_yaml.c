@@ -367,6 +367,10 @@ static void make_consistent(Options *options) {
     if (options->algorithm != ENGINE_ROUNDS) options->clients = options->workers;
     if (options->algorithm != ENGINE_ROUNDS || options->clients_per_round > options->clients)
         options->clients_per_round = options->clients;
+    World *world = &options->world;
+    world->candidates = options->clients_per_round;
+    if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
+    if (world->time_minimum > world->time_mean) world->time_mean = world->time_minimum;
     for (int pass = 0; pass < 2; pass++) // what makes an option apply may itself not apply
         for (int i = 0; i < option_count; i++)
             if (!option_applies(options, &option_table[i])) {

@@ -7,8 +7,12 @@
 #include "base/form.h"
 
 const char *const option_group_titles[GROUP_COUNT] = {
-    [GROUP_MODEL] = "Data and model", [GROUP_CLIENTS] = "Workers and clients", [GROUP_TRAINING] = "Training",
-    [GROUP_FAULTS] = "Faults",        [GROUP_RUN] = "The run and its files",
+    [GROUP_MODEL] = "Data and model",
+    [GROUP_CLIENTS] = "Workers and clients",
+    [GROUP_WORLD] = "What happens to clients",
+    [GROUP_TRAINING] = "Training",
+    [GROUP_FAULTS] = "Faults",
+    [GROUP_RUN] = "The run and its files",
 };
 
 static bool is_dirichlet(const Options *options) {
@@ -32,6 +36,49 @@ static bool may_launch_many(const Options *options) {
 static bool is_partitioned(const Options *options) {
     if (is_ssgd(options)) return !options->training.global_batch;
     return !is_hogwild(options) || options->hogwild_data == HOGWILD_SHARD;
+}
+
+// The world (fedavg/rules/world.h) is one of clients that are drawn for a round.
+#define DRAWS_COHORTS    "--algorithm fedavg"
+#define DRAWS_FIXED_SIZE "--algorithm fedavg and another --sampling than poisson or by-size with --replacement"
+static bool draws_cohorts(const Options *options) {
+    return !engine_facts[options->algorithm].whole_cohort;
+}
+static bool samples_by(const Options *options, Sampling sampling) {
+    return draws_cohorts(options) && options->world.sampling == (int)sampling;
+}
+static bool samples_by_size(const Options *options) {
+    return samples_by(options, SAMPLING_BY_SIZE);
+}
+static bool samples_by_choice(const Options *options) {
+    return samples_by(options, SAMPLING_POWER_OF_CHOICE);
+}
+static bool samples_cyclically(const Options *options) {
+    return samples_by(options, SAMPLING_CYCLIC);
+}
+static bool samples_available(const Options *options) {
+    return samples_by(options, SAMPLING_AVAILABLE);
+}
+static bool draws_fixed_size(const Options *options) {
+    bool repeats = samples_by_size(options) && options->world.replacement;
+    return draws_cohorts(options) && !samples_by(options, SAMPLING_POISSON) && !repeats;
+}
+static bool has_stragglers(const Options *options) {
+    return draws_cohorts(options) && options->world.stragglers > 0;
+}
+static bool takes_time_of(const Options *options, unsigned kinds) {
+    return draws_cohorts(options) && (kinds >> options->world.client_time & 1u);
+}
+static bool has_mean(const Options *options) {
+    return takes_time_of(options, ~(1u << CLIENT_TIME_HALF_NORMAL));
+}
+static bool has_deviation(const Options *options) {
+    return takes_time_of(options,
+                         1u << CLIENT_TIME_LOGNORMAL | 1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_PER_SAMPLE);
+}
+static bool has_minimum(const Options *options) {
+    return takes_time_of(options,
+                         1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_UNIFORM | 1u << CLIENT_TIME_PER_SAMPLE);
 }
 
 #define FIELD(member) .offset = offsetof(Options, member)
@@ -82,6 +129,85 @@ const Option option_table[] = {
      .placeholder = "N", .preset = "2", .minimum = 1, .maximum = 1000000,
      .applies = is_shards, .condition = "--partition shards",
      .help = "runs of label-sorted samples that each client gets"},
+
+    {.name = "sampling", .type = OPTION_CHOICE, FIELD(world.sampling), .group = GROUP_WORLD,
+     .also = "sampler selection client-selection",
+     .placeholder = "HOW", .preset = "uniform",
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .choices = {[SAMPLING_UNIFORM] = "uniform", [SAMPLING_POISSON] = "poisson", [SAMPLING_BY_SIZE] = "by-size",
+                 [SAMPLING_POWER_OF_CHOICE] = "power-of-choice", [SAMPLING_CYCLIC] = "cyclic",
+                 [SAMPLING_AVAILABLE] = "available"},
+     .help = "how a round's clients are drawn: so many of all, each with the same probability, by their samples, those with "
+             "the largest loss among candidates, one group after the other, or of those that are there"},
+    {.name = "replacement", .type = OPTION_FLAG, FIELD(world.replacement), .group = GROUP_WORLD,
+     .preset = "false", .applies = samples_by_size, .condition = "--sampling by-size",
+     .help = "draw by size with replacement: who is drawn twice counts twice"},
+    {.name = "candidates", .type = OPTION_WHOLE, FIELD(world.candidates), .group = GROUP_WORLD,
+     .placeholder = "N", .derived = "twice the clients per round", .minimum = 1, .maximum = 1000000,
+     .applies = samples_by_choice, .condition = "--sampling power-of-choice",
+     .help = "clients whose losses are compared before a round; they are drawn by size"},
+    {.name = "cycle-shuffle", .type = OPTION_FLAG, FIELD(world.cycle_shuffle), .group = GROUP_WORLD,
+     .preset = "false", .applies = samples_cyclically, .condition = "--sampling cyclic",
+     .help = "deal the clients in another order in every cycle"},
+    {.name = "availability", .type = OPTION_REAL, FIELD(world.availability), .group = GROUP_WORLD,
+     .placeholder = "P", .preset = "1", .minimum = 0, .above_minimum = true, .maximum = 1,
+     .applies = samples_available, .condition = "--sampling available",
+     .help = "probability that a client is there in a round"},
+    {.name = "drop-out", .type = OPTION_REAL, FIELD(world.drop_out), .group = GROUP_WORLD,
+     .also = "dropout drop-rate client-dropout",
+     .placeholder = "P", .preset = "0", .minimum = 0, .maximum = 1,
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "probability that a client that was drawn never hands in"},
+    {.name = "stragglers", .type = OPTION_REAL, FIELD(world.stragglers), .group = GROUP_WORLD,
+     .also = "drop-percent straggler",
+     .placeholder = "SHARE", .preset = "0", .minimum = 0, .maximum = 1,
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "part of a round's clients that does not manage all local epochs"},
+    {.name = "straggler-work", .type = OPTION_CHOICE, FIELD(world.straggler_work), .group = GROUP_WORLD,
+     .placeholder = "WHAT", .preset = "drop",
+     .applies = has_stragglers, .condition = "--stragglers above 0",
+     .choices = {[STRAGGLERS_DROP] = "drop", [STRAGGLERS_PARTIAL] = "partial"},
+     .help = "what becomes of a straggler: it is left out, or hands in after fewer epochs"},
+    {.name = "over-selection", .type = OPTION_REAL, FIELD(world.over_selection), .group = GROUP_WORLD,
+     .placeholder = "FACTOR", .preset = "1", .minimum = 1, .maximum = 1000,
+     .applies = draws_fixed_size, .condition = DRAWS_FIXED_SIZE,
+     .help = "draw so many times more clients than a round is to have, and keep those that hand in first"},
+    {.name = "deadline", .type = OPTION_REAL, FIELD(world.deadline), .group = GROUP_WORLD,
+     .placeholder = "SECONDS", .derived = "none", .minimum = 0, .above_minimum = true, .maximum = 1000000000,
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "simulated seconds in which a client has to hand in; with fewer than half of the clients a round is lost"},
+    {.name = "client-time", .type = OPTION_CHOICE, FIELD(world.client_time), .group = GROUP_WORLD,
+     .placeholder = "HOW", .preset = "constant",
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .choices = {[CLIENT_TIME_CONSTANT] = "constant", [CLIENT_TIME_LOGNORMAL] = "lognormal",
+                 [CLIENT_TIME_HALF_NORMAL] = "half-normal", [CLIENT_TIME_UNIFORM] = "uniform",
+                 [CLIENT_TIME_EXPONENTIAL] = "exponential", [CLIENT_TIME_PER_SAMPLE] = "per-sample"},
+     .help = "how a client's simulated seconds of training are drawn, once for all rounds"},
+    {.name = "client-time-mean", .type = OPTION_REAL, FIELD(world.time_mean), .group = GROUP_WORLD,
+     .placeholder = "X", .preset = "1", .minimum = 0, .maximum = 1000000,
+     .applies = has_mean, .condition = "another --client-time than half-normal",
+     .help = "simulated seconds: the mean, with lognormal the median, with per-sample those of one sample"},
+    {.name = "client-time-deviation", .type = OPTION_REAL, FIELD(world.time_deviation), .group = GROUP_WORLD,
+     .placeholder = "X", .preset = "1", .minimum = 0, .maximum = 1000000,
+     .applies = has_deviation, .condition = "--client-time lognormal, half-normal or per-sample",
+     .help = "standard deviation of the normal number in it; with lognormal of the logarithm"},
+    {.name = "client-time-minimum", .type = OPTION_REAL, FIELD(world.time_minimum), .group = GROUP_WORLD,
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1000000,
+     .applies = has_minimum, .condition = "--client-time half-normal, uniform or per-sample",
+     .help = "the least simulated seconds"},
+    {.name = "client-time-noise", .type = OPTION_REAL, FIELD(world.time_noise), .group = GROUP_WORLD,
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 100,
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "standard deviation of the logarithm of a factor that is drawn for each client and round"},
+    {.name = "down-bandwidth", .type = OPTION_REAL, FIELD(world.down_bytes_per_second), .group = GROUP_WORLD,
+     .also = "bandwidth",
+     .placeholder = "BYTES", .derived = "no limit", .minimum = 0, .above_minimum = true, .maximum = 1000000000000000,
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "bytes a second in which a client receives the model"},
+    {.name = "up-bandwidth", .type = OPTION_REAL, FIELD(world.up_bytes_per_second), .group = GROUP_WORLD,
+     .placeholder = "BYTES", .derived = "no limit", .minimum = 0, .above_minimum = true, .maximum = 1000000000000000,
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "bytes a second in which a client sends its update"},
 
     {.name = "algorithm", .type = OPTION_CHOICE, FIELD(algorithm), .group = GROUP_TRAINING, .common = true,
      .also = "strategy method aggregator",

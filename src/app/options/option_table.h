@@ -22,6 +22,7 @@ typedef enum OptionType {
 typedef enum OptionGroup {
     GROUP_MODEL,
     GROUP_CLIENTS,
+    GROUP_WORLD,
     GROUP_TRAINING,
     GROUP_FAULTS,
     GROUP_RUN,

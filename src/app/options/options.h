@@ -24,8 +24,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "fedavg/rules/recipe.h"
+#include "fedavg/rules/world.h"
 
-enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 64 };
+enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 96 };
 
 typedef enum HogwildData { HOGWILD_FULL, HOGWILD_SHARD } HogwildData;
 typedef enum DeviceKind { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA } DeviceKind;
@@ -42,6 +43,7 @@ typedef struct Options {
     char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
     double alpha;                   // dirichlet, > 0, if the form does not say it; 0.5
     int shards_per_client;          // shards, likewise; 2
+    World world;                    // uniform sampling, nobody drops out, straggles or takes other than a second
     int rounds;                     // 3
     Training training;              // lr 0.01, momentum 0.5, 1 local epoch, batches of 64
     uint64_t seed;                  // 1

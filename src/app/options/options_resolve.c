@@ -101,6 +101,39 @@ static int default_workers(void) {
     return smaller(cores_usable(), (int)workers->maximum);
 }
 
+static Status check_stragglers(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const World *world = &options->world;
+    bool partial = world->stragglers > 0 && world->straggler_work == STRAGGLERS_PARTIAL;
+    if (!partial || options->training.local_epochs > 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s partial: with --local-epochs 1 there are no fewer epochs that a straggler could do; raise that or "
+                "take drop",
+                options_named(name, options, "straggler-work"));
+}
+
+// Candidates: at least as many as the round takes, at most all clients.
+static Status resolve_candidates(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    World *world = &options->world;
+    if (world->sampling != SAMPLING_POWER_OF_CHOICE) return STATUS_OK;
+    if (world->candidates == 0) world->candidates = smaller(2 * options->clients_per_round, options->clients);
+    if (world->candidates >= options->clients_per_round && world->candidates <= options->clients) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %d: needs at least --clients-per-round (%d) and at most --clients (%d)",
+                options_named(name, options, "candidates"), world->candidates, options->clients_per_round,
+                options->clients);
+}
+
+static Status resolve_world(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    World *world = &options->world;
+    TRY(check_stragglers(options, err));
+    if (world->client_time == CLIENT_TIME_UNIFORM && world->time_minimum > world->time_mean)
+        return fail(err, STATUS_USAGE, "%s %g: with --client-time uniform at most the mean, which is %g",
+                    options_named(name, options, "client-time-minimum"), world->time_minimum, world->time_mean);
+    return resolve_candidates(options, err);
+}
+
 static Status resolve_virtual_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     if (options->workers == 0) options->workers = default_workers();
@@ -113,7 +146,7 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
     if (options->workers * options->nodes > options->clients_per_round)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
-    return STATUS_OK;
+    return resolve_world(options, err);
 }
 
 // In hogwild and ssgd all clients take part in every step of the one model.

@@ -208,7 +208,8 @@ void progress_tick(void *context) {
 }
 
 void progress_end(Progress *progress, const RoundReport *report, bool evaluated) {
-    char test[64] = "", rest[160] = "", rate[PROGRESS_NUMBER_BYTES];
+    char test[64] = "", rest[160] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
+    if (report->samples > 0) snprintf(trained, sizeof trained, "loss %.4f", log_real(report->train_loss));
     if (evaluated)
         snprintf(test, sizeof test, "  test %.4f  %6.2f%%", log_real(report->test_loss),
                  100.0 * report->test_hits / report->test_count);
@@ -225,8 +226,7 @@ void progress_end(Progress *progress, const RoundReport *report, bool evaluated)
     if (report->refused_steps > 0)
         snprintf(rest + used, sizeof rest - used, "  %llu step%s refused", (unsigned long long)report->refused_steps,
                  plural(report->refused_steps));
-    progress_say(progress, "round %u/%u  loss %.4f%s  %.2f s  %s/s%s\n", report->round, progress->round_count,
-                 log_real(report->train_loss), test, report->seconds,
-                 with_commas(rate, (uint64_t)((double)report->samples / report->seconds)), rest);
+    progress_say(progress, "round %u/%u  %s%s  %.2f s  %s/s%s\n", report->round, progress->round_count, trained, test,
+                 report->seconds, with_commas(rate, (uint64_t)((double)report->samples / report->seconds)), rest);
     progress->round = 0;
 }

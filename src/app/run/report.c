@@ -19,9 +19,28 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_real(&line, "loss", job->loss_sum / (double)job->samples);
         put_real(&line, "seconds", job->seconds);
         put_flag(&line, "refused", state == JOB_REFUSED);
+        if (!engine_facts[memory->config->engine].whole_cohort) put_whole(&line, "epochs", job->epochs);
+        if (!engine_facts[memory->config->engine].whole_cohort) put_real(&line, "share", job->share);
         TRY(metrics_append(metrics, &line, err));
     }
     return STATUS_OK;
+}
+
+// What became of the clients that were drawn; on the simulated clock and of the network, this round and all so far.
+static void put_world(JsonObject *line, const RoundReport *report, const WorldTotals *totals) {
+    const Cohort *cohort = report->cohort;
+    put_whole(line, "clients_drawn", cohort->count);
+    put_whole(line, "clients_trained", cohort->jobs);
+    put_whole(line, "clients_dropped_out", cohort->dropped_out);
+    put_whole(line, "clients_straggling", cohort->straggling);
+    put_whole(line, "clients_late", cohort->late);
+    put_flag(line, "abandoned", cohort->abandoned);
+    put_real(line, "simulated_seconds", (double)cohort->microseconds * 1e-6);
+    put_whole(line, "down_bytes", (int64_t)cohort->down_bytes);
+    put_whole(line, "up_bytes", (int64_t)cohort->up_bytes);
+    put_real(line, "simulated_seconds_total", (double)totals->microseconds * 1e-6);
+    put_whole(line, "down_bytes_total", (int64_t)totals->down_bytes);
+    put_whole(line, "up_bytes_total", (int64_t)totals->up_bytes);
 }
 
 // Per rank, and the mean over the ranks; between nodes.
@@ -70,6 +89,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_reals(&line, "barrier_wait_seconds", report->barrier_wait_seconds, control->config.workers);
     put_whole(&line, "workers_lost", report->workers_lost);
     put_whole(&line, "updates_refused", report->refused);
+    if (!engine_facts[control->config.engine].whole_cohort) put_world(&line, report, &control->totals);
     if (engine_facts[control->config.engine].in_lockstep) put_synchronisation(&line, report, &control->config);
     if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);
     if (engine_facts[control->config.engine].client_is_worker) {

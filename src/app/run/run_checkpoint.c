@@ -1,5 +1,6 @@
 #include "run_checkpoint.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 #include "app/run/model_file.h"
 #include "base/log.h"
 #include "io/checkpoint.h"
+
+enum { TOTALS_BYTES = 64 };
 
 static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t index) {
     snprintf(name, SAFETENSORS_NAME_BYTES, "sounder.velocity.%u", index);
@@ -42,6 +45,20 @@ static Status check_run(const Safetensors *file, const char *folder, uint32_t ro
                 folder, round, run ? run : "it does not say which", record->identity);
 }
 
+// A checkpoint of a version without totals counts from zero.
+static void read_totals(WorldTotals *totals, const Safetensors *file) {
+    const char *note = safetensors_note(file, "sounder.totals");
+    *totals = (WorldTotals){0};
+    if (note)
+        sscanf(note, "%" SCNu64 " %" SCNu64 " %" SCNu64, &totals->microseconds, &totals->down_bytes, &totals->up_bytes);
+}
+
+static const char *write_totals(char text[TOTALS_BYTES], const WorldTotals *totals) {
+    snprintf(text, TOTALS_BYTES, "%" PRIu64 " %" PRIu64 " %" PRIu64, totals->microseconds, totals->down_bytes,
+             totals->up_bytes);
+    return text;
+}
+
 Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Spec *spec, const RunFolder *folder,
                               const RunRecord *record, const RunRecord *past, Error *err) {
     char path[RUN_PATH_BYTES];
@@ -59,6 +76,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
         char name[SAFETENSORS_NAME_BYTES];
         status = checkpoint_load(run_memory_vector(memory, v), config->parameters, &file, velocity_name(name, v), err);
     }
+    if (status == STATUS_OK) read_totals(&memory->control->totals, &file);
     safetensors_close(&file);
     return status;
 }
@@ -77,12 +95,13 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
         velocity_name(tensor->name, v);
     }
     ModelNotes model;
-    TensorNote notes[MODEL_NOTES + 1] = {{"sounder.run", record->identity}};
-    char path[RUN_PATH_BYTES];
+    char path[RUN_PATH_BYTES], totals[TOTALS_BYTES];
+    TensorNote notes[MODEL_NOTES + 2] = {{"sounder.run", record->identity},
+                                         {"sounder.totals", write_totals(totals, &memory->control->totals)}};
     model_notes(&model, spec, about);
-    memcpy(notes + 1, model.notes, sizeof model.notes);
+    memcpy(notes + 2, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);
-    Status status = checkpoint_write(&checkpoints, round, tensors, count, notes, MODEL_NOTES + 1, err);
+    Status status = checkpoint_write(&checkpoints, round, tensors, count, notes, MODEL_NOTES + 2, err);
     free(tensors);
     // A folder that is elsewhere has the checkpoint; one that is gone is the reason why it cannot be written.
     TRY(run_folder_check(folder, err));

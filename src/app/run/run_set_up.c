@@ -91,6 +91,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
     return (RunConfig){.spec = *spec,
                        .training = options->training,
+                       .world = options->world,
                        .engine = (EngineKind)options->algorithm,
                        .workers = (uint32_t)options->workers,
                        .clients = (uint32_t)options->clients,
@@ -120,8 +121,8 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     uint32_t clients_per_round = (uint32_t)options->clients_per_round;
     char *header = NULL;
     RunPlan plan = {.config = make_config(options, spec, nodes),
-                    .job_capacity = rounds_job_capacity(clients_per_round, data->test.count),
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
+    plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     engine_plan(&plan.config);
     if (device->on_card) {
         plan.config.card.tf32 = options->tf32;

@@ -1,0 +1,46 @@
+// What a worker on the card evaluates: the global model on clients' own samples, a client a model of a launch.
+#include "base/clock.h"
+#include "base/cuda_try.h"
+#include "datasets/partition.h"
+#include "fedavg/card/cuda_aggregate.h"
+#include "fedavg/card/cuda_worker.h"
+
+// Gives every model the samples of its job's client. *steps: of the largest.
+static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, Error *err) {
+    uint32_t first = 0, size = self->memory->config->training.batch_size;
+    *steps = 0;
+    for (uint32_t m = 0; m < jobs; m++) {
+        uint32_t count;
+        const uint32_t *indices = partition_client(&self->memory->partition, self->jobs[m]->client, &count);
+        CudaTask task = {.first = first, .count = count};
+        TRY(cuda_net_assign(self->net, (int)m, &task, true, err));
+        CUDA_TRY(cudaMemcpyAsync(self->order + first, indices, count * sizeof *indices, cudaMemcpyDefault, self->stream),
+                 err, "copying the samples of client %u", self->jobs[m]->client);
+        self->jobs[m]->count = count;
+        first += count;
+        uint32_t batches = count / size + (count % size != 0);
+        if (batches > *steps) *steps = batches;
+    }
+    return STATUS_OK;
+}
+
+Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, Error *err) {
+    const RunConfig *config = self->memory->config;
+    _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
+    uint64_t start = clock_nanoseconds();
+    uint32_t steps;
+    cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
+    TRY(assign_clients(self, &steps, jobs, err));
+    TRY(cuda_net_evaluate(self->net, steps, err));
+    TRY(cuda_net_results(self->net, self->results, err));
+    for (uint32_t m = 0; m < jobs; m++) {
+        Job *job = self->jobs[m];
+        job->loss_sum = self->results[m].loss_sum;
+        job->hits = self->results[m].hits;
+        job->samples = job->count;
+        job->seconds = clock_seconds_since(start);
+        atomic_fetch_add_explicit(progress, job->samples, memory_order_relaxed);
+        queue_finish(job, JOB_DONE);
+    }
+    return STATUS_OK;
+}

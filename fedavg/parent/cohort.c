@@ -1,0 +1,141 @@
+#include "cohort.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "fedavg/rules/sampler.h"
+
+Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
+    uint32_t clients = memory->config->clients;
+    *cohort = (Cohort){.memory = memory, .wanted = clients_per_round};
+    cohort->drawn = malloc(clients * sizeof *cohort->drawn);
+    cohort->losses = malloc(clients * sizeof *cohort->losses);
+    cohort->samples = malloc(clients * sizeof *cohort->samples);
+    cohort->scratch = malloc(((size_t)clients + 1) * sizeof *cohort->scratch);
+    cohort->members = malloc(clients * sizeof *cohort->members);
+    if (!cohort->drawn || !cohort->losses || !cohort->samples || !cohort->scratch || !cohort->members) {
+        cohort_free(cohort);
+        return fail(err, STATUS_OS, "no memory for %u clients", clients);
+    }
+    for (uint32_t client = 0; client < clients; client++)
+        partition_client(&memory->partition, client, &cohort->samples[client]);
+    return STATUS_OK;
+}
+
+void cohort_free(Cohort *cohort) {
+    free(cohort->members);
+    free(cohort->scratch);
+    free(cohort->samples);
+    free(cohort->losses);
+    free(cohort->drawn);
+    *cohort = (Cohort){0};
+}
+
+// How many are drawn so that as many as wanted come.
+static uint32_t selected(const World *world, uint32_t clients, uint32_t wanted) {
+    double size = ceil(world->over_selection * wanted);
+    return size < clients ? (uint32_t)size : clients;
+}
+
+uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_per_round) {
+    if (world->sampling == SAMPLING_POISSON) return clients;
+    if (world->sampling == SAMPLING_POWER_OF_CHOICE) return (uint32_t)world->candidates;
+    return selected(world, clients, clients_per_round);
+}
+
+// The drawn clients as members, those that were drawn several times once.
+static void enlist(Cohort *cohort, uint32_t drawn) {
+    cohort->count = 0;
+    for (uint32_t i = 0; i < drawn; i++) {
+        uint32_t client = cohort->drawn[i];
+        Member *last = cohort->count > 0 ? &cohort->members[cohort->count - 1] : NULL;
+        if (last && last->client == client)
+            last->times++;
+        else
+            cohort->members[cohort->count++] =
+                (Member){.client = client, .samples = cohort->samples[client], .times = 1};
+    }
+}
+
+void cohort_begin(Cohort *cohort, uint32_t round) {
+    const RunConfig *config = cohort->memory->config;
+    const World *world = &config->world;
+    Draw draw = {.world = world,
+                 .samples = cohort->samples,
+                 .scratch = cohort->scratch,
+                 .clients = config->clients,
+                 .size = selected(world, config->clients, cohort->wanted),
+                 .seed = config->seed,
+                 .round = round};
+    uint32_t drawn = samplers[world->sampling](cohort->drawn, &draw);
+    cohort->round = round;
+    cohort->down_bytes = cohort->up_bytes = 0;
+    cohort->candidates = world->sampling == SAMPLING_POWER_OF_CHOICE ? drawn : 0;
+    if (cohort->candidates == 0) enlist(cohort, drawn);
+}
+
+static uint64_t model_bytes(const Cohort *cohort) {
+    return cohort->memory->config->parameters * sizeof(float);
+}
+
+void cohort_choose(Cohort *cohort) {
+    const RunConfig *config = cohort->memory->config;
+    uint32_t size = selected(&config->world, config->clients, cohort->wanted);
+    cohort->down_bytes = cohort->candidates * model_bytes(cohort);
+    cohort->up_bytes = (uint64_t)cohort->candidates * REPORT_BYTES;
+    enlist(cohort, sampler_keep_largest(cohort->drawn, cohort->losses, cohort->candidates, size));
+    cohort->candidates = 0;
+}
+
+static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
+    const RunConfig *config = cohort->memory->config;
+    uint64_t bytes = model_bytes(cohort);
+    for (uint32_t i = 0; i < cohort->count; i++) {
+        Member *member = &cohort->members[i];
+        uint32_t size = config->training.batch_size;
+        member->steps = (uint64_t)member->epochs * (member->samples / size + (member->samples % size != 0));
+        member->end_microseconds = world_duration(member, &config->world, config->training.local_epochs, bytes,
+                                                  bytes + REPORT_BYTES, config->seed, cohort->round);
+    }
+    if (!world_has_random_durations(&config->world)) return STATUS_OK;
+    return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members, err);
+}
+
+static void count_absences(Cohort *cohort) {
+    uint64_t bytes = model_bytes(cohort);
+    bool has_model = cohort->memory->config->world.sampling == SAMPLING_POWER_OF_CHOICE; // from its evaluation
+    cohort->dropped_out = cohort->straggling = cohort->late = 0;
+    for (uint32_t i = 0; i < cohort->count; i++) {
+        const Member *member = &cohort->members[i];
+        bool hands_in = member->fate == MEMBER_ARRIVES || member->fate == MEMBER_IS_LATE;
+        cohort->dropped_out += member->fate == MEMBER_DROPS_OUT;
+        cohort->straggling += member->straggles;
+        cohort->late += member->fate == MEMBER_IS_LATE;
+        if (!has_model) cohort->down_bytes += bytes;
+        if (hands_in) cohort->up_bytes += bytes + REPORT_BYTES;
+    }
+}
+
+static int job_order(const void *a, const void *b) {
+    const Member *x = a, *y = b;
+    bool x_trains = x->fate == MEMBER_ARRIVES, y_trains = y->fate == MEMBER_ARRIVES;
+    uint64_t x_work = (uint64_t)x->samples * x->epochs, y_work = (uint64_t)y->samples * y->epochs;
+    if (x_trains != y_trains) return x_trains ? -1 : 1;
+    if (x_work != y_work) return x_work > y_work ? -1 : 1; // so that the last job to end is a small one
+    return (x->client > y->client) - (x->client < y->client);
+}
+
+Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
+    const RunConfig *config = cohort->memory->config;
+    world_absences(cohort->members, cohort->count, &config->world, config->training.local_epochs, config->seed,
+                   cohort->round);
+    TRY(find_durations(cohort, nodes, err));
+    Arrivals arrivals = world_arrivals(cohort->members, cohort->count, cohort->wanted, &config->world);
+    cohort_shares(cohort->members, cohort->count, &config->world);
+    count_absences(cohort);
+    qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
+    cohort->microseconds = arrivals.microseconds;
+    cohort->abandoned = arrivals.abandoned;
+    cohort->jobs = arrivals.abandoned ? 0 : arrivals.count;
+    return STATUS_OK;
+}

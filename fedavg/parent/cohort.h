@@ -1,0 +1,52 @@
+// The cohort of a round: who is drawn, who starts, how many epochs each does, who arrives, when the round ends on the
+// simulated clock, how many bytes travel. All of it is known before anybody trains, and every node computes the same.
+//
+//   TRY(cohort_init(&cohort, &memory, clients_per_round, err));
+//   each round: cohort_begin(&cohort, round);
+//               if (cohort.candidates) ... cohort.losses[i] = that of candidate i ...; cohort_choose(&cohort);
+//               cohort_complete(&cohort);               // members[0] to members[jobs - 1] train, in this order
+//   cohort_free(&cohort);
+//
+// Bytes: every client that starts receives the model, also if it drops out; those that hand in, also too late, send an
+// update of the model's size and REPORT_BYTES; a candidate receives the model once and sends its loss.
+#ifndef SOUNDER_FEDAVG_PARENT_COHORT_H
+#define SOUNDER_FEDAVG_PARENT_COHORT_H
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
+#include "fedavg/rules/world.h"
+
+enum { REPORT_BYTES = 16 }; // of a client: its number, samples, loss
+
+typedef struct Cohort {
+    const RunMemory *memory;                // borrowed
+    uint32_t wanted;                        // clients that a round is to have
+    uint32_t round;                         // whose cohort this is; 0: none yet
+    uint32_t candidates;                    // power-of-choice, until chosen: how many wait for their losses
+    uint32_t *drawn;                        // owned (clients): the candidates
+    double *losses;                         // owned (clients): theirs
+    uint32_t *samples;                      // owned (clients): of each client
+    uint64_t *scratch;                      // owned (clients + 1)
+    Member *members;                        // owned (clients): who was drawn
+    uint32_t count;                         // of them
+    uint32_t jobs;                          // the first so many train, the one with most to do first
+    uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
+    bool abandoned;                         // too few arrived in time: nobody trains
+    uint64_t microseconds, down_bytes, up_bytes;
+} Cohort;
+
+// Nothing to free on failure.
+Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err);
+void cohort_free(Cohort *cohort);
+
+// Members in the largest cohort, or candidates: what a queue must have room for.
+uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_per_round);
+
+void cohort_begin(Cohort *cohort, uint32_t round);
+void cohort_choose(Cohort *cohort);
+
+// nodes: durations are those of node 0, whose exp and log may differ from another's.
+Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err);
+
+#endif

@@ -1,0 +1,133 @@
+#include "world.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+
+// The streams of RNG_CLOCK: the last number of a key.
+enum { CLOCK_BASE, CLOCK_NOISE };
+
+// A double in [0, 1) with 53 random bits.
+static double unit(RngKey key, uint32_t index) {
+    RngBlock block = rng_block(key, index, 0, 0, 0);
+    return (double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11)) * 0x1p-53;
+}
+
+// So many of the members straggle, whichever the first of a shuffled list are.
+static void choose_stragglers(Member *members, uint32_t count, double part, RngKey key) {
+    uint32_t slow = (uint32_t)llround(part * count);
+    for (uint32_t left = count, i = 0; slow > 0 && i < count; i++, left--) {
+        // Selection sampling (Knuth, algorithm S): each subset is equally likely, and nothing has to be stored.
+        if (rng_below(rng_block(key, i, 0, 0, 0).word[0], left) >= slow) continue;
+        members[i].straggles = true;
+        slow--;
+    }
+}
+
+// Of a straggler: uniform in 1 to local_epochs - 1.
+static uint32_t partial_epochs(RngKey key, uint32_t client, uint32_t local_epochs) {
+    return 1 + rng_below(rng_block(key, client, 1, 0, 0).word[0], local_epochs - 1);
+}
+
+void world_absences(Member *members, uint32_t count, const World *world, uint32_t local_epochs, uint64_t seed,
+                    uint32_t round) {
+    RngKey drop_out = rng_key(seed, RNG_DROP_OUT, round, 0, 0), straggler = rng_key(seed, RNG_STRAGGLER, round, 0, 0);
+    for (uint32_t i = 0; i < count; i++)
+        members[i].straggles = false;
+    choose_stragglers(members, count, world->stragglers, straggler);
+    bool lost = world->straggler_work == STRAGGLERS_DROP;
+    for (uint32_t i = 0; i < count; i++) {
+        Member *member = &members[i];
+        bool partial = member->straggles && !lost && local_epochs > 1;
+        member->epochs = partial ? partial_epochs(straggler, member->client, local_epochs) : local_epochs;
+        member->fate = MEMBER_ARRIVES;
+        if (member->straggles && lost) member->fate = MEMBER_IS_DROPPED;
+        if (unit(drop_out, member->client) < world->drop_out) member->fate = MEMBER_DROPS_OUT;
+        if (member->samples == 0) member->fate = MEMBER_HAS_NO_SAMPLES;
+    }
+}
+
+// Seconds of a client, drawn once.
+static double base_seconds(const World *world, RngKey key) {
+    double mean = world->time_mean, deviation = world->time_deviation, minimum = world->time_minimum;
+    switch ((ClientTime)world->client_time) {
+    case CLIENT_TIME_CONSTANT:
+        return mean;
+    case CLIENT_TIME_LOGNORMAL:
+        return mean * exp(deviation * rng_normal(key, 0));
+    case CLIENT_TIME_HALF_NORMAL:
+        return minimum + fabs(deviation * rng_normal(key, 0));
+    case CLIENT_TIME_UNIFORM:
+        return minimum + 2 * (mean - minimum) * unit(key, 0);
+    case CLIENT_TIME_EXPONENTIAL:
+        return -mean * log1p(-unit(key, 0));
+    case CLIENT_TIME_PER_SAMPLE:
+        return fmax(mean + deviation * rng_normal(key, 0), minimum);
+    }
+    return mean;
+}
+
+static double transfer_seconds(uint64_t bytes, double bytes_per_second) {
+    return bytes_per_second > 0 ? (double)bytes / bytes_per_second : 0;
+}
+
+uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
+                        uint64_t up_bytes, uint64_t seed, uint32_t round) {
+    const double longest_seconds = 1e9; // some thirty years: a clock of 64 bits never comes to its end
+    double seconds = base_seconds(world, rng_key(seed, RNG_CLOCK, 0, member->client, CLOCK_BASE));
+    bool per_sample = world->client_time == CLIENT_TIME_PER_SAMPLE;
+    seconds *= per_sample ? (double)member->samples * member->epochs : (double)member->epochs / local_epochs;
+    if (world->time_noise > 0)
+        seconds *= exp(world->time_noise * rng_normal(rng_key(seed, RNG_CLOCK, round, member->client, CLOCK_NOISE), 0));
+    seconds += transfer_seconds(down_bytes, world->down_bytes_per_second);
+    seconds += transfer_seconds(up_bytes, world->up_bytes_per_second);
+    return (uint64_t)llround(1e6 * fmin(seconds, longest_seconds));
+}
+
+bool world_has_random_durations(const World *world) {
+    return world->client_time != CLIENT_TIME_CONSTANT || world->time_noise > 0;
+}
+
+static int earliest_first(const void *a, const void *b) {
+    const Member *x = a, *y = b;
+    if (x->end_microseconds != y->end_microseconds) return x->end_microseconds < y->end_microseconds ? -1 : 1;
+    return (x->client > y->client) - (x->client < y->client);
+}
+
+Arrivals world_arrivals(Member *members, uint32_t count, uint32_t wanted, const World *world) {
+    const uint32_t most = world->over_selection > 1 ? wanted : UINT32_MAX;
+    const uint64_t deadline = world->deadline > 0 ? (uint64_t)llround(1e6 * world->deadline) : UINT64_MAX;
+    Arrivals arrivals = {0};
+    qsort(members, count, sizeof *members, earliest_first);
+    for (uint32_t i = 0; i < count; i++) {
+        if (members[i].fate != MEMBER_ARRIVES) continue;
+        if (arrivals.count == most || members[i].end_microseconds > deadline) {
+            members[i].fate = MEMBER_IS_LATE;
+            continue;
+        }
+        arrivals.count++;
+        arrivals.microseconds = members[i].end_microseconds;
+    }
+    bool selects = world->over_selection > 1 || world->deadline > 0;
+    arrivals.abandoned = selects && arrivals.count < (wanted + 1) / 2;
+    // Who waits for more than come waits until the deadline.
+    if (world->deadline > 0 && arrivals.count < wanted) arrivals.microseconds = deadline;
+    return arrivals;
+}
+
+// By samples, unless the draw has gone by them already.
+static double weight(const Member *member, const World *world) {
+    if (member->fate != MEMBER_ARRIVES) return 0;
+    bool by_size = world->sampling == SAMPLING_BY_SIZE || world->sampling == SAMPLING_POWER_OF_CHOICE;
+    return by_size ? member->times : member->samples;
+}
+
+// The weights are whole numbers, so that their sum is exact in any order.
+void cohort_shares(Member *members, uint32_t count, const World *world) {
+    double total = 0;
+    for (uint32_t i = 0; i < count; i++)
+        total += weight(&members[i], world);
+    for (uint32_t i = 0; i < count; i++)
+        members[i].share = total > 0 ? weight(&members[i], world) / total : 0;
+}

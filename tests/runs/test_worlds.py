@@ -1,0 +1,182 @@
+"""What happens to clients, in whole runs: who is drawn, drops out, straggles, is late; simulated seconds and bytes.
+
+Usage: test_worlds.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
+"""
+import os, random, subprocess, unittest
+
+from runs import DEADLINE, SOUNDER, RunCase
+from test_nodes import ENVIRONMENT, can_run as why_no_nodes
+
+ON_CARD = "emulated" in os.path.basename(SOUNDER)
+SMALL = ["--data", "synthetic:1x8x8:600:100", "--model", "conv 3 3; pool 2; relu; dropout 0.2; linear 10", "--batch-size", "10",
+         "--clients", "12", "--partition", "dirichlet", "--alpha", "0.3", "--quiet", "--device", "cuda" if ON_CARD else "cpu"]
+# Everything at once.
+WORLD = ["--clients-per-round", "5", "--sampling", "power-of-choice", "--candidates", "8", "--drop-out", "0.2", "--stragglers", "0.4",
+         "--straggler-work", "partial", "--local-epochs", "4", "--over-selection", "1.4", "--deadline", "6", "--client-time", "lognormal",
+         "--client-time-noise", "0.3", "--down-bandwidth", "2000", "--up-bandwidth", "1000", "--rounds", "6"]
+KINDS = ["uniform", "poisson", "by-size", "power-of-choice", "cyclic", "available"]
+
+
+class WorldCase(RunCase):
+    def run_world(self, run, *options, **more):
+        self.train(*SMALL, *options, "--out", run, **more)
+        return self.rounds(run)
+
+    def cohorts(self, run):
+        """By round: the clients that trained, with their records."""
+        cohorts = {entry["round"]: {} for entry in self.rounds(run)}
+        for entry in self.metrics(run):
+            if entry["type"] == "client":
+                cohorts[entry["round"]][entry["client"]] = entry
+        return cohorts
+
+    def model_bytes(self, run):
+        return 4 * self.metrics(run)[-1]["parameters"]
+
+    def simulated(self, run):
+        keys = ("clients_drawn", "clients_trained", "clients_dropped_out", "clients_straggling", "clients_late", "abandoned",
+                "simulated_seconds_total", "down_bytes_total", "up_bytes_total")
+        return [[entry[key] for key in keys] for entry in self.rounds(run)]
+
+
+class World(WorldCase):
+    def test_a_world_in_which_nothing_happens_has_the_bits_of_fedavg(self):
+        cohort = ["--clients-per-round", "5", "--rounds", "2"]
+        self.run_world("plain", *cohort)
+        for number, options in enumerate((
+                ["--sampling", "uniform", "--drop-out", "0", "--stragglers", "0", "--over-selection", "1"],
+                ["--sampling", "available", "--availability", "1"], ["--deadline", "1000"],
+                ["--client-time", "lognormal", "--up-bandwidth", "1e6"])):
+            with self.subTest(options):
+                self.run_world(str(number), *cohort, *options)
+                self.assertEqual(self.model(str(number)), self.model("plain"))
+
+    def test_the_cohort_is_the_same_for_another_training_and_shares_sum_to_1(self):
+        for kind in KINDS:
+            if kind == "power-of-choice":
+                continue  # which looks at what was trained
+            with self.subTest(kind):
+                options = ["--sampling", kind, "--clients-per-round", "5", "--drop-out", "0.2", "--rounds", "4"]
+                options += ["--availability", "0.7"] if kind == "available" else []
+                self.run_world(kind, *options)
+                self.run_world(kind + "-other", *options, "--lr", "0.1", "--local-epochs", "2")
+                cohorts, others = self.cohorts(kind), self.cohorts(kind + "-other")
+                self.assertEqual({r: set(c) for r, c in cohorts.items()}, {r: set(c) for r, c in others.items()})
+                for members in cohorts.values():
+                    if members:
+                        self.assertAlmostEqual(sum(entry["share"] for entry in members.values()), 1, places=8) # as many digits are written
+
+    def test_seconds_and_bytes_are_those_of_who_started_and_who_handed_in(self):
+        rounds = self.run_world("run", "--clients-per-round", "6", "--drop-out", "0.3", "--stragglers", "0.5", "--rounds", "5",
+                                "--client-time-mean", "2", "--down-bandwidth", "1000", "--up-bandwidth", "500")
+        model = self.model_bytes("run")
+        seconds = 2 + model / 1000 + (model + 16) / 500
+        down = up = time = 0
+        for entry in rounds:
+            trained = entry["clients_trained"]
+            self.assertEqual(entry["clients_drawn"], 6)
+            self.assertEqual(entry["clients_straggling"], 3)
+            self.assertLessEqual(trained, 6 - max(3, entry["clients_dropped_out"]))
+            self.assertEqual(entry["down_bytes"], 6 * model)
+            self.assertEqual(entry["up_bytes"], trained * (model + 16))
+            self.assertAlmostEqual(entry["simulated_seconds"], seconds if trained else 0, places=5)
+            down, up, time = down + entry["down_bytes"], up + entry["up_bytes"], time + entry["simulated_seconds"]
+            self.assertEqual((entry["down_bytes_total"], entry["up_bytes_total"]), (down, up))
+            self.assertAlmostEqual(entry["simulated_seconds_total"], time, places=5)
+        self.assertTrue(any(entry["clients_dropped_out"] for entry in rounds))
+
+    def test_over_selection_keeps_as_many_as_wanted_and_the_bytes_of_the_late_count(self):
+        rounds = self.run_world("run", "--clients-per-round", "5", "--over-selection", "1.5", "--client-time", "exponential", "--rounds", "4")
+        model = self.model_bytes("run")
+        for entry in rounds:
+            self.assertEqual((entry["clients_drawn"], entry["clients_trained"], entry["clients_late"]), (8, 5, 3))
+            self.assertEqual(entry["down_bytes"], 8 * model)
+            self.assertEqual(entry["up_bytes"], 8 * (model + 16))
+
+    def test_partial_work_is_samples_of_fewer_epochs(self):
+        self.run_world("run", "--stragglers", "0.5", "--straggler-work", "partial", "--local-epochs", "4", "--rounds", "3")
+        sizes = {}
+        for members in self.cohorts("run").values():
+            slow = [entry for entry in members.values() if entry["epochs"] < 4]
+            self.assertEqual(len(slow), 6)
+            for client, entry in members.items():
+                self.assertIn(entry["epochs"], (1, 2, 3, 4))
+                self.assertEqual(sizes.setdefault(client, entry["samples"] / entry["epochs"]), entry["samples"] / entry["epochs"])
+
+    def test_a_client_that_does_all_epochs_learns_the_same_whoever_straggles(self):
+        options = ["--clients-per-round", "4", "--local-epochs", "3", "--rounds", "1"]
+        self.run_world("all", *options)
+        self.run_world("some", *options, "--stragglers", "0.5", "--straggler-work", "partial")
+        all_of_them, some = self.cohorts("all")[1], self.cohorts("some")[1]
+        whole = [client for client, entry in some.items() if entry["epochs"] == 3]
+        self.assertEqual(len(whole), 2)
+        for client in whole:
+            self.assertEqual(all_of_them[client]["loss"], some[client]["loss"])
+
+    def test_an_empty_round_leaves_the_model_as_it_was_and_says_so(self):
+        out, _ = self.train(*[option for option in SMALL if option != "--quiet"], "--clients-per-round", "1", "--sampling", "poisson",
+                            "--rounds", "12", "--out", "run")
+        rounds = self.rounds("run")
+        empty = [entry for entry in rounds if entry["clients_trained"] == 0]
+        self.assertTrue(empty and len(empty) < 12)
+        for entry in empty:
+            self.assertIsNone(entry["train_loss"])
+            self.assertEqual(entry["samples"], 0)
+            if entry["round"] > 1:
+                self.assertEqual(entry["test_loss"], rounds[entry["round"] - 2]["test_loss"])
+        self.assertEqual(out.count("nobody arrived"), len(empty))
+
+    def test_a_round_in_which_too_few_are_in_time_is_lost(self):
+        rounds = self.run_world("run", "--client-time", "exponential", "--deadline", "0.4", "--rounds", "1")
+        self.assertTrue(rounds[0]["abandoned"])
+        self.assertEqual(rounds[0]["clients_trained"], 0)
+        self.assertEqual(rounds[0]["simulated_seconds"], 0.4)
+
+    def test_power_of_choice_takes_the_largest_losses_and_pays_for_the_others(self):
+        """With all clients as candidates, the first round's are those with the largest loss of the first model."""
+        rounds = self.run_world("all", "--rounds", "1", "--lr", "1e-30", "--momentum", "0", "--model", "linear 10")
+        losses = sorted((-entry["loss"], client) for client, entry in self.cohorts("all")[1].items())
+        self.run_world("choice", "--rounds", "1", "--lr", "1e-30", "--momentum", "0", "--model", "linear 10", "--clients-per-round", "4",
+                       "--sampling", "power-of-choice", "--candidates", "12")
+        entry, model = self.rounds("choice")[0], self.model_bytes("choice")
+        self.assertEqual(sorted(self.cohorts("choice")[1]), sorted(client for _, client in losses[:4]))
+        self.assertEqual(entry["down_bytes"], 12 * model)
+        self.assertEqual(entry["up_bytes"], 12 * 16 + 4 * (model + 16))
+        self.assertEqual({member["share"] for member in self.cohorts("choice")[1].values()}, {0.25})
+
+    def test_all_of_it_at_once_has_the_same_bits_for_any_number_of_workers_after_kills_and_resume(self):
+        self.run_world("1", *WORLD, "--workers", "1")
+        self.run_world("3", *WORLD, "--workers", "3")
+        self.assertEqual(self.model("1"), self.model("3"))
+        self.assertEqual(self.simulated("1"), self.simulated("3"))
+        self.assertTrue(any(row[2] for row in self.simulated("1")) and any(row[4] for row in self.simulated("1")))
+        process = self.start(*SMALL, *WORLD, "--workers", "3", "--on-worker-death", "respawn", "--out", "killed")
+        kills = self.kill_workers_during(process, 0.02, random.Random(1), 60)
+        self.finish(process)
+        self.assertGreater(kills, 0)
+        self.assertEqual(self.model("killed"), self.model("1"))
+        shorter = WORLD[:-1] + ["3"]
+        self.run_world("resumed", *shorter, "--workers", "2")
+        self.train("--resume", "resumed", "--rounds", "6", "--quiet")
+        self.assertEqual(self.model("resumed"), self.model("1"))
+        self.assertEqual(self.simulated("resumed"), self.simulated("1"))
+
+    def test_two_nodes_draw_and_choose_as_one(self):
+        if why_no_nodes():
+            self.skipTest(why_no_nodes())
+        self.run_world("one", *WORLD, "--workers", "2")
+        subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *SMALL, *WORLD, "--workers", "1", "--out", self.path("two")],
+                       env=ENVIRONMENT, check=True, timeout=DEADLINE, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.model("one"), self.model("two"))
+        self.assertEqual(self.simulated("one"), self.simulated("two"))
+
+    def test_what_algorithms_without_cohorts_cannot_do_is_refused(self):
+        for algorithm in ("ssgd", "hogwild"):
+            for option in (["--sampling", "poisson"], ["--drop-out", "0.1"], ["--client-time", "lognormal"]):
+                _, err = self.train("--algorithm", algorithm, *option, code=64)
+                self.assertEqual(err, f"sounder: error: {' '.join(option)}: only used with --algorithm fedavg; add that or leave "
+                                      f"{option[0]} out\n")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_worlds.py"] + __import__("sys").argv[2:], verbosity=2)
