@@ -1,7 +1,5 @@
 #include "cuda_aggregate.h"
 
-#include <float.h>
-
 #include "fedavg/rules/shard_sum.h"
 #include "nn/cuda_launch.h"
 
@@ -42,20 +40,6 @@ __global__ void __launch_bounds__(ITEM_THREADS)
         if (shares[m] > 0) total += fixed;
     }
     sum[i] = total;
-}
-
-__global__ void __launch_bounds__(ITEM_THREADS)
-    apply_sums(float *weights, float *host_view, uint32_t *not_finite, const int64_t *sums, size_t slot_stride,
-               const uint8_t *used, int slots, double scale, size_t count) {
-    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
-    int64_t total = 0;
-    for (int s = 0; s < slots; s++)
-        if (used[s]) total += sums[(size_t)s * slot_stride + i];
-    float weight = __double2float_rn(__dadd_rn((double)weights[i], __dmul_rn(__ll2double_rn(total), scale)));
-    weights[i] = weight;
-    host_view[i] = weight;
-    if (!(fabsf(weight) <= FLT_MAX)) atomicAdd(not_finite, 1u);
 }
 
 size_t blocks_of(size_t count) {
@@ -127,15 +111,6 @@ void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, con
 void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
                         size_t stride, int models, cudaStream_t stream) {
     launch(add_updates, blocks_of(count), ITEM_THREADS, stream, sum, trained, global, shares, count, stride, models);
-}
-
-void cuda_aggregate_apply(float *weights, float *host_view, uint32_t *not_finite, const int64_t *sums,
-                          size_t slot_stride, const uint8_t *used, int slots, double arrived, size_t count,
-                          cudaStream_t stream) {
-    // What fails shows in cudaGetLastError, as with launches.
-    (void)cudaMemsetAsync(not_finite, 0, sizeof *not_finite, stream);
-    launch(apply_sums, blocks_of(count), ITEM_THREADS, stream, weights, host_view, not_finite, sums, slot_stride, used,
-           slots, 1.0 / (UNIT * arrived), count);
 }
 
 void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream) {

@@ -23,13 +23,6 @@ void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, con
 void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
                         size_t stride, int models, cudaStream_t stream);
 
-// weights (count) += (sum over the slots s < slots with used[s]) / arrived; slot s begins s * slot_stride elements
-// after `sums`. host_view (count): managed memory that gets the new weights too; not_finite: overwritten with how many
-// of them are not finite.
-void cuda_aggregate_apply(float *weights, float *host_view, uint32_t *not_finite, const int64_t *sums,
-                          size_t slot_stride, const uint8_t *used, int slots, double arrived, size_t count,
-                          cudaStream_t stream);
-
 // weights (models, count) = global (count), for each model.
 void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream);
 

@@ -51,6 +51,10 @@ float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint3
     return (float *)(void *)(blocks->slots + index * slots->vector_bytes);
 }
 
-int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank) {
-    return (int64_t *)(void *)(blocks->slots + slots_sum_offset(slots, rank));
+ServerState *cuda_blocks_state(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index) {
+    return (ServerState *)(void *)(blocks->slots + slots_state_offset(slots, index));
+}
+
+int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank, uint32_t which) {
+    return (int64_t *)(void *)(blocks->slots + slots_sum_offset(slots, rank, which));
 }

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 #include "fedavg/memory/layout.h"
+#include "fedavg/rules/server_rule.h"
 #include "nn/cuda_net.h"
 #include "shm/cuda_share.h"
 
@@ -27,7 +28,8 @@ void cuda_blocks_free(CudaBlocks *blocks);
 
 // The arrays of the slots block (parameters).
 float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
-int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank);
+ServerState *cuda_blocks_state(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index);
+int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t rank, uint32_t which);
 
 // The test set on the card: one net in evaluation mode over all its samples.
 

@@ -5,8 +5,8 @@
 
 #include "base/cuda_try.h"
 #include "fedavg/card/card.h"
-#include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/card/cuda_blocks.h"
+#include "fedavg/card/cuda_rules.h"
 #include "fedavg/rules/aggregate.h"
 
 // Managed memory: the card writes it, this process reads it.
@@ -83,6 +83,9 @@ static Status upload_model(const CudaParent *self, const RunMemory *memory, Erro
     TRY(copy(self, self->blocks.weights, memory->weights, bytes, err));
     for (uint32_t v = 0; v < config->slots.lasting; v++)
         TRY(copy(self, cuda_blocks_vector(&self->blocks, &config->slots, v), run_memory_vector(memory, v), bytes, err));
+    for (uint32_t s = 0; s < config->slots.states; s++)
+        TRY(copy(self, cuda_blocks_state(&self->blocks, &config->slots, s), run_memory_state(memory, s), 2 * bytes,
+                 err));
     return wait_for_card(self, err, "copying data set and model to the card");
 }
 
@@ -132,21 +135,50 @@ static Status cuda_restore(Parent *parent, Error *err) {
     return wait_for_card(self, err, "putting the model back as the round began");
 }
 
-// weights += the mean of those of the first `sums` sums that are used; then the host's view of the weights, and whether
-// they are finite. The mean of no sums is zero.
-static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sums, double arrived, Error *err) {
+// One step of the server rule on the first `sums` slots of those that are used; then the host's view of the weights, and
+// whether they are finite. The mean of no sums is zero.
+static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sums, const Mean *mean,
+                    const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;
     CudaParent *self = parent->state;
+    const uint32_t row = config->recipe.parts[PART_SERVER].row;
     uint8_t flags[MAX_WORKERS] = {0};
     for (uint32_t rank = 0; rank < sums; rank++)
         flags[rank] = used[rank];
     TRY(copy(self, self->used, flags, sizeof flags, err));
-    cuda_aggregate_apply(self->blocks.weights, self->view->weights, &self->view->not_finite,
-                         cuda_blocks_sum(&self->blocks, &config->slots, 0), config->slots.sum_bytes / sizeof(int64_t),
-                         self->used, (int)sums, arrived, config->parameters, self->stream);
+    CudaServerStep step = {.weights = self->blocks.weights,
+                           .host_view = self->view->weights,
+                           .not_finite = &self->view->not_finite,
+                           .sums = cuda_blocks_sum(&self->blocks, &config->slots, 0, 0),
+                           .used = self->used,
+                           .slots = (int)sums,
+                           .each = config->slots.each,
+                           .stride = config->slots.sum_bytes / sizeof(int64_t),
+                           .count = config->parameters,
+                           .arrived = mean->arrived,
+                           .factor = mean->factor};
+    for (uint32_t s = 0; s < config->slots.states; s++)
+        step.states[s] = cuda_blocks_state(&self->blocks, &config->slots, s);
+    if (server_rules[row]->tells) step.common = cuda_blocks_vector(&self->blocks, &config->slots, COMMON_VECTOR);
+    cuda_server_apply(&step, turn, row, self->stream);
     TRY(wait_for_card(self, err, "averaging the updates"));
     *finite = self->view->not_finite == 0;
     return STATUS_OK;
+}
+
+// The host gets what outlives the round: first all but the weights. A failure in between leaves weights of the round
+// before and a momentum that is one round ahead, never weights without their round.
+static Status take_lasting(const Parent *parent, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    const RunMemory *memory = parent->memory;
+    const CudaParent *self = parent->state;
+    const size_t bytes = config->parameters * sizeof(float);
+    for (uint32_t v = 0; v < config->slots.lasting; v++)
+        TRY(copy(self, run_memory_vector(memory, v), cuda_blocks_vector(&self->blocks, &config->slots, v), bytes, err));
+    for (uint32_t s = 0; s < config->slots.states; s++)
+        TRY(copy(self, run_memory_state(memory, s), cuda_blocks_state(&self->blocks, &config->slots, s), 2 * bytes,
+                 err));
+    return wait_for_card(self, err, "copying from the card what outlives the round");
 }
 
 static void publish(const Parent *parent) {
@@ -155,65 +187,72 @@ static void publish(const Parent *parent) {
 }
 
 // total (parameters) = the sum of this node's slots with used. All host memory; slots (workers, parameters): workspace.
-static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, const bool *used, Error *err) {
+static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, const bool *used, uint32_t which,
+                        Error *err) {
     const RunConfig *config = parent->memory->config;
     const CudaParent *self = parent->state;
     const int64_t *sums[MAX_WORKERS];
     size_t count = config->parameters, sum_count = 0;
     for (uint32_t rank = 0; rank < config->workers; rank++) {
         if (!used[rank]) continue;
-        TRY(copy(self, slots, cuda_blocks_sum(&self->blocks, &config->slots, rank), count * sizeof *slots, err));
+        TRY(copy(self, slots, cuda_blocks_sum(&self->blocks, &config->slots, rank, which), count * sizeof *slots, err));
         sums[sum_count++] = slots;
         slots += count;
     }
     TRY(wait_for_card(self, err, "copying the workers' sums from the card"));
-    aggregate_total(total, sums, sum_count, count);
+    aggregate_total(total, sums, sum_count, 0, count);
     return STATUS_OK;
 }
 
 // The sum over all nodes travels through the host and comes back in slot 0.
-static Status average_with_nodes(Parent *parent, bool *finite, const bool *used, double arrived, Error *err) {
+static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, uint32_t which, Error *err) {
     const RunConfig *config = parent->memory->config;
     const CudaParent *self = parent->state;
+    size_t count = config->parameters;
+    TRY(sum_slots(parent, total, total + count, used, which, err));
+    TRY(nodes_sum(parent->nodes, total, count, err));
+    return copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0, which), total, count * sizeof *total, err);
+}
+
+static Status average_with_nodes(Parent *parent, bool *finite, const bool *used, const Mean *mean,
+                                 const ServerTurn *turn, Error *err) {
+    const RunConfig *config = parent->memory->config;
     size_t count = config->parameters;
     int64_t *total = malloc((config->workers + 1) * count * sizeof *total);
     if (!total)
         return fail(err, STATUS_OS, "no memory for the sums of %zu parameters of %u workers", count, config->workers);
-    Status status;
-    TRY_GOTO(done, sum_slots(parent, total, total + count, used, err));
-    TRY_GOTO(done, nodes_sum(parent->nodes, total, count, err));
-    TRY_GOTO(done, copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0), total, count * sizeof *total, err));
-    TRY_GOTO(done, apply(parent, finite, (const bool[]){true}, 1, arrived, err));
-done:
+    Status status = STATUS_OK;
+    for (uint32_t which = 0; which < config->slots.each && status == STATUS_OK; which++)
+        status = sum_over_nodes(parent, total, used, which, err);
+    if (status == STATUS_OK) status = apply(parent, finite, (const bool[]){true}, 1, mean, turn, err);
     free(total);
     return status;
 }
 
-static Status cuda_average(Parent *parent, bool *finite, const bool *used, double arrived, Error *err) {
+static Status cuda_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
+                           Error *err) {
     if (parent->nodes->size > 1)
-        TRY(average_with_nodes(parent, finite, used, arrived, err));
+        TRY(average_with_nodes(parent, finite, used, mean, turn, err));
     else
-        TRY(apply(parent, finite, used, parent->memory->config->workers, arrived, err));
-    if (*finite) publish(parent);
+        TRY(apply(parent, finite, used, parent->memory->config->workers, mean, turn, err));
+    if (!*finite) return STATUS_OK;
+    TRY(take_lasting(parent, err));
+    publish(parent);
     return STATUS_OK;
 }
 
-// The lasting vectors go to the host before the weights: a failure in between leaves weights of the round before and a
-// momentum that is one round ahead, never weights without their round.
 static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
-    const RunConfig *config = parent->memory->config;
     RunMemory *memory = parent->memory;
     CudaParent *self = parent->state;
+    const Mean nothing = {1, 1};
+    const ServerTurn turn = server_turn(&memory->config->recipe.parts[PART_SERVER], 1, 1, 1);
     uint64_t updates;
-    TRY(apply(parent, finite, NULL, 0, 1, err));
+    TRY(apply(parent, finite, NULL, 0, &nothing, &turn, err));
     TRY(copy(self, &updates, self->blocks.updates, sizeof updates, err));
     TRY(wait_for_card(self, err, "reading the count of updates"));
     atomic_store_explicit(&memory->control->updates, updates, memory_order_relaxed);
     if (!*finite) return STATUS_OK;
-    for (uint32_t v = 0; v < config->slots.lasting; v++)
-        TRY(copy(self, run_memory_vector(memory, v), cuda_blocks_vector(&self->blocks, &config->slots, v),
-                 config->parameters * sizeof(float), err));
-    TRY(wait_for_card(self, err, "copying the velocities from the card"));
+    TRY(take_lasting(parent, err));
     publish(parent);
     return STATUS_OK;
 }

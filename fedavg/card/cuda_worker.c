@@ -260,7 +260,8 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     if (atomic_load(&state->round) == round) return STATUS_OK;
-    TRY(clear(self, cuda_blocks_sum(&self->blocks, &config->slots, self->rank), config->slots.sum_bytes, err));
+    TRY(clear(self, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0),
+              config->slots.each * config->slots.sum_bytes, err));
     TRY(cuda_worker_wait(self, err, "clearing the sum"));
     atomic_store(&state->round, round);
     return STATUS_OK;
@@ -276,7 +277,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     if (accepted == 0) return STATUS_OK;
     TRY(begin_sum(self, round, err));
     atomic_store(&state->adding, 1);
-    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank), self->weights, self->blocks.weights,
+    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights, self->blocks.weights,
                        self->shares, config->parameters, config->parameters, (int)jobs, self->stream);
     TRY(cuda_worker_wait(self, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)

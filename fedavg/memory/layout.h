@@ -5,17 +5,18 @@
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
-//   [vectors | sums]                   slots segment: float vectors of one model each, then an int64 sum a worker, as the
-//                                      engine plans them (SlotPlan)
+//   [vectors | states | sums]          slots segment: float vectors of one model each, what the server rule remembers (64
+//                                      bits a weight), int64 sums of each worker, as the engine plans them (SlotPlan)
 //
 // An array of the slots segment has one writer at a time, and no two share a cache line:
-//   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h
+//   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h; the server rule's states,
+//            written by the parent; a vector of what it tells the clients, if it does
 //   hogwild  a vector a client (= worker): its velocity, kept from round to round
 //   ssgd     the vectors of fedavg/worker/ssgd_shards.h: the velocity, common to all; a gradient a shard
 //
 // A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
 // lies here then is what the host needs: the partition, a copy of the weights, and of the slots the vectors that outlive
-// a round (the velocities).
+// a round (velocities, states).
 #ifndef SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 #define SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 
@@ -42,18 +43,32 @@ typedef struct SlotPlan {
     uint32_t vectors;                 // float (parameters)
     uint32_t lasting;                 // the first so many of them outlive a round and are in checkpoints
     uint32_t kept;                    // the first so many are put back, as the weights, when a round starts over
-    uint32_t sums;                    // int64 (parameters), one a worker; they lie behind the vectors
-    uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT
+    uint32_t states;                  // 64 bits a weight (parameters), behind the vectors; all of them last
+    uint32_t sums;                    // int64 (parameters), behind the states: `each` of every worker, side by side
+    uint32_t each;                    // 1, or 2 where clients keep vectors, whose changes are summed, too
+    uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
 } SlotPlan;
 
 enum { SLOT_ALIGNMENT = 256 }; // bytes
 
+enum { COMMON_VECTOR = 0 }; // fedavg: what the server rule tells the clients
+
 static inline uint64_t slots_bytes(const SlotPlan *slots) {
-    return slots->vectors * slots->vector_bytes + slots->sums * slots->sum_bytes;
+    return slots->vectors * slots->vector_bytes + (slots->states + slots->sums) * slots->sum_bytes;
 }
 
-static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank) {
-    return slots->vectors * slots->vector_bytes + rank * slots->sum_bytes;
+static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index) {
+    return slots->vectors * slots->vector_bytes + index * slots->sum_bytes;
+}
+
+// Where the host has the states of a run on the card: behind the lasting vectors.
+static inline uint64_t slots_host_state_offset(const SlotPlan *slots, uint32_t index) {
+    return slots->lasting * slots->vector_bytes + index * slots->sum_bytes;
+}
+
+// which: 0, the updates; 1, the changes of what clients keep.
+static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank, uint32_t which) {
+    return slots_state_offset(slots, slots->states + rank * slots->each + which);
 }
 
 // Where a run on the card has what, in bytes from the start of each block.
@@ -74,7 +89,8 @@ typedef struct RunConfig {
     Spec spec; // the net
     Training training;
     World world;
-    EngineKind engine;
+    Recipe recipe;
+    EngineKind engine; // the recipe's
     SlotPlan slots;
     uint32_t workers, clients;
     uint32_t log_level;

@@ -92,7 +92,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
 
 static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
     const SlotPlan *slots = &plan->config.slots;
-    uint64_t bytes = plan->config.card.used ? slots->lasting * slots->vector_bytes : slots_bytes(slots);
+    uint64_t bytes = plan->config.card.used ? slots_host_state_offset(slots, slots->states) : slots_bytes(slots);
     // A segment has at least one byte.
     return segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err);
 }
@@ -154,8 +154,14 @@ float *run_memory_vector(const RunMemory *memory, uint32_t index) {
     return (float *)(memory->slots + index * memory->config->slots.vector_bytes);
 }
 
-int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank) {
-    return (int64_t *)(memory->slots + slots_sum_offset(&memory->config->slots, rank));
+ServerState *run_memory_state(const RunMemory *memory, uint32_t index) {
+    const RunConfig *config = memory->config;
+    return (ServerState *)(memory->slots + (config->card.used ? slots_host_state_offset(&config->slots, index)
+                                                              : slots_state_offset(&config->slots, index)));
+}
+
+int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which) {
+    return (int64_t *)(memory->slots + slots_sum_offset(&memory->config->slots, rank, which));
 }
 
 void run_memory_note_start(const RunMemory *memory, uint32_t rank) {

@@ -17,6 +17,7 @@
 #include "fedavg/memory/layout.h"
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/trace.h"
+#include "fedavg/rules/server_rule.h"
 #include "shm/segment.h"
 
 // What the parent decides once the data is there.
@@ -56,9 +57,11 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory);
 
 void run_memory_free(RunMemory *memory);
 
-// The arrays of the slots segment (parameters). On the card only the lasting vectors are here.
+// The arrays of the slots segment (parameters). On the card only the lasting vectors and the states are here. which: 0,
+// the updates; 1, the changes of what clients keep.
 float *run_memory_vector(const RunMemory *memory, uint32_t index);
-int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank);
+ServerState *run_memory_state(const RunMemory *memory, uint32_t index);
+int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which);
 
 // A worker begins its first job of the run: when that was goes into its tally.
 void run_memory_note_start(const RunMemory *memory, uint32_t rank);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/sampler.h"
 
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
@@ -94,6 +95,8 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
         Member *member = &cohort->members[i];
         uint32_t size = config->training.batch_size;
         member->steps = (uint64_t)member->epochs * (member->samples / size + (member->samples % size != 0));
+        member->reach = local_turn(&config->recipe.parts[PART_LOCAL], &config->training, member->steps, 1).displacement /
+                        (double)config->training.sgd.lr;
         member->end_microseconds = world_duration(member, &config->world, config->training.local_epochs, bytes,
                                                   bytes + REPORT_BYTES, config->seed, cohort->round);
     }
@@ -131,7 +134,7 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
                    cohort->round);
     TRY(find_durations(cohort, nodes, err));
     Arrivals arrivals = world_arrivals(cohort->members, cohort->count, cohort->wanted, &config->world);
-    cohort_shares(cohort->members, cohort->count, &config->world);
+    cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.parts[PART_COMBINE]);
     count_absences(cohort);
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
     cohort->microseconds = arrivals.microseconds;

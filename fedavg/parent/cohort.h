@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
-#include "fedavg/rules/world.h"
+#include "fedavg/rules/combine_rules.h"
 
 enum { REPORT_BYTES = 16 }; // of a client: its number, samples, loss
 
@@ -30,6 +30,7 @@ typedef struct Cohort {
     uint64_t *scratch;                      // owned (clients + 1)
     Member *members;                        // owned (clients): who was drawn
     uint32_t count;                         // of them
+    CohortShares shares;                    // of those that arrive
     uint32_t jobs;                          // the first so many train, the one with most to do first
     uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
     bool abandoned;                         // too few arrived in time: nobody trains

@@ -4,16 +4,17 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/client.h"
 
-// The sum of the shares that arrived.
-static double arrived_share(const Queue *queue) {
+// The sum of the shares that arrived, of how many clients.
+static double arrived_share(uint32_t *clients, const Rounds *rounds) {
+    const Queue *queue = rounds->memory->queue;
     double arrived = 0;
-    bool any_refused = false;
-    for (uint32_t i = 0; i < queue->count; i++)
-        if (queue->jobs[i].state == JOB_REFUSED)
-            any_refused = true;
-        else
-            arrived += queue->jobs[i].share;
-    return any_refused ? arrived : 1; // exactly, whatever the rounding of the shares' sum
+    *clients = 0;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        if (queue->jobs[i].state == JOB_REFUSED) continue;
+        arrived += queue->jobs[i].share;
+        ++*clients;
+    }
+    return *clients == queue->count ? 1 : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
 }
 
 // used (MAX_WORKERS): this node's workers who finished jobs; the jobs are those of all nodes.
@@ -30,14 +31,17 @@ static void find_used(bool *used, const Rounds *rounds) {
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     if (rounds->cohort.jobs == 0) return STATUS_OK; // nobody arrived: no step
     double lr = (double)rounds->memory->config->training.sgd.lr;
-    double arrived = arrived_share(rounds->memory->queue);
-    if (arrived == 0)
+    uint32_t clients;
+    const RunConfig *config = rounds->memory->config;
+    const Mean mean = {.arrived = arrived_share(&clients, rounds), .factor = rounds->cohort.shares.factor};
+    if (clients == 0)
         return fail(err, STATUS_SOFTWARE,
                     "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",
                     round, lr);
     bool used[MAX_WORKERS], finite;
     find_used(used, rounds);
-    TRY(rounds->parent.math->average(&rounds->parent, &finite, used, arrived, err));
+    const ServerTurn turn = server_turn(&config->recipe.parts[PART_SERVER], round, clients, config->clients);
+    TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
     if (finite) return STATUS_OK;
     return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round, lr);
 }

@@ -7,9 +7,9 @@
 #include "fedavg/rules/aggregate.h"
 
 typedef struct CpuParent {
-    float *weights, *vectors;         // owned (parameters), (kept vectors, parameters): as the round began
-    int64_t *total;                   // owned (parameters); sums on several nodes
-    const int64_t *sums[MAX_WORKERS]; // borrowed from the slots
+    float *weights, *vectors;            // owned (parameters), (kept vectors, parameters): as the round began
+    int64_t *total;                      // owned (each, parameters); sums on several nodes
+    const int64_t *sums[2][MAX_WORKERS]; // borrowed from the slots: of updates, of changes
 } CpuParent;
 
 static void cpu_free(Parent *parent) {
@@ -34,7 +34,7 @@ static Status cpu_init(Parent *parent, Error *err) {
     CpuParent *self = parent->state = calloc(1, sizeof *self);
     if (self && allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
         allocate(&self->vectors, config->slots.kept, parameters * sizeof(float)) &&
-        allocate(&self->total, several && config->slots.sums > 0 ? 1 : 0, parameters * sizeof *self->total))
+        allocate(&self->total, several ? config->slots.each : 0, parameters * sizeof *self->total))
         return STATUS_OK;
     if (self) cpu_free(parent);
     return fail(err, STATUS_OS, "no memory for a copy of %zu parameters", parameters);
@@ -74,18 +74,41 @@ static Status cpu_adopt(Parent *parent, bool *finite, Error *err) {
     return STATUS_OK;
 }
 
-static Status cpu_average(Parent *parent, bool *finite, const bool *used, double arrived, Error *err) {
+// This node's sums become one, and then that of all nodes.
+static Status sum_over_nodes(Parent *parent, size_t count, Error *err) {
+    const RunConfig *config = parent->memory->config;
     CpuParent *self = parent->state;
-    size_t parameters = parent->memory->config->parameters, count = 0;
-    for (uint32_t rank = 0; rank < parent->memory->config->workers; rank++)
-        if (used[rank]) self->sums[count++] = run_memory_sum(parent->memory, rank);
-    if (self->total) {
-        aggregate_total(self->total, self->sums, count, parameters);
-        TRY(nodes_sum(parent->nodes, self->total, parameters, err));
-        self->sums[0] = self->total;
-        count = 1;
+    for (uint32_t which = 0; which < config->slots.each; which++) {
+        int64_t *total = self->total + which * config->parameters;
+        aggregate_total(total, self->sums[which], count, 0, config->parameters);
+        self->sums[which][0] = total;
     }
-    aggregate_apply(parent->memory->weights, self->sums, count, arrived, parameters);
+    return nodes_sum(parent->nodes, self->total, config->slots.each * config->parameters, err);
+}
+
+static Status cpu_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
+                          Error *err) {
+    const RunConfig *config = parent->memory->config;
+    CpuParent *self = parent->state;
+    size_t count = 0;
+    for (uint32_t rank = 0; rank < config->workers; rank++) {
+        if (!used[rank]) continue;
+        for (uint32_t which = 0; which < config->slots.each; which++)
+            self->sums[which][count] = run_memory_sum(parent->memory, rank, which);
+        count++;
+    }
+    if (self->total) TRY(sum_over_nodes(parent, count, err));
+    const ServerSums sums = {.updates = self->sums[0],
+                             .changes = self->sums[1],
+                             .count = self->total ? 1 : count,
+                             .arrived = mean->arrived,
+                             .factor = mean->factor};
+    ServerMemory memory = {0};
+    for (uint32_t s = 0; s < config->slots.states; s++)
+        memory.states[s] = run_memory_state(parent->memory, s);
+    const uint32_t row = config->recipe.parts[PART_SERVER].row;
+    if (server_rules[row]->tells) memory.common = run_memory_vector(parent->memory, COMMON_VECTOR);
+    server_apply(parent->memory->weights, &memory, &sums, turn, row, config->parameters);
     return cpu_adopt(parent, finite, err);
 }
 

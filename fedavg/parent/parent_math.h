@@ -7,7 +7,7 @@
 //   TRY(parent.math->init(&parent, err));              // the shared memory is filled, no worker has started yet
 //   TRY(parent.math->begin(&parent, err));             // each round, while the workers stand still
 //   ... they train ...
-//   TRY(parent.math->average(&parent, &finite, used, arrived, err));      // fedavg
+//   TRY(parent.math->average(&parent, &finite, used, &mean, &turn, err)); // fedavg
 //   TRY(parent.math->adopt(&parent, &finite, err));                       // hogwild, ssgd
 //   parent.math->free(&parent);                        // when no worker lives any more
 #ifndef SOUNDER_FEDAVG_PARENT_PARENT_MATH_H
@@ -18,9 +18,15 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
+#include "fedavg/rules/server_rules.h"
 #include "nn/step.h"
 
 typedef struct Parent Parent;
+
+// What the sum of the cohort's updates is divided by and multiplied with: as in rules/server_rules.h.
+typedef struct Mean {
+    double arrived, factor;
+} Mean;
 
 typedef struct ParentMath {
     // Nothing to free on failure.
@@ -32,9 +38,10 @@ typedef struct ParentMath {
     Status (*begin)(Parent *parent, Error *err);
     Status (*restore)(Parent *parent, Error *err);
 
-    // fedavg: weights += the exact mean of the slots of the ranks with used (workers), and of those of the other nodes;
-    // arrived as in aggregate.h.
-    Status (*average)(Parent *parent, bool *finite, const bool *used, double arrived, Error *err);
+    // fedavg: one step of the server rule on the exact mean of the sums of the ranks with used (workers), and of those of
+    // the other nodes. Weights that are no longer finite are not put back: the run ends there.
+    Status (*average)(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
+                      Error *err);
 
     // hogwild, ssgd: takes what the workers made of the weights for the model, unless it is not finite.
     Status (*adopt)(Parent *parent, bool *finite, Error *err);

@@ -6,15 +6,6 @@
 
 enum { BLOCK = 4096 }; // weights: their totals (32 KiB) stay in the cache, and each slot is read in long runs
 
-// Compiled for wide vectors too and chosen at start-up; without fused operations (CMakeLists.txt) all give the same
-// bits. Clang 14 gives such functions a name that other files do not find.
-#if defined __x86_64__ && !defined __clang__
-#define VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VECTORS
-#endif
-
-static const double UNIT = 0x1p40;  // one, in fixed point
 static const float LIMIT = 0x1p20f; // updates from here on are refused
 
 // A comparison with a NaN is false, so this also refuses what is not a number.
@@ -22,7 +13,7 @@ static bool fits(float trained, float global) {
     return fabsf(trained - global) < LIMIT;
 }
 
-VECTORS size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
+AGGREGATE_VECTORS size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
     size_t unfit = 0;
     for (size_t i = 0; i < count; i++) // without an early exit: this loop becomes vectors
         unfit += !fits(trained[i], global[i]);
@@ -32,15 +23,16 @@ VECTORS size_t aggregate_first_unfit(const float *trained, const float *global, 
     return first;
 }
 
-VECTORS void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
-    double scale = share * UNIT;
+AGGREGATE_VECTORS void aggregate_add(int64_t *sum, const float *trained, const float *global, double share,
+                                     size_t count) {
+    double scale = share * AGGREGATE_UNIT;
     for (size_t i = 0; i < count; i++)
         sum[i] += llrint(((double)trained[i] - (double)global[i]) * scale);
 }
 
 // total (count) += the sums of up to four slots, read side by side: that many streams keep the memory busy.
-VECTORS static void add_slots(int64_t *restrict total, const int64_t *const *sums, size_t slots, size_t first,
-                              size_t count) {
+AGGREGATE_VECTORS static void add_slots(int64_t *restrict total, const int64_t *const *sums, size_t slots, size_t first,
+                                        size_t count) {
     const int64_t *a = sums[0] + first;
     if (slots >= 4) {
         const int64_t *b = sums[1] + first, *c = sums[2] + first, *d = sums[3] + first;
@@ -52,28 +44,11 @@ VECTORS static void add_slots(int64_t *restrict total, const int64_t *const *sum
     }
 }
 
-void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t count) {
+void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t first, size_t count) {
     memset(total, 0, count * sizeof *total);
-    for (size_t first = 0; first < count; first += BLOCK) {
-        size_t block = count - first < BLOCK ? count - first : BLOCK;
+    for (size_t done = 0; done < count; done += BLOCK) {
+        size_t block = count - done < BLOCK ? count - done : BLOCK;
         for (size_t k = 0; k < sum_count; k += sum_count - k >= 4 ? 4 : 1)
-            add_slots(total + first, sums + k, sum_count - k, first, block);
-    }
-}
-
-VECTORS static void step_weights(float *weights, const int64_t *total, double scale, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        weights[i] = (float)((double)weights[i] + (double)total[i] * scale);
-}
-
-void aggregate_apply(float *weights, const int64_t *const *sums, size_t sum_count, double arrived, size_t count) {
-    double scale = 1.0 / (UNIT * arrived);
-    int64_t total[BLOCK];
-    for (size_t first = 0; first < count; first += BLOCK) {
-        size_t block = count - first < BLOCK ? count - first : BLOCK;
-        memset(total, 0, block * sizeof *total);
-        for (size_t k = 0; k < sum_count; k += sum_count - k >= 4 ? 4 : 1)
-            add_slots(total, sums + k, sum_count - k, first, block);
-        step_weights(weights + first, total, scale, block);
+            add_slots(total + done, sums + k, sum_count - k, first + done, block);
     }
 }

@@ -1,7 +1,7 @@
 // The exact mean of client updates: integer sums, so that neither order nor grouping changes a bit.
 //
 //   every worker:  aggregate_add(sum, trained, global, share, count);   // for each of its clients
-//   parent:        aggregate_apply(global, sums, sum_count, arrived, count);
+//   parent:        server_apply(global, ...);    // sums the sums and steps the weights: fedavg/rules/server_rules.h
 //
 // A client's update, trained - global, times its share p_k = n_k / n (known when the cohort is drawn) is rounded to
 // 64-bit fixed point with 40 fractional bits and added. Integer addition is associative: the mean is bitwise identical
@@ -16,17 +16,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define AGGREGATE_UNIT 0x1p40 // one, in fixed point
+
+// Before a function that sums or steps whole models: it is compiled for wide vectors, too, and chosen at start-up;
+// without fused operations (CMakeLists.txt) all give the same bits. Clang 14 gives such functions a name that other
+// files do not find.
+#if defined __x86_64__ && !defined __clang__
+#define AGGREGATE_VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define AGGREGATE_VECTORS
+#endif
+
 // The first element for which the update trained - global (count) must be refused; count when there is none.
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count);
 
 // sum (count) += fixed point of share * (trained - global), for an update that fits. 0 < share <= 1.
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count);
 
-// total (count) = the sum over sum_count >= 0 slots: what one node of several contributes.
-void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t count);
-
-// weights (count) += (sum over sum_count >= 1 slots) / arrived, where arrived in (0, 1] is the sum of the shares that
-// arrived: when updates were refused, the mean is over those that were not.
-void aggregate_apply(float *weights, const int64_t *const *sums, size_t sum_count, double arrived, size_t count);
+// total (count) = the elements first to first + count - 1 of the sum over sum_count >= 0 slots.
+void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t first, size_t count);
 
 #endif

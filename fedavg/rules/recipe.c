@@ -1,11 +1,343 @@
 #include "recipe.h"
 
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/server_rules.h"
+
+// The tables ----------------------------------------------------------------------------------------------------------
+
 const EngineFacts engine_facts[ENGINE_COUNT] = {
-    [ENGINE_ROUNDS] = {.name = "fedavg"},
-    [ENGINE_WILD] = {.name = "hogwild", .whole_cohort = true, .client_is_worker = true, .writes_weights = true},
-    [ENGINE_LOCKSTEP] = {.name = "ssgd",
+    [ENGINE_ROUNDS] =
+        {.text = {"rounds", "clients train on their own, then come together", "McMahan et al. 2017", {{0}}}},
+    [ENGINE_WILD] = {.text = {"wild", "workers write the global weights as they train", "Niu et al. 2011", {{0}}},
+                     .whole_cohort = true,
+                     .client_is_worker = true,
+                     .writes_weights = true},
+    [ENGINE_LOCKSTEP] = {.text = {"lockstep", "all meet at every step", "Chen et al. 2016", {{0}}},
                          .whole_cohort = true,
                          .worker_needs_client = true,
                          .writes_weights = true,
                          .in_lockstep = true},
 };
+
+const char *const part_names[PART_COUNT] = {[PART_LOCAL] = "local",
+                                            [PART_OPTIMIZER] = "optimizer",
+                                            [PART_COMBINE] = "combine",
+                                            [PART_SERVER] = "server",
+                                            [PART_SCHEDULE] = "schedule"};
+
+const RuleText *part_rule(Part part, uint32_t row) {
+    switch (part) {
+    case PART_LOCAL:
+        return row < LOCAL_RULE_COUNT ? &local_rules[row]->text : NULL;
+    case PART_OPTIMIZER:
+        return row < OPTIMIZER_COUNT ? &optimizer_rules[row].text : NULL;
+    case PART_COMBINE:
+        return row < COMBINE_RULE_COUNT ? &combine_rules[row].text : NULL;
+    case PART_SERVER:
+        return row < SERVER_RULE_COUNT ? &server_rules[row]->text : NULL;
+    case PART_SCHEDULE:
+        return row < ENGINE_COUNT ? &engine_facts[row].text : NULL;
+    }
+    return NULL;
+}
+
+EngineKind recipe_engine(const Recipe *recipe) {
+    return (EngineKind)recipe->parts[PART_SCHEDULE].row;
+}
+
+static void add(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void add(char *text, size_t bytes, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, bytes - used, format, arguments);
+    va_end(arguments);
+}
+
+void rule_form(char *text, size_t bytes, const RuleText *rule) {
+    *text = '\0';
+    add(text, bytes, "%s", rule->name);
+    for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++) {
+        const RuleNumber *number = &rule->numbers[n];
+        add(text, bytes, " [%s=", number->name);
+        for (int w = 0; w < RULE_WORDS && number->words[w]; w++)
+            add(text, bytes, "%s%s", w ? "|" : "", number->words[w]);
+        if (!number->words[0] && number->derived) add(text, bytes, "%s", number->derived);
+        if (!number->words[0] && !number->derived) add(text, bytes, "%g", number->preset);
+        add(text, bytes, "]");
+    }
+}
+
+// Reading -------------------------------------------------------------------------------------------------------------
+
+enum { MAX_WORDS = 16 };
+
+// A part of an algorithm's text, cut into words.
+typedef struct PartText {
+    int number; // from 1
+    char text[RECIPE_TEXT_BYTES], split[RECIPE_TEXT_BYTES];
+    char *words[MAX_WORDS];
+    int count;
+} PartText;
+
+#define PART_FORMAT   "part %d (\"%.200s\"): "
+#define PART_ARGS(of) (of)->number, (of)->text
+
+static Status split(PartText *of, const char *from, size_t length, Error *err) {
+    while (length > 0 && strchr(" \t\n", *from))
+        from++, length--;
+    while (length > 0 && strchr(" \t\n", from[length - 1]))
+        length--;
+    snprintf(of->text, sizeof of->text, "%.*s", (int)length, from);
+    memcpy(of->split, of->text, sizeof of->split);
+    of->count = 0;
+    char *rest;
+    for (char *word = strtok_r(of->split, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
+        if (of->count == MAX_WORDS)
+            return fail(err, STATUS_USAGE, PART_FORMAT "too many words; parts are separated by ';'", PART_ARGS(of));
+        of->words[of->count++] = word;
+    }
+    if (of->count == 0)
+        return fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last",
+                    of->number);
+    return STATUS_OK;
+}
+
+static bool read_word(double *value, const RuleNumber *number, const char *text) {
+    for (int w = 0; w < RULE_WORDS && number->words[w]; w++)
+        if (strcmp(number->words[w], text) == 0) {
+            *value = w;
+            return true;
+        }
+    return false;
+}
+
+static bool read_number(double *value, const RuleNumber *number, const char *text) {
+    if (number->words[0]) return read_word(value, number, text);
+    char *end;
+    errno = 0;
+    if (text[strspn(text, "+-0123456789.eE")]) return false; // as strtod takes "inf" and hexadecimal, too
+    *value = strtod(text, &end);
+    return errno == 0 && end != text && !*end && *value >= number->minimum && *value <= number->maximum;
+}
+
+static Status refuse_value(const PartText *of, const RuleNumber *number, const char *text, Error *err) {
+    char words[256] = "";
+    for (int w = 0; w < RULE_WORDS && number->words[w]; w++)
+        add(words, sizeof words, "%s%s", w == 0 ? "" : number->words[w + 1] ? ", " : " or ", number->words[w]);
+    if (*words)
+        return fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs %s", PART_ARGS(of), number->name, text, words);
+    return fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs a number from %g to %g", PART_ARGS(of), number->name,
+                text, number->minimum, number->maximum);
+}
+
+// Whether the rule has a number of this name (bytes long): its index, or -1.
+static int number_named(const RuleText *rule, const char *name, size_t bytes) {
+    for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++)
+        if (strlen(rule->numbers[n].name) == bytes && memcmp(rule->numbers[n].name, name, bytes) == 0) return n;
+    return -1;
+}
+
+static Status refuse_number(const PartText *of, const RuleText *rule, const char *word, size_t bytes, Error *err) {
+    char form[512], typed[64];
+    snprintf(typed, sizeof typed, "%.*s", (int)bytes, word);
+    Suggestion suggestion = {.typed = typed};
+    for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++)
+        suggestion_consider(&suggestion, rule->numbers[n].name);
+    rule_form(form, sizeof form, rule);
+    return fail(err, STATUS_USAGE, PART_FORMAT "%s has no number \"%s\"%s%s%s; write it as \"%s\"", PART_ARGS(of),
+                rule->name, typed, suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?" : "", form);
+}
+
+// The words of a part from `first` on are numbers of its rule.
+static Status read_numbers(Chosen *chosen, const RuleText *rule, const PartText *of, int first, Error *err) {
+    for (int w = first; w < of->count; w++) {
+        const char *word = of->words[w], *equals = strchr(word, '=');
+        const size_t bytes = equals ? (size_t)(equals - word) : 0;
+        int n = equals ? number_named(rule, word, bytes) : w == first && rule->numbers[0].name ? 0 : -1;
+        if (n < 0) return refuse_number(of, rule, word, equals ? bytes : strlen(word), err);
+        const char *value = equals ? equals + 1 : word;
+        if (!read_number(&chosen->number[n], &rule->numbers[n], value))
+            return refuse_value(of, &rule->numbers[n], value, err);
+    }
+    return STATUS_OK;
+}
+
+static void choose(Chosen *chosen, Part part, uint32_t row) {
+    const RuleText *rule = part_rule(part, row);
+    *chosen = (Chosen){.row = row};
+    for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++)
+        chosen->number[n] = rule->numbers[n].preset;
+}
+
+static int part_named(const char *word) {
+    for (int part = 0; part < PART_COUNT; part++)
+        if (strcmp(part_names[part], word) == 0) return part;
+    return -1;
+}
+
+static Status refuse_rule(const PartText *of, Part part, Error *err) {
+    char names[512] = "";
+    Suggestion suggestion = {.typed = of->count > 1 ? of->words[1] : ""};
+    for (uint32_t row = 0; part_rule(part, row); row++) {
+        add(names, sizeof names, "%s%s", row ? ", " : "", part_rule(part, row)->name);
+        suggestion_consider(&suggestion, part_rule(part, row)->name);
+    }
+    if (of->count == 1)
+        return fail(err, STATUS_USAGE, PART_FORMAT "which %s rule? There are %s", PART_ARGS(of), part_names[part],
+                    names);
+    return fail(err, STATUS_USAGE, PART_FORMAT "no %s rule %.40s%s%s%s; there are %s", PART_ARGS(of), part_names[part],
+                of->words[1], suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?" : "", names);
+}
+
+static Status refuse_name(const PartText *of, Error *err) {
+    Suggestion suggestion = {.typed = of->words[0]};
+    for (size_t i = 0; i < zoo_algorithm_count && of->number == 1; i++)
+        suggestion_consider(&suggestion, zoo_algorithms[i].name);
+    for (int part = 0; part < PART_COUNT; part++)
+        suggestion_consider(&suggestion, part_names[part]);
+    const char *known = "the parts are local, optimizer, combine, server and schedule";
+    if (of->number == 1) known = "`sounder help algorithms` lists names and parts";
+    return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
+                suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?" : "", known);
+}
+
+// A recipe while it is read: which of its parts the text has named so far.
+typedef struct Reader {
+    Recipe *recipe;
+    bool named[PART_COUNT];
+} Reader;
+
+static Status read_part(Reader *reader, const PartText *of, Part part, Error *err) {
+    reader->named[part] = true;
+    for (uint32_t row = 0; of->count > 1 && part_rule(part, row); row++) {
+        if (strcmp(part_rule(part, row)->name, of->words[1]) != 0) continue;
+        choose(&reader->recipe->parts[part], part, row);
+        return read_numbers(&reader->recipe->parts[part], part_rule(part, row), of, 2, err);
+    }
+    return refuse_rule(of, part, err);
+}
+
+// The part whose rule has the number that a word after a zoo name means: of the parts that make up the entry, or of the
+// others. -1: none. A number without a name is the first of the entry's first part.
+static int part_with_number(const Reader *reader, const char *word) {
+    const char *equals = strchr(word, '=');
+    for (int others = 0; others <= (equals ? 1 : 0); others++)
+        for (int part = 0; part < PART_COUNT; part++) {
+            const RuleText *rule = part_rule((Part)part, reader->recipe->parts[part].row);
+            if (reader->named[part] == (others != 0)) continue;
+            if (equals ? number_named(rule, word, (size_t)(equals - word)) >= 0 : rule->numbers[0].name != NULL)
+                return part;
+        }
+    return -1;
+}
+
+static Status read_parts(Reader *reader, const char *text, Error *err);
+
+static Status read_zoo(Reader *reader, const ZooAlgorithm *zoo, const PartText *of, Error *err) {
+    TRY(read_parts(reader, zoo->text, err));
+    for (int w = 1; w < of->count; w++) {
+        int part = w == 1 || strchr(of->words[w], '=') ? part_with_number(reader, of->words[w]) : -1;
+        if (part < 0)
+            return fail(err, STATUS_USAGE,
+                        PART_FORMAT "%s has no number \"%.*s\"; `sounder help algorithms` says which it has",
+                        PART_ARGS(of), zoo->name, (int)strcspn(of->words[w], "="), of->words[w]);
+        PartText single = *of;
+        single.words[0] = of->words[w];
+        single.count = 1;
+        Chosen *chosen = &reader->recipe->parts[part];
+        TRY(read_numbers(chosen, part_rule((Part)part, chosen->row), &single, 0, err));
+    }
+    return STATUS_OK;
+}
+
+// A part that begins with no part's name: the first may be of the zoo.
+static Status read_name(Reader *reader, const PartText *of, Error *err) {
+    for (size_t i = 0; i < zoo_algorithm_count && of->number == 1; i++)
+        if (strcmp(of->words[0], zoo_algorithms[i].name) == 0) return read_zoo(reader, &zoo_algorithms[i], of, err);
+    return refuse_name(of, err);
+}
+
+static Status read_parts(Reader *reader, const char *text, Error *err) {
+    for (PartText of = {.number = 1}; *text; of.number++) {
+        size_t length = strcspn(text, ";");
+        TRY(split(&of, text, length, err));
+        int part = part_named(of.words[0]);
+        TRY(part >= 0 ? read_part(reader, &of, (Part)part, err) : read_name(reader, &of, err));
+        text += length;
+        if (*text == ';' && !*++text) // an empty part behind the last ';'
+            return fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last",
+                        of.number + 1);
+    }
+    return STATUS_OK;
+}
+
+// What does not go together (both sides are named) ----------------------------------------------------------------------
+
+static Status refuse_pair(Part a, Part b, const Recipe *recipe, const char *why, Error *err) {
+    return fail(err, STATUS_USAGE, "%s %s does not go with %s %s: %s", part_names[a],
+                part_rule(a, recipe->parts[a].row)->name, part_names[b], part_rule(b, recipe->parts[b].row)->name, why);
+}
+
+static Status check_halves(const Recipe *recipe, Error *err) {
+    const LocalRule *local = local_rules[recipe->parts[PART_LOCAL].row];
+    const ServerRule *server = server_rules[recipe->parts[PART_SERVER].row];
+    const bool half = strcmp(local->text.name, server->text.name) == 0;
+    if (server->sums && !half)
+        return refuse_pair(PART_SERVER, PART_LOCAL, recipe, "it is the half of the local rule of its name", err);
+    if (local->keeps && !half)
+        return refuse_pair(PART_LOCAL, PART_SERVER, recipe, "it needs the server rule of its name", err);
+    if (local->keeps && recipe->parts[PART_COMBINE].row != COMBINE_MEAN)
+        return refuse_pair(PART_LOCAL, PART_COMBINE, recipe, "its clients are averaged as they are", err);
+    if (local->asks && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
+        return refuse_pair(PART_LOCAL, PART_OPTIMIZER, recipe,
+                           "what a client keeps is an average of gradients, which only SGD's way tells", err);
+    if (recipe->parts[PART_COMBINE].row == COMBINE_NOVA && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
+        return refuse_pair(PART_COMBINE, PART_OPTIMIZER, recipe, "the length of a training is known for SGD alone",
+                           err);
+    return STATUS_OK;
+}
+
+static Status check_schedule(const Recipe *recipe, Error *err) {
+    if (recipe_engine(recipe) == ENGINE_ROUNDS) return STATUS_OK;
+    for (int part = 0; part < PART_SCHEDULE; part++)
+        if (recipe->parts[part].row > 0)
+            return refuse_pair(PART_SCHEDULE, (Part)part, recipe, "no clients come together there", err);
+    return STATUS_OK;
+}
+
+Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
+    Reader reader = {.recipe = recipe};
+    if (strlen(text) >= RECIPE_TEXT_BYTES)
+        return fail(err, STATUS_USAGE, "an algorithm's text has at most %d bytes", RECIPE_TEXT_BYTES - 1);
+    for (int part = 0; part < PART_COUNT; part++)
+        choose(&recipe->parts[part], (Part)part, 0);
+    if (!text[strspn(text, " \t\n")]) return fail(err, STATUS_USAGE, "empty; write a name or parts, such as fedavg");
+    TRY(read_parts(&reader, text, err));
+    TRY(check_halves(recipe, err));
+    return check_schedule(recipe, err);
+}
+
+const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text) {
+    text += strspn(text, " \t\n");
+    size_t bytes = strcspn(text, " \t\n;"), more = 0;
+    snprintf(name, RECIPE_TEXT_BYTES, "%.*s", (int)bytes, text);
+    if (part_named(name) < 0) return name;
+    more = bytes + strspn(text + bytes, " \t\n");
+    more += strcspn(text + more, " \t\n;");
+    snprintf(name, RECIPE_TEXT_BYTES, "%.*s", (int)more, text);
+    return name;
+}

@@ -1,16 +1,30 @@
-// What a run does, whoever does it: which engine drives its rounds, and how every local training goes. Plain data: the
-// options fill it in, and workers read the same struct in the control segment.
+// What a run does, whoever does it: which rules its algorithm is made of, and how every local training goes. Plain data:
+// the options fill it in, and workers read the same struct in the control segment.
+//
+// An algorithm is a text, as a net is. It names an entry of the zoo (zoo.c), or the parts that differ from FedAvg, or
+// both:
+//
+//   fedprox                                    the zoo's, as published
+//   fedprox mu=0.1                             ... with another number
+//   local prox mu=0.01; server adam lr=0.03    a rule for each part, the others as in FedAvg
+//   fedadam lr=0.03; local prox 0.1            parts after a zoo name replace its own
+//
+//   Recipe recipe;
+//   TRY(recipe_parse(&recipe, "fedprox mu=0.1", err));    // USAGE, with the part, its form and the nearest word
 #ifndef SOUNDER_FEDAVG_RULES_RECIPE_H
 #define SOUNDER_FEDAVG_RULES_RECIPE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+#include "fedavg/rules/rule.h"
 #include "nn/step.h"
 
-// What --algorithm chooses: how the processes of a run work together.
+// How the processes of a run work together.
 typedef enum EngineKind {
-    ENGINE_ROUNDS,   // fedavg: clients train on their own from the global weights, then come together
+    ENGINE_ROUNDS,   // clients train on their own from the global weights, then come together
     ENGINE_WILD,     // hogwild: workers write the global weights as they train, without locks
     ENGINE_LOCKSTEP, // ssgd: all meet at every step
 } EngineKind;
@@ -19,7 +33,7 @@ enum { ENGINE_COUNT = ENGINE_LOCKSTEP + 1 };
 
 // What those who set a run up have to know of an engine.
 typedef struct EngineFacts {
-    const char *name;         // of its algorithm
+    RuleText text;            // the schedule of this name
     bool whole_cohort;        // every client takes part in every round
     bool client_is_worker;    // there are as many clients as workers
     bool worker_needs_client; // ... at least as many
@@ -29,11 +43,48 @@ typedef struct EngineFacts {
 
 extern const EngineFacts engine_facts[ENGINE_COUNT];
 
+// The parts of an algorithm, and for each a table of rules.
+typedef enum Part {
+    PART_LOCAL,     // what a client adds to its steps, and keeps (local_rules.h)
+    PART_OPTIMIZER, // how a client steps
+    PART_COMBINE,   // how much each client counts (combine_rules.h)
+    PART_SERVER,    // what the mean update makes of the weights (server_rules.h)
+    PART_SCHEDULE,  // who waits for whom: an EngineKind
+} Part;
+
+enum { PART_COUNT = PART_SCHEDULE + 1, RECIPE_TEXT_BYTES = 1024 };
+
+typedef struct Recipe {
+    Chosen parts[PART_COUNT];
+} Recipe;
+
+Status recipe_parse(Recipe *recipe, const char *text, Error *err);
+
+EngineKind recipe_engine(const Recipe *recipe);
+
+// The first words of an algorithm's text: "fedprox", or "local prox" where it begins with a part.
+const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text);
+
+// For help and messages. A rule of a part; NULL behind the last row.
+extern const char *const part_names[PART_COUNT];
+const RuleText *part_rule(Part part, uint32_t row);
+
+// How a rule's text is written: "prox [mu=0.01]".
+void rule_form(char *text, size_t bytes, const RuleText *rule);
+
+// Named algorithms. text: parts, empty for FedAvg.
+typedef struct ZooAlgorithm {
+    const char *name, *text, *help, *source;
+} ZooAlgorithm;
+extern const ZooAlgorithm zoo_algorithms[];
+extern const size_t zoo_algorithm_count;
+
 enum { HOGWILD_PLAIN, HOGWILD_ATOMIC }; // how steps are written: plain stores, or one compare-and-swap a weight
 
 // The numbers of every local training.
 typedef struct Training {
     Sgd sgd;
+    bool nesterov;
     uint32_t local_epochs, batch_size;
     bool global_batch;       // ssgd: the shards share one batch
     uint32_t hogwild_update; // HOGWILD_*

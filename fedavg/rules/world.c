@@ -115,19 +115,3 @@ Arrivals world_arrivals(Member *members, uint32_t count, uint32_t wanted, const 
     if (world->deadline > 0 && arrivals.count < wanted) arrivals.microseconds = deadline;
     return arrivals;
 }
-
-// By samples, unless the draw has gone by them already.
-static double weight(const Member *member, const World *world) {
-    if (member->fate != MEMBER_ARRIVES) return 0;
-    bool by_size = world->sampling == SAMPLING_BY_SIZE || world->sampling == SAMPLING_POWER_OF_CHOICE;
-    return by_size ? member->times : member->samples;
-}
-
-// The weights are whole numbers, so that their sum is exact in any order.
-void cohort_shares(Member *members, uint32_t count, const World *world) {
-    double total = 0;
-    for (uint32_t i = 0; i < count; i++)
-        total += weight(&members[i], world);
-    for (uint32_t i = 0; i < count; i++)
-        members[i].share = total > 0 ? weight(&members[i], world) / total : 0;
-}

@@ -4,7 +4,7 @@
 //   world_absences(members, count, &world, local_epochs, seed, round);      // who trains, and how many epochs
 //   for each member: member->end_microseconds = world_duration(...);
 //   Arrivals arrivals = world_arrivals(members, count, wanted, &world);     // who is in time
-//   cohort_shares(members, count, &world);
+//   cohort_shares(&shares, members, count, &world, combine);      // combine_rules.h
 //
 // All of it is a function of (seed, round, client) and is known before anything is trained, so that shares are exact and
 // nobody trains in vain. Every number comes from a stream of its own: a seed draws the same cohort for every algorithm.
@@ -74,6 +74,7 @@ typedef struct Member {
     bool straggles;
     MemberFate fate;
     uint64_t steps;            // batches in those epochs
+    double reach;              // how many full steps its optimizer makes of them (local_displacement / lr)
     uint64_t end_microseconds; // since the round's begin, when it hands in
     double share;              // of those that arrive: p_k, its weight in the mean; they sum to 1
 } Member;
@@ -99,9 +100,5 @@ bool world_has_random_durations(const World *world);
 
 // Marks those that are late. wanted: how many the round is to have. Orders the members by (end, client).
 Arrivals world_arrivals(Member *members, uint32_t count, uint32_t wanted, const World *world);
-
-// Sets the share of each member that arrives, by its samples or, where the draw itself went by them, by how often it was
-// drawn; 0 for all others.
-void cohort_shares(Member *members, uint32_t count, const World *world);
 
 #endif

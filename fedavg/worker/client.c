@@ -7,9 +7,18 @@
 #include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/server_rules.h"
 
 void client_plan(SlotPlan *slots, const RunConfig *config) {
-    *slots = (SlotPlan){.sums = config->workers};
+    const LocalRule *local = local_rules[config->recipe.parts[PART_LOCAL].row];
+    const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
+    const uint32_t each = local->keeps ? 2 : 1, common = server->tells ? 1 : 0;
+    *slots = (SlotPlan){.vectors = common,
+                        .lasting = common,
+                        .states = server->states,
+                        .sums = each * config->workers,
+                        .each = each};
 }
 
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
@@ -75,7 +84,8 @@ static void begin_sum(const LocalModel *model, uint32_t round) {
     SumState *state = &model->memory->control->sums[model->rank];
     // All orders on SumState are seq_cst: they are few, and they must keep their places among the writes of the sum.
     if (atomic_load(&state->round) == round) return;
-    memset(run_memory_sum(model->memory, model->rank), 0, model->memory->config->parameters * sizeof(int64_t));
+    const SlotPlan *slots = &model->memory->config->slots;
+    memset(run_memory_sum(model->memory, model->rank, 0), 0, slots->each * slots->sum_bytes);
     atomic_store(&state->round, round);
 }
 
@@ -99,7 +109,7 @@ static void hand_in(const LocalModel *model, Job *job, uint32_t round) {
     }
     begin_sum(model, round);
     atomic_store(&state->adding, 1);
-    aggregate_add(run_memory_sum(memory, model->rank), model->weights, memory->weights, job->share,
+    aggregate_add(run_memory_sum(memory, model->rank, 0), model->weights, memory->weights, job->share,
                   memory->config->parameters);
     queue_finish(job, JOB_DONE);
     atomic_store(&state->adding, 0);

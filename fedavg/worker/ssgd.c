@@ -155,7 +155,7 @@ static void on_gradient(void *context, size_t first) {
     self->synchronising_nanoseconds += self->hidden_nanoseconds - hidden;
 }
 
-static void compute_gradient(Lockstep *self, uint32_t shard, Part part) {
+static void compute_gradient(Lockstep *self, uint32_t shard, ShardPart part) {
     LocalModel *model = self->model;
     const RunMemory *memory = self->memory;
     const RunConfig *config = memory->config;

@@ -45,14 +45,14 @@ static uint32_t shard_count(const RunMemory *memory, uint32_t shard) {
     return count;
 }
 
-Part ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t number) {
+ShardPart ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t number) {
     const Training *training = &memory->config->training;
     uint64_t first = (uint64_t)number * training->batch_size, shards = memory->config->clients;
     uint64_t batch = shard_batch_samples(shard_count(memory, shard), number, training->batch_size);
-    if (batch == 0) return (Part){0, 0};
-    if (!training->global_batch) return (Part){(uint32_t)first, (uint32_t)batch};
+    if (batch == 0) return (ShardPart){0, 0};
+    if (!training->global_batch) return (ShardPart){(uint32_t)first, (uint32_t)batch};
     uint64_t begin = batch * shard / shards, end = batch * (shard + 1) / shards;
-    return (Part){(uint32_t)(first + begin), (uint32_t)(end - begin)};
+    return (ShardPart){(uint32_t)(first + begin), (uint32_t)(end - begin)};
 }
 
 uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number) {

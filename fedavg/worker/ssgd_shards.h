@@ -22,12 +22,12 @@ ShardRange ssgd_node_shards(const RunConfig *config, uint32_t node);
 uint32_t ssgd_round_steps(const RunMemory *memory);
 
 // Samples first to first + count - 1 of an epoch's order.
-typedef struct Part {
+typedef struct ShardPart {
     uint32_t first, count;
-} Part;
+} ShardPart;
 
 // What a shard has of batch `number` of an epoch: full batches, one remainder, then none.
-Part ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t number);
+ShardPart ssgd_shard_part(const RunMemory *memory, uint32_t shard, uint32_t number);
 
 // Samples of all shards in batch `number`.
 uint32_t ssgd_step_samples(const RunMemory *memory, uint32_t number);

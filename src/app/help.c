@@ -19,7 +19,7 @@ static void print_overview(FILE *file) {
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(file, "sounder help [TOPIC]",
-                "train, eval, launch, models, partitions, the name of an option, man (the man page as troff), "
+                "train, eval, launch, models, algorithms, partitions, the name of an option, man (the man page as troff), "
                 "completion bash (a "
                 "script)");
     print_entry(file, "sounder --version", "the version, and what this program was built with");
@@ -138,6 +138,42 @@ static void print_partitions(FILE *file) {
     print_forms(file, &partition_table);
 }
 
+static void print_rule(FILE *file, Part part, const RuleText *rule) {
+    char line[1024], form[512];
+    rule_form(form, sizeof form, rule);
+    snprintf(line, sizeof line, "%s %s", part_names[part], form);
+    print_paragraph(file, 2, line);
+    snprintf(line, sizeof line, "%s (%s)", rule->help, rule->source);
+    print_paragraph(file, 6, line);
+}
+
+static void print_algorithms(FILE *file) {
+    print_paragraph(
+        file, 0,
+        "The algorithms that --algorithm knows by name. A name may be followed by numbers of its rules and by "
+        "parts that replace its own: --algorithm \"fedadam lr=0.03; combine mean uniform\".");
+    for (size_t i = 0; i < zoo_algorithm_count; i++) {
+        const ZooAlgorithm *zoo = &zoo_algorithms[i];
+        char line[1024];
+        snprintf(line, sizeof line, "%s: %s (%s)", zoo->name, zoo->help, zoo->source);
+        fputc('\n', file);
+        print_paragraph(file, 2, line);
+        snprintf(line, sizeof line, "\"%s\"", zoo->text);
+        if (*zoo->text) print_paragraph(file, 4, line);
+    }
+    fputc('\n', file);
+    print_paragraph(
+        file, 0,
+        "Parts, separated by ';', each with the rules there are for it; the first is what a text means that "
+        "does not name the part. Numbers have the values shown unless they are given; the first of a rule "
+        "needs no name: \"local prox 0.1\".");
+    for (int part = 0; part < PART_COUNT; part++) {
+        fputc('\n', file);
+        for (uint32_t row = 0; part_rule((Part)part, row); row++)
+            print_rule(file, (Part)part, part_rule((Part)part, row));
+    }
+}
+
 static void print_option(FILE *file, const Option *option) {
     option_print_help(file, option);
     char line[256];
@@ -157,6 +193,7 @@ Status command_help(int argc, char **argv, Error *err) {
                   {"launch", print_launch},
                   {"models", print_models},
                   {"partitions", print_partitions},
+                  {"algorithms", print_algorithms},
                   {"man", manual_print},
                   {"completion", manual_print_completion}};
     if (argc == 0) {

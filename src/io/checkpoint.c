@@ -41,7 +41,7 @@ static Status parts_init(TensorParts *parts, const NamedTensor *tensors, size_t 
         goto fail;
     }
     for (size_t i = 0; i < count; i++) {
-        entries[i].type = TENSOR_F32;
+        entries[i].type = tensors[i].type;
         entries[i].rank = tensors[i].rank;
         memcpy(entries[i].name, tensors[i].name, sizeof entries[i].name);
         memcpy(entries[i].shape, tensors[i].shape, sizeof tensors[i].shape);
@@ -232,14 +232,15 @@ Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_don
                 count, count == 1 ? "" : "s", why.message);
 }
 
-Status checkpoint_load(float *values, size_t count, const Safetensors *file, const char *name, Error *err) {
+Status checkpoint_load(void *values, TensorType type, size_t count, const Safetensors *file, const char *name,
+                       Error *err) {
     const TensorEntry *entry = safetensors_find(file, name);
     if (!entry) return fail(err, STATUS_DATA, "the checkpoint has no tensor %s; was it made by another model?", name);
-    if (entry->type != TENSOR_F32 || entry->bytes / sizeof *values != count)
+    const size_t each = tensor_type_bytes(entry->type);
+    if (entry->type != type || entry->bytes / each != count)
         return fail(err, STATUS_DATA,
-                    "the checkpoint's tensor %s has %zu values of type %s, not %zu of F32; was it made "
-                    "by another model?",
-                    name, entry->bytes / tensor_type_bytes(entry->type), tensor_type_name(entry->type), count);
+                    "the checkpoint's tensor %s has %zu values of type %s, not %zu of %s; was it made by another model?",
+                    name, entry->bytes / each, tensor_type_name(entry->type), count, tensor_type_name(type));
     memcpy(values, file->payload + entry->first_byte, entry->bytes);
     return STATUS_OK;
 }

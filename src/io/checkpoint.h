@@ -1,6 +1,6 @@
 // Checkpoints: RUN/checkpoints/round-000012.safetensors, the last two are kept.
 //
-// A checkpoint holds the model's parameters under PyTorch's names, further named float tensors that training needs to
+// A checkpoint holds the model's parameters under PyTorch's names, further named tensors that training needs to
 // go on to the same bits (an optimizer's state), and as notes the number of rounds done and what the caller adds. One
 // more note, "sha256", is the checksum of the whole file with 64 zeros in its own place, so that any flipped bit is
 // noticed when a run resumes. The notes "sha256" and "rounds_done" are set here; the caller's have other keys.
@@ -14,12 +14,13 @@
 #include "io/durable.h"
 #include "io/safetensors.h"
 
-// A named float tensor of the caller's.
+// A named tensor of the caller's.
 typedef struct NamedTensor {
     char name[SAFETENSORS_NAME_BYTES];
+    TensorType type; // zero: F32
     int rank;
     int64_t shape[4];
-    const float *values;
+    const void *values;
 } NamedTensor;
 
 // Writes the checkpoint after `rounds_done` rounds into the folder and removes those before the last two. Those of later
@@ -32,7 +33,8 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
 // folder or one of the files cannot be read, which says nothing about what they hold. The caller closes *file.
 Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_done, const Folder *folder, Error *err);
 
-// Copies the float tensor `name` into values (count floats). DATA when it is missing or has another size or type.
-Status checkpoint_load(float *values, size_t count, const Safetensors *file, const char *name, Error *err);
+// Copies the tensor `name` into values (count, of the type). DATA when it is missing or has another size or type.
+Status checkpoint_load(void *values, TensorType type, size_t count, const Safetensors *file, const char *name,
+                       Error *err);
 
 #endif

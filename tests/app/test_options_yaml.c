@@ -364,8 +364,9 @@ static void make_consistent(Options *options) {
     strcpy(options->partition, forms[options->seed % (sizeof forms / sizeof *forms)]);
     options->device = DEVICE_CPU;
     options->resume[0] = '\0';
-    if (options->algorithm != ENGINE_ROUNDS) options->clients = options->workers;
-    if (options->algorithm != ENGINE_ROUNDS || options->clients_per_round > options->clients)
+    snprintf(options->algorithm, sizeof options->algorithm, "%s", zoo_algorithms[options->seed % zoo_algorithm_count].name);
+    if (options_engine(options) != ENGINE_ROUNDS) options->clients = options->workers;
+    if (options_engine(options) != ENGINE_ROUNDS || options->clients_per_round > options->clients)
         options->clients_per_round = options->clients;
     World *world = &options->world;
     world->candidates = options->clients_per_round;

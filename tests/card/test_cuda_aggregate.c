@@ -85,62 +85,6 @@ static void a_model_without_a_share_adds_nothing_even_if_it_is_not_finite(void *
     free_updates(&updates);
 }
 
-static void applying_used_slots_has_the_bits_of_the_cpu(void **state) {
-    (void)state;
-    static Updates updates;
-    static int64_t sums[SLOTS * SLOT_STRIDE];
-    static float expected[PARAMETERS], actual[PARAMETERS], view[PARAMETERS];
-    const uint8_t used[SLOTS] = {1, 0, 1, 1};
-    const int64_t *used_sums[SLOTS];
-    size_t used_count = 0;
-    uint32_t not_finite;
-    make_updates(&updates);
-    for (int s = 0; s < SLOTS; s++) {
-        aggregate_add(sums + s * SLOT_STRIDE, updates.trained + s * STRIDE, updates.global, updates.shares[s],
-                      PARAMETERS);
-        if (used[s]) used_sums[used_count++] = sums + s * SLOT_STRIDE;
-    }
-    CardTensor card_sums = card_copy(sums, sizeof sums, 0), card_used = card_copy(used, sizeof used, 0);
-    CardTensor weights = card_copy(updates.global, sizeof updates.global, 0), count = card_new(sizeof not_finite, 0);
-    CardTensor host_view = card_new(sizeof view, 0);
-    for (int twice = 0; twice < 2; twice++) {
-        const double arrived = twice ? 0.3 : 0.625;
-        memcpy(expected, twice ? expected : updates.global, sizeof expected);
-        aggregate_apply(expected, used_sums, used_count, arrived, PARAMETERS);
-        cuda_aggregate_apply(card_at(weights), card_at(host_view), card_at(count), card_at(card_sums), SLOT_STRIDE,
-                             card_at(card_used), SLOTS, arrived, PARAMETERS, NULL);
-        check_cuda(cudaGetLastError());
-        card_read(actual, weights);
-        card_read(view, host_view);
-        card_read(&not_finite, count);
-        assert_memory_equal(actual, expected, sizeof actual);
-        assert_memory_equal(view, expected, sizeof view);
-        assert_int_equal(not_finite, 0);
-    }
-    const CardTensor all[] = {card_sums, card_used, weights, count, host_view};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        card_free(all[i]);
-    free_updates(&updates);
-}
-
-static void weights_that_are_not_finite_are_counted(void **state) {
-    (void)state;
-    float weights[] = {1, NAN, 2, INFINITY, -INFINITY, 3};
-    const int64_t sums[6] = {0};
-    const uint8_t used = 1;
-    uint32_t not_finite;
-    CardTensor card_weights = card_copy(weights, sizeof weights, 0), card_sums = card_copy(sums, sizeof sums, 0);
-    CardTensor card_used = card_copy(&used, 1, 0), count = card_new(sizeof not_finite, 0);
-    CardTensor host_view = card_new(sizeof weights, 0);
-    cuda_aggregate_apply(card_at(card_weights), card_at(host_view), card_at(count), card_at(card_sums), 6,
-                         card_at(card_used), 1, 1.0, 6, NULL);
-    card_read(&not_finite, count);
-    assert_int_equal(not_finite, 3);
-    const CardTensor all[] = {card_weights, card_sums, card_used, count, host_view};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        card_free(all[i]);
-}
-
 static void the_first_element_that_does_not_fit_is_found_in_each_model(void **state) {
     (void)state;
     static Updates updates;
@@ -171,8 +115,6 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_of_models_has_the_bits_of_the_cpu),
         cmocka_unit_test(a_model_without_a_share_adds_nothing_even_if_it_is_not_finite),
-        cmocka_unit_test(applying_used_slots_has_the_bits_of_the_cpu),
-        cmocka_unit_test(weights_that_are_not_finite_are_counted),
         cmocka_unit_test(the_first_element_that_does_not_fit_is_found_in_each_model),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -1,5 +1,6 @@
 // The exact mean: order, grouping and number of workers change nothing, and what must be refused is.
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/server_rules.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +10,14 @@
 #include "tests/check.h"
 
 enum { PARAMETERS = 1003, CLIENTS = 37 };
+
+// FedAvg's step.
+static void aggregate_apply(float *weights, const int64_t *const *sums, size_t sum_count, double arrived,
+                            size_t count) {
+    const ServerSums all = {.updates = sums, .count = sum_count, .arrived = arrived, .factor = 1};
+    const ServerTurn turn = {.round = 1, .cohort = 1, .population = 1, .number = {1}};
+    server_apply(weights, &(ServerMemory){0}, &all, &turn, SERVER_ROW_average, count);
+}
 
 static float global[PARAMETERS], trained[CLIENTS][PARAMETERS];
 static double share[CLIENTS];
@@ -82,9 +91,9 @@ static void totals_of_groups_give_the_bits_of_all_slots(void **state) {
         aggregate_add(slots[k], trained[0], global, 1.0 / (k + 2), PARAMETERS);
         sums[k] = slots[k];
     }
-    aggregate_total(totals[0], sums, 5, PARAMETERS);
-    aggregate_total(totals[1], sums, 0, PARAMETERS); // a node whose clients were all refused
-    aggregate_total(totals[2], sums + 5, 2, PARAMETERS);
+    aggregate_total(totals[0], sums, 5, 0, PARAMETERS);
+    aggregate_total(totals[1], sums, 0, 0, PARAMETERS); // a node whose clients were all refused
+    aggregate_total(totals[2], sums + 5, 2, 0, PARAMETERS);
     float of_slots[PARAMETERS], of_groups[PARAMETERS];
     memcpy(of_slots, global, sizeof of_slots);
     memcpy(of_groups, global, sizeof of_groups);

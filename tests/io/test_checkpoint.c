@@ -79,8 +79,8 @@ static void expect_last(const char *folder, uint32_t expected) {
     check_ok(open_last(&file, &found, &rounds_done, folder, &err));
     assert_true(found);
     assert_int_equal(rounds_done, expected);
-    check_ok(checkpoint_load(weight, 6, &file, "fc1.weight", &err));
-    check_ok(checkpoint_load(velocity, 2, &file, "momentum/fc1.bias", &err));
+    check_ok(checkpoint_load(weight, TENSOR_F32, 6, &file, "fc1.weight", &err));
+    check_ok(checkpoint_load(velocity, TENSOR_F32, 2, &file, "momentum/fc1.bias", &err));
     assert_memory_equal(weight, WEIGHT, sizeof weight);
     assert_memory_equal(velocity, VELOCITY, sizeof velocity);
     assert_string_equal(safetensors_note(&file, "options"), "lr: 0.01\n");
@@ -227,12 +227,12 @@ static void loading_checks_name_size_and_type(void **state) {
     new_folder(folder, *state, "loading");
     check_ok(write_round(folder, 1, &err));
     check_ok(open_last(&file, &found, &rounds_done, folder, &err));
-    assert_int_equal(checkpoint_load(values, 6, &file, "fc2.weight", &err), STATUS_DATA);
+    assert_int_equal(checkpoint_load(values, TENSOR_F32, 6, &file, "fc2.weight", &err), STATUS_DATA);
     assert_non_null(strstr(err.message, "fc2.weight"));
-    assert_int_equal(checkpoint_load(values, 5, &file, "fc1.weight", &err), STATUS_DATA);
+    assert_int_equal(checkpoint_load(values, TENSOR_F32, 5, &file, "fc1.weight", &err), STATUS_DATA);
     assert_non_null(strstr(err.message, "6 values of type F32, not 5"));
     file.entries[0].type = TENSOR_I32;
-    assert_int_equal(checkpoint_load(values, 6, &file, file.entries[0].name, &err), STATUS_DATA);
+    assert_int_equal(checkpoint_load(values, TENSOR_F32, 6, &file, file.entries[0].name, &err), STATUS_DATA);
     safetensors_close(&file);
 }
 

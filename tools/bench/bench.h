@@ -33,7 +33,7 @@ Status bench_evaluate(const BenchOptions *options, Error *err);
 // Rates of a linear layer's three products, by our own ops and through OpenBLAS.
 Status bench_linear(const BenchOptions *options, Error *err);
 
-// aggregate_apply of `slots` sums of `parameters` floats, beside plain kernels that read and copy the same memory.
+// server_apply of `slots` sums of `parameters` floats, beside plain kernels that read and copy the same memory.
 Status bench_averaging(const BenchOptions *options, Error *err);
 
 // Mean time of one wait of `ranks` processes, at our barrier and at a process-shared pthread_barrier_t.

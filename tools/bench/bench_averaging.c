@@ -1,6 +1,6 @@
 // The exact mean of N models as a share of what memory allows.
 //
-// aggregate_apply reads N slots of P 64-bit sums and the P floats of the weights, and writes the P floats:
+// server_apply reads N slots of P 64-bit sums and the P floats of the weights, and writes the P floats:
 //   bytes = (8 N + 4 + 4) P
 // Its bound is bytes / bandwidth, where bandwidth is the better of two plain kernels, run in turn with it on the same
 // memory: one reads all slots, one copies the first half of the slots to the second (bytes read plus bytes written).
@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "bench.h"
-#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/server_rules.h"
 #include "shm/segment.h"
 
 enum { MAX_SLOTS = 256, MAX_REPEATS = 10000, MIN_REPEATS = 5 };
@@ -88,7 +88,9 @@ static int64_t measure_once(Averaging *averaging) {
     memcpy(all + half, all, half * sizeof *all);
     averaging->copy[repeat] = clock_seconds_since(start);
     start = clock_nanoseconds();
-    aggregate_apply(averaging->weights, averaging->sums, averaging->slots, 1.0, averaging->parameters);
+    const ServerSums sums = {.updates = averaging->sums, .count = averaging->slots, .arrived = 1, .factor = 1};
+    const ServerTurn turn = {.round = 1, .cohort = 1, .population = 1, .number = {1}};
+    server_apply(averaging->weights, &(ServerMemory){0}, &sums, &turn, SERVER_ROW_average, averaging->parameters);
     averaging->apply[repeat] = clock_seconds_since(start);
     return sum;
 }

@@ -22,10 +22,10 @@ static bool is_shards(const Options *options) {
     return form_is(options->partition, "shards") && !strstr(options->partition, "per-client=");
 }
 static bool is_hogwild(const Options *options) {
-    return engine_facts[options->algorithm].client_is_worker;
+    return engine_facts[options_engine(options)].client_is_worker;
 }
 static bool is_ssgd(const Options *options) {
-    return engine_facts[options->algorithm].in_lockstep;
+    return engine_facts[options_engine(options)].in_lockstep;
 }
 static bool may_use_card(const Options *options) {
     return options->device != DEVICE_CPU;
@@ -42,7 +42,7 @@ static bool is_partitioned(const Options *options) {
 #define DRAWS_COHORTS    "--algorithm fedavg"
 #define DRAWS_FIXED_SIZE "--algorithm fedavg and another --sampling than poisson or by-size with --replacement"
 static bool draws_cohorts(const Options *options) {
-    return !engine_facts[options->algorithm].whole_cohort;
+    return !engine_facts[options_engine(options)].whole_cohort;
 }
 static bool samples_by(const Options *options, Sampling sampling) {
     return draws_cohorts(options) && options->world.sampling == (int)sampling;
@@ -209,11 +209,13 @@ const Option option_table[] = {
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "bytes a second in which a client sends its update"},
 
-    {.name = "algorithm", .type = OPTION_CHOICE, FIELD(algorithm), .group = GROUP_TRAINING, .common = true,
+    {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true,
      .also = "strategy method aggregator",
-     .placeholder = "NAME", .preset = "fedavg",
-     .choices = {[ENGINE_ROUNDS] = "fedavg", [ENGINE_WILD] = "hogwild", [ENGINE_LOCKSTEP] = "ssgd"},
-     .help = "average the clients each round, share one lock-free model, or average gradients at every step"},
+     .placeholder = "NAME|PARTS", .preset = "fedavg",
+     .choices = {"fedavg", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
+                 "bmuf", "hogwild", "ssgd"},
+     .help = "a name such as fedavg, fednova, fedadam, hogwild (one lock-free model), ssgd (gradients are averaged "
+             "at every step), or parts such as \"combine nova; server adam lr=0.1\": `sounder help algorithms`"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
      .also = "num-rounds comm-rounds communication-rounds global-epochs",
      .placeholder = "N", .preset = "3", .minimum = 1, .maximum = 1000000, .may_change = true,

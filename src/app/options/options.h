@@ -36,7 +36,8 @@ typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPol
 typedef struct Options {
     char data[OPTION_TEXT_BYTES];   // fashion-mnist
     char model[OPTION_TEXT_BYTES];  // lenet
-    int algorithm;                  // EngineKind: fedavg
+    char algorithm[OPTION_TEXT_BYTES]; // fedavg
+    Recipe recipe;                     // of algorithm; by options_resolve
     int workers;                    // 1 to 256; until options_resolve 0: as many as usable cores
     int clients;                    // 1 to 1,000,000; until options_resolve 0: as many as workers
     int clients_per_round;          // 1 to clients; until options_resolve 0: all
@@ -70,6 +71,9 @@ typedef struct Options {
 } Options;
 
 void options_defaults(Options *options);
+
+// What drives the rounds of the algorithm; of one that options_resolve will refuse: rounds.
+EngineKind options_engine(const Options *options);
 
 // argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands; "-": standard
 // input) and pairs --option value or --option=value (a bool takes no value, or =true/=false). Of an option that comes

@@ -5,6 +5,7 @@
 
 #include "base/cores.h"
 #include "datasets/partition.h"
+#include "fedavg/rules/optimizer_rules.h"
 #include "option_table.h"
 #include "options.h"
 
@@ -43,7 +44,7 @@ static Status check_resume_and_out(Options *options, Error *err) {
 
 static Status check_global_batch(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
-    bool shared = options->training.global_batch && engine_facts[options->algorithm].in_lockstep;
+    bool shared = options->training.global_batch && engine_facts[options_engine(options)].in_lockstep;
     if (!shared || !given(options, "partition")) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s %s: with --global-batch the clients share each batch of all samples; leave one of the two out",
@@ -154,12 +155,12 @@ static Status resolve_whole_cohort(Options *options, Error *err) {
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round == options->clients) return STATUS_OK;
     char name[OPTION_NAMED_BYTES];
-    const char *algorithm = option_find("algorithm")->choices[options->algorithm];
+    char algorithm[RECIPE_TEXT_BYTES];
     return fail(err, STATUS_USAGE,
                 "%s %d: with --algorithm %s all %d clients train in every round; "
                 "leave it out",
-                options_named(name, options, "clients-per-round"), options->clients_per_round, algorithm,
-                options->clients);
+                options_named(name, options, "clients-per-round"), options->clients_per_round,
+                recipe_name(algorithm, options->algorithm), options->clients);
 }
 
 // Workers that do not wait for each other act like momentum of about 1 - 1/workers on top (Mitliagkas et al. 2016).
@@ -212,13 +213,31 @@ static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     return resolve_whole_cohort(options, err);
 }
 
+EngineKind options_engine(const Options *options) {
+    Recipe recipe;
+    Error ignored;
+    return recipe_parse(&recipe, options->algorithm, &ignored) == STATUS_OK ? recipe_engine(&recipe) : ENGINE_ROUNDS;
+}
+
+static Status read_algorithm(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    Error part;
+    Status status = recipe_parse(&options->recipe, options->algorithm, &part);
+    if (status != STATUS_OK)
+        return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), part.message);
+    options->training.nesterov = options->recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD &&
+                                 options->recipe.parts[PART_OPTIMIZER].number[0] != 0;
+    return STATUS_OK;
+}
+
 Status options_resolve(Options *options, Error *err) {
+    TRY(read_algorithm(options, err));
     forget_overruled(options);
     TRY(check_resume_and_out(options, err));
     TRY(check_global_batch(options, err));
     TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
-    const EngineFacts *facts = &engine_facts[options->algorithm];
+    const EngineFacts *facts = &engine_facts[options_engine(options)];
     if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);
     if (facts->worker_needs_client) return resolve_workers_that_need_clients(options, err);
     return resolve_virtual_clients(options, err);

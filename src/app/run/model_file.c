@@ -66,7 +66,7 @@ void model_tensors(NamedTensor *tensors, const Spec *spec, const float *paramete
 Status model_load(float *parameters, const Spec *spec, const Safetensors *file, Error *err) {
     for (int i = 0; i < spec->tensor_count; i++) {
         const ParameterTensor *tensor = &spec->tensors[i];
-        TRY(checkpoint_load(parameters + tensor->first, tensor->count, file, tensor->name, err));
+        TRY(checkpoint_load(parameters + tensor->first, TENSOR_F32, tensor->count, file, tensor->name, err));
     }
     return STATUS_OK;
 }

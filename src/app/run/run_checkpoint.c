@@ -7,13 +7,31 @@
 
 #include "app/run/model_file.h"
 #include "base/log.h"
+#include "fedavg/rules/server_rules.h"
 #include "io/checkpoint.h"
 
 enum { TOTALS_BYTES = 64 };
 
-static const char *velocity_name(char name[SAFETENSORS_NAME_BYTES], uint32_t index) {
-    snprintf(name, SAFETENSORS_NAME_BYTES, "sounder.velocity.%u", index);
-    return name;
+// What outlives a round besides the weights: vectors, and what the server rule remembers.
+static uint32_t lasting_count(const RunConfig *config) {
+    return config->slots.lasting + config->slots.states;
+}
+
+static NamedTensor lasting_tensor(const RunMemory *memory, uint32_t index) {
+    const RunConfig *config = memory->config;
+    const uint32_t lasting = config->slots.lasting, state = index - lasting;
+    NamedTensor tensor = {.rank = 1, .shape = {(int64_t)config->parameters}};
+    if (index < lasting) {
+        tensor.values = run_memory_vector(memory, index);
+        const char *what = engine_facts[config->engine].writes_weights ? "velocity" : "common";
+        snprintf(tensor.name, sizeof tensor.name, "sounder.%s.%u", what, index);
+        return tensor;
+    }
+    const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
+    tensor.type = server->sums ? TENSOR_I64 : TENSOR_F64;
+    tensor.values = run_memory_state(memory, state);
+    snprintf(tensor.name, sizeof tensor.name, "sounder.server.%s.%u", server->text.name, state);
+    return tensor;
 }
 
 // path: of the caller's, for as long as the folder is used.
@@ -72,9 +90,9 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
     if (status == STATUS_OK) status = model_load(memory->weights, spec, &file, err);
     *rounds_done = round;
     const RunConfig *config = memory->config;
-    for (uint32_t v = 0; v < config->slots.lasting && status == STATUS_OK; v++) {
-        char name[SAFETENSORS_NAME_BYTES];
-        status = checkpoint_load(run_memory_vector(memory, v), config->parameters, &file, velocity_name(name, v), err);
+    for (uint32_t i = 0; i < lasting_count(config) && status == STATUS_OK; i++) {
+        const NamedTensor tensor = lasting_tensor(memory, i);
+        status = checkpoint_load((void *)tensor.values, tensor.type, config->parameters, &file, tensor.name, err);
     }
     if (status == STATUS_OK) read_totals(&memory->control->totals, &file);
     safetensors_close(&file);
@@ -84,16 +102,12 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err) {
     const RunConfig *config = memory->config;
-    size_t count = (size_t)spec->tensor_count + config->slots.lasting;
+    size_t count = (size_t)spec->tensor_count + lasting_count(config);
     NamedTensor *tensors = calloc(count, sizeof *tensors);
     if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
     model_tensors(tensors, spec, memory->weights);
-    for (uint32_t v = 0; v < config->slots.lasting; v++) {
-        NamedTensor *tensor = &tensors[(size_t)spec->tensor_count + v];
-        *tensor =
-            (NamedTensor){.rank = 1, .shape = {(int64_t)config->parameters}, .values = run_memory_vector(memory, v)};
-        velocity_name(tensor->name, v);
-    }
+    for (uint32_t i = 0; i < lasting_count(config); i++)
+        tensors[(size_t)spec->tensor_count + i] = lasting_tensor(memory, i);
     ModelNotes model;
     char path[RUN_PATH_BYTES], totals[TOTALS_BYTES];
     TensorNote notes[MODEL_NOTES + 2] = {{"sounder.run", record->identity},

@@ -18,7 +18,7 @@ enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
 // What the card's lockstep cannot do, or NULL.
 static const char *only_on_cpu(const Options *options) {
-    if (!engine_facts[options->algorithm].in_lockstep) return NULL;
+    if (!engine_facts[options_engine(options)].in_lockstep) return NULL;
     if (options->training.global_batch) return "--global-batch is for the CPU alone";
     if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";
     return NULL;

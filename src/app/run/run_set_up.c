@@ -13,6 +13,7 @@
 #include "base/suggest.h"
 #include "fedavg/card/card.h"
 #include "fedavg/parent/rounds.h"
+#include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/shard_sum.h"
 #include "nn/spec.h"
 
@@ -48,7 +49,7 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
 Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err) {
     TRY(dataset_find(source, options->data, options->seed, err));
     if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
-    bool whole = engine_facts[options->algorithm].client_is_worker ? options->hogwild_data == HOGWILD_FULL
+    bool whole = engine_facts[options_engine(options)].client_is_worker ? options->hogwild_data == HOGWILD_FULL
                                                                    : options->training.global_batch;
     PartitionSpec partition = {.whole = whole, .clients = (uint32_t)options->clients, .seed = options->seed};
     char form[OPTION_TEXT_BYTES];
@@ -92,7 +93,8 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
     return (RunConfig){.spec = *spec,
                        .training = options->training,
                        .world = options->world,
-                       .engine = (EngineKind)options->algorithm,
+                       .recipe = options->recipe,
+                       .engine = recipe_engine(&options->recipe),
                        .workers = (uint32_t)options->workers,
                        .clients = (uint32_t)options->clients,
                        .log_level = (uint32_t)options->log_level,
@@ -107,7 +109,7 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
     enum { SPANS_BESIDE_JOBS = 32, SPANS_PER_STEP = 4, SPANS_PER_BUCKET = 3 };
     if (!options->trace[0]) return 0;
     uint32_t spans = 2 * jobs + SPANS_BESIDE_JOBS;
-    if (!engine_facts[options->algorithm].in_lockstep) return spans;
+    if (!engine_facts[options_engine(options)].in_lockstep) return spans;
     Buckets buckets;
     buckets_cut(&buckets, spec);
     uint32_t slices = buckets.count * (SPANS_PER_BUCKET + (uint32_t)options->workers);
@@ -134,6 +136,10 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     plan.weights_header = header;
     Status status = run_memory_create(memory, &plan, err);
     free(header);
-    if (status == STATUS_OK) spec_initialise(memory->weights, spec, options->seed);
-    return status;
+    if (status != STATUS_OK) return status;
+    spec_initialise(memory->weights, spec, options->seed);
+    const Chosen *server = &memory->config->recipe.parts[PART_SERVER];
+    for (uint32_t s = 0; s < memory->config->slots.states; s++)
+        server_begin(run_memory_state(memory, s), (int)s, server, memory->config->parameters);
+    return STATUS_OK;
 }

@@ -66,5 +66,7 @@ Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_
     TRY(nodes_broadcast(nodes, memory->weights, config->parameters * sizeof(float), err));
     for (uint32_t v = 0; v < config->slots.lasting; v++)
         TRY(nodes_broadcast(nodes, run_memory_vector(memory, v), config->parameters * sizeof(float), err));
+    for (uint32_t s = 0; s < config->slots.states; s++)
+        TRY(nodes_broadcast(nodes, run_memory_state(memory, s), config->parameters * sizeof(ServerState), err));
     return STATUS_OK;
 }

@@ -1,0 +1,22 @@
+// FedAvg's clients (McMahan et al., AISTATS 2017): nothing is added, nothing is kept.
+#ifndef SOUNDER_FEDAVG_RULES_LOCAL_SGD_H
+#define SOUNDER_FEDAVG_RULES_LOCAL_SGD_H
+
+#include "fedavg/rules/local_rule.h"
+
+BOTH float local_sgd_shift(const Parameter *p, const LocalTurn *turn) {
+    (void)p, (void)turn;
+    return 0;
+}
+
+BOTH float local_sgd_keep(const Parameter *p, const LocalTurn *turn) {
+    (void)turn;
+    return p->kept;
+}
+
+#ifndef __cplusplus
+static const LocalRule sgd_local_rule = {
+    .text = {"sgd", "plain local training", "McMahan et al., AISTATS 2017", {{0}}}};
+#endif
+
+#endif

@@ -1,0 +1,58 @@
+// All local rules, and what a worker does with them: the loops over a client's weights on the CPU. Their twins are in
+// fedavg/card/cuda_rules.cu.
+//
+//   LocalTurn turn = local_turn(chosen, &training, steps, size_ratio);
+//   local_shift(shift, row, global, kept, common, &turn, count);     // before the client trains
+//   local_conclude(after, changes, row, ...);                        // when it has trained: what it keeps from now on
+#ifndef SOUNDER_FEDAVG_RULES_LOCAL_RULES_H
+#define SOUNDER_FEDAVG_RULES_LOCAL_RULES_H
+
+#include <stddef.h>
+
+#include "fedavg/rules/local/sgd.h"
+#include "fedavg/rules/recipe.h"
+
+// The rows of the table, in this order. The first is what a recipe has that names none.
+#define LOCAL_RULES(X) X(sgd)
+
+#define LOCAL_ROW(name) LOCAL_ROW_##name,
+enum { LOCAL_RULES(LOCAL_ROW) LOCAL_RULE_COUNT };
+#undef LOCAL_ROW
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const LocalRule *const local_rules[LOCAL_RULE_COUNT];
+
+// How far SGD with a pull takes a weight in `steps` steps along a slope of 1: the very same arithmetic on one number. With
+// plain SGD that is steps lr; divided by lr it is FedNova's norm of a.
+double local_displacement(const Training *training, double pull, uint64_t steps);
+
+LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio);
+
+// What the rule adds to the client's slopes besides `shift`: pull on top of the weight decay.
+double local_pull(const Chosen *chosen, const LocalTurn *turn);
+
+// The vectors of one client, each (count).
+typedef struct LocalVectors {
+    const float *global, *own; // as the round began, as the client trained them
+    const float *kept;         // NULL: zeros
+    const float *common;       // NULL: zeros
+} LocalVectors;
+
+// shift (count) = the rule's shift - pull * global.
+void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, double pull, uint32_t row, size_t count);
+
+// kept_after (count) = what the client keeps from now on; changes (count) += how much that has grown, in units of 2^-40.
+// Returns false when an element of kept_after is not finite, or beyond 2^22 / population: then its sum over all clients
+// could overflow, and changes are spoiled.
+bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
+                    size_t count);
+void local_add_changes(int64_t *changes, const float *kept_after, const float *kept, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

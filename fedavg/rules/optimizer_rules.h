@@ -1,0 +1,24 @@
+// How a client steps: SGD, fused with the way back through the net (nn/net.h), or an optimizer with a loop of its own
+// over the gradient. What it remembers starts at zero in every round.
+//
+// The functions of one weight are compiled for both devices without fused operations.
+#ifndef SOUNDER_FEDAVG_RULES_OPTIMIZER_RULES_H
+#define SOUNDER_FEDAVG_RULES_OPTIMIZER_RULES_H
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "base/both.h"
+#include "fedavg/rules/rule.h"
+#include "nn/step.h"
+
+enum { OPTIMIZER_SGD, OPTIMIZER_COUNT };
+
+typedef struct OptimizerRule {
+    RuleText text;
+    uint32_t states; // floats that it remembers of a weight
+} OptimizerRule;
+
+extern const OptimizerRule optimizer_rules[OPTIMIZER_COUNT];
+
+#endif

@@ -1,0 +1,32 @@
+// What a rule says of itself: its name, its numbers, its source. A recipe (recipe.h) chooses a row of each table of
+// rules and gives its numbers; parser, help and messages read nothing but these texts.
+//
+//   adam lr=0.03 tau=1e-3         numbers by name, any of them, the others as preset
+//   prox 0.01                     the first number needs no name
+#ifndef SOUNDER_FEDAVG_RULES_RULE_H
+#define SOUNDER_FEDAVG_RULES_RULE_H
+
+#include <stdint.h>
+
+enum { RULE_NUMBERS = 6, RULE_WORDS = 8 };
+
+// A number of a rule; or a choice, whose value is the index of its word.
+typedef struct RuleNumber {
+    const char *name;
+    double preset, minimum, maximum; // a NAN preset: `derived` says what it follows from
+    const char *words[RULE_WORDS];
+    const char *derived;
+} RuleNumber;
+
+typedef struct RuleText {
+    const char *name, *help, *source; // help: a phrase without a full stop
+    RuleNumber numbers[RULE_NUMBERS]; // those with a name
+} RuleText;
+
+// A row of one table of rules, and its numbers.
+typedef struct Chosen {
+    uint32_t row;
+    double number[RULE_NUMBERS];
+} Chosen;
+
+#endif

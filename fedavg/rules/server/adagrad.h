@@ -1,0 +1,26 @@
+// FedAdagrad (Reddi et al., ICLR 2021, Algorithm 2).
+//
+//   V += D^2;  w += lr D / (sqrt V + tau)
+#ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAGRAD_H
+#define SOUNDER_FEDAVG_RULES_SERVER_ADAGRAD_H
+
+#include "fedavg/rules/server_rule.h"
+
+BOTH double server_adagrad(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
+    (void)common;
+    const double lr = turn->number[0], tau = turn->number[1];
+    state->real += update.mean * update.mean;
+    return weight + lr * update.mean / (sqrt(state->real) + tau);
+}
+
+#ifndef __cplusplus
+static const ServerRule adagrad_server_rule = {
+    .text = {"adagrad",
+             "steps shrink by the squares of all updates so far",
+             "Reddi et al., ICLR 2021, Algorithm 2",
+             {{.name = "lr", .preset = 0.1, .minimum = 0, .maximum = 1000},
+              {.name = "tau", .preset = 1e-3, .minimum = 1e-12, .maximum = 1}}},
+    .states = 1};
+#endif
+
+#endif

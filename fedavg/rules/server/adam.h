@@ -1,0 +1,73 @@
+// FedAdam and FedYogi (Reddi et al., ICLR 2021, Algorithm 2): one moment of the mean update and one of its square, which
+// Adam forgets at a constant rate and Yogi moves by steps of the square's own size.
+//
+//   m = beta1 m + (1 - beta1) D
+//   V = beta2 V + (1 - beta2) D^2                   Adam
+//   V = V - (1 - beta2) D^2 sign(V - D^2)           Yogi
+//   w += lr m / (sqrt V + tau)
+//
+// As in the paper V starts at tau^2 and nothing is corrected for the start from zero; with bias-correction both moments
+// are divided by what has been forgotten of their start, and V starts at zero, as in Adam (Kingma, Ba 2015).
+#ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
+#define SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
+
+#include "fedavg/rules/server_rule.h"
+
+// Both rules' numbers are lr, beta1, beta2, tau, bias-correction; derived: the factors of m and V.
+BOTH double adam_step(double weight, const ServerState *state, const ServerTurn *turn) {
+    const double lr = turn->number[0], tau = turn->number[3];
+    return weight + lr * (state[0].real * turn->derived[0]) / (sqrt(state[1].real * turn->derived[1]) + tau);
+}
+
+BOTH double server_adam(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
+    (void)common;
+    const double beta1 = turn->number[1], beta2 = turn->number[2];
+    state[0].real = beta1 * state[0].real + (1 - beta1) * update.mean;
+    state[1].real = beta2 * state[1].real + (1 - beta2) * (update.mean * update.mean);
+    return adam_step(weight, state, turn);
+}
+
+BOTH double server_yogi(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
+    (void)common;
+    const double beta1 = turn->number[1], beta2 = turn->number[2], square = update.mean * update.mean;
+    const double sign = (state[1].real > square) - (state[1].real < square);
+    state[0].real = beta1 * state[0].real + (1 - beta1) * update.mean;
+    state[1].real -= (1 - beta2) * square * sign;
+    return adam_step(weight, state, turn);
+}
+
+#ifndef __cplusplus
+static inline void adam_prepare(ServerTurn *turn) {
+    const bool corrects = turn->number[4] != 0;
+    for (int moment = 0; moment < 2; moment++)
+        turn->derived[moment] = corrects ? 1 / (1 - pow(turn->number[1 + moment], turn->round)) : 1;
+}
+
+static inline double adam_start(const ServerTurn *turn, int state) {
+    return state == 1 && turn->number[4] == 0 ? turn->number[3] * turn->number[3] : 0;
+}
+
+#define ADAM_NUMBERS(rate)                                                                                             \
+    {                                                                                                                  \
+        {.name = "lr", .preset = rate, .minimum = 0, .maximum = 1000},                                                 \
+            {.name = "beta1", .preset = 0.9, .minimum = 0, .maximum = 0.999999},                                       \
+            {.name = "beta2", .preset = 0.99, .minimum = 0, .maximum = 0.999999},                                      \
+            {.name = "tau", .preset = 1e-3, .minimum = 1e-12, .maximum = 1}, {                                         \
+            .name = "bias-correction", .words = { "no", "yes" }                                                        \
+        }                                                                                                              \
+    }
+
+static const ServerRule adam_server_rule = {
+    .text = {"adam", "Adam on the mean update", "Reddi et al., ICLR 2021, Algorithm 2", ADAM_NUMBERS(0.1)},
+    .states = 2,
+    .prepare = adam_prepare,
+    .start = adam_start};
+
+static const ServerRule yogi_server_rule = {
+    .text = {"yogi", "Yogi on the mean update", "Reddi et al., ICLR 2021, Algorithm 2", ADAM_NUMBERS(0.01)},
+    .states = 2,
+    .prepare = adam_prepare,
+    .start = adam_start};
+#endif
+
+#endif

@@ -1,0 +1,16 @@
+// The algorithms that have a name.
+#include "recipe.h"
+
+const ZooAlgorithm zoo_algorithms[] = {
+    {"fedavg", "", "clients train from the global weights, the server takes the mean", "McMahan et al., AISTATS 2017"},
+    {"fednova", "combine nova", "updates are divided by the length of their local training",
+     "Wang et al., NeurIPS 2020"},
+    {"fedavgm", "server momentum", "FedAvg with momentum over the rounds", "Hsu, Qi, Brown 2019"},
+    {"fedadagrad", "server adagrad", "Adagrad on the mean update", "Reddi et al., ICLR 2021"},
+    {"fedadam", "server adam", "Adam on the mean update", "Reddi et al., ICLR 2021"},
+    {"fedyogi", "server yogi", "Yogi on the mean update", "Reddi et al., ICLR 2021"},
+    {"bmuf", "server bmuf", "block momentum", "Chen, Huo, ICASSP 2016"},
+    {"hogwild", "schedule wild", "workers write one model without locks", "Niu et al., NIPS 2011"},
+    {"ssgd", "schedule lockstep", "synchronous SGD: gradients are averaged at every step", "Chen et al. 2016"},
+};
+const size_t zoo_algorithm_count = sizeof zoo_algorithms / sizeof *zoo_algorithms;

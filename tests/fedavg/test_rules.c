@@ -1,0 +1,305 @@
+// The rules: what a recipe's text means, what each rule does with one weight.
+#include "fedavg/rules/recipe.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/server_rules.h"
+#include "tests/check.h"
+
+static Recipe parsed(const char *text) {
+    Recipe recipe;
+    Error err;
+    check_ok(recipe_parse(&recipe, text, &err));
+    return recipe;
+}
+
+static const char *rule_of(const Recipe *recipe, Part part) {
+    return part_rule(part, recipe->parts[part].row)->name;
+}
+
+static void a_text_names_an_algorithm_or_parts_or_both(void **state) {
+    (void)state;
+    Recipe recipe = parsed("fedavg");
+    assert_string_equal(rule_of(&recipe, PART_LOCAL), "sgd");
+    assert_string_equal(rule_of(&recipe, PART_SERVER), "average");
+    assert_true(recipe.parts[PART_SERVER].number[0] == 1);
+    recipe = parsed("fedadam lr=0.03 tau=1e-2; combine mean weights=uniform");
+    assert_string_equal(rule_of(&recipe, PART_SERVER), "adam");
+    const double numbers[] = {0.03, 0.9, 0.99, 1e-2, 0};
+    assert_memory_equal(recipe.parts[PART_SERVER].number, numbers, sizeof numbers);
+    assert_true(recipe.parts[PART_COMBINE].number[0] == 1);
+    recipe = parsed("  combine nova ;server momentum 0.5 nesterov=yes ");
+    assert_string_equal(rule_of(&recipe, PART_COMBINE), "nova");
+    assert_true(recipe.parts[PART_SERVER].number[0] == 0.5 && recipe.parts[PART_SERVER].number[2] == 1);
+    recipe = parsed("fedadam; server average"); // a part behind a name replaces its own
+    assert_string_equal(rule_of(&recipe, PART_SERVER), "average");
+    recipe = parsed("fedavgm weights=uniform"); // of a part that the name leaves as it is
+    assert_true(recipe.parts[PART_COMBINE].number[0] == 1);
+    assert_int_equal(recipe_engine(&recipe), ENGINE_ROUNDS);
+    recipe = parsed("hogwild");
+    assert_int_equal(recipe_engine(&recipe), ENGINE_WILD);
+    recipe = parsed("ssgd");
+    assert_int_equal(recipe_engine(&recipe), ENGINE_LOCKSTEP);
+}
+
+static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"fedavgg",
+         "fedavgg: no such algorithm, did you mean fedavg?; `sounder help algorithms` lists names and parts"},
+        {"servr adam",
+         "servr: no such algorithm, did you mean server?; `sounder help algorithms` lists names and parts"},
+        {"fedavg; servr adam", "servr: no such part, did you mean server?; the parts are local, optimizer, combine, "
+                               "server and schedule"},
+        {"fedavg; fedadam", "fedadam: no such part; the parts are local, optimizer, combine, server and schedule"},
+        {"server momentun", "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are "
+                            "average, momentum, adagrad, adam, yogi, bmuf"},
+        {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf"},
+        {"server momentum bta=1", "part 1 (\"server momentum bta=1\"): momentum has no number \"bta\", did you mean "
+                                  "beta?; write it as \"momentum [beta=0.9] [lr=1] [nesterov=no|yes]\""},
+        {"server momentum 1 2", "part 1 (\"server momentum 1 2\"): momentum has no number \"2\"; write it as "
+                                "\"momentum [beta=0.9] [lr=1] [nesterov=no|yes]\""},
+        {"server momentum 2", "part 1 (\"server momentum 2\"): beta=2: needs a number from 0 to 1"},
+        {"server momentum inf", "part 1 (\"server momentum inf\"): beta=inf: needs a number from 0 to 1"},
+        {"server momentum nesterov=2", "part 1 (\"server momentum nesterov=2\"): nesterov=2: needs no or yes"},
+        {"combine mean all", "part 1 (\"combine mean all\"): weights=all: needs samples, uniform, sqrt or log"},
+        {"fedadam mu=1",
+         "part 1 (\"fedadam mu=1\"): fedadam has no number \"mu\"; `sounder help algorithms` says which "
+         "it has"},
+        {"fedavg;", "part 2 is empty; write a part between two ';' and none after the last"},
+        {";fedavg", "part 1 is empty; write a part between two ';' and none after the last"},
+        {" ", "empty; write a name or parts, such as fedavg"},
+        {"hogwild; server adam", "schedule wild does not go with server adam: no clients come together there"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Recipe recipe;
+        Error err;
+        assert_int_equal(recipe_parse(&recipe, cases[i][0], &err), STATUS_USAGE);
+        assert_string_equal(err.message, cases[i][1]);
+    }
+}
+
+static void every_entry_of_the_zoo_and_every_rule_can_be_read(void **state) {
+    (void)state;
+    for (size_t i = 0; i < zoo_algorithm_count; i++) {
+        parsed(zoo_algorithms[i].name);
+        if (*zoo_algorithms[i].text) parsed(zoo_algorithms[i].text);
+    }
+    for (int part = 0; part < PART_COUNT; part++)
+        for (uint32_t row = 0; part_rule((Part)part, row); row++) {
+            const RuleText *rule = part_rule((Part)part, row);
+            char form[512];
+            rule_form(form, sizeof form, rule);
+            assert_non_null(strstr(form, rule->name));
+            assert_true(*rule->help && *rule->source);
+            for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++) {
+                const RuleNumber *number = &rule->numbers[n];
+                if (number->words[0] || isnan(number->preset)) continue;
+                assert_true(number->minimum <= number->preset && number->preset <= number->maximum);
+            }
+        }
+}
+
+static void the_name_of_an_algorithm_is_its_first_word_or_its_first_rule(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {{"fedprox mu=1; server adam", "fedprox"},
+                                           {" server  adam lr=1; combine nova", "server  adam"},
+                                           {"fedavg;server adam", "fedavg"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[RECIPE_TEXT_BYTES];
+        assert_string_equal(recipe_name(name, cases[i][0]) + strspn(name, " "), cases[i][1]);
+    }
+}
+
+// Server rules --------------------------------------------------------------------------------------------------------
+
+enum { ROUNDS = 4, WEIGHTS = 5000 }; // more than one block of the loops
+
+// A weight after each round of mean updates of `mean` (ROUNDS).
+static void steps_of(float weight[ROUNDS], const char *text, const double mean[ROUNDS]) {
+    static float weights[WEIGHTS];
+    static ServerState states[SERVER_STATES][WEIGHTS];
+    static int64_t sum[WEIGHTS];
+    const Recipe recipe = parsed(text);
+    const Chosen *server = &recipe.parts[PART_SERVER];
+    ServerMemory memory = {.states = {states[0], states[1]}};
+    for (int s = 0; s < SERVER_STATES; s++)
+        server_begin(states[s], s, server, WEIGHTS);
+    for (int i = 0; i < WEIGHTS; i++)
+        weights[i] = 1;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < WEIGHTS; i++)
+            sum[i] = llrint(mean[round] * 0x1p40);
+        const ServerSums sums = {.updates = (const int64_t *[]){sum}, .count = 1, .arrived = 1, .factor = 1};
+        const ServerTurn turn = server_turn(server, round + 1, 4, 10);
+        server_apply(weights, &memory, &sums, &turn, server->row, WEIGHTS);
+        weight[round] = weights[WEIGHTS - 1];
+        assert_true(weights[0] == weight[round]);
+    }
+}
+
+static const double MEANS[ROUNDS] = {0.5, -0.25, 0.125, 0.75};
+
+static void check_steps(const char *text, const double expected[ROUNDS]) {
+    float weight[ROUNDS];
+    steps_of(weight, text, MEANS);
+    for (int round = 0; round < ROUNDS; round++)
+        if (!(fabs((double)weight[round] - expected[round]) <= 5e-7))
+            fail_msg("%s, round %d: %.9g, not %.9g", text, round + 1, (double)weight[round], expected[round]);
+}
+
+// The figures of these cases were computed by hand from the equations at the head of each rule's file.
+static void momentum_is_that_of_the_papers(void **state) {
+    (void)state;
+    double v = 0, w = 1, heavy[ROUNDS], nesterov[ROUNDS], wn = 1;
+    for (int r = 0; r < ROUNDS; r++) {
+        v = 0.9 * v + MEANS[r];
+        heavy[r] = w += 0.5 * v;
+        nesterov[r] = wn += 0.5 * (MEANS[r] + 0.9 * v);
+    }
+    check_steps("fedavgm lr=0.5", heavy);
+    check_steps("fedavgm lr=0.5 nesterov=yes", nesterov);
+}
+
+static void adaptive_rules_are_those_of_reddi_and_others(void **state) {
+    (void)state;
+    double V = 0, w = 1, adagrad[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++)
+        V += MEANS[r] * MEANS[r], adagrad[r] = w += 0.1 * MEANS[r] / (sqrt(V) + 1e-3);
+    check_steps("fedadagrad", adagrad);
+    for (int corrects = 0; corrects < 2; corrects++) {
+        double m = 0, va = corrects ? 0 : 1e-6, vy = va, adam[ROUNDS], yogi[ROUNDS], wa = 1, wy = 1;
+        for (int r = 0; r < ROUNDS; r++) {
+            const double D = MEANS[r], D2 = D * D, c1 = corrects ? 1 - pow(0.9, r + 1) : 1,
+                         c2 = corrects ? 1 - pow(0.99, r + 1) : 1;
+            m = 0.9 * m + 0.1 * D;
+            va = 0.99 * va + 0.01 * D2;
+            vy -= 0.01 * D2 * ((vy > D2) - (vy < D2));
+            adam[r] = wa += 0.1 * (m / c1) / (sqrt(va / c2) + 1e-3);
+            yogi[r] = wy += 0.01 * (m / c1) / (sqrt(vy / c2) + 1e-3);
+        }
+        check_steps(corrects ? "fedadam bias-correction=yes" : "fedadam", adam);
+        check_steps(corrects ? "fedyogi bias-correction=yes" : "fedyogi", yogi);
+    }
+}
+
+static void block_momentum_is_classical_or_looks_ahead(void **state) {
+    (void)state;
+    double delta = 0, W = 1, classical[ROUNDS], ahead[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++) {
+        delta = 0.75 * delta + MEANS[r]; // 1 - 1/4 clients
+        W += delta;
+        classical[r] = W;
+        ahead[r] = W + 0.75 * delta; // what clients start from and what is evaluated
+    }
+    check_steps("bmuf", classical);
+    check_steps("bmuf kind=nesterov", ahead);
+    check_steps("bmuf kind=nesterov momentum=0", (double[]){1.5, 1.25, 1.375, 2.125});
+}
+
+// Reductions hold bit for bit.
+static void server_rules_without_their_numbers_are_the_average(void **state) {
+    (void)state;
+    float average[ROUNDS], other[ROUNDS];
+    const double means[ROUNDS] = {0.1, -0.03, 1e-7, 0.7};
+    steps_of(average, "fedavg", means);
+    static const char *const same[] = {"fedavgm beta=0", "fedavgm 0 nesterov=yes", "bmuf momentum=0",
+                                       "server average lr=1"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        steps_of(other, same[i], means);
+        assert_memory_equal(average, other, sizeof average);
+    }
+    float classical[ROUNDS], scaled[ROUNDS];
+    steps_of(classical, "bmuf momentum=0.8 lr=1", means);
+    steps_of(scaled, "fedavgm beta=0.8 lr=1", means);
+    assert_memory_equal(classical, scaled, sizeof classical);
+}
+
+static void yogis_second_moment_is_never_negative(void **state) {
+    (void)state;
+    float weight[ROUNDS];
+    steps_of(weight, "fedyogi beta2=0 tau=0.1", (double[]){1e-3, 0.5, 1e-9, 0});
+    for (int r = 0; r < ROUNDS; r++)
+        assert_true(isfinite(weight[r]));
+}
+
+// Shares --------------------------------------------------------------------------------------------------------------
+
+static void check_shares(const char *text, const Member *clients, uint32_t count, const double *expected,
+                         double factor) {
+    Member facts[4];
+    CohortShares all;
+    memcpy(facts, clients, count * sizeof *facts);
+    const Recipe recipe = parsed(text);
+    cohort_shares(&all, facts, count, &(World){0}, &recipe.parts[PART_COMBINE]);
+    for (uint32_t k = 0; k < count; k++)
+        assert_true(fabs(facts[k].share - expected[k]) < 1e-15);
+    assert_true(fabs(all.factor - factor) < 1e-15);
+}
+
+static void clients_count_by_samples_or_otherwise(void **state) {
+    (void)state;
+    const Member clients[] = {{.samples = 99, .steps = 10, .reach = 10}, {.samples = 9, .steps = 2, .reach = 2}};
+    check_shares("fedavg", clients, 2, (double[]){99.0 / 108, 9.0 / 108}, 1);
+    check_shares("fedavg weights=uniform", clients, 2, (double[]){0.5, 0.5}, 1);
+    check_shares("fedavg weights=sqrt", clients, 2, (double[]){sqrt(99) / (sqrt(99) + 3), 3 / (sqrt(99) + 3)}, 1);
+    check_shares("fedavg weights=log", clients, 2, (double[]){2.0 / 3, 1.0 / 3}, 1);
+}
+
+static void fednova_divides_by_the_length_of_the_training(void **state) {
+    (void)state;
+    const Member clients[] = {{.samples = 60, .steps = 10, .reach = 20}, {.samples = 40, .steps = 4, .reach = 5}};
+    // D = tau_eff sum p d/a: the shares carry p a_ref/a, the factor tau_eff/a_ref.
+    check_shares("fednova", clients, 2, (double[]){0.6 * 5 / 20, 0.4}, (0.6 * 20 + 0.4 * 5) / 5);
+    check_shares("fednova tau=steps", clients, 2, (double[]){0.6 * 5 / 20, 0.4}, (0.6 * 10 + 0.4 * 4) / 5);
+    const Member equal[] = {{.samples = 60, .steps = 10, .reach = 41.381059609}, {.samples = 40, .steps = 10, .reach = 41.381059609}};
+    Member facts[2], plain[2];
+    memcpy(facts, equal, sizeof facts), memcpy(plain, equal, sizeof plain);
+    CohortShares nova, mean;
+    const Recipe fednova = parsed("fednova"), fedavg = parsed("fedavg");
+    cohort_shares(&nova, facts, 2, &(World){0}, &fednova.parts[PART_COMBINE]);
+    cohort_shares(&mean, plain, 2, &(World){0}, &fedavg.parts[PART_COMBINE]);
+    assert_true(facts[0].share == plain[0].share && facts[1].share == plain[1].share); // to the bit
+    assert_true(nova.factor == 1 && nova.total == 1);
+}
+
+// The figures are those of the FedNova authors' counters where they are right (plain, momentum), and sums by hand.
+static void the_scalar_twin_knows_how_far_sgd_goes(void **state) {
+    (void)state;
+    static const struct {
+        float momentum, lr;
+        bool nesterov;
+        double pull, reach;
+    } cases[] = {{0, 1, false, 0, 10},
+                 {0.9f, 1, false, 0, 41.381059609},
+                 {0.9f, 1, true, 0, 47.242953648},
+                 {0, 0.5f, false, 0.1, 8.025261215},
+                 {0.9f, 0.5f, false, 0.1, 26.218458213}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Training training = {.sgd = {.lr = cases[i].lr, .momentum = cases[i].momentum},
+                                   .nesterov = cases[i].nesterov};
+        const double reach = local_displacement(&training, cases[i].pull, 10) / (double)cases[i].lr;
+        if (!(fabs(reach - cases[i].reach) < 1e-5)) fail_msg("case %zu: %.9f, not %.9f", i, reach, cases[i].reach);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_text_names_an_algorithm_or_parts_or_both),
+        cmocka_unit_test(a_text_that_is_none_is_refused_with_the_nearest_word),
+        cmocka_unit_test(every_entry_of_the_zoo_and_every_rule_can_be_read),
+        cmocka_unit_test(the_name_of_an_algorithm_is_its_first_word_or_its_first_rule),
+        cmocka_unit_test(momentum_is_that_of_the_papers),
+        cmocka_unit_test(adaptive_rules_are_those_of_reddi_and_others),
+        cmocka_unit_test(block_momentum_is_classical_or_looks_ahead),
+        cmocka_unit_test(server_rules_without_their_numbers_are_the_average),
+        cmocka_unit_test(yogis_second_moment_is_never_negative),
+        cmocka_unit_test(clients_count_by_samples_or_otherwise),
+        cmocka_unit_test(fednova_divides_by_the_length_of_the_training),
+        cmocka_unit_test(the_scalar_twin_knows_how_far_sgd_goes),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}
