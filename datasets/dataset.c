@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "datasets/dataset_block.h"
+#include "datasets/federation.h"
 #include "datasets/idx.h"
 #include "datasets/synthetic.h"
 #include <stdbool.h>
@@ -16,26 +17,34 @@ static uint8_t *at(DatasetBlock *block, uint64_t first_byte) {
 // Zeroes the gaps between the arrays, so that equal sets are equal blocks.
 static void clear_gaps(DatasetBlock *block) {
     const DatasetLayout *layout = &block->layout;
-    const size_t size = shape_size(block->shape);
-    const uint64_t ends[4] = {layout->train_pixels + block->train_count * size,
-                              layout->train_labels + block->train_count, layout->test_pixels + block->test_count * size,
-                              layout->test_labels + block->test_count};
-    const uint64_t next[4] = {layout->train_labels, layout->test_pixels, layout->test_labels, layout->block_bytes};
-    for (int i = 0; i < 4; i++)
+    const DatasetItems *items = &block->items;
+    const size_t sample = shape_size(block->shape) * items->pixel_bytes;
+    const uint64_t train = block->train_count, test = block->test_count;
+    const uint64_t ends[6] = {layout->train_pixels + train * sample,
+                              layout->train_labels + train * items->label_bytes,
+                              layout->train_owners + train * items->owner_bytes,
+                              layout->test_pixels + test * sample,
+                              layout->test_labels + test * items->label_bytes,
+                              layout->test_owners + test * items->owner_bytes};
+    const uint64_t next[6] = {layout->train_labels, layout->train_owners, layout->test_pixels,
+                              layout->test_labels,  layout->test_owners,  layout->block_bytes};
+    for (int i = 0; i < 6; i++)
         memset(at(block, ends[i]), 0, next[i] - ends[i]);
 }
 
 // An empty block with its final header, but for what only the samples tell: classes and normalisation.
 static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *err) {
     DatasetLayout layout;
-    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, err));
+    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
     memset(block, 0, layout.train_pixels);
     *block = (DatasetBlock){.magic = DATASET_MAGIC,
                             .version = DATASET_VERSION,
                             .shape = source->shape,
                             .train_count = source->train_count,
                             .test_count = source->test_count,
-                            .layout = layout};
+                            .layout = layout,
+                            .items = source->items,
+                            .users = source->users};
     memcpy(block->name, source->name, sizeof block->name);
     clear_gaps(block);
     return STATUS_OK;
@@ -123,6 +132,7 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
 // One channel: MNIST's constants, so that every set of its kind enters a net as in the published scripts. More: the
 // mean and standard deviation of each channel over the training split, from exact integer sums.
 static void normalise(DatasetBlock *block) {
+    if (block->items.pixel_bytes > 1) return; // float samples enter as they are
     const uint8_t *pixels = at(block, block->layout.train_pixels);
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
     const size_t channels = (size_t)block->shape.channels;
@@ -158,10 +168,24 @@ static Status read_folder(DatasetBlock *block, const DatasetSource *source, Erro
     return count_classes(block, &files, err);
 }
 
+static Status read_federation(DatasetBlock *block, const DatasetSource *source, Error *err) {
+    const DatasetLayout *layout = &block->layout;
+    FederationArrays arrays = {
+        .train = {(float *)(void *)at(block, layout->train_pixels), at(block, layout->train_labels),
+                  (uint32_t *)(void *)at(block, layout->train_owners)},
+        .test = {(float *)(void *)at(block, layout->test_pixels), at(block, layout->test_labels),
+                 (uint32_t *)(void *)at(block, layout->test_owners)},
+    };
+    block->classes = source->classes;
+    return federation_fill(&arrays, source, err);
+}
+
 Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     DatasetBlock *block = memory;
     TRY(lay_out(block, source, err));
-    TRY(source->folder[0] ? read_folder(block, source, err) : read_synthetic(block, source, err));
+    TRY(source->is_federation ? read_federation(block, source, err)
+        : source->folder[0]   ? read_folder(block, source, err)
+                              : read_synthetic(block, source, err));
     normalise(block);
     return STATUS_OK;
 }
@@ -176,16 +200,27 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         block->shape.columns < 1 || block->classes < 1 || block->classes > DATASET_MAX_CLASSES)
         return fail(err, STATUS_DATA, "the data set's block: %dx%dx%d samples of %d classes", block->shape.channels,
                     block->shape.rows, block->shape.columns, block->classes);
-    TRY(dataset_layout(&layout, block->shape, block->train_count, block->test_count, err));
+    const DatasetItems *items = &block->items;
+    if ((items->pixel_bytes != 1 && items->pixel_bytes != 4) || (items->label_bytes != 1 && items->label_bytes != 4) ||
+        (items->owner_bytes != 0 && items->owner_bytes != 4) || (items->owner_bytes != 0) != (block->users != 0))
+        return fail(err, STATUS_DATA, "the data set's block: items of %u, %u and %u bytes for %u users",
+                    items->pixel_bytes, items->label_bytes, items->owner_bytes, block->users);
+    TRY(dataset_layout(&layout, block->shape, block->train_count, block->test_count, items, err));
     if (memcmp(&layout, &block->layout, sizeof layout) != 0 || layout.block_bytes > bytes)
         return fail(err, STATUS_DATA, "the data set's block: %zu bytes, but its counts need %llu", bytes,
                     (unsigned long long)layout.block_bytes);
     *data = (Dataset){
         .shape = block->shape,
         .classes = block->classes,
-        .train = {block->train_count, base + layout.train_pixels, base + layout.train_labels},
-        .test = {block->test_count, base + layout.test_pixels, base + layout.test_labels},
+        .items = *items,
+        .users = block->users,
+        .train = {block->train_count, base + layout.train_pixels, base + layout.train_labels, NULL},
+        .test = {block->test_count, base + layout.test_pixels, base + layout.test_labels, NULL},
     };
+    if (items->owner_bytes) {
+        data->train.owners = (const uint32_t *)(const void *)(base + layout.train_owners);
+        data->test.owners = (const uint32_t *)(const void *)(base + layout.test_owners);
+    }
     memcpy(data->name, block->name, sizeof data->name);
     data->name[sizeof data->name - 1] = '\0';
     memcpy(data->scale, block->scale, sizeof data->scale);
@@ -203,14 +238,17 @@ static bool append(uint64_t *first_byte, uint64_t *end, uint64_t count, uint64_t
     return true;
 }
 
-Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count, Error *err) {
-    uint64_t header, size = shape_size(shape);
+Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count,
+                      const DatasetItems *items, Error *err) {
+    uint64_t header, size = shape_size(shape) * items->pixel_bytes;
     layout->block_bytes = 0;
     if (append(&header, &layout->block_bytes, 1, sizeof(DatasetBlock)) &&
         append(&layout->train_pixels, &layout->block_bytes, train_count, size) &&
-        append(&layout->train_labels, &layout->block_bytes, train_count, 1) &&
+        append(&layout->train_labels, &layout->block_bytes, train_count, items->label_bytes) &&
+        append(&layout->train_owners, &layout->block_bytes, train_count, items->owner_bytes) &&
         append(&layout->test_pixels, &layout->block_bytes, test_count, size) &&
-        append(&layout->test_labels, &layout->block_bytes, test_count, 1))
+        append(&layout->test_labels, &layout->block_bytes, test_count, items->label_bytes) &&
+        append(&layout->test_owners, &layout->block_bytes, test_count, items->owner_bytes))
         return STATUS_OK;
     return fail(err, STATUS_USAGE, "a data set of %u + %u samples of %dx%dx%d does not fit in memory", train_count,
                 test_count, shape.channels, shape.rows, shape.columns);

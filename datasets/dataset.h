@@ -1,4 +1,5 @@
-// A data set of labelled uint8 images, as one relocatable block of memory that all processes map.
+// A data set as one relocatable block of memory that all processes map: labelled uint8 images, or samples of float32, with
+// classes or with a float32 target each.
 //
 //   DatasetSource source;
 //   TRY(dataset_find(&source, "fashion-mnist", err));          // sizes are known, nothing is unpacked yet
@@ -17,20 +18,32 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/form.h"
 #include "base/shape.h"
 
 enum { DATASET_MAX_CHANNELS = 16, DATASET_MAX_CLASSES = 256, DATASET_NAME_BYTES = 64, DATASET_PATH_BYTES = 4096 };
 
+// What lies in the arrays: bytes of an item.
+typedef struct DatasetItems {
+    uint32_t pixel_bytes; // 1: uint8 pixels; 4: float32, which enter a net as they are
+    uint32_t label_bytes; // 1: uint8 classes; 4: float32 targets of the net's one output, for the squared loss
+    uint32_t owner_bytes; // 4: each sample has an owner; 0: none has
+} DatasetItems;
+
+// The pointers are to bytes whatever the items are: whoever needs floats looks at them as such.
 typedef struct DatasetSplit {
-    uint32_t count;        // samples
-    const uint8_t *pixels; // (count, C,H,W)
-    const uint8_t *labels; // (count), each below classes
+    uint32_t count;         // samples
+    const uint8_t *pixels;  // (count, C,H,W)
+    const uint8_t *labels;  // (count), classes below `classes`
+    const uint32_t *owners; // (count), users below `users`; NULL where nobody owns samples
 } DatasetSplit;
 
 typedef struct Dataset {
     char name[DATASET_NAME_BYTES];
     Shape shape; // of one sample
-    int classes; // largest training label + 1
+    int classes; // largest training label + 1; with targets 1: outputs of a net
+    DatasetItems items;
+    uint32_t users; // whose samples these are by nature (a federation), 0: nobody's
     DatasetSplit train, test;
     // A pixel p of channel c enters a net as p * scale[c] + shift[c] = (p / 255 - mean[c]) / stddev[c]. With one
     // channel, mean and stddev are MNIST's, 0.1307 and 0.3081, as in the published scripts; with more, those of each
@@ -55,11 +68,15 @@ typedef struct DatasetOrigin {
 // Where a data set comes from and how large it will be. Plain data.
 typedef struct DatasetSource {
     char name[DATASET_NAME_BYTES];
-    char folder[DATASET_PATH_BYTES]; // empty: synthetic
+    char folder[DATASET_PATH_BYTES]; // empty: made up
+    bool is_federation;              // made up for users, by federation.h
+    Form federation;
     Shape shape;
     int classes; // of a folder: known only after dataset_read, 0 until then
     uint32_t train_count, test_count;
-    uint64_t seed;        // synthetic
+    DatasetItems items;
+    uint32_t users;
+    uint64_t seed;        // of what is made up
     bool named;           // found by its name, in one of the places where names are looked for
     bool packed;          // of a folder: at least one file has to be unpacked
     DatasetOrigin origin; // of a folder
@@ -69,7 +86,7 @@ typedef struct DatasetSource {
 // Finds a data set by the value of --data: a name (mnist, fashion-mnist), looked for in $SOUNDER_DATA/NAME,
 // $XDG_CACHE_HOME/sounder/NAME (~/.cache/sounder/NAME) and /usr/share/datasets/NAME; a folder (a value with a '/' or
 // that is a directory) with the four IDX files, .gz or plain; or "synthetic[:CxHxW[:TRAIN[:TEST]]]"
-// (default 1x28x28:60000:10000). A place that lacks one of the files is passed over. Checks headers and sizes. NOINPUT
+// (default 1x28x28:60000:10000), or a federation (federation.h), such as "quadratics a=1,4 b=0,1". A place that lacks one of the files is passed over. Checks headers and sizes. NOINPUT
 // with what was looked for and how to get it.
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err);
 

@@ -1,4 +1,4 @@
-// What lies in a data set's block: this header, then four arrays, each at a multiple of 64 bytes. Only the dataset
+// What lies in a data set's block: this header, then six arrays, each at a multiple of 64 bytes. Only the dataset
 // modules see it; everyone else asks dataset_view.
 #ifndef SOUNDER_DATASETS_DATASET_BLOCK_H
 #define SOUNDER_DATASETS_DATASET_BLOCK_H
@@ -8,11 +8,11 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 1, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 2, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Bytes from the start of the block.
 typedef struct DatasetLayout {
-    uint64_t train_pixels, train_labels, test_pixels, test_labels;
+    uint64_t train_pixels, train_labels, train_owners, test_pixels, test_labels, test_owners;
     uint64_t block_bytes;
 } DatasetLayout;
 
@@ -23,10 +23,16 @@ typedef struct DatasetBlock {
     uint32_t train_count, test_count;
     DatasetLayout layout;
     float scale[DATASET_MAX_CHANNELS], shift[DATASET_MAX_CHANNELS];
+    DatasetItems items;
+    uint32_t users;
     char name[DATASET_NAME_BYTES];
 } DatasetBlock;
 
-// Where everything lies follows from the shape and the counts. USAGE when that is more than fits in memory.
-Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count, Error *err);
+// What an ordinary set of images has.
+static const DatasetItems DATASET_IMAGES = {.pixel_bytes = 1, .label_bytes = 1};
+
+// Where everything lies follows from the shape, the counts and the items. USAGE when that is more than fits in memory.
+Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count,
+                      const DatasetItems *items, Error *err);
 
 #endif

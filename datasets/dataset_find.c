@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
+#include "datasets/federation.h"
 #include "datasets/idx.h"
 #include "datasets/synthetic.h"
 #include "datasets/unpacked_cache.h"
@@ -69,9 +70,10 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
     if (!realpath(folder, resolved)) return fail_errno(err, STATUS_NOINPUT, "%s", folder);
     TRY(idx_folder_open(&files, resolved, err));
     source->shape = files.shape;
+    source->items = DATASET_IMAGES;
     source->train_count = files.header[IDX_TRAIN_LABELS].extent[0];
     source->test_count = files.header[IDX_TEST_LABELS].extent[0];
-    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, err));
+    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
     source->block_bytes = layout.block_bytes;
     TRY(note_origin(source, &files, err));
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
@@ -99,6 +101,8 @@ static Status not_found(const Places *places, const char *name, Error *err) {
     static const char *const known[] = {"mnist", "fashion-mnist", "synthetic"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         suggestion_consider(&suggestion, known[i]);
+    for (uint32_t i = 0; i < federation_table.count; i++)
+        suggestion_consider(&suggestion, federation_table.rows[i].name);
     suggestion_consider_as(&suggestion, "fmnist", "fashion-mnist");
     const char *best = suggestion.best;
     return fail(err, STATUS_NOINPUT,
@@ -121,7 +125,8 @@ static Status named_source(DatasetSource *source, const char *name, Error *err) 
 static Status synthetic_source(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
     DatasetLayout layout;
     TRY(synthetic_parse(&source->shape, &source->train_count, &source->test_count, data, err));
-    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, err));
+    source->items = DATASET_IMAGES;
+    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
     source->block_bytes = layout.block_bytes;
     source->classes = SYNTHETIC_CLASSES;
     source->seed = seed;
@@ -129,10 +134,19 @@ static Status synthetic_source(DatasetSource *source, const char *data, uint64_t
     return STATUS_OK;
 }
 
+static Status federation_source(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
+    DatasetLayout layout;
+    TRY(federation_describe(source, data, seed, err));
+    TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
+    source->block_bytes = layout.block_bytes;
+    return STATUS_OK;
+}
+
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
     struct stat about;
     *source = (DatasetSource){0};
     TRY(unpacked_cache_check(err));
+    if (federation_is_named(data)) return federation_source(source, data, seed, err);
     if (synthetic_is_named(data)) return synthetic_source(source, data, seed, err);
     if (strchr(data, '/') || (stat(data, &about) == 0 && S_ISDIR(about.st_mode)))
         return folder_source(source, data, err);

@@ -67,7 +67,11 @@ static Status check_spec(const PartitionSpec *spec, const uint8_t *labels, uint3
     if (!spec->whole && spec->clients > samples)
         return fail(err, STATUS_USAGE, "%u samples cannot be divided among %u clients; give at most %u clients",
                     samples, spec->clients, samples);
-    for (uint32_t i = 0; i < samples; i++)
+    const FormRow *row = &partition_table.rows[spec->form.row];
+    if (!labels && !spec->whole && partitioners[spec->form.row].by_class)
+        return fail(err, STATUS_USAGE, "%s: deals by class, and the data set has targets instead of classes; take %s",
+                    row->name, spec->users ? "natural-id" : "iid");
+    for (uint32_t i = 0; i < samples && labels; i++)
         if (labels[i] >= classes)
             return fail(err, STATUS_DATA, "label %d of sample %u in a data set of %d classes", labels[i], i, classes);
     return STATUS_OK;

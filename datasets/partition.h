@@ -41,6 +41,8 @@ typedef struct PartitionSpec {
     bool whole; // every client has all samples (Hogwild on the full data); the form is not looked at
     uint32_t clients;
     uint64_t seed;
+    const uint32_t *owners; // (samples) for natural-id, each below users; NULL: nobody owns them. Borrowed
+    uint32_t users;
 } PartitionSpec;
 
 typedef struct Partition {
@@ -53,7 +55,8 @@ typedef struct Partition {
 // Bytes that partition_build needs at most.
 size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples);
 
-// Fills block (partition_block_bytes, 8-byte aligned, of the caller's). labels (samples), each below classes. Every
+// Fills block (partition_block_bytes, 8-byte aligned, of the caller's). labels (samples), each below classes;
+// NULL where the data have targets instead, which some partitioners can deal. Every
 // sample goes to at most one client, except for whole; which partitioners lose samples stands in the table. USAGE when
 // the partition is impossible (more clients than samples, for example), with the numbers.
 Status partition_build(void *block, const PartitionSpec *spec, const uint8_t *labels, uint32_t samples, int classes,

@@ -67,24 +67,26 @@ static const FormRow rows[] = {
     {.name = "noniid-label", .source = "NIID-Bench: noniid-#label",
      .help = "pathological with mode=first-deterministic, each class shuffled before it is cut",
      .keys = {CLASSES_EACH("2")}},
+    {.name = "natural-id", .source = FLOWER ": NaturalIdPartitioner", .help = "every client has the samples of one user, where the data set has users"},
 };
 // clang-format on
 
 const Partitioner partitioners[] = {
     {.build = build_contiguous},
     {.build = build_iid},
-    {.build = build_dirichlet},
-    {.build = build_shards},
-    {.deal = deal_inner_dirichlet},
-    {.deal = deal_pathological},
-    {.deal = deal_shard},
+    {.by_class = true, .build = build_dirichlet},
+    {.by_class = true, .build = build_shards},
+    {.by_class = true, .deal = deal_inner_dirichlet},
+    {.by_class = true, .deal = deal_pathological},
+    {.by_class = true, .deal = deal_shard},
     {.deal = deal_linear},
     {.deal = deal_square},
     {.deal = deal_exponential},
     {.deal = deal_size},
-    {.deal = deal_distribution},
-    {.build = build_noniid_labeldir},
-    {.deal = deal_noniid_label},
+    {.by_class = true, .deal = deal_distribution},
+    {.by_class = true, .build = build_noniid_labeldir},
+    {.by_class = true, .deal = deal_noniid_label},
+    {.deal = deal_natural_id},
 };
 
 static_assert(sizeof rows / sizeof *rows == sizeof partitioners / sizeof *partitioners, "a partitioner for each form");

@@ -5,8 +5,10 @@
 #include "base/err.h"
 #include "datasets/deal.h"
 
-// One of the two.
+// One of the two functions.
 typedef struct Partitioner {
+    bool by_class; // looks at labels
+
     Status (*deal)(Deal *deal, Error *err); // names owners
     Status (*build)(uint32_t *offsets, uint32_t *indices, const Deal *deal,
                     Error *err); // writes the lists: all samples

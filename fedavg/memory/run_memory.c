@@ -55,9 +55,13 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
 
 static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Error *err) {
     const Dataset *data = &memory->data;
+    const uint8_t *classes = data->items.label_bytes == 1 ? data->train.labels : NULL;
     Segment *segment = &memory->partition_segment;
+    PartitionSpec owned = *spec;
+    owned.owners = data->train.owners;
+    owned.users = data->users;
     TRY(segment_create(segment, "partition", partition_block_bytes(spec, data->train.count), err));
-    TRY(partition_build(segment->memory, spec, data->train.labels, data->train.count, data->classes, err));
+    TRY(partition_build(segment->memory, &owned, classes, data->train.count, data->classes, err));
     TRY(bind_partition(memory, err));
     segment_publish(segment);
     return segment_reopen_readonly(&memory->partition_fd, segment, err);

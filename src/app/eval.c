@@ -38,7 +38,10 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
     if (classes && strcmp(classes, shape) != 0)
         return fail(err, STATUS_USAGE, "%s was trained for %.32s classes, but --data %s has %s", path, classes,
                     options->data, shape);
-    return spec_parse(spec, text, data->shape, data->classes, err);
+    TRY(spec_parse(spec, text, data->shape, data->classes, err));
+    spec->float_input = data->items.pixel_bytes > 1;
+    spec->squared_loss = data->items.label_bytes > 1;
+    return STATUS_OK;
 }
 
 // What is to be evaluated, on which data, and whether those are to be the ones it was trained on.
@@ -166,6 +169,7 @@ Status command_eval(int argc, char **argv, Error *err) {
     DatasetSegment memory;
     Dataset data;
     TRY_GOTO(close, dataset_find(&source, options.data, options.seed, err));
+    TRY_GOTO(close, run_device_fit(&options, &source, err));
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
     TRY_GOTO(free, dataset_view(&data, memory.segment.memory, memory.segment.bytes, err));
     TRY_GOTO(free, check_data(&subject, &file, &options, &data, err));

@@ -8,6 +8,7 @@
 #include "app/options/columns.h"
 #include "app/options/option_table.h"
 #include "base/suggest.h"
+#include "datasets/federation.h"
 #include "datasets/partition.h"
 #include "nn/spec.h"
 
@@ -19,7 +20,8 @@ static void print_overview(FILE *file) {
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(file, "sounder help [TOPIC]",
-                "train, eval, launch, models, algorithms, partitions, the name of an option, man (the man page as troff), "
+                "train, eval, launch, models, algorithms, partitions, federations, the name of an option, man (the man "
+                "page as troff), "
                 "completion bash (a "
                 "script)");
     print_entry(file, "sounder --version", "the version, and what this program was built with");
@@ -174,6 +176,14 @@ static void print_algorithms(FILE *file) {
     }
 }
 
+static void print_federations(FILE *file) {
+    print_paragraph(
+        file, 0,
+        "Made-up data of users who differ, for --data: a name, and parts of the form PART=VALUE behind it, in "
+        "one word for the shell. Unless --partition says otherwise every client is a user (natural-id).");
+    print_forms(file, &federation_table);
+}
+
 static void print_option(FILE *file, const Option *option) {
     option_print_help(file, option);
     char line[256];
@@ -193,6 +203,7 @@ Status command_help(int argc, char **argv, Error *err) {
                   {"launch", print_launch},
                   {"models", print_models},
                   {"partitions", print_partitions},
+                  {"federations", print_federations},
                   {"algorithms", print_algorithms},
                   {"man", manual_print},
                   {"completion", manual_print_completion}};

@@ -26,6 +26,7 @@ typedef struct NetBuffers {
     float *gradients[2]; // the outputs' and the inputs' gradient take turns in them
     float *scratch;
     uint8_t *labels; // (N)
+    float *targets;  // (N), with the squared loss
     int first_layer; // the first with parameters: the way back ends there
 } NetBuffers;
 

@@ -7,6 +7,7 @@
 #include "nn/blas.h"
 #include "nn/buffers.h"
 #include "nn/linear_blas.h"
+#include "nn/regression.h"
 
 // Whether the shapes want OpenBLAS, in chunks as large as they come, and the user allows it.
 static Status wants_blas(bool *wants, const Spec *spec, Error *err) {
@@ -76,18 +77,48 @@ static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
     return (Chunk){first, count, (count + lanes - 1) / lanes * lanes};
 }
 
+static void load_values(Net *net, const Batch *batch, const uint32_t *indices, uint32_t first, Chunk chunk) {
+    const LayerBuffers *to = &net->buffers->layers[0];
+    const float *values = (const float *)(const void *)batch->pixels;
+    size_t size = shape_size(net->spec.input);
+    if (to->in)
+        values_gather(to->in, values, indices, first, size, chunk.count, chunk.samples);
+    else
+        values_gather_rows(to->rows, values, indices, first, size, linear_row_floats(&net->spec.layers[0]),
+                           chunk.count);
+}
+
 static void load_chunk(Net *net, const Batch *batch, Chunk chunk) {
     const uint32_t *indices = batch->indices ? batch->indices + chunk.first : NULL;
     uint32_t first = batch->first + chunk.first;
     const LayerBuffers *to = &net->buffers->layers[0];
-    if (to->in)
+    if (net->spec.float_input)
+        load_values(net, batch, indices, first, chunk);
+    else if (to->in)
         net->kernels->gather(to->in, batch->pixels, indices, first, batch->scale, batch->shift, net->spec.input,
                              chunk.count, chunk.samples);
     else
         net->kernels->gather_rows(to->rows, batch->pixels, indices, first, batch->scale, batch->shift, net->spec.input,
                                   linear_row_floats(&net->spec.layers[0]), chunk.count);
-    for (int s = 0; s < chunk.count; s++)
-        net->buffers->labels[s] = batch->labels[indices ? indices[s] : first + (uint32_t)s];
+    for (int s = 0; s < chunk.count; s++) {
+        uint32_t sample = indices ? indices[s] : first + (uint32_t)s;
+        if (net->spec.squared_loss)
+            net->buffers->targets[s] = ((const float *)(const void *)batch->labels)[sample];
+        else
+            net->buffers->labels[s] = batch->labels[sample];
+    }
+}
+
+static const float *logits_of(const Net *net) {
+    return net->buffers->layers[net->spec.layer_count - 1].out;
+}
+
+static double loss_of(const Net *net, float *gradient, uint32_t *hits, float scale, Chunk chunk) {
+    const float *outputs = logits_of(net);
+    if (net->spec.squared_loss)
+        return squared_loss(gradient, hits, outputs, net->buffers->targets, scale, chunk.count, chunk.samples);
+    return net->kernels->softmax_cross_entropy(gradient, hits, outputs, net->buffers->labels, scale, net->spec.classes,
+                                               chunk.count, chunk.samples);
 }
 
 static void dropout_forward(const Net *net, const LayerBuffers *at, int l, const Noise *noise, Chunk chunk) {
@@ -253,10 +284,6 @@ static void zero_convolutions(Net *net) {
     }
 }
 
-static const float *logits_of(const Net *net) {
-    return net->buffers->layers[net->spec.layer_count - 1].out;
-}
-
 static void count_progress(const Net *net, Chunk chunk) {
     // Relaxed: whoever watches only looks whether it grows.
     if (net->progress) atomic_fetch_add_explicit(net->progress, (uint64_t)chunk.count, memory_order_relaxed);
@@ -272,9 +299,7 @@ static double train(Net *net, const Pass *pass, const Batch *batch) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, chunk);
         forward(net, pass->parameters, pass->noise, chunk);
-        loss_sum +=
-            net->kernels->softmax_cross_entropy(net->buffers->gradients[0], NULL, logits_of(net), net->buffers->labels,
-                                                scale, net->spec.classes, chunk.count, chunk.samples);
+        loss_sum += loss_of(net, net->buffers->gradients[0], NULL, scale, chunk);
         backward(net, pass, chunk);
         count_progress(net, chunk);
     }
@@ -311,8 +336,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
         load_chunk(net, batch, chunk);
         forward(net, parameters, NULL, chunk);
         uint32_t hits;
-        result->loss_sum += net->kernels->softmax_cross_entropy(NULL, &hits, logits_of(net), net->buffers->labels, 1,
-                                                                net->spec.classes, chunk.count, chunk.samples);
+        result->loss_sum += loss_of(net, NULL, &hits, 1, chunk);
         result->hits += hits;
         count_progress(net, chunk);
     }

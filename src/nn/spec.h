@@ -11,11 +11,13 @@
 //   dropout RATE                     each element zeroed with probability RATE, the rest divided by 1 - RATE
 //   dropout2d RATE                   the same for whole channels
 //   linear FEATURES                  fully connected, bias; flattens its input (C,H,W) in that order
-// The last layer's output is the logits (one per class); softmax and cross-entropy follow implicitly.
+// The last layer's output is the logits (one per class); softmax and cross-entropy follow implicitly (or,
+// where the data have targets instead of classes, the squared loss of its one output).
 // A Spec is plain data without pointers: it may lie in shared memory.
 #ifndef SOUNDER_NN_SPEC_H
 #define SOUNDER_NN_SPEC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -56,6 +58,9 @@ typedef struct ParameterTensor {
 typedef struct Spec {
     Shape input;
     int classes;
+    // What the data are, for whoever made the spec to say: false after spec_parse.
+    bool float_input;  // samples are float32 and enter as they are; otherwise uint8 pixels
+    bool squared_loss; // labels are float32 targets of the one output; otherwise classes
     int layer_count, tensor_count;
     size_t parameter_count; // floats
     Layer layers[SPEC_MAX_LAYERS];

@@ -19,16 +19,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
         DatasetBlock *header = (DatasetBlock *)block;
         header->magic = DATASET_MAGIC;
         header->version = DATASET_VERSION;
-        Status status = dataset_layout(&header->layout, header->shape, header->train_count, header->test_count, &err);
+        Status status = dataset_layout(&header->layout, header->shape, header->train_count, header->test_count,
+                                       &header->items, &err);
         refused_with_a_sentence(status, &err);
     }
     Dataset data;
     if (refused_with_a_sentence(dataset_view(&data, block, bytes, &err), &err) == STATUS_OK) {
         size_t sample = shape_size(data.shape);
-        must_lie_within(block, bytes, data.train.pixels, data.train.count * sample);
-        must_lie_within(block, bytes, data.train.labels, data.train.count);
-        must_lie_within(block, bytes, data.test.pixels, data.test.count * sample);
-        must_lie_within(block, bytes, data.test.labels, data.test.count);
+        must_lie_within(block, bytes, data.train.pixels, data.train.count * sample * data.items.pixel_bytes);
+        must_lie_within(block, bytes, data.train.labels, data.train.count * data.items.label_bytes);
+        must_lie_within(block, bytes, data.test.pixels, data.test.count * sample * data.items.pixel_bytes);
+        must_lie_within(block, bytes, data.test.labels, data.test.count * data.items.label_bytes);
+        if (data.users) must_lie_within(block, bytes, data.train.owners, data.train.count * sizeof(uint32_t));
+        if (data.users) must_lie_within(block, bytes, data.test.owners, data.test.count * sizeof(uint32_t));
         must(memchr(data.name, 0, sizeof data.name));
     }
     free(block);

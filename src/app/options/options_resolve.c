@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "datasets/federation.h"
 #include "datasets/partition.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "option_table.h"
@@ -230,9 +231,24 @@ static Status read_algorithm(Options *options, Error *err) {
     return STATUS_OK;
 }
 
+// Made-up data of users bring their own partition, and with it the number of clients.
+static Status adopt_users(Options *options, Error *err) {
+    DatasetSource source = {0};
+    if (!federation_is_named(options->data)) return STATUS_OK;
+    Error why;
+    char name[OPTION_NAMED_BYTES];
+    Status status = federation_describe(&source, options->data, options->seed, &why);
+    if (status != STATUS_OK) return fail(err, status, "%s %s", options_named(name, options, "data"), why.message);
+    if (!option_applies(options, option_find("partition")) || options->training.global_batch) return STATUS_OK;
+    if (!given(options, "partition")) strcpy(options->partition, "natural-id");
+    if (form_is(options->partition, "natural-id") && !given(options, "clients")) options->clients = (int)source.users;
+    return STATUS_OK;
+}
+
 Status options_resolve(Options *options, Error *err) {
     TRY(read_algorithm(options, err));
     forget_overruled(options);
+    TRY(adopt_users(options, err));
     TRY(check_resume_and_out(options, err));
     TRY(check_global_batch(options, err));
     TRY(check_partition(options, err));

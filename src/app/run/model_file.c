@@ -14,7 +14,7 @@ void model_about_data(ModelAbout *about, const Dataset *data, const char *named,
     write_hash(about->data_hash, hash);
     snprintf(about->seed, sizeof about->seed, "%" PRIu64, seed);
     about->mean[0] = about->stddev[0] = '\0';
-    for (int channel = 0; channel < data->shape.channels; channel++) {
+    for (int channel = 0; channel < data->shape.channels && data->items.pixel_bytes == 1; channel++) {
         double stddev = 1 / (255.0 * data->scale[channel]);
         add_number(about->mean, -data->shift[channel] * stddev);
         add_number(about->stddev, stddev);

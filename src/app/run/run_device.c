@@ -14,6 +14,17 @@ Status run_device_check(const Options *options, Error *err) {
                 "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
 }
 
+Status run_device_fit(Options *options, const DatasetSource *source, Error *err) {
+    if (source->items.pixel_bytes == 1 && source->items.label_bytes == 1) return STATUS_OK;
+    if (options->device == DEVICE_CUDA)
+        return fail(err, STATUS_USAGE,
+                    "--data %s: its samples are float numbers, which are for the CPU alone; use --device "
+                    "cpu",
+                    source->name);
+    options->device = DEVICE_CPU;
+    return STATUS_OK;
+}
+
 enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
 // What the card's lockstep cannot do, or NULL.

@@ -12,6 +12,7 @@
 #include "app/options/options.h"
 #include "app/run/mps.h"
 #include "base/device.h"
+#include "datasets/dataset.h"
 
 typedef struct RunDevice {
     bool on_card;
@@ -30,6 +31,10 @@ void run_device_close(RunDevice *device);
 
 // UNAVAILABLE for --device cuda in a build without CUDA: what can be said before anything else is looked at.
 Status run_device_check(const Options *options, Error *err);
+
+// Whether the device can compute with such data: float samples and targets are for the CPU alone, which --device auto then
+// means. USAGE for --device cuda.
+Status run_device_fit(Options *options, const DatasetSource *source, Error *err);
 
 // "NVIDIA H200" or "cpu": for the summary.
 const char *run_device_name(const RunDevice *device);

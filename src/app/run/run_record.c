@@ -11,13 +11,14 @@
 #include "base/log.h"
 #include "nn/kernels.h"
 
-static uint64_t hash_split(const DatasetSplit *split, Shape shape, uint64_t seed) {
-    uint64_t hash = XXH3_64bits_withSeed(split->pixels, split->count * shape_size(shape), seed);
-    return XXH3_64bits_withSeed(split->labels, split->count, hash);
+static uint64_t hash_split(const DatasetSplit *split, const Dataset *data, uint64_t seed) {
+    size_t sample_bytes = shape_size(data->shape) * data->items.pixel_bytes;
+    uint64_t hash = XXH3_64bits_withSeed(split->pixels, split->count * sample_bytes, seed);
+    return XXH3_64bits_withSeed(split->labels, split->count * (size_t)data->items.label_bytes, hash);
 }
 
 uint64_t run_hash_data(const Dataset *data) {
-    return hash_split(&data->test, data->shape, hash_split(&data->train, data->shape, 0));
+    return hash_split(&data->test, data, hash_split(&data->train, data, 0));
 }
 
 uint64_t run_hash_partition(const RunMemory *memory) {

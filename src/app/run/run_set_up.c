@@ -54,6 +54,7 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options,
     PartitionSpec partition = {.whole = whole, .clients = (uint32_t)options->clients, .seed = options->seed};
     char form[OPTION_TEXT_BYTES];
     TRY(partition_parse(&partition.form, options_partition(form, options), err));
+    TRY(run_device_fit(options, source, err));
     return run_memory_load(memory, source, &partition, err);
 }
 
@@ -84,6 +85,8 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     options_named(named, options, "model");
     Status status = spec_parse(spec, text, data->shape, data->classes, &layer);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, layer.message);
+    spec->float_input = data->items.pixel_bytes > 1;
+    spec->squared_loss = data->items.label_bytes > 1;
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
         log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", named);
     return STATUS_OK;

@@ -1,0 +1,44 @@
+#include "regression.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float *row_of(const float *values, const uint32_t *indices, uint32_t first, int s, size_t size) {
+    return values + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size;
+}
+
+void values_gather(float *out, const float *values, const uint32_t *indices, uint32_t first, size_t size, int count,
+                   int samples) {
+    memset(out, 0, size * (size_t)samples * sizeof *out);
+    for (int s = 0; s < count; s++) {
+        const float *row = row_of(values, indices, first, s, size);
+        for (size_t i = 0; i < size; i++)
+            out[i * (size_t)samples + (size_t)s] = row[i];
+    }
+}
+
+void values_gather_rows(float *rows, const float *values, const uint32_t *indices, uint32_t first, size_t size,
+                        size_t row_floats, int count) {
+    enum { WIDEST_VECTOR = 16 };
+    size_t padded = (size + WIDEST_VECTOR - 1) / WIDEST_VECTOR * WIDEST_VECTOR;
+    for (int s = 0; s < count; s++, rows += row_floats) {
+        memcpy(rows, row_of(values, indices, first, s, size), size * sizeof *rows);
+        memset(rows + size, 0, (padded - size) * sizeof *rows);
+    }
+}
+
+double squared_loss(float *gradient, uint32_t *hits, const float *outputs, const float *targets, float scale, int count,
+                    int samples) {
+    double loss = 0;
+    uint32_t near = 0;
+    for (int s = 0; s < count; s++) {
+        float distance = outputs[s] - targets[s];
+        if (gradient) gradient[s] = scale * distance;
+        loss += 0.5 * (double)distance * (double)distance;
+        near += fabsf(distance) < 0.5f;
+    }
+    for (int s = count; s < samples && gradient; s++)
+        gradient[s] = 0;
+    if (hits) *hits = near;
+    return loss;
+}

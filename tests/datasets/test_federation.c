@@ -1,0 +1,136 @@
+// Made-up federations: what their forms say, whose the samples are, and that form and seed alone decide.
+#include "datasets/federation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "datasets/partition.h"
+#include "tests/check.h"
+
+typedef struct Loaded {
+    DatasetSource source;
+    void *block;
+    Dataset data;
+} Loaded;
+
+static void load(Loaded *loaded, const char *text, uint64_t seed) {
+    Error err;
+    check_ok(dataset_find(&loaded->source, text, seed, &err));
+    loaded->block = aligned_alloc(64, loaded->source.block_bytes);
+    check_ok(dataset_read(loaded->block, &loaded->source, &err));
+    check_ok(dataset_view(&loaded->data, loaded->block, loaded->source.block_bytes, &err));
+}
+
+static float value_at(const DatasetSplit *split, size_t i) {
+    float value;
+    memcpy(&value, split->pixels + i * sizeof value, sizeof value);
+    return value;
+}
+
+static float target_at(const DatasetSplit *split, size_t i) {
+    float value;
+    memcpy(&value, split->labels + i * sizeof value, sizeof value);
+    return value;
+}
+
+// The mean loss of user `user` in weight w and bias c.
+static double loss_of(const DatasetSplit *split, uint32_t user, double w, double c) {
+    double sum = 0;
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < split->count; s++)
+        if (split->owners[s] == user) {
+            double distance = (double)value_at(split, s) * w + c - (double)target_at(split, s);
+            sum += distance * distance / 2;
+            count++;
+        }
+    return sum / count;
+}
+
+static void quadratics_have_the_curvatures_and_optima_of_their_form(void **state) {
+    (void)state;
+    Loaded loaded;
+    const double a[3] = {1, 4, 0.3}, b[3] = {0, -2, 5};
+    const uint32_t samples[3] = {2, 4, 6};
+    load(&loaded, "quadratics a=1,4,0.3 b=0,-2,5 samples=2,4,6", 1);
+    const Dataset *data = &loaded.data;
+    assert_int_equal(data->users, 3);
+    assert_int_equal(data->train.count, 12);
+    assert_int_equal(data->classes, 1);
+    assert_int_equal(data->items.label_bytes, 4);
+    assert_memory_equal(data->train.pixels, data->test.pixels, 12 * sizeof(float));
+    for (uint32_t user = 0; user < 3; user++)
+        for (double w = -3; w <= 3; w++)
+            for (double c = -1; c <= 1; c++) {
+                double expected = a[user] / 2 * (w - b[user]) * (w - b[user]) + c * c / 2;
+                assert_true(fabs(loss_of(&data->train, user, w, c) - expected) < 1e-5 * (1 + expected));
+            }
+    uint32_t owned[3] = {0};
+    for (uint32_t s = 0; s < 12; s++)
+        owned[data->train.owners[s]]++;
+    assert_memory_equal(owned, samples, sizeof samples);
+    free(loaded.block);
+}
+
+static void natural_id_gives_every_client_its_own(void **state) {
+    (void)state;
+    Loaded loaded;
+    Error err = {""};
+    uint64_t block[256];
+    Partition partition;
+    load(&loaded, "quadratics a=1,4,2 b=0 samples=4", 1);
+    PartitionSpec spec = {.clients = 3, .seed = 1, .owners = loaded.data.train.owners, .users = 3};
+    check_ok(partition_parse(&spec.form, "natural-id", &err));
+    check_ok(partition_build(block, &spec, NULL, 12, 1, &err));
+    check_ok(partition_view(&partition, block, sizeof block, &err));
+    for (uint32_t client = 0; client < 3; client++) {
+        uint32_t count;
+        const uint32_t *indices = partition_client(&partition, client, &count);
+        assert_int_equal(count, 4);
+        for (uint32_t i = 0; i < count; i++)
+            assert_int_equal(loaded.data.train.owners[indices[i]], client);
+    }
+    spec.clients = 2;
+    assert_int_equal(partition_build(block, &spec, NULL, 12, 1, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "has 3 users, and there are 2 clients"));
+    check_ok(partition_parse(&spec.form, "dirichlet", &err));
+    assert_int_equal(partition_build(block, &spec, NULL, 12, 1, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "dirichlet: deals by class, and the data set has targets instead of classes"));
+    spec.owners = NULL;
+    check_ok(partition_parse(&spec.form, "natural-id", &err));
+    assert_int_equal(partition_build(block, &spec, NULL, 12, 1, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "nobody owns the samples"));
+    free(loaded.block);
+}
+
+static void wrong_forms_are_refused_with_the_right_one(void **state) {
+    (void)state;
+    const struct {
+        const char *data, *part;
+    } wrong[] = {
+        {"quadratics", "needs its a; write quadratics a=X,... b=X,... [samples=2,...]"},
+        {"quadratics a=1,2 b=1,2,3", "b gives 3 numbers, and a gives 2"},
+        {"quadratics a=0 b=1", "a=0: needs a number from 1e-06 to 1000000, or several between commas"},
+        {"quadratics a=1 b=1 samples=3", "give even whole numbers"},
+        {"quadratics a=1 b=1 smples=3", "smples=3 is no part of it (did you mean samples?)"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        DatasetSource source;
+        Error err = {""};
+        assert_int_equal(dataset_find(&source, wrong[i].data, 1, &err), STATUS_USAGE);
+        if (!strstr(err.message, wrong[i].part)) fail_msg("\"%s\" does not say \"%s\"", err.message, wrong[i].part);
+    }
+    DatasetSource source;
+    Error err;
+    assert_int_equal(dataset_find(&source, "quadratic", 1, &err), STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "did you mean quadratics?"));
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quadratics_have_the_curvatures_and_optima_of_their_form),
+        cmocka_unit_test(natural_id_gives_every_client_its_own),
+        cmocka_unit_test(wrong_forms_are_refused_with_the_right_one),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}
