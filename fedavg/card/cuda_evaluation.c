@@ -1,9 +1,9 @@
-// What a worker on the card evaluates: the global model on clients' own samples, a client a model of a launch.
+// What a worker on the card evaluates: clients' own samples, before and after training, a client a model of a launch.
 #include "base/clock.h"
 #include "base/cuda_try.h"
-#include "datasets/partition.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/card/cuda_worker.h"
+#include "fedavg/worker/evaluation.h"
 
 // Gives every model the samples of its job's client. *steps: of the largest.
 static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, Error *err) {
@@ -11,11 +11,12 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, E
     *steps = 0;
     for (uint32_t m = 0; m < jobs; m++) {
         uint32_t count;
-        const uint32_t *indices = partition_client(&self->memory->partition, self->jobs[m]->client, &count);
+        const uint32_t *indices = evaluation_samples(&self->memory->partition, self->jobs[m], &count);
         CudaTask task = {.first = first, .count = count};
         TRY(cuda_net_assign(self->net, (int)m, &task, true, err));
-        CUDA_TRY(cudaMemcpyAsync(self->order + first, indices, count * sizeof *indices, cudaMemcpyDefault, self->stream),
-                 err, "copying the samples of client %u", self->jobs[m]->client);
+        CUDA_TRY(
+            cudaMemcpyAsync(self->order + first, indices, count * sizeof *indices, cudaMemcpyDefault, self->stream),
+            err, "copying the samples of client %u", self->jobs[m]->client);
         self->jobs[m]->count = count;
         first += count;
         uint32_t batches = count / size + (count % size != 0);
@@ -24,12 +25,18 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, E
     return STATUS_OK;
 }
 
-Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, Error *err) {
-    const RunConfig *config = self->memory->config;
+// All jobs of a phase have the same task.
+static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    if (self->jobs[0]->task == EVALUATE_FINE_TUNED) return cuda_worker_train(self, jobs, evaluation_round(round), err);
+    cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
+    return STATUS_OK;
+}
+
+Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
     uint64_t start = clock_nanoseconds();
     uint32_t steps;
-    cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
+    TRY(prepare_models(self, jobs, round, err));
     TRY(assign_clients(self, &steps, jobs, err));
     TRY(cuda_net_evaluate(self->net, steps, err));
     TRY(cuda_net_results(self->net, self->results, err));

@@ -286,12 +286,16 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     return STATUS_OK;
 }
 
-static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
     if (config->training.sgd.momentum > 0)
         TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
-    TRY(train_models(self, jobs, round, err));
+    return train_models(self, jobs, round, err);
+}
+
+static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    TRY(cuda_worker_train(self, jobs, round, err));
     return hand_in(self, jobs, round, err);
 }
 
@@ -344,7 +348,7 @@ static Status cuda_evaluate_jobs(void *state, uint32_t round, Error *err) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     for (uint32_t jobs; (jobs = take_jobs(self)) > 0;) {
         uint64_t begin = trace_begin(trace);
-        TRY(cuda_evaluate_clients(self, jobs, err));
+        TRY(cuda_evaluate_clients(self, jobs, round, err));
         for (uint32_t m = 0; m < jobs; m++)
             trace_end(trace, TRACE_CHUNK, begin, round, self->jobs[m]->client);
     }

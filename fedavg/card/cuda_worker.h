@@ -40,7 +40,10 @@ Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what);
 // synchronised before either step barrier.
 Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *err);
 
-// Evaluates the global weights on the training data of the clients of self->jobs (jobs), and finishes those.
-Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, Error *err);
+// Does what self->jobs (jobs) of an evaluation say about clients, and finishes them.
+Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+
+// Trains the models of self->jobs (jobs) from the global weights, with the shuffles and dropout of `round`.
+Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
 #endif

@@ -91,6 +91,8 @@ typedef struct RunConfig {
     World world;
     Recipe recipe;
     EngineKind engine; // the recipe's
+    uint32_t eval_clients_every; // rounds between two evaluations on clients' own samples; 0: never
+    uint32_t finetune_epochs;    // after which those are evaluated, too; 0: not
     SlotPlan slots;
     uint32_t workers, clients;
     uint32_t log_level;
@@ -153,13 +155,26 @@ typedef struct WorldTotals {
     uint64_t microseconds, down_bytes, up_bytes;
 } WorldTotals;
 
+// How far the tests of the model have come, see app/run/run_goals.h. All zeros: no test yet.
+typedef struct Goals {
+    uint32_t tested_round; // of the last test
+    uint32_t best_round;   // whose test accuracy was the best
+    double best_accuracy;
+    uint32_t tests_since_best;
+    uint32_t target_round;     // that first reached the target; 0: none has
+    double target;             // accuracy; 0: none
+    double target_crossing;    // where a line between two tests reached it, in rounds
+    WorldTotals target_totals; // of the rounds until then
+} Goals;
+
 typedef struct Control {
     RunConfig config;
     Barrier phase;    // ranks: the workers, then the parent
     Barrier step;     // ssgd, members of this phase only
     Barrier exchange; // ssgd on several nodes: the members, then the parent
     PhaseOrder order;
-    WorldTotals totals;                    // the parent's
+    WorldTotals totals; // the parent's, as are the goals
+    Goals goals;
     GradientSync gradients;                // ssgd
     _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
     WorkerPulse pulses[MAX_WORKERS];

@@ -230,6 +230,22 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     return STATUS_OK;
 }
 
+Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err) {
+    const RunConfig *config = rounds->memory->config;
+    uint64_t begin = trace_begin(rounds->trace);
+    queue_clear(rounds->memory->queue);
+    for (uint32_t client = 0; client < config->clients; client++) {
+        if (!node_jobs_mine(rounds->nodes, client)) continue;
+        Job *job = rounds_post(rounds, client);
+        job->client = client;
+        job->task = task;
+        job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs : 0;
+    }
+    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
+    trace_end(rounds->trace, TRACE_EVALUATE, begin, round, round);
+    return node_jobs_merge(rounds->memory->queue, rounds->nodes, err);
+}
+
 // Life ----------------------------------------------------------------------------------------------------------------
 
 const Engine *engine_of(EngineKind kind) {
@@ -251,7 +267,8 @@ void engine_plan(RunConfig *config) {
 uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round, uint32_t test_count) {
     uint32_t chunks = (test_count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK;
     uint32_t members = cohort_capacity(&config->world, config->clients, clients_per_round);
-    return members > chunks ? members : chunks;
+    uint32_t jobs = members > chunks ? members : chunks;
+    return config->eval_clients_every > 0 && config->clients > jobs ? config->clients : jobs;
 }
 
 uint64_t rounds_progress(const Rounds *rounds) {

@@ -77,6 +77,10 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
 // does that.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
+// Evaluates every client's own samples by `task` (EVALUATE_CLIENT, EVALUATE_FINE_TUNED). The results are the jobs of the
+// queue, one a client, by its number.
+Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err);
+
 // What else the nodes have to tell each other, before a round is reported and the next one begins: all deaths, signals.
 Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err);
 

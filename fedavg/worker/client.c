@@ -115,19 +115,24 @@ static void hand_in(const LocalModel *model, Job *job, uint32_t round) {
     atomic_store(&state->adding, 0);
 }
 
+double local_model_train(LocalModel *model, uint32_t client, uint32_t epochs, uint32_t round) {
+    const RunConfig *config = model->memory->config;
+    uint32_t count;
+    const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
+    memset(model->velocity, 0, config->parameters * sizeof(float));
+    Noise noise = {.seed = config->seed, .round = round, .client = client};
+    double loss_sum = 0;
+    for (uint32_t epoch = 0; epoch < epochs; epoch++)
+        loss_sum += train_epoch(model, indices, count, &noise, epoch);
+    return loss_sum;
+}
+
 void client_train(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
-    const RunConfig *config = memory->config;
     uint64_t start = clock_nanoseconds();
-    uint32_t count;
-    const uint32_t *indices = partition_client(&memory->partition, job->client, &count);
-    memcpy(model->weights, memory->weights, config->parameters * sizeof(float));
-    memset(model->velocity, 0, config->parameters * sizeof(float));
-    Noise noise = {.seed = config->seed, .round = round, .client = job->client};
-    job->loss_sum = 0;
-    for (uint32_t epoch = 0; epoch < job->epochs; epoch++)
-        job->loss_sum += train_epoch(model, indices, count, &noise, epoch);
-    job->samples = (uint64_t)count * job->epochs;
+    memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
+    job->loss_sum = local_model_train(model, job->client, job->epochs, round);
+    job->samples = (uint64_t)job->count * job->epochs;
     job->seconds = clock_seconds_since(start);
     hand_in(model, job, round);
 }

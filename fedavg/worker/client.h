@@ -32,6 +32,10 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count);
 // The slots of fedavg: a sum a worker.
 void client_plan(SlotPlan *slots, const RunConfig *config);
 
+// Trains the model, which holds the weights to begin with, on the client's samples with a fresh optimizer. Shuffles and
+// dropout are those of `round`. Returns the sum of the losses.
+double local_model_train(LocalModel *model, uint32_t client, uint32_t epochs, uint32_t round);
+
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
 // weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
 // before) when the update is not finite or out of range.

@@ -1,5 +1,7 @@
 #include "evaluation.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
@@ -34,12 +36,27 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
     return sum;
 }
 
-static BatchResult evaluate_training_data(LocalModel *model, Job *job) {
-    const uint32_t *indices = partition_client(&model->memory->partition, job->client, &job->count);
-    return evaluate_samples(model, model->memory->weights, indices, job->count);
+const uint32_t *evaluation_samples(const Partition *partition, const Job *job, uint32_t *count) {
+    return partition_client(partition, job->client, count);
 }
 
-void evaluation_run(LocalModel *model, Job *job) {
+const char *evaluation_data_name(const Partition *partition) {
+    (void)partition;
+    return "client's training samples";
+}
+
+static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job) {
+    const uint32_t *indices = evaluation_samples(&model->memory->partition, job, &job->count);
+    return evaluate_samples(model, weights, indices, job->count);
+}
+
+static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t round) {
+    memcpy(model->weights, model->memory->weights, model->memory->config->parameters * sizeof(float));
+    local_model_train(model, job->client, job->epochs, evaluation_round(round));
+    return evaluate_client(model, model->weights, job);
+}
+
+void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
     switch ((EvaluationTask)job->task) {
@@ -47,7 +64,11 @@ void evaluation_run(LocalModel *model, Job *job) {
         result = evaluate_test_set(model, job);
         break;
     case EVALUATE_TRAINING_DATA:
-        result = evaluate_training_data(model, job);
+    case EVALUATE_CLIENT:
+        result = evaluate_client(model, model->memory->weights, job);
+        break;
+    case EVALUATE_FINE_TUNED:
+        result = evaluate_fine_tuned(model, job, round);
         break;
     }
     job->loss_sum = result.loss_sum;

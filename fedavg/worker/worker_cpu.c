@@ -58,7 +58,7 @@ static Status cpu_evaluate(void *state, uint32_t round, Error *err) {
     TraceBuffer *trace = run_memory_trace(self->memory, self->rank);
     for (Job *job; (job = queue_take(self->memory->queue, self->rank));) {
         uint64_t begin = trace_begin(trace);
-        evaluation_run(self, job);
+        evaluation_run(self, job, round);
         trace_end(trace, TRACE_CHUNK, begin, round, job->first);
     }
     return STATUS_OK;

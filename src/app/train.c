@@ -12,6 +12,7 @@
 #include "app/run/run_checkpoint.h"
 #include "app/run/run_device.h"
 #include "app/run/run_folder.h"
+#include "app/run/run_goals.h"
 #include "app/run/run_set_up.h"
 #include "app/run/together.h"
 #include "base/clock.h"
@@ -123,6 +124,28 @@ static Status save_round(Run *run, Error *err) {
     return STATUS_OK;
 }
 
+// The global model on every client's own samples, and what becomes of it when the client trains it further.
+static Status evaluate_clients(Run *run, uint32_t round, Error *err) {
+    static const struct {
+        EvaluationTask task;
+        const char *model;
+    } kinds[] = {{EVALUATE_CLIENT, "global"}, {EVALUATE_FINE_TUNED, "fine-tuned"}};
+    for (size_t i = 0; i < (run->options.finetune_epochs > 0 ? 2 : 1); i++) {
+        TRY(rounds_evaluate_clients(&run->rounds, round, kinds[i].task, err));
+        if (is_first(run)) TRY(report_client_evaluation(&run->metrics, &run->memory, round, kinds[i].model, err));
+    }
+    return STATUS_OK;
+}
+
+static void note_goals(Run *run, const RoundReport *report) {
+    Control *control = run->memory.control;
+    const Goals *goals = &control->goals;
+    if (goals_note(&control->goals, report, &control->totals))
+        progress_say(&run->progress, "round %u reaches the target of %g%%\n", report->round, 100 * goals->target);
+    if (run->options.patience > 0 && goals->tests_since_best >= (uint32_t)run->options.patience)
+        progress_say(&run->progress, "no test has been better since round %u: patience ends\n", goals->best_round);
+}
+
 static Status run_round(Run *run, Error *err) {
     const Options *options = &run->options;
     RoundReport *report = &run->report;
@@ -140,15 +163,18 @@ static Status run_round(Run *run, Error *err) {
         TRY(rounds_evaluate(&run->rounds, round, report, err));
         run->evaluated = *report;
     }
+    if (run->options.eval_clients_every > 0 && is_due(options->eval_clients_every, round, last))
+        TRY(evaluate_clients(run, round, err));
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
     progress_end(&run->progress, report, evaluate);
+    if (evaluate) note_goals(run, report);
     if (is_first(run))
         TRY(report_round(&run->metrics, &run->memory, report, evaluate, run_device_name(&run->device), err));
     run->rounds_done = round;
-    if (is_first(run) && (is_due(options->checkpoint_every, round, last) || run->stop_signal))
-        TRY(save_round(run, err));
+    bool ends = run->stop_signal || goals_end(&run->memory.control->goals, options);
+    if (is_first(run) && (is_due(options->checkpoint_every, round, last) || ends)) TRY(save_round(run, err));
     trace_end(run->rounds.trace, TRACE_ROUND, begin, round, round);
     return trace_file_drain(&run->trace, &run->memory, &run->nodes, err);
 }
@@ -164,7 +190,7 @@ static void note_cold_start(Run *run) {
 }
 
 static bool is_finished(const Run *run) {
-    return run->rounds_done >= (uint32_t)run->options.rounds;
+    return run->rounds_done >= (uint32_t)run->options.rounds || goals_end(&run->memory.control->goals, &run->options);
 }
 
 static Status run_rounds(Run *run, Error *err) {
@@ -321,11 +347,14 @@ static Status restore(Run *run, Error *err) {
 
 static Status run_in_folder(Run *run, int *exit_code, Error *err) {
     TRY(nodes_agree(&run->nodes, restore(run, err), err));
+    if (is_first(run)) goals_begin(&run->memory.control->goals, &run->options);
     bool done = run->options.resume[0] && is_first(run) && has_result(run);
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {
-        progress_say(&run->progress, "the run in %s has done its %u round%s; more with --rounds\n", run->folder.path,
-                     run->rounds_done, plural(run->rounds_done));
+        bool early = run->rounds_done < (uint32_t)run->options.rounds;
+        progress_say(&run->progress, "the run in %s has done its %u round%s; more with %s\n", run->folder.path,
+                     run->rounds_done, plural(run->rounds_done),
+                     early ? "another --patience or --target-accuracy" : "--rounds");
         return STATUS_OK;
     }
     TRY(train(run, exit_code, err));

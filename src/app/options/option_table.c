@@ -66,6 +66,12 @@ static bool draws_fixed_size(const Options *options) {
 static bool has_stragglers(const Options *options) {
     return draws_cohorts(options) && options->world.stragglers > 0;
 }
+static bool evaluates_clients(const Options *options) {
+    return draws_cohorts(options) && options->eval_clients_every > 0;
+}
+static bool has_target(const Options *options) {
+    return options->target_accuracy > 0;
+}
 static bool takes_time_of(const Options *options, unsigned kinds) {
     return draws_cohorts(options) && (kinds >> options->world.client_time & 1u);
 }
@@ -303,6 +309,29 @@ const Option option_table[] = {
      .also = "test-every frequency",
      .placeholder = "N", .preset = "1", .minimum = 0, .maximum = 1000000, .may_change = true,
      .help = "rounds between two tests of the global model; 0: only after the last"},
+    {.name = "eval-clients-every", .type = OPTION_WHOLE, FIELD(eval_clients_every), .group = GROUP_RUN,
+     .also = "eval-client",
+     .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 1000000, .may_change = true,
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "rounds between two tests of the global model on every client's own samples, with quantiles over the clients; "
+             "0: never"},
+    {.name = "finetune-epochs", .type = OPTION_WHOLE, FIELD(finetune_epochs), .group = GROUP_RUN,
+     .also = "personalization-epochs",
+     .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 100000, .may_change = true,
+     .applies = evaluates_clients, .condition = "--eval-clients-every above 0",
+     .help = "test every client also after so many epochs of its own training, which changes nothing else"},
+    {.name = "target-accuracy", .type = OPTION_REAL, FIELD(target_accuracy), .group = GROUP_RUN,
+     .also = "target",
+     .placeholder = "X", .derived = "none", .minimum = 0, .above_minimum = true, .maximum = 1, .may_change = true,
+     .help = "note when the test accuracy first reaches this: round, bytes, simulated seconds"},
+    {.name = "stop-at-target", .type = OPTION_FLAG, FIELD(stop_at_target), .group = GROUP_RUN,
+     .preset = "false", .may_change = true,
+     .applies = has_target, .condition = "--target-accuracy",
+     .help = "end the run there, with its model"},
+    {.name = "patience", .type = OPTION_WHOLE, FIELD(patience), .group = GROUP_RUN,
+     .also = "early-stopping",
+     .placeholder = "N", .derived = "none", .minimum = 1, .maximum = 1000000, .may_change = true,
+     .help = "end the run after so many tests in a row without a better test accuracy"},
     {.name = "trace", .type = OPTION_TEXT, FIELD(trace), .group = GROUP_RUN, .unsaved = true,
      .placeholder = "FILE", .derived = "no trace", .may_change = true,
      .help = "when every round, job, wait and exchange began and ended, for a viewer of Chrome's trace format"},

@@ -58,6 +58,11 @@ typedef struct Options {
     char resume[OPTION_TEXT_BYTES]; // "": a new run
     int checkpoint_every;           // rounds; 1; 0: only at the end
     int eval_every;                 // rounds; 1; 0: only after the last
+    int eval_clients_every;         // rounds; 0: never
+    int finetune_epochs;            // 0: clients are evaluated with the global model alone
+    double target_accuracy;         // part of the test samples; 0: none
+    bool stop_at_target;            // false
+    int patience;                   // evaluations; 0: without end
     int on_worker_death;            // DeathPolicy: continue
     double hang_seconds;            // 60; 0: never
     bool quiet;                     // false

@@ -2,7 +2,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+
+#include "app/run/run_goals.h"
+#include "fedavg/rules/fairness.h"
+#include "fedavg/worker/evaluation.h"
 
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err) {
     for (uint32_t i = 0; i < memory->queue->count; i++) {
@@ -41,6 +46,69 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
     put_real(line, "simulated_seconds_total", (double)totals->microseconds * 1e-6);
     put_whole(line, "down_bytes_total", (int64_t)totals->down_bytes);
     put_whole(line, "up_bytes_total", (int64_t)totals->up_bytes);
+}
+
+static Status put_client_evaluation(Metrics *metrics, const Job *job, uint32_t round, const char *model,
+                                    const char *data, Error *err) {
+    JsonObject line;
+    metrics_begin(&line, "client_evaluation");
+    put_whole(&line, "round", round);
+    put_whole(&line, "client", job->client);
+    put_text(&line, "model", model);
+    put_text(&line, "data", data);
+    put_whole(&line, "epochs", job->epochs);
+    put_whole(&line, "samples", (int64_t)job->samples);
+    put_whole(&line, "hits", job->hits);
+    put_real(&line, "loss", job->loss_sum / (double)job->samples);
+    put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
+    return metrics_append(metrics, &line, err);
+}
+
+// Over the clients that have samples. accuracies: (count) of them.
+static void put_fairness(JsonObject *line, double *accuracies, uint32_t count) {
+    Fairness fairness;
+    fairness_measure(&fairness, accuracies, count);
+    put_real(line, "accuracy_mean", fairness.mean);
+    put_reals(line, "accuracy_quantiles", fairness.quantiles, FAIRNESS_QUANTILES);
+    put_real(line, "accuracy_variance_percent2", fairness.variance);
+    put_real(line, "accuracy_worst_tenth", fairness.worst_tenth);
+    put_real(line, "accuracy_best_tenth", fairness.best_tenth);
+    put_real(line, "accuracy_jain", fairness.jain);
+}
+
+Status report_client_evaluation(Metrics *metrics, const RunMemory *memory, uint32_t round, const char *model,
+                                Error *err) {
+    const Queue *queue = memory->queue;
+    const char *data = evaluation_data_name(&memory->partition);
+    double *accuracies = malloc((queue->count + 1) * sizeof *accuracies), loss_sum = 0;
+    if (!accuracies) return fail(err, STATUS_OS, "no memory for the accuracies of %u clients", queue->count);
+    uint64_t samples = 0, hits = 0;
+    uint32_t count = 0;
+    Status status = STATUS_OK;
+    for (uint32_t i = 0; i < queue->count && status == STATUS_OK; i++) {
+        const Job *job = &queue->jobs[i];
+        if (job->samples == 0) continue;
+        accuracies[count++] = (double)job->hits / (double)job->samples;
+        samples += job->samples;
+        hits += job->hits;
+        loss_sum += job->loss_sum;
+        status = put_client_evaluation(metrics, job, round, model, data, err);
+    }
+    JsonObject line;
+    if (status == STATUS_OK && count > 0) {
+        metrics_begin(&line, "clients_evaluation");
+        put_whole(&line, "round", round);
+        put_text(&line, "model", model);
+        put_text(&line, "data", data);
+        put_whole(&line, "clients", count);
+        put_whole(&line, "samples", (int64_t)samples);
+        put_real(&line, "loss_by_samples", loss_sum / (double)samples);
+        put_real(&line, "accuracy_by_samples", (double)hits / (double)samples);
+        put_fairness(&line, accuracies, count);
+        status = metrics_append(metrics, &line, err);
+    }
+    free(accuracies);
+    return status;
 }
 
 // Per rank, and the mean over the ranks; between nodes.
@@ -126,6 +194,7 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     metrics_begin(&line, "summary");
     put_whole(&line, "rounds", summary->rounds);
     put_test(&line, summary->last, summary->last->test_count > 0);
+    goals_put(&line, &memory->control->goals);
     put_real(&line, "seconds", summary->seconds);
     put_real(&line, "cold_start_seconds", summary->cold_start_seconds);
     put_whole(&line, "workers_lost", summary->workers_lost);

@@ -1,4 +1,5 @@
 // What goes into metrics.jsonl: one "client" object a client and round, one "round" object a round, a last "summary".
+// `sounder help metrics` says what their fields mean.
 #ifndef SOUNDER_APP_RUN_REPORT_H
 #define SOUNDER_APP_RUN_REPORT_H
 
@@ -25,6 +26,11 @@ int64_t report_worker_bytes(const Supervisor *supervisor);
 
 // The clients of the round just trained, from the queue: call before evaluation reuses it.
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err);
+
+// The evaluation of the clients' own samples, from the queue: a line a client, and one over all of them. model: which
+// one was evaluated ("global", "fine-tuned").
+Status report_client_evaluation(Metrics *metrics, const RunMemory *memory, uint32_t round, const char *model,
+                                Error *err);
 
 // evaluated: whether the report holds a test result (null otherwise). device: its name.
 Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated,

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "app/run/model_file.h"
+#include "app/run/run_goals.h"
 #include "base/log.h"
 #include "fedavg/rules/server_rules.h"
 #include "io/checkpoint.h"
 
-enum { TOTALS_BYTES = 64 };
+enum { OWN_NOTES = 3, TOTALS_BYTES = 64 };
 
 // What outlives a round besides the weights: vectors, and what the server rule remembers.
 static uint32_t lasting_count(const RunConfig *config) {
@@ -64,8 +65,10 @@ static Status check_run(const Safetensors *file, const char *folder, uint32_t ro
 }
 
 // A checkpoint of a version without totals counts from zero.
-static void read_totals(WorldTotals *totals, const Safetensors *file) {
-    const char *note = safetensors_note(file, "sounder.totals");
+static void read_notes(Control *control, const Safetensors *file) {
+    const char *note = safetensors_note(file, "sounder.totals"), *goals = safetensors_note(file, "sounder.goals");
+    WorldTotals *totals = &control->totals;
+    goals_read(&control->goals, goals ? goals : "");
     *totals = (WorldTotals){0};
     if (note)
         sscanf(note, "%" SCNu64 " %" SCNu64 " %" SCNu64, &totals->microseconds, &totals->down_bytes, &totals->up_bytes);
@@ -94,7 +97,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
         const NamedTensor tensor = lasting_tensor(memory, i);
         status = checkpoint_load((void *)tensor.values, tensor.type, config->parameters, &file, tensor.name, err);
     }
-    if (status == STATUS_OK) read_totals(&memory->control->totals, &file);
+    if (status == STATUS_OK) read_notes(memory->control, &file);
     safetensors_close(&file);
     return status;
 }
@@ -109,13 +112,15 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     for (uint32_t i = 0; i < lasting_count(config); i++)
         tensors[(size_t)spec->tensor_count + i] = lasting_tensor(memory, i);
     ModelNotes model;
-    char path[RUN_PATH_BYTES], totals[TOTALS_BYTES];
-    TensorNote notes[MODEL_NOTES + 2] = {{"sounder.run", record->identity},
-                                         {"sounder.totals", write_totals(totals, &memory->control->totals)}};
+    char path[RUN_PATH_BYTES], totals[TOTALS_BYTES], goals[GOALS_TEXT_BYTES];
+    goals_write(goals, &memory->control->goals);
+    TensorNote notes[OWN_NOTES + MODEL_NOTES] = {{"sounder.run", record->identity},
+                                                 {"sounder.totals", write_totals(totals, &memory->control->totals)},
+                                                 {"sounder.goals", goals}};
     model_notes(&model, spec, about);
-    memcpy(notes + 2, model.notes, sizeof model.notes);
+    memcpy(notes + OWN_NOTES, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);
-    Status status = checkpoint_write(&checkpoints, round, tensors, count, notes, MODEL_NOTES + 2, err);
+    Status status = checkpoint_write(&checkpoints, round, tensors, count, notes, OWN_NOTES + MODEL_NOTES, err);
     free(tensors);
     // A folder that is elsewhere has the checkpoint; one that is gone is the reason why it cannot be written.
     TRY(run_folder_check(folder, err));

@@ -98,6 +98,8 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
                        .world = options->world,
                        .recipe = options->recipe,
                        .engine = recipe_engine(&options->recipe),
+                       .eval_clients_every = (uint32_t)options->eval_clients_every,
+                       .finetune_epochs = (uint32_t)options->finetune_epochs,
                        .workers = (uint32_t)options->workers,
                        .clients = (uint32_t)options->clients,
                        .log_level = (uint32_t)options->log_level,

@@ -1,0 +1,73 @@
+#include "run_goals.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+void goals_begin(Goals *goals, const Options *options) {
+    if (goals->target == options->target_accuracy) return;
+    goals->target = options->target_accuracy;
+    goals->target_round = 0;
+}
+
+// Where the straight line from the best test so far, as of the last evaluation, to this one crosses the target.
+static double crossing(const Goals *goals, double accuracy, uint32_t round) {
+    if (goals->tested_round == 0) return round;
+    double part = (goals->target - goals->best_accuracy) / (accuracy - goals->best_accuracy);
+    return goals->tested_round + part * (round - goals->tested_round);
+}
+
+bool goals_note(Goals *goals, const RoundReport *report, const WorldTotals *totals) {
+    double accuracy = (double)report->test_hits / report->test_count;
+    bool reaches = goals->target > 0 && goals->target_round == 0 && accuracy >= goals->target;
+    if (reaches) {
+        bool was_there = goals->tested_round > 0 && goals->best_accuracy >= goals->target; // an earlier target's run
+        goals->target_crossing = was_there ? report->round : crossing(goals, accuracy, report->round);
+        goals->target_round = report->round;
+        goals->target_totals = *totals;
+    }
+    goals->tests_since_best++;
+    if (goals->tested_round == 0 || accuracy > goals->best_accuracy) {
+        goals->best_accuracy = accuracy;
+        goals->best_round = report->round;
+        goals->tests_since_best = 0;
+    }
+    goals->tested_round = report->round;
+    return reaches;
+}
+
+bool goals_end(const Goals *goals, const Options *options) {
+    bool at_target = options->stop_at_target && goals->target > 0 && goals->target_round > 0;
+    bool out_of_patience = options->patience > 0 && goals->tests_since_best >= (uint32_t)options->patience;
+    return at_target || out_of_patience;
+}
+
+void goals_put(JsonObject *line, const Goals *goals) {
+    bool reached = goals->target_round > 0;
+    if (goals->tested_round > 0) put_real(line, "best_accuracy", goals->best_accuracy);
+    if (goals->tested_round > 0) put_whole(line, "best_round", goals->best_round);
+    if (goals->target == 0) return;
+    put_real(line, "target_accuracy", goals->target);
+    put_real(line, "rounds_to_target", reached ? (double)goals->target_round : NAN);
+    put_real(line, "rounds_to_target_interpolated", reached ? goals->target_crossing : NAN);
+    put_real(line, "down_bytes_to_target", reached ? (double)goals->target_totals.down_bytes : NAN);
+    put_real(line, "up_bytes_to_target", reached ? (double)goals->target_totals.up_bytes : NAN);
+    put_real(line, "simulated_seconds_to_target", reached ? (double)goals->target_totals.microseconds * 1e-6 : NAN);
+}
+
+void goals_write(char text[GOALS_TEXT_BYTES], const Goals *goals) {
+    const WorldTotals *totals = &goals->target_totals;
+    snprintf(text, GOALS_TEXT_BYTES, "%u %.17g %u %u %.17g %u %.17g %" PRIu64 " %" PRIu64 " %" PRIu64,
+             goals->tested_round, goals->best_accuracy, goals->best_round, goals->tests_since_best, goals->target,
+             goals->target_round, goals->target_crossing, totals->microseconds, totals->down_bytes, totals->up_bytes);
+}
+
+void goals_read(Goals *goals, const char *text) {
+    enum { FIELDS = 10 };
+    Goals read = {0};
+    WorldTotals *totals = &read.target_totals;
+    int fields = sscanf(text, "%u %lg %u %u %lg %u %lg %" SCNu64 " %" SCNu64 " %" SCNu64, &read.tested_round,
+                        &read.best_accuracy, &read.best_round, &read.tests_since_best, &read.target, &read.target_round,
+                        &read.target_crossing, &totals->microseconds, &totals->down_bytes, &totals->up_bytes);
+    *goals = fields == FIELDS ? read : (Goals){0};
+}

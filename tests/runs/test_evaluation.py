@@ -1,0 +1,127 @@
+"""What is measured of a run, against the same figures computed here from the lines of single clients.
+
+Usage: test_evaluation.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
+"""
+import math, os, statistics, subprocess, unittest
+
+from runs import DEADLINE, SOUNDER, RunCase
+from test_nodes import ENVIRONMENT, can_run as why_no_nodes
+
+ON_CARD = "emulated" in os.path.basename(SOUNDER)
+SMALL = ["--data", "synthetic:1x8x8:600:200", "--model", "conv 3 3; pool 2; relu; dropout 0.2; linear 10", "--batch-size", "10",
+         "--clients", "11", "--partition", "dirichlet", "--alpha", "0.3", "--lr", "0.05", "--quiet", "--device", "cuda" if ON_CARD else "cpu"]
+
+
+def quantile(values, part):
+    place = part * (len(values) - 1)
+    below = min(int(place), len(values) - 2)
+    return values[below] + (values[below + 1] - values[below]) * (place - below)
+
+
+class Evaluation(RunCase):
+    def run_small(self, run, *options):
+        self.train(*SMALL, *options, "--out", run)
+        return self.metrics(run)
+
+    def of_type(self, run, kind):
+        return [{key: value for key, value in entry.items() if key != "time"} for entry in self.metrics(run) if entry["type"] == kind]
+
+    def test_figures_over_clients_follow_from_the_lines_of_the_clients(self):
+        self.run_small("run", "--rounds", "4", "--eval-clients-every", "2", "--finetune-epochs", "3")
+        lines, sums = self.of_type("run", "client_evaluation"), self.of_type("run", "clients_evaluation")
+        self.assertEqual([(entry["round"], entry["model"]) for entry in sums],
+                         [(2, "global"), (2, "fine-tuned"), (4, "global"), (4, "fine-tuned")])
+        for entry in sums:
+            clients = [line for line in lines if (line["round"], line["model"]) == (entry["round"], entry["model"])]
+            self.assertEqual([line["client"] for line in clients], list(range(11)))
+            values = sorted(line["accuracy"] for line in clients)
+            samples = sum(line["samples"] for line in clients)
+            self.assertEqual((entry["clients"], entry["samples"]), (11, samples))
+            for line in clients:
+                self.assertAlmostEqual(line["accuracy"], line["hits"] / line["samples"], places=9)
+            expected = {
+                "accuracy_by_samples": sum(line["hits"] for line in clients) / samples,
+                "loss_by_samples": sum(line["loss"] * line["samples"] for line in clients) / samples,
+                "accuracy_mean": statistics.fmean(values),
+                "accuracy_variance_percent2": 1e4 * statistics.pvariance(values),
+                "accuracy_worst_tenth": statistics.fmean(values[:2]),  # 10% of 11, rounded up
+                "accuracy_best_tenth": statistics.fmean(values[-2:]),
+                "accuracy_jain": sum(values) ** 2 / (11 * sum(value * value for value in values)),
+            }
+            for key, value in expected.items():
+                self.assertAlmostEqual(entry[key], value, delta=1e-8 * (1 + abs(value)), msg=key)
+            for part, value in zip((0, .1, .25, .5, .75, .9, 1), entry["accuracy_quantiles"]):
+                self.assertAlmostEqual(value, quantile(values, part), places=9)
+
+    def test_a_model_fits_its_client_better_after_its_training_and_training_is_not_disturbed(self):
+        plain = self.run_small("plain", "--rounds", "3")
+        self.run_small("run", "--rounds", "3", "--eval-clients-every", "1", "--finetune-epochs", "5")
+        self.assertEqual(self.model("plain"), self.model("run"))
+        by_model = {"global": [], "fine-tuned": []}
+        for entry in self.of_type("run", "clients_evaluation"):
+            by_model[entry["model"]].append(entry["loss_by_samples"])
+        self.assertTrue(all(after < before for before, after in zip(by_model["global"], by_model["fine-tuned"])), by_model)
+
+    def test_clients_are_evaluated_the_same_by_any_number_of_workers_and_nodes(self):
+        options = ["--rounds", "2", "--eval-clients-every", "2", "--finetune-epochs", "2"]
+        self.run_small("1", *options, "--workers", "1")
+        self.run_small("3", *options, "--workers", "3")
+        self.assertEqual(self.of_type("1", "client_evaluation"), self.of_type("3", "client_evaluation"))
+        if why_no_nodes():
+            return
+        subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *SMALL, *options, "--workers", "1", "--out", self.path("nodes")],
+                       env=ENVIRONMENT, check=True, timeout=DEADLINE, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.of_type("1", "client_evaluation"), self.of_type("nodes", "client_evaluation"))
+
+    def accuracies(self, run):
+        return [entry["test_accuracy"] for entry in self.rounds(run)]
+
+    def test_the_way_to_a_target_is_that_to_the_first_round_which_reaches_it(self):
+        self.run_small("free", "--rounds", "8")
+        curve = self.accuracies("free")
+        target = sorted(curve)[5] - 0.001
+        first = next(i for i, value in enumerate(curve) if value >= target)
+        self.assertGreater(first, 0)
+        self.run_small("run", "--rounds", "8", "--target-accuracy", str(target))
+        summary, entry = self.metrics("run")[-1], self.rounds("run")[first]
+        best = max(curve[:first])
+        self.assertEqual(summary["rounds_to_target"], first + 1)
+        self.assertAlmostEqual(summary["rounds_to_target_interpolated"], first + (target - best) / (curve[first] - best), places=6)
+        self.assertEqual(summary["up_bytes_to_target"], entry["up_bytes_total"])
+        self.assertEqual(summary["down_bytes_to_target"], entry["down_bytes_total"])
+        self.assertEqual(summary["simulated_seconds_to_target"], entry["simulated_seconds_total"])
+        self.assertEqual(summary["best_accuracy"], max(curve))
+        self.assertEqual(summary["best_round"], curve.index(max(curve)) + 1)
+        self.assertEqual(self.model("run"), self.model("free"))
+
+    def test_a_run_stops_at_its_target_with_the_model_of_that_round(self):
+        self.run_small("free", "--rounds", "8")
+        curve = self.accuracies("free")
+        target = sorted(curve)[5] - 0.001
+        first = next(i for i, value in enumerate(curve) if value >= target) + 1
+        self.run_small("run", "--rounds", "8", "--target-accuracy", str(target), "--stop-at-target")
+        self.assertEqual(self.accuracies("run"), curve[:first])
+        self.run_small("short", "--rounds", str(first))
+        self.assertEqual(self.model("run"), self.model("short"))
+        out, _ = self.train("--resume", "run", "--quiet=false")
+        self.assertIn(f"has done its {first} round", out)
+        self.train("--resume", "run", "--stop-at-target=false", "--quiet")  # and goes on when asked to
+        self.assertEqual(self.model("run"), self.model("free"))
+        self.assertEqual(self.metrics("run")[-1]["rounds_to_target"], first)
+
+    def test_an_unreached_target_is_null(self):
+        summary = self.run_small("run", "--rounds", "1", "--target-accuracy", "1")[-1]
+        self.assertIsNone(summary["rounds_to_target"])
+        self.assertIsNone(summary["up_bytes_to_target"])
+
+    def test_patience_ends_a_run_that_gets_no_better_also_across_a_resume(self):
+        options = ["--lr", "1e-30", "--momentum", "0"]  # the first test is as good as all others
+        self.run_small("run", *options, "--rounds", "20", "--patience", "3")
+        self.assertEqual(len(self.rounds("run")), 4)
+        self.run_small("resumed", *options, "--rounds", "2", "--patience", "3")
+        self.train("--resume", "resumed", "--rounds", "20", "--quiet")
+        self.assertEqual(len(self.rounds("resumed")), 4)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_evaluation.py"] + __import__("sys").argv[2:], verbosity=2)
