@@ -131,6 +131,21 @@ int supervisor_interrupts(Supervisor *supervisor) {
     return supervisor->interrupts;
 }
 
+void supervisor_dismiss(Supervisor *supervisor, double seconds) {
+    uint64_t start = clock_nanoseconds();
+    supervisor_release(supervisor);
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
+        if (!is_alive(&supervisor->workers[rank])) continue;
+        struct pollfd death = {.fd = supervisor->workers[rank].pidfd, .events = POLLIN};
+        for (;;) {
+            double left = seconds - clock_seconds_since(start);
+            if (left <= 0 || supervisor_interrupts(supervisor) >= 2) return;
+            int wait = left < TICK_MILLISECONDS * 1e-3 ? (int)(left * 1e3) + 1 : TICK_MILLISECONDS;
+            if (poll(&death, 1, wait) == 1) break;
+        }
+    }
+}
+
 void supervisor_free(Supervisor *supervisor) {
     for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
         if (is_alive(&supervisor->workers[rank])) pidfd_send_signal(supervisor->workers[rank].pidfd, SIGKILL, NULL, 0);

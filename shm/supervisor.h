@@ -122,6 +122,10 @@ uint32_t supervisor_alive(const Supervisor *supervisor);
 // For waits of the parent's own: how many stop signals have come in by now.
 int supervisor_interrupts(Supervisor *supervisor);
 
+// The last release, when the caller has told the workers to end: waits until they have, at most so long, and no longer
+// than until a second stop signal.
+void supervisor_dismiss(Supervisor *supervisor, double seconds);
+
 // Kills and reaps whoever is left (SIGKILL; workers hold nothing that needs a goodbye), closes everything and restores
 // the signal mask. Signals that came in meanwhile are counted in interrupts, which like last_signal stays readable.
 void supervisor_free(Supervisor *supervisor);

@@ -28,9 +28,9 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 // One thread a weight: the models one after the other, all into one integer.
 __global__ void __launch_bounds__(ITEM_THREADS)
     add_updates(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
-                size_t stride, int models) {
+                size_t stride, int models, CudaFence fence) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
+    if (i >= count || !is_open(fence)) return;
     double from = (double)global[i];
     int64_t total = sum[i];
 #pragma unroll 4
@@ -85,9 +85,9 @@ struct ShardTree {
 
 // One thread a weight.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    ssgd_step(float *weights, float *velocity, CudaShards shards, Sgd sgd, size_t count) {
+    ssgd_step(float *weights, float *velocity, CudaShards shards, Sgd sgd, size_t count, CudaFence fence) {
     size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
-    if (i >= count) return;
+    if (i >= count || !is_open(fence)) return;
     ShardTree tree = {};
     for (uint32_t s = 0; s < shards.shards; s++) {
         uint32_t samples = shard_batch_samples(shards.counts[s], shards.number, shards.batch_size);
@@ -97,6 +97,12 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     }
     velocity[i] = sgd_velocity(velocity[i], tree.sum(shards.shards), weights[i], &sgd);
     weights[i] -= sgd.lr * velocity[i];
+}
+
+__global__ void __launch_bounds__(ITEM_THREADS)
+    copy_words(uint32_t *to, const uint32_t *from, size_t words, CudaFence fence) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i < words && is_open(fence)) to[i] = from ? from[i] : 0;
 }
 
 } // namespace
@@ -109,8 +115,9 @@ void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, con
 }
 
 void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
-                        size_t stride, int models, cudaStream_t stream) {
-    launch(add_updates, blocks_of(count), ITEM_THREADS, stream, sum, trained, global, shares, count, stride, models);
+                        size_t stride, int models, const CudaFence *fence, cudaStream_t stream) {
+    launch(add_updates, blocks_of(count), ITEM_THREADS, stream, sum, trained, global, shares, count, stride, models,
+           *fence);
 }
 
 void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream) {
@@ -118,7 +125,12 @@ void cuda_broadcast(float *weights, const float *global, size_t count, int model
 }
 
 void cuda_ssgd_step(float *weights, float *velocity, const CudaShards *shards, const Sgd *sgd, size_t count,
-                    cudaStream_t stream) {
+                    const CudaFence *fence, cudaStream_t stream) {
     if (count > 0)
-        launch(ssgd_step, blocks_of(count), ITEM_THREADS, stream, weights, velocity, *shards, *sgd, count);
+        launch(ssgd_step, blocks_of(count), ITEM_THREADS, stream, weights, velocity, *shards, *sgd, count, *fence);
+}
+
+void cuda_copy_shared(void *to, const void *from, size_t bytes, const CudaFence *fence, cudaStream_t stream) {
+    size_t words = bytes / sizeof(uint32_t);
+    launch(copy_words, blocks_of(words), ITEM_THREADS, stream, (uint32_t *)to, (const uint32_t *)from, words, *fence);
 }

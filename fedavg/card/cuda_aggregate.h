@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nn/cuda_net.h"
 #include "nn/step.h"
 
 #ifdef __cplusplus
@@ -13,7 +14,8 @@ extern "C" {
 #endif
 
 // All pointers are device memory; everything is asynchronous on `stream`, and what goes wrong shows in
-// cudaGetLastError. Model m of `trained` begins m * stride floats behind it.
+// cudaGetLastError. Model m of `trained` begins m * stride floats behind it. What workers write with a fence is left as
+// it is once that is closed.
 
 // first_unfit (models): the first element for which the update of that model must be refused, count when there is none.
 void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, const float *global, size_t count,
@@ -21,7 +23,7 @@ void cuda_aggregate_first_unfit(uint64_t *first_unfit, const float *trained, con
 
 // sum (count) += fixed point of shares[m] * (trained[m] - global), model by model. Share 0: not added.
 void cuda_aggregate_add(int64_t *sum, const float *trained, const float *global, const double *shares, size_t count,
-                        size_t stride, int models, cudaStream_t stream);
+                        size_t stride, int models, const CudaFence *fence, cudaStream_t stream);
 
 // weights (models, count) = global (count), for each model.
 void cuda_broadcast(float *weights, const float *global, size_t count, int models, cudaStream_t stream);
@@ -38,7 +40,10 @@ typedef struct CudaShards {
 // weights (count), velocity (count): one step of SGD on the mean of the shards' gradients, weighted by their samples
 // and summed along the tree of shard_sum.h, to the bits of the CPU. A caller of a slice moves all pointers on by as much.
 void cuda_ssgd_step(float *weights, float *velocity, const CudaShards *shards, const Sgd *sgd, size_t count,
-                    cudaStream_t stream);
+                    const CudaFence *fence, cudaStream_t stream);
+
+// to (bytes, a multiple of 4) = from, or zeros if that is NULL: into memory that processes share.
+void cuda_copy_shared(void *to, const void *from, size_t bytes, const CudaFence *fence, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@ static void bind(CudaBlocks *blocks, const CardConfig *card) {
     uint8_t *weights = blocks->weights_block.memory, *data = blocks->data_block.memory;
     blocks->weights = (float *)(void *)weights;
     blocks->updates = (uint64_t *)(void *)(weights + card->updates_offset);
+    blocks->generations = (uint32_t *)(void *)(weights + card->generations_offset);
     blocks->slots = blocks->slots_block.memory;
     blocks->train_pixels = data;
     blocks->train_labels = data + card->train_labels_offset;

@@ -15,6 +15,7 @@ typedef struct CudaBlocks {
     CudaShare weights_block, slots_block, data_block;
     float *weights;                             // (parameters)
     uint64_t *updates;                          // Hogwild: steps applied in this round
+    uint32_t *generations;                      // (MAX_WORKERS) of each rank's process: the word of its fence
     uint8_t *slots;                             // config.slots says where in it what lies
     const uint8_t *train_pixels, *train_labels; // (samples, C,H,W), (samples)
     const uint8_t *test_pixels, *test_labels;

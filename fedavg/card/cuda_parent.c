@@ -4,26 +4,26 @@
 #include <string.h>
 
 #include "base/cuda_try.h"
+#include "base/log.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_blocks.h"
 #include "fedavg/card/cuda_rules.h"
 #include "fedavg/rules/aggregate.h"
 
-// Managed memory: the card writes it, this process reads it.
-typedef struct HostView {
-    uint32_t not_finite; // weights that are not
-    uint32_t unused[63]; // the weights begin on a line of 256 bytes
-    float weights[];     // (parameters)
-} HostView;
-
 typedef struct CudaParent {
     CudaBlocks blocks;
-    HostView *view;      // managed, owned
-    uint8_t *used;       // device, owned (MAX_WORKERS)
-    float *kept_weights; // device, owned (parameters): as the round began
-    float *kept_vectors; // device, owned (kept vectors, parameters)
-    CudaNet *evaluator;  // owned
-    cudaStream_t stream; // owned
+    float *view; // owned (parameters): the new weights, which the card writes and this process reads; managed memory
+    bool view_is_pinned; // ... or, where that cannot serve both, pinned
+    size_t view_bytes;
+    int gpu;
+    uint32_t generations[MAX_WORKERS]; // of each rank's process, as the workers' fences know them
+    size_t free_bytes;                 // of the card, before the workers had anything; 0: it has been looked at since
+    uint8_t *used;                     // device, owned (MAX_WORKERS)
+    uint32_t *not_finite;              // device, owned: how many of the new weights are not
+    float *kept_weights;               // device, owned (parameters): as the round began
+    float *kept_vectors;               // device, owned (kept vectors, parameters)
+    CudaNet *evaluator;                // owned
+    cudaStream_t stream;               // owned
 } CudaParent;
 
 static Status wait_for_card(const CudaParent *self, Error *err, const char *what) {
@@ -42,8 +42,9 @@ static void release(CudaParent *self) {
     if (self->stream) cudaStreamDestroy(self->stream);
     cudaFree(self->kept_vectors);
     cudaFree(self->kept_weights);
+    cudaFree(self->not_finite);
     cudaFree(self->used);
-    cudaFree(self->view);
+    self->view_is_pinned ? cudaFreeHost(self->view) : cudaFree(self->view);
     cuda_blocks_free(&self->blocks);
     free(self);
 }
@@ -52,13 +53,64 @@ static void cuda_free(Parent *parent) {
     release(parent->state);
 }
 
+// Advice for the view: it stays in the host's memory, and the card writes it there across the bus. Without it every
+// page would change sides twice a round, each time by a fault.
+static Status keep_view_on_host(CudaParent *self, Error *err) {
+#if CUDART_VERSION >= 13000
+    const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
+    const struct cudaMemLocation card = {.type = cudaMemLocationTypeDevice, .id = self->gpu};
+#else
+    const int host = cudaCpuDeviceId, card = self->gpu;
+#endif
+    CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetPreferredLocation, host), err,
+             "keeping the host's view of the model on the host");
+    CUDA_TRY(cudaMemAdvise(self->view, self->view_bytes, cudaMemAdviseSetAccessedBy, card), err,
+             "giving the card access to the host's view of the model");
+    return STATUS_OK;
+}
+
+// What the card has written is brought to the host, where it does not lie there already.
+static Status fetch_view(const CudaParent *self, Error *err) {
+    if (self->view_is_pinned) return STATUS_OK;
+#if CUDART_VERSION >= 13000
+    const struct cudaMemLocation host = {.type = cudaMemLocationTypeHost};
+    CUDA_TRY(cudaMemPrefetchAsync(self->view, self->view_bytes, host, 0, self->stream), err, "fetching the model");
+#else
+    CUDA_TRY(cudaMemPrefetchAsync(self->view, self->view_bytes, cudaCpuDeviceId, self->stream), err,
+             "fetching the model");
+#endif
+    return STATUS_OK;
+}
+
+// A card without managed memory that both sides may touch while its kernels run (virtual ones among them) refuses
+// either the allocation or the host's look at it.
+static Status allocate_view(CudaParent *self, size_t bytes, Error *err) {
+    int concurrent = 0;
+    self->view_bytes = bytes;
+    CUDA_TRY(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, self->gpu), err,
+             "cannot ask what managed memory GPU %d has", self->gpu);
+    self->view_is_pinned = !concurrent;
+    if (concurrent) {
+        CUDA_TRY(cudaMallocManaged((void **)&self->view, self->view_bytes, cudaMemAttachGlobal), err,
+                 "%zu bytes for the host's view of the model", bytes);
+        return keep_view_on_host(self, err);
+    }
+    log_info(
+        "GPU %d has no managed memory that card and host may use at the same time: the host's view of the model is "
+        "pinned memory",
+        self->gpu);
+    CUDA_TRY(cudaHostAlloc((void **)&self->view, self->view_bytes, cudaHostAllocMapped), err,
+             "%zu bytes of pinned memory for the host's view of the model", bytes);
+    return STATUS_OK;
+}
+
 static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     size_t bytes = config->parameters * sizeof(float);
     CUDA_TRY(cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking), err, "a stream");
     TRY(cuda_blocks_create(&self->blocks, &config->card, err));
-    CUDA_TRY(cudaMallocManaged((void **)&self->view, sizeof *self->view + bytes, cudaMemAttachGlobal), err,
-             "%zu bytes for the host's view of the model", bytes);
+    TRY(allocate_view(self, bytes, err));
     CUDA_TRY(cudaMalloc((void **)&self->used, MAX_WORKERS), err, "%d bytes for the list of slots", MAX_WORKERS);
+    CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
     if (engine_facts[config->engine].writes_weights)
         CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
     bytes *= config->slots.kept;
@@ -99,15 +151,39 @@ static Status cuda_init(Parent *parent, Error *err) {
     RunConfig *config = &parent->memory->control->config; // to be completed by the handles of the blocks
     CudaParent *self = parent->state = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory for the parent");
+    self->gpu = (int)config->card.gpu;
     Status status;
+    size_t all;
     TRY_GOTO(fail, allocate(self, config, err));
     TRY_GOTO(fail, upload_data(self, &parent->memory->data, &config->card, err));
     TRY_GOTO(fail, upload_model(self, parent->memory, err));
     TRY_GOTO(fail, open_evaluator(self, parent->memory, err));
+    cudaMemGetInfo(&self->free_bytes, &all); // for a line of the log alone
     return STATUS_OK;
 fail:
     release(self);
     return status;
+}
+
+// The kernels that a dead worker still had queued find another generation than theirs.
+static Status cuda_bury(Parent *parent, uint32_t rank, Error *err) {
+    CudaParent *self = parent->state;
+    self->generations[rank]++;
+    TRY(copy(self, self->blocks.generations + rank, &self->generations[rank], sizeof *self->generations, err));
+    return wait_for_card(self, err, "shutting out what a dead worker had queued");
+}
+
+// Says once how much of the card a worker has taken, when all of them have trained.
+static void measure_workers(CudaParent *self, const RunConfig *config) {
+    size_t left, all;
+    if (self->free_bytes == 0 || cudaMemGetInfo(&left, &all) != cudaSuccess || left > self->free_bytes) return;
+    uint64_t taken = (self->free_bytes - left) / config->workers, planned = config->card.worker_bytes;
+    uint64_t planned_context = config->card.context_bytes, rest = planned - planned_context;
+    log_info("a worker takes %llu MiB of the card, %llu MiB of them for its context and libraries (planned: %llu and "
+             "%llu)",
+             (unsigned long long)taken >> 20, (unsigned long long)(taken > rest ? taken - rest : 0) >> 20,
+             (unsigned long long)planned >> 20, (unsigned long long)planned_context >> 20);
+    self->free_bytes = 0;
 }
 
 // Where workers only read the weights nothing needs to be put back.
@@ -147,8 +223,8 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
         flags[rank] = used[rank];
     TRY(copy(self, self->used, flags, sizeof flags, err));
     CudaServerStep step = {.weights = self->blocks.weights,
-                           .host_view = self->view->weights,
-                           .not_finite = &self->view->not_finite,
+                           .host_view = self->view,
+                           .not_finite = self->not_finite,
                            .sums = cuda_blocks_sum(&self->blocks, &config->slots, 0, 0),
                            .used = self->used,
                            .slots = (int)sums,
@@ -161,8 +237,12 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
         step.states[s] = cuda_blocks_state(&self->blocks, &config->slots, s);
     if (server_rules[row]->tells) step.common = cuda_blocks_vector(&self->blocks, &config->slots, COMMON_VECTOR);
     cuda_server_apply(&step, turn, row, self->stream);
+    uint32_t not_finite;
+    TRY(fetch_view(self, err));
+    TRY(copy(self, &not_finite, self->not_finite, sizeof not_finite, err));
     TRY(wait_for_card(self, err, "averaging the updates"));
-    *finite = self->view->not_finite == 0;
+    *finite = not_finite == 0;
+    measure_workers(self, config);
     return STATUS_OK;
 }
 
@@ -183,7 +263,7 @@ static Status take_lasting(const Parent *parent, Error *err) {
 
 static void publish(const Parent *parent) {
     const CudaParent *self = parent->state;
-    memcpy(parent->memory->weights, self->view->weights, parent->memory->config->parameters * sizeof(float));
+    memcpy(parent->memory->weights, self->view, parent->memory->config->parameters * sizeof(float));
 }
 
 // total (parameters) = the sum of this node's slots with used. All host memory; slots (workers, parameters): workspace.
@@ -265,6 +345,7 @@ static Status cuda_evaluate(Parent *parent, BatchResult *result, Error *err) {
 const ParentMath *parent_on_card(void) {
     static const ParentMath math = {.init = cuda_init,
                                     .free = cuda_free,
+                                    .bury = cuda_bury,
                                     .begin = cuda_begin,
                                     .restore = cuda_restore,
                                     .average = cuda_average,

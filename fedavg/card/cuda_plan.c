@@ -6,9 +6,11 @@
 #include "nn/cuda_net.h"
 
 enum {
-    BLOCK_ALIGNMENT = 256,             // of every array in a block, bytes
-    MODELS_BY_DEFAULT = 128,           // a launch; more make it no faster
-    CONTEXT_BYTES = 512 * 1024 * 1024, // what a process has on the card before it allocates anything, cuBLAS included
+    BLOCK_ALIGNMENT = 256,   // of every array in a block, bytes
+    MODELS_BY_DEFAULT = 128, // a launch; more make it no faster
+    // What a process has on the card besides what it allocates: its context, cuBLAS as far as it is loaded, kernels and
+    // graphs. An estimate for Hopper; a run tells what it measured at --log-level info.
+    CONTEXT_BYTES = 640 * 1024 * 1024,
 };
 
 static uint64_t align(uint64_t bytes) {
@@ -29,7 +31,8 @@ static void place_data(CardConfig *card, const Dataset *data) {
 
 static void place_model(CardConfig *card, const RunConfig *config) {
     card->updates_offset = model_bytes(config);
-    card->weights_bytes = card->updates_offset + align(sizeof(uint64_t));
+    card->generations_offset = card->updates_offset + align(sizeof(uint64_t));
+    card->weights_bytes = card->generations_offset + align(MAX_WORKERS * sizeof(uint32_t));
     card->slots_bytes = slots_bytes(&config->slots);
 }
 
@@ -57,6 +60,12 @@ static CardNeed card_need(const RunConfig *config, const Spec *spec, const Datas
                        cuda_net_bytes(spec, 1, EVALUATION_CHUNK);
     need.all = need.contexts + need.weights + need.data + need.activations;
     return need;
+}
+
+// Of those, what one more worker needs.
+static uint64_t worker_bytes(const RunConfig *config, const Spec *spec, const Dataset *data) {
+    uint32_t models = config->card.models_per_launch;
+    return card_need(config, spec, data, 2, models).all - card_need(config, spec, data, 1, models).all;
 }
 
 static double gibibytes(uint64_t bytes) {
@@ -108,6 +117,8 @@ Status card_plan(RunConfig *config, const Device *device, const Spec *spec, cons
     while (models == 0 && card->models_per_launch > 1 &&
            card_need(config, spec, data, config->workers, card->models_per_launch).all > device->free_bytes)
         card->models_per_launch--;
+    card->context_bytes = CONTEXT_BYTES;
+    card->worker_bytes = worker_bytes(config, spec, data);
     if (card_need(config, spec, data, config->workers, card->models_per_launch).all <= device->free_bytes)
         return STATUS_OK;
     return refuse(config, device, spec, data, card->models_per_launch, err);

@@ -83,10 +83,9 @@ static Status compute_group(const CudaLockstep *self, uint32_t group, uint32_t n
     for (uint32_t m = 0; m < worker->models && group + m < self->shards; m++) {
         uint32_t shard = shard_at(self, group + m), samples = ssgd_shard_part(memory, shard, number).count;
         if (samples == 0) continue;
-        CUDA_TRY(cudaMemcpyAsync(cuda_blocks_vector(&worker->blocks, &config->slots, SSGD_FIRST_GRADIENT + shard),
-                                 worker->gradient + m * config->parameters, config->parameters * sizeof(float),
-                                 cudaMemcpyDeviceToDevice, worker->stream),
-                 err, "copying a gradient");
+        cuda_copy_shared(cuda_blocks_vector(&worker->blocks, &config->slots, SSGD_FIRST_GRADIENT + shard),
+                         worker->gradient + m * config->parameters, config->parameters * sizeof(float), &worker->fence,
+                         worker->stream);
         memory->queue->jobs[shard].samples += samples;
         atomic_fetch_add_explicit(&memory->control->pulses[worker->rank].progress, samples, memory_order_relaxed);
     }
@@ -110,7 +109,7 @@ static void step_slice(const CudaLockstep *self, uint32_t number) {
                                .total = ssgd_step_samples(worker->memory, number)};
     cuda_ssgd_step(blocks->weights + self->slice_first,
                    cuda_blocks_vector(blocks, &config->slots, SSGD_VELOCITY) + self->slice_first, &shards, sgd,
-                   self->slice_count, worker->stream);
+                   self->slice_count, &worker->fence, worker->stream);
 }
 
 // No kernel of one process is ordered with another's: the stream is synchronised before each barrier.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/cuda_try.h"
 #include "base/log.h"
 #include "datasets/order.h"
@@ -42,6 +43,7 @@ static void cuda_worker_free(void *worker) {
     free(self->host_unfit);
     free(self->host_order);
     free(self);
+    device_close(); // a profiler, and MPS, want the context to end before the process does
 }
 
 static Status allocate_host(CudaWorker *self, Error *err) {
@@ -54,9 +56,12 @@ static Status allocate_host(CudaWorker *self, Error *err) {
     return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
 
+// Zeros: models of a launch that had no client yet compute with them, and no NaN shall come of it.
 static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
     size_t bytes = count * item_bytes;
-    CUDA_TRY(cudaMalloc(pointer, bytes), err, "%zu bytes for %s", bytes, what);
+    void **memory = pointer;
+    CUDA_TRY(cudaMalloc(memory, bytes), err, "%zu bytes for %s", bytes, what);
+    CUDA_TRY(cudaMemset(*memory, 0, bytes), err, "clearing %zu bytes for %s", bytes, what);
     return STATUS_OK;
 }
 
@@ -94,10 +99,20 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
         plan.weights_stride = config->parameters;
     }
     if (engine_facts[config->engine].client_is_worker) {
+        plan.fence = self->fence;
         plan.updates = self->blocks.updates;
         plan.atomic_updates = config->training.hogwild_update == HOGWILD_ATOMIC;
     }
     return plan;
+}
+
+// The word is changed when this process has died, so that what it still had queued leaves alone what others share.
+static Status open_fence(CudaWorker *self, Error *err) {
+    self->fence.word = self->blocks.generations + self->rank;
+    CUDA_TRY(cudaMemcpy(&self->fence.expected, self->fence.word, sizeof self->fence.expected, cudaMemcpyDeviceToHost),
+             err, "reading the generation of this worker");
+    log_debug("generation %u on the card", self->fence.expected);
+    return STATUS_OK;
 }
 
 static Status open_net(CudaWorker *self, Error *err) {
@@ -124,8 +139,11 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     *self = (CudaWorker){.memory = memory, .rank = rank, .models = config->card.models_per_launch};
     Device device;
     Status status;
+    if (config->workers >= (uint32_t)cores_usable())
+        TRY_GOTO(fail, device_sleep_when_waiting((int)config->card.gpu, err));
     TRY_GOTO(fail, device_open(&device, (int)config->card.gpu, err));
     TRY_GOTO(fail, cuda_blocks_open(&self->blocks, &config->card, err));
+    TRY_GOTO(fail, open_fence(self, err));
     TRY_GOTO(fail, allocate_host(self, err));
     TRY_GOTO(fail, allocate_device(self, err));
     TRY_GOTO(fail, open_net(self, err));
@@ -260,8 +278,8 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     if (atomic_load(&state->round) == round) return STATUS_OK;
-    TRY(clear(self, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0),
-              config->slots.each * config->slots.sum_bytes, err));
+    cuda_copy_shared(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), NULL,
+                     config->slots.each * config->slots.sum_bytes, &self->fence, self->stream);
     TRY(cuda_worker_wait(self, err, "clearing the sum"));
     atomic_store(&state->round, round);
     return STATUS_OK;
@@ -278,7 +296,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     TRY(begin_sum(self, round, err));
     atomic_store(&state->adding, 1);
     cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights, self->blocks.weights,
-                       self->shares, config->parameters, config->parameters, (int)jobs, self->stream);
+                       self->shares, config->parameters, config->parameters, (int)jobs, &self->fence, self->stream);
     TRY(cuda_worker_wait(self, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)
         if (self->host_shares[m] > 0) queue_finish(self->jobs[m], JOB_DONE);
@@ -310,7 +328,7 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     uint64_t refused, staleness[STALENESS_BUCKETS];
     TRY(copy(self, self->velocity, slot, bytes, err));
     TRY(train_models(self, jobs, round, err));
-    TRY(copy(self, slot, self->velocity, bytes, err));
+    cuda_copy_shared(slot, self->velocity, bytes, &self->fence, self->stream);
     TRY(cuda_worker_wait(self, err, "keeping the velocity"));
     TRY(cuda_net_staleness(self->net, &refused, staleness, STALENESS_BUCKETS, err));
     tally->refused_steps += refused;

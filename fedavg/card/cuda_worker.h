@@ -19,6 +19,7 @@ typedef struct CudaWorker {
     uint32_t rank;
     uint32_t models; // of a launch, at most
     CudaBlocks blocks;
+    CudaFence fence;                      // closed when this process is dead
     CudaNet *net;                         // owned
     cudaStream_t stream;                  // the net's
     float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own

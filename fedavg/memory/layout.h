@@ -77,10 +77,11 @@ typedef struct CardConfig {
     uint32_t gpu;                                              // as CUDA numbers the visible cards
     uint32_t models_per_launch;                                // clients that a worker trains in lockstep
     uint32_t tf32;                                             // 1: products may round their factors to 10 bits
-    uint64_t updates_offset;                                   // weights block: the weights, then Hogwild's counter
+    uint64_t updates_offset, generations_offset;               // weights block: weights, Hogwild's counter, words
     uint64_t train_labels_offset;                              // data block: training pixels, labels,
     uint64_t test_pixels_offset, test_labels_offset;           // then those of the test set
     uint64_t weights_bytes, slots_bytes, data_bytes;           // of the blocks
+    uint64_t worker_bytes, context_bytes;                      // planned for a worker; of those, for its context
     CudaShareHandle weights_handle, slots_handle, data_handle; // set before the first worker starts
 } CardConfig;
 
@@ -106,7 +107,7 @@ typedef struct RunConfig {
     CardConfig card;
 } RunConfig;
 
-typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE } PhaseKind;
+typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE, PHASE_END } PhaseKind; // END: the worker exits
 
 // What the workers are to do. Written by the parent only while all of them stand at the barrier, and set back to
 // PHASE_NONE when they stand there again: so a replacement that starts in the middle of a phase finds the phase and

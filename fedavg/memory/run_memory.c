@@ -84,6 +84,13 @@ Status run_memory_load(RunMemory *memory, const DatasetSource *source, const Par
     return status;
 }
 
+Status run_memory_partition(RunMemory *memory, const PartitionSpec *partition, Error *err) {
+    close(memory->partition_fd);
+    memory->partition_fd = -1;
+    segment_free(&memory->partition_segment);
+    return create_partition(memory, partition, err);
+}
+
 static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->weights_offset = plan->weights_header_bytes;

@@ -46,6 +46,9 @@ typedef struct RunMemory {
 // Maps or reads the data set and builds the partition, each in its segment. Nothing to free on failure.
 Status run_memory_load(RunMemory *memory, const DatasetSource *source, const PartitionSpec *partition, Error *err);
 
+// Builds another partition of the same data, before the other segments are created.
+Status run_memory_partition(RunMemory *memory, const PartitionSpec *partition, Error *err);
+
 // Creates the other segments. On failure the memory is freed, the data too.
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err);
 

@@ -33,6 +33,9 @@ typedef struct ParentMath {
     Status (*init)(Parent *parent, Error *err);
     void (*free)(Parent *parent);
 
+    // A worker has died, and nothing of what it began may be written any more. NULL: its work died with it.
+    Status (*bury)(Parent *parent, uint32_t rank, Error *err);
+
     // Remembers, for restore, the weights where workers write them, and the vectors that the slots' plan says are kept;
     // starts the count of updates anew.
     Status (*begin)(Parent *parent, Error *err);

@@ -1,13 +1,15 @@
 #include "phases.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/log.h"
 
-// Where every replacement dies too, a run would go on for ever.
 enum {
+    FAREWELL_SECONDS = 1, // for the workers to end by themselves
+    // Where every replacement dies too, a run would go on for ever.
     MAX_FRUITLESS_DEATHS = 300, // in a row, with no job finished in between
-    MAX_EXPLAINED_DEATHS = 3,   // ... of workers that said why they could not start, as their successors will
+    MAX_EXPLAINED_DEATHS = 3,   // ... of workers that said why, as their successors will
 };
 
 void phases_forgive(Phases *phases) {
@@ -28,10 +30,12 @@ static Status count_death(Phases *phases, uint32_t rank, Error *err) {
         return fail(err, STATUS_UNAVAILABLE, "worker %u died, and --on-worker-death is abort", rank);
     if (queue_unfinished(phases->config.memory->queue) < phases->unfinished) phases_forgive(phases);
     const WorkerRecord *worker = &phases->supervisor.workers[rank];
+    bool has_successor = !worker->was_ready || phases->config.on_worker_death == WORKER_DEATH_RESPAWN;
     phases->fruitless_deaths++;
-    if (!worker->was_ready && *worker->message) phases->explained_deaths++;
+    if (has_successor && *worker->message) phases->explained_deaths++;
     if (phases->explained_deaths >= MAX_EXPLAINED_DEATHS)
-        return fail(err, STATUS_UNAVAILABLE, "worker %u cannot start: %s", rank, worker->message);
+        return fail(err, STATUS_UNAVAILABLE, "worker %u cannot %s: %s", rank, worker->was_ready ? "go on" : "start",
+                    worker->message);
     if (phases->fruitless_deaths < MAX_FRUITLESS_DEATHS) return STATUS_OK;
     return fail(err, STATUS_UNAVAILABLE,
                 "%u workers in a row died and no job was finished in between; the messages above say of what",
@@ -67,6 +71,7 @@ static Status replace_worker(Phases *phases, uint32_t rank, Error *err) {
 
 static Status on_death(void *context, uint32_t rank, Error *err) {
     Phases *phases = context;
+    if (phases->config.bury) TRY(phases->config.bury(phases->config.serve_context, rank, err));
     TRY(count_death(phases, rank, err));
     if (in_lockstep(phases)) {
         barrier_cancel(&phases->config.memory->control->step);
@@ -140,8 +145,10 @@ static void give_order(Phases *phases, PhaseKind kind, uint32_t round) {
 
 Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
     give_order(phases, kind, round);
+    phases->stand_still = false;
     supervisor_release(&phases->supervisor);
     Status status = gather(phases, err);
+    phases->stand_still = status == STATUS_OK;
     phases->kind = PHASE_NONE;
     return status;
 }
@@ -175,12 +182,18 @@ Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
     for (uint32_t rank = 0; rank < control->config.workers; rank++)
         TRY_GOTO(fail, supervisor_start(&phases->supervisor, rank, err));
     TRY_GOTO(fail, gather(phases, err));
+    phases->stand_still = true;
     return STATUS_OK;
 fail:
     phases_free(phases);
     return status;
 }
 
+// Workers end by themselves if they can, so that what looks at them (a profiler, a sanitizer, MPS) sees them end.
 void phases_free(Phases *phases) {
+    if (phases->stand_still) {
+        phases->config.memory->control->order.kind = PHASE_END;
+        supervisor_dismiss(&phases->supervisor, phases->config.hang_seconds > 0 ? FAREWELL_SECONDS : INFINITY);
+    }
     supervisor_free(&phases->supervisor);
 }

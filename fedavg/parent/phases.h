@@ -30,6 +30,8 @@ typedef struct PhasesConfig {
     void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
     void *context;
     Status (*serve)(void *context, bool *busy, Error *err); // as in supervisor.h; may be NULL
+    // A worker has died, before anything is done about it; may be NULL. Gets the serve_context.
+    Status (*bury)(void *context, uint32_t rank, Error *err);
     void *serve_context;
 } PhasesConfig;
 
@@ -38,9 +40,10 @@ typedef struct Phases {
     Supervisor supervisor;
     int fds[FD_COUNT];         // what workers inherit; borrowed from the memory
     PhaseKind kind;            // running now
+    bool stand_still;          // all living workers are at the barrier
     uint32_t unfinished;       // jobs, when the phase began or the last worker died
     uint32_t fruitless_deaths; // in a row, with no job finished in between
-    uint32_t explained_deaths; // of those: workers that said why they could not start
+    uint32_t explained_deaths; // of those: workers that said why, and had or would have a successor
     bool cannot_replace;       // the last attempt to start a replacement failed, which has been said
     uint32_t lost;             // deaths so far
 } Phases;
@@ -59,6 +62,8 @@ Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err);
 // Deaths so far are no reason to give the run up.
 void phases_forgive(Phases *phases);
 
+// Orders the workers to end, if they stand still, and waits a second for them (with hang_seconds 0 as long as it takes,
+// until a second stop signal); kills who is left.
 void phases_free(Phases *phases);
 
 #endif

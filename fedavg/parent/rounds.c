@@ -286,6 +286,11 @@ static Status serve(void *context, bool *busy, Error *err) {
     return training && rounds->engine->serve ? rounds->engine->serve(rounds, busy, err) : STATUS_OK;
 }
 
+static Status bury(void *context, uint32_t rank, Error *err) {
+    Rounds *rounds = context;
+    return rounds->parent.math->bury(&rounds->parent, rank, err);
+}
+
 // For waits outside of a phase.
 static bool is_cancelled(void *context) {
     Rounds *rounds = context;
@@ -295,6 +300,7 @@ static bool is_cancelled(void *context) {
 static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *err) {
     PhasesConfig served = *config;
     served.serve = serve;
+    served.bury = rounds->parent.math->bury ? bury : NULL;
     served.serve_context = rounds;
     TRY(phases_init(&rounds->phases, &served, err));
     rounds->nodes->cancelled = is_cancelled;

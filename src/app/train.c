@@ -390,6 +390,17 @@ static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
     return STATUS_OK;
 }
 
+// How many workers there are may depend on the device; all nodes go by the first.
+static Status settle_workers(Run *run, Error *err) {
+    Options *options = &run->options;
+    Status status = STATUS_OK;
+    if (run->device.on_card)
+        status = run_resolve_on_card(&run->memory, options, run_device_side_by_side(&run->device), err);
+    TRY(nodes_agree(&run->nodes, status, err));
+    TRY(nodes_broadcast(&run->nodes, &options->workers, sizeof options->workers, err));
+    return nodes_agree(&run->nodes, run_device_check_workers(&run->device, options->workers, err), err);
+}
+
 // The folder comes before the device, whose service may have to be started there, and the device before the memory,
 // whose size it decides.
 static Status run_on_device(Run *run, int *exit_code, Error *err) {
@@ -398,6 +409,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     char arithmetic[TOGETHER_NAME_BYTES] = "";
     if (open) status = find_arithmetic(run, arithmetic, sizeof arithmetic, err);
     TRY_GOTO(close, together_check(&run->memory, arithmetic, &run->nodes, status, err));
+    TRY_GOTO(close, settle_workers(run, err));
     const char *name = run->device.on_card ? run->device.card.name : kernels_best()->name;
     if (is_first(run)) run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
     Heading heading = {&run->options, run_label(&run->options), &run->spec, &run->memory.data, name,

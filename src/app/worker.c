@@ -28,6 +28,7 @@ static Status follow_order(Worker *self, Error *err) {
     const PhaseOrder *order = &self->memory.control->order;
     switch ((PhaseKind)order->kind) {
     case PHASE_NONE:
+    case PHASE_END:
         return STATUS_OK;
     case PHASE_EVALUATE:
         return self->math->evaluate(self->state, order->round, err);
@@ -46,6 +47,7 @@ static Status work(Worker *self, Error *err) {
     for (;;) {
         uint64_t begin = trace_begin(self->trace);
         uint32_t kind = control->order.kind, round = control->order.round; // before the parent gives the next order
+        if (kind == PHASE_END) return STATUS_OK;
         TRY(follow_order(self, err));
         if (kind != PHASE_NONE)
             trace_end(self->trace, kind == PHASE_TRAIN ? TRACE_TRAIN : TRACE_EVALUATE, begin, round, round);
@@ -116,7 +118,7 @@ Status command_worker(int argc, char **argv, Error *err) {
         worker_report(NULL);
         status = work(&self, err);
     }
-    worker_report(err->message);
+    if (status != STATUS_OK) worker_report(err->message);
     if (self.state) self.math->free(self.state);
     if (self.memory.control) run_memory_free(&self.memory);
     return status;

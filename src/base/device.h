@@ -28,6 +28,10 @@ bool device_is_built(void);
 // one sentence and a remedy: not built in, no driver, driver too old, no card, no such card.
 Status device_open(Device *device, int gpu, Error *err);
 
+// Before device_open: from now on a thread that waits for card `gpu` sleeps. Where processes have few cores they would
+// otherwise take them from each other by looking again and again.
+Status device_sleep_when_waiting(int gpu, Error *err);
+
 // Waits for everything the process has asked of the card and gives its memory back. After a sticky error too.
 void device_close(void);
 

@@ -13,12 +13,28 @@ bool device_is_built(void) {
     return true;
 }
 
+// Errors of the Multi-Process Service lie between these two. The server shows them when it is first asked for something,
+// which may be long after its daemon has begun to listen.
+static bool is_of_mps(cudaError_t error) {
+    return error >= cudaErrorMpsConnectionFailed && error <= cudaErrorMpsClientTerminated;
+}
+
+static Status mps_failed(Error *err, cudaError_t error) {
+    const char *folder = getenv("CUDA_MPS_LOG_DIRECTORY");
+    return cuda_fail(
+        err, error,
+        "the GPU's Multi-Process Service does not serve this process (server.log in %s may say why; --mps off "
+        "does without)",
+        folder && *folder ? folder : "/var/log/nvidia-mps");
+}
+
 // Why no card can be counted: the driver is not there, or too old, or there is none.
 static Status no_card(Error *err, cudaError_t error) {
     int driver = 0, runtime = 0;
     if (error == cudaErrorNoDevice)
         return fail(err, STATUS_UNAVAILABLE,
                     "no GPU was found: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu");
+    if (is_of_mps(error)) return mps_failed(err, error);
     if (error != cudaErrorInsufficientDriver)
         return cuda_fail(err, error, "the GPU cannot be used (look at nvidia-smi, or use --device cpu)");
     if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
@@ -71,9 +87,18 @@ Status device_open(Device *device, int gpu, Error *err) {
     if (gpu < 0) TRY(local_card(&gpu, cards, err));
     if (gpu >= cards)
         return fail(err, STATUS_UNAVAILABLE, "there is no GPU %d: this machine has %d, numbered from 0", gpu, cards);
-    CUDA_TRY(cudaSetDevice(gpu), err, "GPU %d cannot be used (look at nvidia-smi for who uses it)", gpu);
+    error = cudaSetDevice(gpu);
+    if (is_of_mps(error)) return mps_failed(err, error);
+    CUDA_TRY(error, err, "GPU %d cannot be used (look at nvidia-smi for who uses it)", gpu);
     device->index = gpu;
     return describe(device, err);
+}
+
+Status device_sleep_when_waiting(int gpu, Error *err) {
+    cudaError_t error = cudaInitDevice(gpu, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid);
+    if (is_of_mps(error)) return mps_failed(err, error);
+    CUDA_TRY(error, err, "GPU %d cannot be used (look at nvidia-smi for who uses it)", gpu);
+    return STATUS_OK;
 }
 
 void device_close(void) {

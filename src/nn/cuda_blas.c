@@ -1,6 +1,7 @@
 #include "cuda_blas.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 
 #include "base/cuda_try.h"
 
@@ -31,13 +32,15 @@ static Status find(void **function, void *library, const char *name, Error *err)
 
 static Status load(CudaBlas *blas, Setup *setup, Error *err) {
     static const char *const names[] = {LIBRARY, SOUNDER_CUBLAS_FOLDER "/" LIBRARY, "libcublas.so"};
+    char why[256] = ""; // of the first, which is the one that belongs to this build
     // RTLD_NODELETE: cuBLAS leaves things of its own behind, and must not vanish under them.
-    for (size_t i = 0; i < sizeof names / sizeof *names && !blas->library; i++)
+    for (size_t i = 0; i < sizeof names / sizeof *names && !blas->library; i++) {
         blas->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        if (!blas->library && i == 0) snprintf(why, sizeof why, "%s", dlerror());
+    }
     if (!blas->library)
         return fail(err, STATUS_UNAVAILABLE,
-                    "cuBLAS cannot be opened (%s); install " LIBRARY " or name its folder in LD_LIBRARY_PATH",
-                    dlerror());
+                    "cuBLAS cannot be opened (%s); install " LIBRARY " or name its folder in LD_LIBRARY_PATH", why);
     TRY(find((void **)&setup->create, blas->library, SYMBOL_OF(cublasCreate), err));
     TRY(find((void **)&setup->set_stream, blas->library, SYMBOL_OF(cublasSetStream), err));
     TRY(find((void **)&setup->set_workspace, blas->library, SYMBOL_OF(cublasSetWorkspace), err));

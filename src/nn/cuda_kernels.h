@@ -4,8 +4,8 @@
 // Every op works on M models in lockstep. Activations are (M, C,H,W, N), batch innermost: N = step->samples columns a
 // model, a multiple of 4, of which the first counts[m] are real. Parameters of model m begin `stride` floats behind
 // those of model m - 1; stride 0: all models share them (then only M = 1 may write). What the CPU op promises about the
-// columns from count on holds here too: they enter as zeros, gradients are zero there, all are finite. A model whose
-// count is 0 is idle: its gradients come out zero and its weights stay. Pointers are device memory, 16-byte aligned
+// columns from count on holds here too: they enter as zeros, gradients are zero there, all are finite if the weights
+// are. A model whose count is 0 is idle: its gradients come out zero and its weights, which must be finite, stay. Pointers are device memory, 16-byte aligned
 // except for parameters and pixels. Nothing synchronises and nothing depends on the host after the launch, so that all
 // of it can be captured in a graph: what changes from step to step is read from device memory. Sums are taken in a
 // fixed order: the same bits in every run. A tensor of one model has less than 2^32 floats. A launch that was refused

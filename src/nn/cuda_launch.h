@@ -9,8 +9,13 @@
 
 #include "nn/cuda_index.h"
 #include "nn/cuda_kernels.h"
+#include "nn/cuda_net.h"
 
 enum { ITEM_THREADS = 256 };
+
+__device__ inline bool is_open(const CudaFence &fence) {
+    return !fence.word || *fence.word == fence.expected;
+}
 
 // A grid of one dimension. What goes wrong shows in cudaGetLastError.
 template <typename... Parameters, typename... Arguments>

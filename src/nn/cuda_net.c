@@ -14,10 +14,12 @@ typedef enum StepKind { STEP_TRAIN, STEP_GRADIENT, STEP_EVALUATE, STEP_KINDS } S
 
 struct CudaNet {
     CudaPass pass;
-    CudaBlas blas;                // owned
-    cudaStream_t stream;          // owned
-    char *arena;                  // owned, device: activations, gradients, progress
-    char *counters;               // owned, managed: what the host reads
+    CudaBlas blas;        // owned
+    cudaStream_t stream;  // owned
+    char *arena;          // owned, device: activations, gradients, progress, counters
+    CudaProgress counted; // the counters as the host has read them last, in `counters`
+    char *counters;       // owned
+    size_t counter_bytes;
     CudaGraph graphs[STEP_KINDS]; // owned
     CudaAssignment *pending;      // owned (M): assignments that the card does not know yet
     int pending_count;
@@ -59,7 +61,7 @@ static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int m
     return carver.used;
 }
 
-// In managed memory: what the host reads. Returns its bytes.
+// What the host reads: on the device, and as a copy in its own memory. Returns its bytes.
 static size_t carve_counters(CudaProgress *progress, char *base, int models) {
     Carver carver = {base, 0};
     progress->loss_sums = carve(&carver, (size_t)models, sizeof(double));
@@ -81,23 +83,23 @@ static Status allocate(CudaNet *net, Error *err) {
     const Spec *spec = &pass->plan.spec;
     int models = pass->plan.models, columns = columns_of(pass->plan.batch_size);
     bool training = pass->plan.gradient != NULL;
-    size_t progress = carve_progress(pass, NULL, spec, models);
+    net->counter_bytes = carve_counters(&pass->progress, NULL, models);
+    size_t progress = net->counter_bytes + carve_progress(pass, NULL, spec, models);
     size_t bytes = progress + cuda_ops_carve(&pass->ops, NULL, spec, models, columns, training);
     CUDA_TRY(cudaMalloc((void **)&net->arena, bytes), err,
              "no memory on the card for the %zu bytes of activations of %d models with batches of %u; use fewer models "
              "per launch or smaller batches",
              bytes, models, pass->plan.batch_size);
-    carve_progress(pass, net->arena, spec, models);
+    carve_counters(&pass->progress, net->arena, models);
+    carve_progress(pass, net->arena + net->counter_bytes, spec, models);
     cuda_ops_carve(&pass->ops, net->arena + progress, spec, models, columns, training);
-    size_t counters = carve_counters(&pass->progress, NULL, models);
-    CUDA_TRY(cudaMallocManaged((void **)&net->counters, counters, cudaMemAttachGlobal), err,
-             "no managed memory for %zu bytes of counters", counters);
-    carve_counters(&pass->progress, net->counters, models);
-    memset(net->counters, 0, counters);
     // All zeros: every model is idle until it is assigned a task.
     CUDA_TRY(cudaMemsetAsync(net->arena, 0, progress, net->stream), err, "clearing the progress of %d models", models);
     net->pending = malloc((size_t)models * sizeof *net->pending);
-    if (!net->pending) return fail_errno(err, STATUS_OS, "no memory for the tasks of %d models", models);
+    net->counters = malloc(net->counter_bytes);
+    if (!net->pending || !net->counters)
+        return fail_errno(err, STATUS_OS, "no memory for the tasks of %d models", models);
+    carve_counters(&net->counted, net->counters, models);
     return STATUS_OK;
 }
 
@@ -148,6 +150,7 @@ static Status start(CudaNet *net, Error *err) {
     pass->progress.layers = plan->spec.layer_count;
     pass->progress.batch_size = plan->batch_size;
     pass->progress.updates = plan->updates;
+    pass->progress.fence = plan->fence;
     pass->step = (CudaStep){plan->models, columns_of(plan->batch_size), pass->progress.counts, net->stream};
     const CudaEnqueue steps[] = {cuda_pass_train, cuda_pass_gradient, cuda_pass_evaluate};
     for (int kind = 0; kind < STEP_KINDS; kind++)
@@ -176,8 +179,8 @@ void cuda_net_free(CudaNet *net) {
     for (int kind = 0; kind < STEP_KINDS; kind++)
         cuda_graph_free(&net->graphs[kind]);
     cuda_blas_close(&net->blas);
+    free(net->counters);
     free(net->pending);
-    if (net->counters) cudaFree(net->counters);
     if (net->arena) cudaFree(net->arena);
     if (net->stream) cudaStreamDestroy(net->stream);
     free(net);
@@ -234,24 +237,32 @@ static Status wait(CudaNet *net, Error *err) {
     return STATUS_OK;
 }
 
+// Waits, and copies the counters to the host.
+static Status read_counters(CudaNet *net, Error *err) {
+    CUDA_TRY(cudaMemcpyAsync(net->counters, net->arena, net->counter_bytes, cudaMemcpyDeviceToHost, net->stream), err,
+             "copying the counters from the card");
+    return wait(net, err);
+}
+
 Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err) {
     TRY(flush(net, err));
-    TRY(wait(net, err));
+    TRY(read_counters(net, err));
     for (int m = 0; m < net->pass.plan.models; m++)
-        results[m] = (BatchResult){net->pass.progress.loss_sums[m], net->pass.progress.hits[m]};
+        results[m] = (BatchResult){net->counted.loss_sums[m], net->counted.hits[m]};
     return STATUS_OK;
 }
 
 Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *histogram, int buckets, Error *err) {
     const CudaProgress *progress = &net->pass.progress;
     assert(buckets >= 1 && buckets <= CUDA_NET_BUCKETS);
-    TRY(wait(net, err));
-    *refused = *progress->refused;
+    TRY(read_counters(net, err));
+    *refused = *net->counted.refused;
     memset(histogram, 0, (size_t)buckets * sizeof *histogram);
     for (int others = 0; others < CUDA_NET_BUCKETS; others++)
-        histogram[others < buckets ? others : buckets - 1] += progress->staleness[others];
-    *progress->refused = 0;
-    memset(progress->staleness, 0, CUDA_NET_BUCKETS * sizeof *progress->staleness);
+        histogram[others < buckets ? others : buckets - 1] += net->counted.staleness[others];
+    CUDA_TRY(cudaMemsetAsync(progress->refused, 0, sizeof *progress->refused, net->stream), err, "clearing a counter");
+    CUDA_TRY(cudaMemsetAsync(progress->staleness, 0, CUDA_NET_BUCKETS * sizeof *progress->staleness, net->stream), err,
+             "clearing %d counters", CUDA_NET_BUCKETS);
     return STATUS_OK;
 }
 

@@ -13,7 +13,8 @@
 //
 // The same calls give the same bits in every run. A model's bits depend neither on its place among the models nor on
 // what the others do, so that a client may be trained again in other company; they do depend on M and on the batch
-// size, for which cuBLAS and the convolutions choose how they divide their sums.
+// size, for which cuBLAS and the convolutions choose how they divide their sums, and for cuBLAS on the card's number of
+// multiprocessors, of which a slice of a card (MIG) or a client of MPS with a share of the threads has fewer.
 #ifndef SOUNDER_NN_CUDA_NET_H
 #define SOUNDER_NN_CUDA_NET_H
 
@@ -28,6 +29,13 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// Whether the work of a process still counts. What a process has asked of the card may begin after its death: kernels
+// that write what processes share do nothing once somebody has changed the word.
+typedef struct CudaFence {
+    const uint32_t *word; // device; NULL: always open
+    uint32_t expected;
+} CudaFence;
 
 // Device pointers, all of the caller's.
 typedef struct CudaNetPlan {
@@ -45,6 +53,7 @@ typedef struct CudaNetPlan {
     float *gradient;                // (M strided by parameters); NULL: only evaluation is wanted. Scratch of training
     uint64_t *updates;              // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
     bool atomic_updates;            // Hogwild: one atomic add a weight instead of plain stores
+    CudaFence fence;                // Hogwild: the weights are written only while it is open
 } CudaNetPlan;
 
 // What model m does: steps through order[first] ... order[first + count - 1] in batches. Its batch b is number

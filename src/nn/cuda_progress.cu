@@ -31,6 +31,7 @@ __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
 __global__ void __launch_bounds__(ITEM_THREADS) judge(CudaProgress progress, const float *gradient, uint32_t count) {
     uint32_t i = blockIdx.x * ITEM_THREADS + threadIdx.x;
     if (i >= count) return;
+    if (i == 0 && !is_open(progress.fence)) *progress.applied = 0;
     // False for a NaN too. Whoever finds one stores the same zero.
     if (!(fabsf(gradient[i]) <= FLT_MAX)) *progress.applied = 0;
 }

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-// Plain data; travels to kernels by value. All pointers are device memory, the counters managed memory.
+// Plain data; travels to kernels by value. All pointers are device memory.
 typedef struct CudaProgress {
     int models, layers;
     uint32_t batch_size;
@@ -29,6 +29,7 @@ typedef struct CudaProgress {
     uint32_t *hits;
     // Hogwild, one model. applied: counts, but 0 where the step is refused.
     uint64_t *updates; // the plan's; NULL without Hogwild
+    CudaFence fence;   // the plan's
     uint64_t *read_at; // *updates when this step began to read the weights
     uint32_t *applied;
     uint64_t *refused, *staleness; // counters; staleness: (CUDA_NET_BUCKETS)
@@ -45,7 +46,7 @@ enum { CUDA_MOST_ASSIGNMENTS = 64 }; // in one launch: they travel as a kernel's
 void cuda_progress_assign(const CudaProgress *progress, const CudaAssignment *assignments, int count,
                           cudaStream_t stream);
 
-// Hogwild: refuses this step if the gradient (count) is not finite.
+// Hogwild: refuses this step if the gradient (count) is not finite, or the fence closed.
 void cuda_progress_judge(const CudaProgress *progress, const float *gradient, size_t count, cudaStream_t stream);
 
 // Hogwild, after the weights have changed: counts the update and how many others landed since the step began, or counts

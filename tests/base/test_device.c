@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/check.h"
 #include "emulator.h"
 #include "shm/cuda_share.h"
+#include "tests/check.h"
 
 enum { BYTES = 1 << 20, CALLS_MAX = 1000 };
 
@@ -54,6 +54,33 @@ static void why_there_is_no_card_is_said_with_a_remedy(void **state) {
     expect_unavailable(2, "there is no GPU 2: this machine has 2, numbered from 0");
     emulator_fail("cudaFuncGetAttributes");
     expect_unavailable(1, "this program has no code for GPU 1 (Emulated card, compute capability 8.0): build it on");
+}
+
+static void a_multi_process_service_that_fails_is_named_with_its_log(void **state) {
+    (void)state;
+    Device device;
+    Error err;
+    static const char *const calls[] = {"cudaGetDeviceCount:1=805", "cudaSetDevice:1=808"};
+    for (size_t i = 0; i < 2; i++) {
+        emulator_reset();
+        unsetenv("CUDA_MPS_LOG_DIRECTORY");
+        emulator_fail(calls[i]);
+        expect_unavailable(-1,
+                           "Multi-Process Service does not serve this process (server.log in /var/log/nvidia-mps may");
+        setenv("CUDA_MPS_LOG_DIRECTORY", "/some/log", 1);
+        emulator_reset();
+        emulator_fail(calls[i]);
+        expect_unavailable(-1, "server.log in /some/log may say why; --mps off does without): ");
+        unsetenv("CUDA_MPS_LOG_DIRECTORY");
+    }
+    emulator_reset();
+    emulator_fail("cudaInitDevice:1=810");
+    assert_int_equal(device_sleep_when_waiting(0, &err), STATUS_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "Multi-Process Service"));
+    emulator_reset();
+    check_ok(device_sleep_when_waiting(0, &err));
+    check_ok(device_open(&device, 0, &err));
+    assert_int_equal(device_sleep_when_waiting(7, &err), STATUS_UNAVAILABLE);
 }
 
 static void cards_of_a_launcher_go_round_by_local_rank(void **state) {
@@ -167,6 +194,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_card_is_described, reset),
         cmocka_unit_test_setup(why_there_is_no_card_is_said_with_a_remedy, reset),
+        cmocka_unit_test_setup(a_multi_process_service_that_fails_is_named_with_its_log, reset),
         cmocka_unit_test_setup(cards_of_a_launcher_go_round_by_local_rank, reset),
         cmocka_unit_test_setup(too_little_memory_for_a_context_is_said, reset),
         cmocka_unit_test_setup(the_failure_of_any_call_leaves_a_sentence_and_nothing_else, reset),

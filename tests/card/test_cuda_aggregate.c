@@ -7,6 +7,8 @@
 
 enum { PARAMETERS = 1003, MODELS = 5, STRIDE = PARAMETERS + 5, SLOTS = 4, SLOT_STRIDE = PARAMETERS + 7 };
 
+static const CudaFence open_fence = {0};
+
 typedef struct Updates {
     float global[PARAMETERS], trained[MODELS * STRIDE];
     double shares[MODELS];
@@ -46,7 +48,7 @@ static void the_sum_of_models_has_the_bits_of_the_cpu(void **state) {
     CardTensor sum = card_zeros(sizeof actual);
     for (int twice = 0; twice < 2; twice++) { // added to what is there
         cuda_aggregate_add(card_at(sum), card_at(updates.card_trained), card_at(updates.card_global),
-                           card_at(updates.card_shares), PARAMETERS, STRIDE, MODELS, NULL);
+                           card_at(updates.card_shares), PARAMETERS, STRIDE, MODELS, &open_fence, NULL);
         for (int m = 0; m < MODELS; m++)
             aggregate_add(expected, updates.trained + m * STRIDE, updates.global, updates.shares[m], PARAMETERS);
     }
@@ -73,7 +75,7 @@ static void a_model_without_a_share_adds_nothing_even_if_it_is_not_finite(void *
     CardTensor sum = card_zeros(sizeof actual), card_diverged = card_copy(diverged, sizeof updates.trained, 0);
     CardTensor card_shares = card_copy(shares, sizeof shares, 0);
     cuda_aggregate_add(card_at(sum), card_at(card_diverged), card_at(updates.card_global), card_at(card_shares),
-                       PARAMETERS, STRIDE, MODELS, NULL);
+                       PARAMETERS, STRIDE, MODELS, &open_fence, NULL);
     for (int m = 0; m < MODELS; m++)
         if (m != 2) aggregate_add(expected, updates.trained + m * STRIDE, updates.global, shares[m], PARAMETERS);
     card_read(actual, sum);
@@ -82,6 +84,37 @@ static void a_model_without_a_share_adds_nothing_even_if_it_is_not_finite(void *
     card_free(sum);
     card_free(card_diverged);
     card_free(card_shares);
+    free_updates(&updates);
+}
+
+// What a process has queued may begin when it is dead and its work given to another, who has changed the word.
+static void nothing_is_added_or_copied_behind_a_closed_fence(void **state) {
+    (void)state;
+    static Updates updates;
+    static int64_t sums[PARAMETERS], copied[PARAMETERS];
+    make_updates(&updates);
+    uint32_t generation = 3;
+    CardTensor word = card_copy(&generation, sizeof generation, 0), sum = card_zeros(sizeof sums);
+    CardTensor to = card_zeros(sizeof copied);
+    for (uint32_t expected = 2; expected <= 3; expected++) {
+        const CudaFence fence = {card_at(word), expected};
+        cuda_aggregate_add(card_at(sum), card_at(updates.card_trained), card_at(updates.card_global),
+                           card_at(updates.card_shares), PARAMETERS, STRIDE, MODELS, &fence, NULL);
+        cuda_copy_shared(card_at(to), card_at(sum), sizeof sums, &fence, NULL);
+        check_cuda(cudaGetLastError());
+        card_read(sums, sum);
+        card_read(copied, to);
+        assert_true((sums[1] != 0) == (expected == generation));
+        assert_memory_equal(copied, sums, sizeof sums);
+    }
+    cuda_copy_shared(card_at(to), NULL, sizeof sums, &(CudaFence){card_at(word), 4}, NULL);
+    card_read(copied, to);
+    assert_memory_equal(copied, sums, sizeof sums);
+    cuda_copy_shared(card_at(to), NULL, sizeof sums, &open_fence, NULL); // no source: zeros
+    card_read(copied, to);
+    for (size_t i = 0; i < PARAMETERS; i++)
+        assert_true(copied[i] == 0);
+    card_free(word), card_free(sum), card_free(to);
     free_updates(&updates);
 }
 
@@ -115,6 +148,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_of_models_has_the_bits_of_the_cpu),
         cmocka_unit_test(a_model_without_a_share_adds_nothing_even_if_it_is_not_finite),
+        cmocka_unit_test(nothing_is_added_or_copied_behind_a_closed_fence),
         cmocka_unit_test(the_first_element_that_does_not_fit_is_found_in_each_model),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -157,6 +157,34 @@ static void two_nets_share_the_weights_and_the_count_of_updates(void **state) {
     stop(&one);
 }
 
+static void no_step_is_applied_behind_a_closed_fence(void **state) {
+    (void)state;
+    Error err;
+    Hogwild hogwild;
+    uint32_t generation = 0;
+    CardTensor word = card_copy(&generation, sizeof generation, 0);
+    start(&hogwild, false);
+    CardNet *on = &hogwild.on;
+    cuda_net_free(on->net);
+    on->plan.fence = (CudaFence){card_at(word), generation};
+    check_ok(cuda_net_init(&on->net, &on->plan, &err));
+    card_assign(on, 0, 1000);
+    check_ok(cuda_net_train(on->net, 18, &err)); // directly, in a large and in a small graph
+    float *before = card_download(on->weights);
+    assert_int_equal(updates_of(&hogwild), 18);
+    generation = 1;
+    check_cuda(cudaMemcpy(word.at, &generation, sizeof generation, cudaMemcpyHostToDevice));
+    check_ok(cuda_net_train(on->net, 17, &err));
+    float *after = card_download(on->weights);
+    assert_memory_equal(after, before, on->weights.bytes);
+    assert_memory_not_equal(after, on->initial, on->weights.bytes);
+    assert_int_equal(updates_of(&hogwild), 18);
+    free(before);
+    free(after);
+    card_free(word);
+    stop(&hogwild);
+}
+
 // Staleness, with others' updates in between --------------------------------------------------------------------------
 
 typedef struct Counting {
@@ -222,6 +250,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(alone_it_trains_as_the_cpu_and_counts_every_update),
         cmocka_unit_test(steps_that_are_not_finite_are_refused_and_counted),
         cmocka_unit_test(two_nets_share_the_weights_and_the_count_of_updates),
+        cmocka_unit_test(no_step_is_applied_behind_a_closed_fence),
         cmocka_unit_test(updates_that_landed_in_between_are_a_steps_staleness),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -29,6 +29,8 @@ static void every_model_starts_from_the_global_weights(void **state) {
         }
 }
 
+static const CudaFence open_fence = {0};
+
 enum { SHARDS = 3, STRIDE = 320, PARAMETERS = 300, BATCH = 4 };
 
 static float value(size_t i) {
@@ -66,7 +68,7 @@ static void a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples(void 
                                  .batch_size = BATCH,
                                  .number = number,
                                  .total = (uint32_t)(samples[number][0] + samples[number][1] + samples[number][2])};
-            cuda_ssgd_step(card_floats(w) + first, card_floats(v) + first, &shards, &sgd, count, NULL);
+            cuda_ssgd_step(card_floats(w) + first, card_floats(v) + first, &shards, &sgd, count, &open_fence, NULL);
             float stepped[PARAMETERS];
             card_read(stepped, w);
             for (size_t i = 0; i < PARAMETERS; i++) {
@@ -79,6 +81,32 @@ static void a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples(void 
             card_free(v);
             card_free(w);
         }
+}
+
+static void nothing_is_stepped_behind_a_closed_fence(void **state) {
+    (void)state;
+    static const uint32_t count = 4;
+    float weights[PARAMETERS], stepped[PARAMETERS];
+    uint32_t generation = 1;
+    for (size_t i = 0; i < PARAMETERS; i++)
+        weights[i] = value(i);
+    CardTensor w = card_copy(weights, sizeof weights, 0), v = card_zeros(sizeof weights);
+    CardTensor g = card_copy(weights, sizeof weights, 0), c = card_copy(&count, sizeof count, 0);
+    CardTensor word = card_copy(&generation, sizeof generation, 0);
+    const CudaShards shards = {.gradients = card_floats(g),
+                               .stride = PARAMETERS,
+                               .counts = card_at(c),
+                               .shards = 1,
+                               .batch_size = 4,
+                               .total = 4};
+    for (uint32_t expected = 0; expected <= 1; expected++) {
+        const CudaFence fence = {card_at(word), expected};
+        cuda_ssgd_step(card_floats(w), card_floats(v), &shards, &(Sgd){.lr = 1}, PARAMETERS, &fence, NULL);
+        card_read(stepped, w);
+        for (size_t i = 0; i < PARAMETERS; i++)
+            assert_true(stepped[i] == (expected == generation ? 0 : weights[i]));
+    }
+    card_free(word), card_free(c), card_free(g), card_free(v), card_free(w);
 }
 
 static const Dataset data = {.shape = {1, 28, 28}, .classes = 10, .train.count = 60000, .test.count = 10000};
@@ -109,7 +137,7 @@ static void shards_are_summed_along_the_tree_to_the_bits_of_the_cpu(void **state
                                    .shards = count,
                                    .batch_size = BATCH,
                                    .total = total};
-        cuda_ssgd_step(card_floats(w), card_floats(v), &shards, &(Sgd){.lr = 1}, PARAMETERS, NULL);
+        cuda_ssgd_step(card_floats(w), card_floats(v), &shards, &(Sgd){.lr = 1}, PARAMETERS, &open_fence, NULL);
         card_read(velocity, v);
         assert_memory_equal(velocity, mean, sizeof mean);
         card_free(c), card_free(g), card_free(v), card_free(w);
@@ -162,7 +190,8 @@ static void what_a_run_shares_on_the_card_does_not_overlap(void **state) {
     const CardConfig *card = &config.card;
     assert_true(card->used == 1);
     assert_true(card->updates_offset >= config.parameters * sizeof(float));
-    assert_true(card->weights_bytes >= card->updates_offset + sizeof(uint64_t));
+    assert_true(card->generations_offset >= card->updates_offset + sizeof(uint64_t));
+    assert_true(card->weights_bytes >= card->generations_offset + MAX_WORKERS * sizeof(uint32_t));
     uint64_t stride = config.slots.vector_bytes;
     assert_true(stride >= config.parameters * sizeof(float) && stride % 256 == 0);
     assert_int_equal(card->slots_bytes, 6 * stride); // the velocity and five gradients
@@ -178,7 +207,7 @@ static void too_little_memory_is_refused_with_how_many_workers_would_fit(void **
     Error err;
     assert_int_equal(plan(&config, "linear 10", ENGINE_ROUNDS, 20, 20, 0, 4096, &err), STATUS_OS);
     assert_non_null(strstr(err.message, "--workers 20: with 1 models a launch they need "));
-    assert_non_null(strstr(err.message, "GiB on A card (contexts 10.00, "));
+    assert_non_null(strstr(err.message, "GiB on A card (contexts 12.50, "));
     assert_non_null(strstr(err.message, "but 4.00 of its 8.00 GiB are free: "));
     unsigned fitting = 0;
     assert_int_equal(sscanf(strstr(err.message, "free: "), "free: %u workers would fit", &fitting), 1);
@@ -194,6 +223,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_model_starts_from_the_global_weights),
         cmocka_unit_test(shards_are_summed_along_the_tree_to_the_bits_of_the_cpu),
         cmocka_unit_test(a_slice_is_stepped_by_the_mean_of_the_shards_that_have_samples),
+        cmocka_unit_test(nothing_is_stepped_behind_a_closed_fence),
         cmocka_unit_test(models_a_launch_follow_from_cohort_workers_and_memory),
         cmocka_unit_test(what_a_run_shares_on_the_card_does_not_overlap),
         cmocka_unit_test(too_little_memory_is_refused_with_how_many_workers_would_fit),

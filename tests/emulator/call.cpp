@@ -24,6 +24,7 @@ Calls &calls() {
 }
 
 cudaError_t planned_error(const std::string &name) {
+    if (settings().fail_error) return static_cast<cudaError_t>(settings().fail_error);
     if (name.find("Alloc") != std::string::npos || name.find("Malloc") != std::string::npos)
         return cudaErrorMemoryAllocation;
     if (name == "cudaIpcOpenMemHandle") return cudaErrorMapBufferObjectFailed;

@@ -1,6 +1,7 @@
 // The emulated cuBLAS, and the <dlfcn.h> through which it is found.
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,7 @@ const Entry entries[] = {
 };
 
 char library; // its address stands for the opened library
+std::string missing; // what could not be opened, and why
 const char *last_error;
 
 bool names_cublas(const char *name) {
@@ -181,8 +183,10 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t a_operati
 
 void *emulated_dlopen(const char *name, int flags) {
     if (!names_cublas(name)) return dlopen(name, flags);
-    last_error = "libcublas.so: cannot open shared object file: No such file or directory";
-    return settings().cublas ? &library : nullptr;
+    if (settings().cublas) return &library;
+    missing = std::string(name) + ": cannot open shared object file: No such file or directory";
+    last_error = missing.c_str();
+    return nullptr;
 }
 
 void *emulated_dlsym(void *opened, const char *symbol) {

@@ -24,9 +24,10 @@
 //   SOUNDER_EMULATED_CARD           file with the account of the card's memory, common to processes that share a card;
 //                                   unset: the first process makes one and hands it to its children
 //   SOUNDER_EMULATED_IPC, _CUBLAS   on, off: cudaIpcOpenMemHandle fails; libcublas.so is missing
+//   SOUNDER_EMULATED_MANAGED        on, off: the card has no managed memory
 //   SOUNDER_EMULATED_FAIL           what fails: "7" the seventh call, "cudaMalloc" the first of that name,
 //                                   "cudaMalloc:3" the third, "kernel:3" the third kernel - which, as on a card, makes
-//                                   every later call of the process fail
+//                                   every later call of the process fail; "=805" behind it: with this error
 //   SOUNDER_EMULATED_FAIL_RANK      only in the process started as "worker RANK"; "parent": in all but workers
 // The program is one thread as far as the emulated runtime is concerned.
 #ifndef SOUNDER_TESTS_EMULATOR_EMULATOR_H

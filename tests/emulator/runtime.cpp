@@ -37,6 +37,15 @@ cudaError_t cudaSetDevice(int device) {
     return leave(memory_open_context());
 }
 
+// How a thread waits makes no difference here.
+cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags) {
+    if (cudaError_t error = enter(__func__)) return error;
+    if (device < 0 || device >= settings().devices) return leave(cudaErrorInvalidDevice);
+    if (device_flags != cudaDeviceScheduleBlockingSync || flags != cudaInitDeviceFlagsAreValid)
+        return leave(cudaErrorInvalidValue);
+    return leave(memory_open_context());
+}
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     if (cudaError_t error = enter(__func__)) return error;
     if (device < 0 || device >= settings().devices) return leave(cudaErrorInvalidDevice);
@@ -59,7 +68,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     properties->l2CacheSize = 4 << 20;
     properties->maxThreadsPerMultiProcessor = 2048;
     properties->maxBlocksPerMultiProcessor = 32;
-    properties->managedMemory = properties->concurrentManagedAccess = 1;
+    properties->managedMemory = properties->concurrentManagedAccess = settings().managed;
     properties->uuid.bytes[0] = static_cast<char>(device + 1);
     return cudaSuccess;
 }
@@ -146,7 +155,28 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
 
 cudaError_t cudaMallocManaged(void **memory, size_t bytes, unsigned int) {
     if (cudaError_t error = enter(__func__)) return error;
+    if (!settings().managed) return leave(cudaErrorNotSupported);
     return allocate(memory, bytes, Place::managed);
+}
+
+// Where pages lie makes no difference here, only whether they are managed.
+static cudaError_t check_managed(const void *memory, size_t bytes, int device) {
+    if (device != cudaCpuDeviceId && (device < 0 || device >= settings().devices)) return cudaErrorInvalidDevice;
+    const Block *block = memory_block(memory);
+    bool fits = block && block->place == Place::managed &&
+                static_cast<const char *>(memory) + bytes <= block->base + block->bytes;
+    return fits ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemAdvise(const void *memory, size_t bytes, cudaMemoryAdvise, int device) {
+    if (cudaError_t error = enter(__func__)) return error;
+    return leave(check_managed(memory, bytes, device));
+}
+
+cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, int device, cudaStream_t stream) {
+    if (cudaError_t error = enter(__func__)) return error;
+    if (cudaError_t error = check_managed(memory, bytes, device)) return leave(error);
+    return leave(stream_add(stream, [] {}));
 }
 
 cudaError_t cudaMallocHost(void **memory, size_t bytes) {

@@ -55,6 +55,7 @@ Settings settings_from_environment() {
     settings.memory_bytes = number("SOUNDER_EMULATED_MEMORY_BYTES", uint64_t{4} << 30);
     settings.context_bytes = number("SOUNDER_EMULATED_CONTEXT_BYTES", uint64_t{64} << 20);
     settings.ipc = choice("SOUNDER_EMULATED_IPC", "on", "off", true);
+    settings.managed = choice("SOUNDER_EMULATED_MANAGED", "on", "off", true);
     settings.cublas = choice("SOUNDER_EMULATED_CUBLAS", "on", "off", true);
     settings.lazy_streams = choice("SOUNDER_EMULATED_STREAMS", "lazy", "eager", true);
     if (is_chosen_rank()) set_failure(settings, text("SOUNDER_EMULATED_FAIL", ""));
@@ -73,7 +74,10 @@ Settings &settings() {
     return settings;
 }
 
-void set_failure(Settings &settings, const std::string &text) {
+void set_failure(Settings &settings, const std::string &wish) {
+    size_t equals = wish.find('=');
+    std::string text = wish.substr(0, equals);
+    settings.fail_error = equals == std::string::npos ? 0 : std::atoi(wish.c_str() + equals + 1);
     bool only_a_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
     size_t colon = text.find(':');
     settings.fail_name = only_a_number ? "" : text.substr(0, colon);

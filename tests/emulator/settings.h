@@ -15,9 +15,10 @@ struct Settings {
     int devices, current;
     int driver; // as cudaDriverGetVersion has it; 0: there is none
     size_t memory_bytes, context_bytes;
-    bool ipc, cublas, lazy_streams;
+    bool ipc, cublas, managed, lazy_streams;
     std::string fail_name; // of the call that fails; empty: any
     uint64_t fail_at;      // which call of that name, from 1; 0: none
+    int fail_error;        // with which error; 0: one that suits the call
 };
 
 Settings &settings();
@@ -26,7 +27,7 @@ Settings settings_from_environment();
 // "forward", "reversed" or "shuffled".
 Order order_named(const std::string &name);
 
-// Sets fail_name and fail_at from "7", "cudaMalloc", "cudaMalloc:2" or "kernel:3".
+// Sets fail_name and fail_at from "7", "cudaMalloc", "cudaMalloc:2" or "kernel:3"; behind any of them "=805" is the error.
 void set_failure(Settings &settings, const std::string &text);
 
 } // namespace emulator

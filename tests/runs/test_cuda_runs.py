@@ -165,6 +165,20 @@ class Deaths(CardCase):
                     self.train(*options, "--workers", "2", "--out", "calm-" + algorithm)
                     self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))
 
+    @unittest.skipIf(SLOWED > 1, "a sanitizer's runtime wants to be preloaded first")
+    def test_workers_end_in_order_when_a_run_ends_so_that_who_looks_at_them_sees_them_end(self):
+        library = os.path.join(os.path.dirname(SOUNDER), "tests", "libexit_witness.so")
+        for device in ("cuda", "cpu"):
+            for algorithm in ("fedavg", "ssgd", "hogwild"):
+                clients = "3" if algorithm == "hogwild" else "4"
+                witness = self.path(f"ends-{device}-{algorithm}")
+                environment = {**self.emulated(), "LD_PRELOAD": library, "SOUNDER_EXIT_WITNESS": witness}
+                self.train(*TINY, "--device", device, "--clients", clients, "--algorithm", algorithm, "--workers", "3", "--out",
+                           f"{device}-{algorithm}", env=environment)
+                with open(witness) as file:
+                    ended = [line.split()[1:3] for line in file if line.split()[1] == "worker"]
+                self.assertEqual(sorted(ended), [["worker", "0"], ["worker", "1"], ["worker", "2"]])
+
     def test_a_stopped_worker_is_killed_and_the_others_go_on(self):
         process = self.start(*CARD, "--workers", "2", "--rounds", "6", "--hang-seconds", str(2 * SLOWED), "--out", "run")
         self.wait_for_round("run", 1)
@@ -294,6 +308,38 @@ class Failures(CardCase):
                 self.train("--resume", algorithm)
                 self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))
 
+    def test_a_fault_that_every_replacement_meets_ends_the_run_after_three(self):
+        for kernel, when in ((30, "go on"), (1, "start|go on")):
+            _, err = self.train(*CARD, "--workers", "1", "--on-worker-death", "respawn", "--out", str(kernel), code=69,
+                                env=self.emulated(FAIL=f"kernel:{kernel}", FAIL_RANK=0))
+            self.assertEqual(err.count("rank 0 exited with code 69"), 3, err)
+            self.assertRegex(err.splitlines()[-1], f"^sounder: error: worker 0 cannot ({when}): .*illegal memory access")
+
+    def test_a_replacement_is_of_another_generation_so_that_queued_work_of_the_dead_is_shut_out(self):
+        for algorithm in ("fedavg", "hogwild"):
+            clients = "2" if algorithm == "hogwild" else "4"
+            process = self.start(*CARD, "--clients", clients, "--algorithm", algorithm, "--workers", "2", "--rounds", "6",
+                                 "--on-worker-death", "respawn", "--log-level", "debug", "--out", algorithm)
+            self.wait_for_round(algorithm, 1)
+            os.kill(children_of(process.pid)[1], signal.SIGKILL)
+            _, err = self.finish(process)
+            self.assertEqual(sorted(re.findall(r"rank (\d)\W.*generation (\d+) on the card", err)), [("0", "0"), ("1", "0"), ("1", "1")])
+
+    def test_without_managed_memory_the_host_sees_the_model_all_the_same(self):
+        for algorithm in ("fedavg", "ssgd"):
+            options = [*CARD, "--algorithm", algorithm, "--workers", "2", "--log-level", "info"]
+            _, err = self.train(*options, "--out", "managed-" + algorithm)
+            self.assertNotIn("pinned memory", err)
+            _, err = self.train(*options, "--out", algorithm, env=self.emulated(MANAGED="off"))
+            self.assertIn("GPU 0 has no managed memory that card and host may use at the same time", err)
+            self.assertEqual(self.model("managed-" + algorithm), self.model(algorithm))
+
+    def test_what_a_worker_takes_of_the_card_is_measured(self):
+        _, err = self.train(*CARD, "--workers", "2", "--log-level", "info", "--out", "run", env=self.emulated(CONTEXT_BYTES=300 << 20))
+        taken, context = map(int, re.search(r"a worker takes (\d+) MiB of the card, (\d+) MiB of them for its context", err).groups())
+        self.assertGreaterEqual(taken, context)
+        self.assertAlmostEqual(context, 300, delta=5)
+
     def test_where_ipc_does_not_work_the_run_ends_with_a_remedy(self):
         for policy in ("continue", "respawn", "abort"):
             _, err = self.train(*CARD, "--workers", "2", "--on-worker-death", policy, "--out", policy, code=69,
@@ -304,7 +350,7 @@ class Failures(CardCase):
     def test_too_little_memory_is_refused_with_the_numbers_and_what_would_fit(self):
         _, err = self.train(*CARD, "--workers", "4", "--out", "run", code=71, env=self.emulated(MEMORY_BYTES=3 * GIBIBYTE // 2))
         self.assertRegex(self.has_one_sentence(err),
-                         r"--workers 4: with 1 models a launch they need [\d.]+ GiB on Emulated card \(contexts 2.00, .*\), but "
+                         r"--workers 4: with 1 models a launch they need [\d.]+ GiB on Emulated card \(contexts 2.50, .*\), but "
                          r"1\.\d+ of its 1.50 GiB are free: 2 workers would fit")
         _, err = self.train(*CARD, "--workers", "1", "--out", "run", code=71, env=self.emulated(MEMORY_BYTES=GIBIBYTE // 4))
         self.assertIn("not even one worker fits", err)
@@ -317,10 +363,12 @@ class Failures(CardCase):
             self.wait_for_round(victim, 1)
             _, err = self.train(*CARD, "--workers", "2", "--out", "refused", env=environment, code=71)
             self.assertIn("GiB are free", self.has_one_sentence(err))
-            os.kill(children_of(process.pid)[0] if victim == "worker" else process.pid, signal.SIGKILL)
+            workers = children_of(process.pid)
+            os.kill(workers[0] if victim == "worker" else process.pid, signal.SIGKILL)
             if victim == "worker":
                 self.finish(process)
             process.communicate()
+            self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers), 10))
             self.train(*CARD, "--workers", "2", "--out", "after-" + victim, env=environment)
 
     def test_without_a_wish_launches_are_as_large_as_memory_allows(self):
@@ -357,6 +405,26 @@ class Options(CardCase):
             self.assertIn(f"(card {card})", out)
         _, err = self.train(*CARD, "--gpu", "3", "--out", "none", code=69, env=self.emulated(DEVICES=3))
         self.assertIn("3", self.has_one_sentence(err))
+
+    def test_a_run_without_options_takes_one_worker_and_with_mps_a_few(self):
+        cores = len(os.sched_getaffinity(0))
+        free = [option for pair in zip(TINY[::2], TINY[1::2]) if pair[0] != "--clients" for option in pair]
+        out, _ = self.train(*free, "--out", "run")
+        self.assertRegex(out, rf"^Sounder .* 1 worker, {cores} clients?, Emulated card\n")
+        out, _ = self.train(*free, "--algorithm", "ssgd", "--out", "ssgd")
+        self.assertRegex(out, rf"^Sounder .* 1 worker, {cores} clients?, Emulated card\n")
+        out, _ = self.train(*free, "--algorithm", "hogwild", "--hogwild-data", "shard", "--out", "hogwild")
+        self.assertRegex(out, r"^Sounder .* 1 worker, 1 client, Emulated card\n")
+        self.assertEqual(self.rounds("hogwild")[-1]["samples"], 160)
+        out, _ = self.train(*free, "--clients", "8", "--mps", "start", "--out", "mps", env=self.fake_mps())
+        self.assertRegex(out, rf"^Sounder .* {4 if cores >= 8 else 2} workers, 8 clients, Emulated card\n")
+        self.train("--resume", "run", "--rounds", "3", "--workers", "2")  # who asks for more gets them
+        self.assertEqual(len(self.rounds("run")[-1]["barrier_wait_seconds"]), 2)
+
+    def test_more_workers_than_mps_serves_are_refused(self):
+        _, err = self.train(*TINY, "--clients", "70", "--workers", "60", "--device", "cuda", "--mps", "start", "--out", "run", code=64,
+                            env=self.fake_mps())
+        self.assertIn("--workers 60: MPS serves at most 60 processes on a card at a time", self.has_one_sentence(err))
 
     def test_tf32_trains(self):
         self.train(*CARD, "--workers", "1", "--tf32", "--out", "run")

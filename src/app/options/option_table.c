@@ -109,11 +109,11 @@ const Option option_table[] = {
 
     {.name = "workers", .type = OPTION_WHOLE, FIELD(workers), .group = GROUP_CLIENTS, .common = true,
      .also = "w j jobs num-workers processes nproc",
-     .placeholder = "N", .derived = "usable cores", .minimum = 1, .maximum = 256, .may_change = true,
+     .placeholder = "N", .derived = "usable cores; on a card 1, or with MPS up to 4", .minimum = 1, .maximum = 256, .may_change = true,
      .help = "processes that train"},
     {.name = "clients", .type = OPTION_WHOLE, FIELD(clients), .group = GROUP_CLIENTS, .common = true,
      .also = "num-clients num-users n-clients",
-     .placeholder = "N", .derived = "as many as workers", .minimum = 1, .maximum = 1000000,
+     .placeholder = "N", .derived = "as many as workers; on a card as usable cores", .minimum = 1, .maximum = 1000000,
      .help = "data subsets, each with a training of its own"},
     {.name = "clients-per-round", .type = OPTION_WHOLE, FIELD(clients_per_round), .group = GROUP_CLIENTS, .common = true,
      .also = "fraction-fit min-fit-clients frac fraction cohort participation sample-clients",
@@ -282,7 +282,8 @@ const Option option_table[] = {
      .choices = {[MPS_AUTO] = "auto", [MPS_OFF] = "off", [MPS_START] = "start"},
      .applies = may_use_card, .condition = "--device cuda",
      .help = "CUDA's Multi-Process Service, by which workers run on the card side by side instead of in turns: if it runs, "
-             "never, or started for this run"},
+             "never, or started for this run. It serves 48 processes (60 by newer drivers), and what goes wrong in one, or a "
+             "kill in the middle of its work, can end or hang all of them: deaths are survived without it only"},
 
     {.name = "on-worker-death", .type = OPTION_CHOICE, FIELD(on_worker_death), .group = GROUP_FAULTS,
      .placeholder = "WHAT", .preset = "continue", .may_change = true,

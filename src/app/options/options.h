@@ -38,7 +38,8 @@ typedef struct Options {
     char model[OPTION_TEXT_BYTES];  // lenet
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
     Recipe recipe;                     // of algorithm; by options_resolve
-    int workers;                    // 1 to 256; until options_resolve 0: as many as usable cores
+    int workers;                    // 1 to 256; until options_resolve 0: as many as usable cores, on a card one
+    bool workers_by_cores;          // nobody gave workers, and they are as many as usable cores
     int clients;                    // 1 to 1,000,000; until options_resolve 0: as many as workers
     int clients_per_round;          // 1 to clients; until options_resolve 0: all
     char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
@@ -106,6 +107,10 @@ Status options_read_yaml(Options *options, const char *path, Error *err);
 // (options_resolve.c, each with its sentence). An option of the file that only the command line has made useless is
 // dropped, and --resume wins over the file's `out`; both are said at level info. Says at level info when workers will idle, so log_init comes first.
 Status options_resolve(Options *options, Error *err);
+
+// After options_resolve, for a run on a card: where nobody said how many workers, one keeps it busy; two to four where
+// they work side by side (MPS). Clients stay as they are, but with hogwild, where they are workers.
+void options_resolve_on_card(Options *options, bool side_by_side);
 
 // For --resume: `saved` is the config.yaml of the run, `given` what the user asked for now. Takes everything from saved
 // except the options that may change without making another run of it (workers, device, gpu, models_per_launch, mps,

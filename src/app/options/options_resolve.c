@@ -138,14 +138,14 @@ static Status resolve_world(Options *options, Error *err) {
 
 static Status resolve_virtual_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
-    if (options->workers == 0) options->workers = default_workers();
+    if (options->workers == 0) options->workers = default_workers(), options->workers_by_cores = true;
     if (options->clients == 0) options->clients = options->workers * options->nodes;
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round > options->clients)
         return fail(err, STATUS_USAGE, "%s %d: there %s only %d client%s; lower it or raise --clients",
                     options_named(name, options, "clients-per-round"), options->clients_per_round,
                     options->clients == 1 ? "is" : "are", options->clients, options->clients == 1 ? "" : "s");
-    if (options->workers * options->nodes > options->clients_per_round)
+    if (options->workers * options->nodes > options->clients_per_round && !options->workers_by_cores)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
     return resolve_world(options, err);
@@ -186,6 +186,7 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
     if (options->clients > (int)workers->maximum)
         return fail(err, STATUS_USAGE, "%s %d: with --algorithm hogwild every client is a worker; give at most %d",
                     options_named(name, options, "clients"), options->clients, (int)workers->maximum);
+    options->workers_by_cores = options->workers == 0 && options->clients == 0;
     if (options->workers == 0) options->workers = options->clients > 0 ? options->clients : default_workers();
     if (options->clients == 0) options->clients = options->workers;
     if (options->clients != options->workers)
@@ -201,6 +202,7 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
 static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     int nodes = options->nodes;
+    options->workers_by_cores = options->workers == 0;
     if (options->workers == 0)
         options->workers =
             options->clients >= nodes ? smaller(options->clients / nodes, default_workers()) : default_workers();
@@ -257,6 +259,16 @@ Status options_resolve(Options *options, Error *err) {
     if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);
     if (facts->worker_needs_client) return resolve_workers_that_need_clients(options, err);
     return resolve_virtual_clients(options, err);
+}
+
+void options_resolve_on_card(Options *options, bool side_by_side) {
+    enum { MANY_CORES = 8 }; // from which on four workers have cores to launch from
+    if (!options->workers_by_cores) return;
+    int workers = !side_by_side ? 1 : default_workers() >= MANY_CORES ? 4 : 2;
+    bool clients_follow = engine_facts[options_engine(options)].client_is_worker;
+    if (!clients_follow) workers = smaller(workers, options->clients_per_round / options->nodes);
+    options->workers = workers > 1 ? workers : 1;
+    if (clients_follow) options->clients = options->clients_per_round = options->workers;
 }
 
 enum { SHOWN_BYTES = 72 };

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 enum { START_SECONDS = 10, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
 
@@ -143,6 +144,22 @@ Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err) {
         return STATUS_OK;
     }
     return use == MPS_START ? start_daemon(mps, folder, err) : STATUS_OK;
+}
+
+Status mps_check_clients(int clients, Error *err) {
+    enum { MOST_CLIENTS = 60, MOST_CLIENTS_BEFORE = 48 }; // by newer drivers, by older ones
+    if (clients > MOST_CLIENTS)
+        return fail(
+            err, STATUS_USAGE,
+            "--workers %d: MPS serves at most %d processes on a card at a time (%d with older drivers), and the "
+            "parent is one of them; lower --workers or take --mps off",
+            clients - 1, MOST_CLIENTS, MOST_CLIENTS_BEFORE);
+    if (clients > MOST_CLIENTS_BEFORE)
+        log_warning(
+            "--workers %d: with older drivers MPS serves at most %d processes on a card at a time, and the parent "
+            "is one of them",
+            clients - 1, MOST_CLIENTS_BEFORE);
+    return STATUS_OK;
 }
 
 void mps_close(Mps *mps) {

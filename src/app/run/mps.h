@@ -9,6 +9,11 @@
 // A daemon of the run's own has its sockets and logs in FOLDER/mps. A shell that this process starts keeps it and ends
 // it as soon as this process is gone, in whatever way: it waits for the other end of a pipe to close. No setting of the
 // card is touched.
+//
+// What MPS takes away (NVIDIA's guide, "Error containment" and "Client early termination"): a fatal fault of one client
+// ends all clients of that card, this process among them, and new ones are refused until all have gone; a client killed
+// with work outstanding may leave server and other clients undefined, up to hangs. Deaths of workers are survived
+// without MPS only.
 #ifndef SOUNDER_APP_RUN_MPS_H
 #define SOUNDER_APP_RUN_MPS_H
 
@@ -31,6 +36,9 @@ bool mps_listens(const char *pipe_folder);
 // Looks, keeps away from it or starts one, as `use` says. `folder`: the run's, with an absolute path or not.
 // UNAVAILABLE when --mps start cannot; nothing to close then.
 Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err);
+
+// USAGE, or a warning, when that many processes are more than MPS serves at a time.
+Status mps_check_clients(int clients, Error *err);
 
 void mps_close(Mps *mps);
 

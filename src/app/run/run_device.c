@@ -42,10 +42,17 @@ static void block_signals(RunDevice *device) {
     device->signals_are_blocked = true;
 }
 
-static void log_use(const RunDevice *device, int workers) {
-    if (workers > 1 && device->mps.state == MPS_ABSENT)
+bool run_device_side_by_side(const RunDevice *device) {
+    return device->on_card && device->mps.state != MPS_ABSENT;
+}
+
+Status run_device_check_workers(const RunDevice *device, int workers, Error *err) {
+    if (!device->on_card) return STATUS_OK;
+    if (run_device_side_by_side(device)) return mps_check_clients(workers + 1, err);
+    if (workers > 1)
         log_info("%s: no MPS runs, so that %d workers take turns on it; --mps start has them work side by side",
                  device->card.name, workers);
+    return STATUS_OK;
 }
 
 Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err) {
@@ -71,10 +78,7 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
         *err = card_err;
     else if (mps_status != STATUS_OK)
         *err = mps_err, status = mps_status;
-    if (device->on_card && status == STATUS_OK) {
-        log_use(device, options->workers);
-        return STATUS_OK;
-    }
+    if (device->on_card && status == STATUS_OK) return STATUS_OK;
     run_device_close(device);
     return do_without ? STATUS_OK : status;
 }

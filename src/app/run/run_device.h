@@ -29,6 +29,12 @@ typedef struct RunDevice {
 Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err);
 void run_device_close(RunDevice *device);
 
+// Whether workers work on the card side by side, by MPS.
+bool run_device_side_by_side(const RunDevice *device);
+
+// Says what so many workers mean for the card; USAGE when MPS does not serve as many.
+Status run_device_check_workers(const RunDevice *device, int workers, Error *err);
+
 // UNAVAILABLE for --device cuda in a build without CUDA: what can be said before anything else is looked at.
 Status run_device_check(const Options *options, Error *err);
 

@@ -46,16 +46,30 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     return options_resume(options, &saved, err);
 }
 
+static Status read_partition(PartitionSpec *partition, const Options *options, Error *err) {
+    bool whole = engine_facts[options_engine(options)].client_is_worker ? options->hogwild_data == HOGWILD_FULL
+                                                                       : options->training.global_batch;
+    *partition = (PartitionSpec){.whole = whole, .clients = (uint32_t)options->clients, .seed = options->seed};
+    char form[OPTION_TEXT_BYTES];
+    return partition_parse(&partition->form, options_partition(form, options), err);
+}
+
 Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err) {
     TRY(dataset_find(source, options->data, options->seed, err));
     if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
-    bool whole = engine_facts[options_engine(options)].client_is_worker ? options->hogwild_data == HOGWILD_FULL
-                                                                   : options->training.global_batch;
-    PartitionSpec partition = {.whole = whole, .clients = (uint32_t)options->clients, .seed = options->seed};
-    char form[OPTION_TEXT_BYTES];
-    TRY(partition_parse(&partition.form, options_partition(form, options), err));
+    PartitionSpec partition;
+    TRY(read_partition(&partition, options, err));
     TRY(run_device_fit(options, source, err));
     return run_memory_load(memory, source, &partition, err);
+}
+
+Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_side, Error *err) {
+    int clients = options->clients;
+    options_resolve_on_card(options, side_by_side);
+    if (options->clients == clients) return STATUS_OK;
+    PartitionSpec partition;
+    TRY(read_partition(&partition, options, err));
+    return run_memory_partition(memory, &partition, err);
 }
 
 // A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.

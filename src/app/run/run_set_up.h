@@ -26,6 +26,10 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err);
 // on wherever it is resumed from. Nothing to free on failure.
 Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err);
 
+// Once the run is known to be on a card: how many workers it has where nobody said it, and with them who gets which
+// samples.
+Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_side, Error *err);
+
 // text: the layer list that --model names or is. USAGE with a sentence for a model that does not exist.
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
 

@@ -53,7 +53,11 @@ extern "C" {
     X(cudaErrorSystemNotReady, 802, "system not yet initialized")                                                      \
     X(cudaErrorSystemDriverMismatch, 803, "system has unsupported display driver / cuda driver combination")           \
     X(cudaErrorMpsConnectionFailed, 805, "MPS client failed to connect to the MPS control daemon or the MPS server")   \
+    X(cudaErrorMpsRpcFailure, 806, "a call to the MPS server failed")                                                  \
+    X(cudaErrorMpsServerNotReady, 807, "the MPS server is not ready to accept new MPS client requests")                \
     X(cudaErrorMpsMaxClientsReached, 808, "hardware resources required to create MPS client have been exhausted")      \
+    X(cudaErrorMpsMaxConnectionsReached, 809, "hardware resources required to support device connections are used up") \
+    X(cudaErrorMpsClientTerminated, 810, "the MPS client has been terminated by the server")                           \
     X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")                      \
     X(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture")               \
     X(cudaErrorStreamCaptureUnmatched, 903, "capture was not initiated in this stream")                                \
@@ -125,6 +129,9 @@ enum cudaDeviceAttr {
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaSetDevice(int device);
+#define cudaDeviceScheduleBlockingSync 0x04
+#define cudaInitDeviceFlagsAreValid    0x01
+cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int *version);
@@ -197,6 +204,11 @@ struct cudaPointerAttributes {
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaMallocManaged(void **memory, size_t bytes, unsigned int flags EMULATED_DEFAULT(cudaMemAttachGlobal));
+#define cudaCpuDeviceId ((int)-1)
+enum cudaMemoryAdvise { cudaMemAdviseSetPreferredLocation = 3, cudaMemAdviseSetAccessedBy = 5 };
+// As before CUDA 13: places are numbers of devices.
+cudaError_t cudaMemAdvise(const void *memory, size_t bytes, enum cudaMemoryAdvise advice, int device);
+cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, int device, cudaStream_t stream EMULATED_DEFAULT(0));
 cudaError_t cudaMallocHost(void **memory, size_t bytes);
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int flags);
 cudaError_t cudaFreeHost(void *memory);
