@@ -1,5 +1,6 @@
 #include "fedavg/card/cuda_worker.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -232,6 +233,7 @@ static Status train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Erro
         job->loss_sum = self->results[m].loss_sum;
         job->samples = (uint64_t)job_samples(self, job) * job->epochs;
         job->seconds = clock_seconds_since(start); // they were all trained at once
+        job->squared_length = NAN;
     }
     return STATUS_OK;
 }

@@ -93,6 +93,7 @@ typedef struct RunConfig {
     Recipe recipe;
     EngineKind engine; // the recipe's
     uint32_t eval_clients_every; // rounds between two evaluations on clients' own samples; 0: never
+    bool inspects_updates;       // their lengths and fingerprints are noted
     uint32_t finetune_epochs;    // after which those are evaluated, too; 0: not
     SlotPlan slots;
     uint32_t workers, clients;

@@ -36,6 +36,8 @@ typedef struct Job {
     double loss_sum;  // sum of the losses of `samples` samples
     uint64_t samples; // samples processed (training: all local epochs)
     double seconds;
+    double squared_length; // training: of the update; NaN where it is not measured
+    uint64_t fingerprint;  // training: XXH3 of the trained weights; 0: not made
 } Job;
 
 typedef struct Queue {

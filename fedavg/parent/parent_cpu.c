@@ -102,7 +102,8 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
                              .changes = self->sums[1],
                              .count = self->total ? 1 : count,
                              .arrived = mean->arrived,
-                             .factor = mean->factor};
+                             .factor = mean->factor,
+                             .squared_length = config->inspects_updates ? &parent->squared_length : NULL};
     ServerMemory memory = {0};
     for (uint32_t s = 0; s < config->slots.states; s++)
         memory.states[s] = run_memory_state(parent->memory, s);

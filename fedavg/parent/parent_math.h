@@ -55,9 +55,10 @@ typedef struct ParentMath {
 
 struct Parent {
     const ParentMath *math;
-    RunMemory *memory; // borrowed
-    Nodes *nodes;      // borrowed
-    void *state;       // owned by the math
+    RunMemory *memory;     // borrowed
+    Nodes *nodes;          // borrowed
+    void *state;           // owned by the math
+    double squared_length; // of the last mean update; NaN where the math does not measure it
 };
 
 extern const ParentMath parent_on_cpu;

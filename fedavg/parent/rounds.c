@@ -1,5 +1,6 @@
 #include "rounds.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,27 @@ static void collect_workers(const Rounds *rounds, RoundReport *report) {
     }
 }
 
+// In the order of the jobs, which is the same for any number of workers and nodes.
+static void collect_lengths(const Rounds *rounds, RoundReport *report) {
+    const Queue *queue = rounds->memory->queue;
+    double lengths = 0, most = 0, squares = 0, shares = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const Job *job = &queue->jobs[i];
+        if (job->state == JOB_REFUSED) continue;
+        double length = sqrt(job->squared_length);
+        lengths += length;
+        most = most < length ? length : most;
+        squares += job->share * job->squared_length;
+        shares += job->share;
+        count++;
+    }
+    report->length_mean = count > 0 ? lengths / count : NAN;
+    report->length_most = isnan(report->length_mean) ? NAN : most;
+    report->mean_square = shares > 0 ? squares / shares : NAN;
+    report->square_of_mean = count > 0 ? rounds->parent.squared_length : NAN;
+}
+
 static void collect_training(const Rounds *rounds, RoundReport *report) {
     const RunMemory *memory = rounds->memory;
     double loss_sum = 0;
@@ -83,6 +105,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
         loss_sum += job->loss_sum;
     }
     report->cohort = &rounds->cohort;
+    collect_lengths(rounds, report);
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);
     report->exchange_seconds = (double)rounds->exchange.exchange_nanoseconds * 1e-9;
@@ -320,11 +343,12 @@ static Status allocate(Rounds *rounds, uint32_t clients_per_round, Error *err) {
 
 Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
     RunMemory *memory = config->phases.memory;
-    *rounds = (Rounds){.engine = engine_of(memory->config->engine),
-                       .memory = memory,
-                       .parent = {.math = config->math, .memory = memory, .nodes = config->nodes},
-                       .nodes = config->nodes,
-                       .trace = run_memory_trace(memory, memory->config->workers)};
+    *rounds =
+        (Rounds){.engine = engine_of(memory->config->engine),
+                 .memory = memory,
+                 .parent = {.math = config->math, .memory = memory, .nodes = config->nodes, .squared_length = NAN},
+                 .nodes = config->nodes,
+                 .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
     TRY_GOTO(free_memory, allocate(rounds, config->clients_per_round, err));
     TRY_GOTO(free_memory, config->math->init(&rounds->parent, err));

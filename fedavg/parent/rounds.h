@@ -36,10 +36,13 @@ typedef struct RoundReport {
     uint32_t test_hits, test_count;
     double seconds; // from the first job to the published model
     double evaluate_seconds;
-    uint64_t samples;                         // training samples processed
-    uint32_t workers_lost;                    // deaths since the previous report
-    uint32_t refused;                         // clients whose update was refused
-    const Cohort *cohort;                     // of the rounds; borrowed
+    uint64_t samples;      // training samples processed
+    uint32_t workers_lost; // deaths since the previous report
+    uint32_t refused;      // clients whose update was refused
+    const Cohort *cohort;  // of the rounds; borrowed
+    // Lengths of the updates that arrived: mean and largest; mean by share of their squares; that of the mean update,
+    // squared. NaN where they are not measured.
+    double length_mean, length_most, mean_square, square_of_mean;
     uint64_t refused_steps;                   // hogwild
     double barrier_wait_seconds[MAX_WORKERS]; // how long each rank stood at the barrier until the last one came
     // ssgd: seconds in gradient sync; hidden are those in which gradients were still computed, the rest is exposed. A

@@ -52,3 +52,42 @@ void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_coun
             add_slots(total + done, sums + k, sum_count - k, first + done, block);
     }
 }
+
+enum { LANES = 16 };
+
+static double sum_lanes(double lanes[LANES]) {
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            lanes[l] += lanes[l + half];
+    return lanes[0];
+}
+
+AGGREGATE_VECTORS double aggregate_squared_update(const float *trained, const float *global, size_t count) {
+    double lanes[LANES] = {0};
+    size_t whole = count / LANES * LANES;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (size_t l = 0; l < LANES; l++) {
+            double update = (double)trained[i + l] - (double)global[i + l];
+            lanes[l] += update * update;
+        }
+    for (size_t i = whole; i < count; i++) {
+        double update = (double)trained[i] - (double)global[i];
+        lanes[i - whole] += update * update;
+    }
+    return sum_lanes(lanes);
+}
+
+AGGREGATE_VECTORS double aggregate_squared_total(const int64_t *total, double scale, size_t count) {
+    double lanes[LANES] = {0};
+    size_t whole = count / LANES * LANES;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (size_t l = 0; l < LANES; l++) {
+            double update = (double)total[i + l] * scale;
+            lanes[l] += update * update;
+        }
+    for (size_t i = whole; i < count; i++) {
+        double update = (double)total[i] * scale;
+        lanes[i - whole] += update * update;
+    }
+    return sum_lanes(lanes);
+}

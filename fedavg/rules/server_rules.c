@@ -64,6 +64,7 @@ void server_apply(float *weights, const ServerMemory *memory, const ServerSums *
                   uint32_t row, size_t count) {
     int64_t updates[BLOCK], changes[BLOCK];
     const ServerRule *rule = server_rules[row];
+    double squares = 0;
     for (size_t first = 0; first < count; first += BLOCK) {
         Block block = {.weights = weights + first,
                        .updates = updates,
@@ -72,10 +73,12 @@ void server_apply(float *weights, const ServerMemory *memory, const ServerSums *
                        .factor = sums->factor,
                        .count = count - first < BLOCK ? count - first : BLOCK};
         aggregate_total(updates, sums->updates, sums->count, first, block.count);
+        if (sums->squared_length) squares += aggregate_squared_total(updates, block.scale * block.factor, block.count);
         if (rule->sums) aggregate_total(changes, sums->changes, sums->count, first, block.count);
         for (uint32_t s = 0; s < rule->states; s++)
             block.states[s] = memory->states[s] + first;
         if (rule->tells) block.common = memory->common + first;
         loops[row](&block, turn);
     }
+    if (sums->squared_length) *sums->squared_length = squares;
 }

@@ -39,8 +39,9 @@ typedef struct ServerMemory {
 typedef struct ServerSums {
     const int64_t *const *updates, *const *changes; // (count) of each; changes: NULL where nothing is kept
     size_t count;
-    double arrived; // in (0, 1]: the sum of the shares that arrived, over which the mean is taken
-    double factor;  // of the mean: exactly 1 unless the shares were cut (rules/combine_rules.h)
+    double arrived;         // in (0, 1]: the sum of the shares that arrived, over which the mean is taken
+    double factor;          // of the mean: exactly 1 unless the shares were cut (rules/combine_rules.h)
+    double *squared_length; // out: of the mean update; NULL: not wanted
 } ServerSums;
 
 // The states as they are before the first round.

@@ -1,7 +1,9 @@
 #include "client.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -99,18 +101,28 @@ static bool is_refused(const LocalModel *model, const Job *job) {
     return true;
 }
 
+// Two more passes over the weights, for who asks for them.
+static void inspect(const LocalModel *model, Job *job) {
+    size_t parameters = model->memory->config->parameters;
+    job->squared_length = NAN;
+    if (!model->memory->config->inspects_updates) return;
+    job->squared_length = aggregate_squared_update(model->weights, model->memory->weights, parameters);
+    job->fingerprint = XXH3_64bits(model->weights, parameters * sizeof *model->weights);
+}
+
 // Adds the client's update to this worker's slot and finishes the job, or refuses it by name.
 static void hand_in(const LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     SumState *state = &memory->control->sums[model->rank];
+    size_t parameters = memory->config->parameters;
+    inspect(model, job);
     if (is_refused(model, job)) {
         queue_finish(job, JOB_REFUSED);
         return;
     }
     begin_sum(model, round);
     atomic_store(&state->adding, 1);
-    aggregate_add(run_memory_sum(memory, model->rank, 0), model->weights, memory->weights, job->share,
-                  memory->config->parameters);
+    aggregate_add(run_memory_sum(memory, model->rank, 0), model->weights, memory->weights, job->share, parameters);
     queue_finish(job, JOB_DONE);
     atomic_store(&state->adding, 0);
 }

@@ -4,7 +4,7 @@ Usage: test_evaluation.py PATH_OF_SOUNDER [unittest arguments]; with the program
 """
 import math, os, statistics, subprocess, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase
+from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -72,6 +72,45 @@ class Evaluation(RunCase):
         subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *SMALL, *options, "--workers", "1", "--out", self.path("nodes")],
                        env=ENVIRONMENT, check=True, timeout=DEADLINE, stdout=subprocess.DEVNULL)
         self.assertEqual(self.of_type("1", "client_evaluation"), self.of_type("nodes", "client_evaluation"))
+
+    def test_lengths_of_updates_are_measured_and_differ_as_little_as_one_client_can(self):
+        if ON_CARD:
+            self.skipTest("not measured on the card")
+        for workers in "13":
+            self.run_small(workers, "--rounds", "2", "--inspect-updates", "--workers", workers)
+        self.assertEqual([[entry[key] for key in ("round", "client", "update_length", "weights_xxh3")] for entry in self.of_type("1", "client")],
+                         [[entry[key] for key in ("round", "client", "update_length", "weights_xxh3")] for entry in self.of_type("3", "client")])
+        for entry in self.rounds("1"):
+            clients = [line for line in self.of_type("1", "client") if line["round"] == entry["round"]]
+            lengths = [line["update_length"] for line in clients]
+            squares = sum(line["share"] * line["update_length"] ** 2 for line in clients)
+            square = squares - entry["update_dispersion"]  # of the mean update
+            self.assertAlmostEqual(entry["update_length_mean"], statistics.fmean(lengths), places=7)
+            self.assertAlmostEqual(entry["update_length_most"], max(lengths), places=8)
+            self.assertAlmostEqual(entry["gradient_diversity"], squares / square, places=5)
+            self.assertGreater(entry["gradient_diversity"], 1)
+        self.run_small("one", "--rounds", "2", "--inspect-updates", "--clients", "1")
+        for entry in self.rounds("one"):
+            self.assertAlmostEqual(entry["gradient_diversity"], 1, places=6)
+            self.assertAlmostEqual(entry["update_dispersion"], 0, places=6)
+        self.run_small("free", "--rounds", "2")
+        self.assertEqual(self.model("free"), self.model("1"))
+        self.assertTrue(all(line["update_length"] is None for line in self.of_type("free", "client")))
+
+    def test_the_length_of_the_mean_is_that_of_the_step_of_the_model(self):
+        """From the weights themselves: the model before the first round and behind it."""
+        if ON_CARD:
+            self.skipTest("not measured on the card")
+        def weights(run):
+            with open(self.path(run, "model.safetensors"), "rb") as file:
+                return [value for _, values in parse_safetensors(file.read())[1].values() for value in values]
+        still = ["--lr", "1e-30", "--momentum", "0", "--rounds", "1"]
+        self.run_small("before", *still)
+        self.run_small("after", "--rounds", "1", "--inspect-updates")
+        square = sum((a - b) ** 2 for a, b in zip(weights("after"), weights("before")))
+        clients = self.of_type("after", "client")
+        squares = sum(line["share"] * line["update_length"] ** 2 for line in clients)
+        self.assertAlmostEqual(self.rounds("after")[0]["update_dispersion"], squares - square, delta=1e-5 * squares)
 
     def accuracies(self, run):
         return [entry["test_accuracy"] for entry in self.rounds(run)]

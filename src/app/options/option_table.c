@@ -321,6 +321,11 @@ const Option option_table[] = {
      .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 100000, .may_change = true,
      .applies = evaluates_clients, .condition = "--eval-clients-every above 0",
      .help = "test every client also after so many epochs of its own training, which changes nothing else"},
+    {.name = "inspect-updates", .type = OPTION_FLAG, FIELD(inspect_updates), .group = GROUP_RUN,
+     .preset = "false", .may_change = true,
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .help = "note the length of every update, how much the updates of a round differ, and a hash of what every client "
+             "trained, for `sounder diff` and `sounder replay`; costs little but where clients are tiny"},
     {.name = "target-accuracy", .type = OPTION_REAL, FIELD(target_accuracy), .group = GROUP_RUN,
      .also = "target",
      .placeholder = "X", .derived = "none", .minimum = 0, .above_minimum = true, .maximum = 1, .may_change = true,

@@ -60,6 +60,7 @@ typedef struct Options {
     int checkpoint_every;           // rounds; 1; 0: only at the end
     int eval_every;                 // rounds; 1; 0: only after the last
     int eval_clients_every;         // rounds; 0: never
+    bool inspect_updates;           // false
     int finetune_epochs;            // 0: clients are evaluated with the global model alone
     double target_accuracy;         // part of the test samples; 0: none
     bool stop_at_target;            // false

@@ -4,10 +4,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <xxhash.h>
 
 #include "app/run/run_goals.h"
+#include "app/run/run_record.h"
 #include "fedavg/rules/fairness.h"
 #include "fedavg/worker/evaluation.h"
+
+static void put_fingerprint(JsonObject *line, const char *key, uint64_t hash) {
+    char text[HASH_TEXT_BYTES];
+    write_hash(text, hash);
+    put_text(line, key, text);
+}
+
+static void put_update(JsonObject *line, const Job *job) {
+    put_whole(line, "epochs", job->epochs);
+    put_real(line, "share", job->share);
+    put_real(line, "update_length", sqrt(job->squared_length));
+    if (job->fingerprint) put_fingerprint(line, "weights_xxh3", job->fingerprint);
+}
 
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err) {
     for (uint32_t i = 0; i < memory->queue->count; i++) {
@@ -24,8 +39,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_real(&line, "loss", job->loss_sum / (double)job->samples);
         put_real(&line, "seconds", job->seconds);
         put_flag(&line, "refused", state == JOB_REFUSED);
-        if (!engine_facts[memory->config->engine].whole_cohort) put_whole(&line, "epochs", job->epochs);
-        if (!engine_facts[memory->config->engine].whole_cohort) put_real(&line, "share", job->share);
+        if (!engine_facts[memory->config->engine].whole_cohort) put_update(&line, job);
         TRY(metrics_append(metrics, &line, err));
     }
     return STATUS_OK;
@@ -40,6 +54,10 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
     put_whole(line, "clients_straggling", cohort->straggling);
     put_whole(line, "clients_late", cohort->late);
     put_flag(line, "abandoned", cohort->abandoned);
+    put_real(line, "update_length_mean", report->length_mean);
+    put_real(line, "update_length_most", report->length_most);
+    put_real(line, "update_dispersion", report->mean_square - report->square_of_mean);
+    put_real(line, "gradient_diversity", report->mean_square / report->square_of_mean);
     put_real(line, "simulated_seconds", (double)cohort->microseconds * 1e-6);
     put_whole(line, "down_bytes", (int64_t)cohort->down_bytes);
     put_whole(line, "up_bytes", (int64_t)cohort->up_bytes);
@@ -141,6 +159,20 @@ static void put_test(JsonObject *line, const RoundReport *report, bool evaluated
     put_real(line, "test_accuracy", evaluated ? (double)report->test_hits / report->test_count : NAN);
 }
 
+// Of the new model, and of each of its tensors.
+static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
+    const Spec *spec = &memory->config->spec;
+    JsonObject tensors;
+    put_fingerprint(line, "model_xxh3", XXH3_64bits(memory->weights, spec->parameter_count * sizeof *memory->weights));
+    json_begin(&tensors);
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        uint64_t hash = XXH3_64bits(memory->weights + tensor->first, tensor->count * sizeof *memory->weights);
+        put_fingerprint(&tensors, tensor->name, hash);
+    }
+    put_object(line, "tensors_xxh3", &tensors);
+}
+
 Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated,
                     const char *device, Error *err) {
     const Control *control = memory->control;
@@ -152,6 +184,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_test(&line, report, evaluated);
     put_real(&line, "seconds", report->seconds);
     put_real(&line, "eval_seconds", evaluated ? report->evaluate_seconds : NAN);
+    put_fingerprints(&line, memory);
     put_whole(&line, "samples", (int64_t)report->samples);
     put_real(&line, "samples_per_second", (double)report->samples / report->seconds);
     put_reals(&line, "barrier_wait_seconds", report->barrier_wait_seconds, control->config.workers);

@@ -113,6 +113,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
                        .recipe = options->recipe,
                        .engine = recipe_engine(&options->recipe),
                        .eval_clients_every = (uint32_t)options->eval_clients_every,
+                       .inspects_updates = options->inspect_updates,
                        .finetune_epochs = (uint32_t)options->finetune_epochs,
                        .workers = (uint32_t)options->workers,
                        .clients = (uint32_t)options->clients,
