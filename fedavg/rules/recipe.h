@@ -20,6 +20,7 @@
 
 #include "base/err.h"
 #include "fedavg/rules/rule.h"
+#include "nn/augment.h"
 #include "nn/step.h"
 
 // How the processes of a run work together.
@@ -88,6 +89,7 @@ typedef struct Training {
     uint32_t local_epochs, batch_size;
     bool global_batch;       // ssgd: the shards share one batch
     uint32_t hogwild_update; // HOGWILD_*
+    Augment augment;         // what training makes of images
 } Training;
 
 #endif

@@ -68,6 +68,7 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
     buffers->scratch = carve_floats(carver, scratch);
     buffers->labels = carve(carver, n);
     buffers->targets = carve_floats(carver, spec->squared_loss ? n : 0);
+    buffers->images = carve(carver, augment_is_on(&spec->augment) ? shape_size(spec->input) * n : 0);
 }
 
 // Pooling may write its input's gradient over the input, unless a relu still has to look there.

@@ -27,6 +27,7 @@ typedef struct NetBuffers {
     float *scratch;
     uint8_t *labels; // (N)
     float *targets;  // (N), with the squared loss
+    uint8_t *images; // (N, C,H,W), where training changes images
     int first_layer; // the first with parameters: the way back ends there
 } NetBuffers;
 

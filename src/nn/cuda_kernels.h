@@ -39,10 +39,11 @@ typedef struct CudaStep {
 
 // Begins the next step of every model's task (cuda_progress.h): writes its counts, firsts and numbers down for the ops
 // that follow, and gathers its samples. Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s
-// if indices is NULL) of pixels (rows, C,H,W). scale, shift: device (C).
+// if indices is NULL) of pixels (rows, C,H,W), as augment.h makes it of the model's key unless augment is NULL. scale, shift:
+// device (C).
 struct CudaProgress;
 void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const struct CudaProgress *progress,
-                 const float *scale, const float *shift, Shape shape, const CudaStep *step);
+                 const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step);
 
 void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
                        const Layer *layer, const CudaStep *step);

@@ -54,7 +54,7 @@ static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int m
                                 &progress->left,   &progress->next_numbers, &progress->applied};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         *words[i] = carve(&carver, m, sizeof(uint32_t));
-    progress->keys = carve(&carver, m * (size_t)spec->layer_count, sizeof(RngKey));
+    progress->keys = carve(&carver, m * ((size_t)spec->layer_count + 1), sizeof(RngKey));
     progress->read_at = carve(&carver, 1, sizeof(uint64_t));
     pass->scale = carve(&carver, MOST_CHANNELS, sizeof(float));
     pass->shift = carve(&carver, MOST_CHANNELS, sizeof(float));

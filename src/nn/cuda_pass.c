@@ -18,7 +18,7 @@ static void forward(const CudaPass *pass, bool training) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
     cuda_gather(pass->ops.ops[0].in, plan->pixels, plan->order, &pass->progress, pass->scale, pass->shift,
-                plan->spec.input, step);
+                plan->spec.input, training && augment_is_on(&plan->spec.augment) ? &plan->spec.augment : NULL, step);
     for (int i = 0; i < pass->ops.count; i++) {
         const CudaOp *op = &pass->ops.ops[i];
         const Layer *layer = op->layer;

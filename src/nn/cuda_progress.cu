@@ -22,6 +22,8 @@ __global__ void __launch_bounds__(CUDA_MOST_ASSIGNMENTS)
     for (int l = 0; l < progress.layers; l++)
         progress.keys[l * progress.models + (int)m] =
             rng_key(task.noise.seed, RNG_DROPOUT, task.noise.round, task.noise.client, (uint32_t)l);
+    progress.keys[progress.layers * progress.models + (int)m] =
+        augment_key(task.noise.seed, task.noise.round, task.noise.client);
     if (assignment.fresh) {
         progress.loss_sums[m] = 0;
         progress.hits[m] = 0;

@@ -23,7 +23,7 @@ typedef struct CudaProgress {
     uint32_t *counts, *firsts, *numbers;
     // Of the task: where the next step begins, how many samples are left, and the next step's number. (M)
     uint32_t *next, *left, *next_numbers;
-    RngKey *keys; // (layers, M) of dropout
+    RngKey *keys; // (layers + 1, M): of dropout, then of crops and flips
     // Counters since the last fresh assignment. (M)
     double *loss_sums;
     uint32_t *hits;

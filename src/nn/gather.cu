@@ -6,8 +6,8 @@
 namespace {
 
 // The first of the pixels in the lowest byte. Words are read at once where all of them lie at multiples of four bytes.
-template <bool WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint32_t count) {
-    if (WORDS) return *(const uint32_t *)from;
+template <bool IN_WORDS> __device__ uint32_t pixels_at(const uint8_t *from, uint32_t count) {
+    if (IN_WORDS) return *(const uint32_t *)from;
     uint32_t word = 0;
     for (uint32_t i = 0; i < count; i++)
         word |= (uint32_t)from[i] << 8 * i;
@@ -25,10 +25,22 @@ __device__ void begin_step(const CudaProgress &progress, uint32_t model, uint32_
     }
 }
 
-template <bool WORDS>
+// The same of a plane that is cropped or flipped.
+__device__ uint32_t moved_pixels_at(const uint8_t *plane, const GatherPlace &place, AugmentDraw draw, Shape shape) {
+    uint32_t word = 0;
+    for (uint32_t i = 0; i < place.count; i++) {
+        int source = augment_source(draw, shape, (int)(place.pixel + i));
+        if (source >= 0) word |= (uint32_t)plane[source] << 8 * i;
+    }
+    return word;
+}
+
+enum Reading { WORDS, BYTES, MOVED };
+
+template <Reading READING>
 __global__ void __launch_bounds__(ITEM_THREADS)
     gather(float *out, const uint8_t *pixels, const uint32_t *indices, const __grid_constant__ CudaProgress progress,
-           const float *scale, const float *shift, Shape shape, uint32_t samples) {
+           const float *scale, const float *shift, Shape shape, uint32_t samples, Augment augment) {
     uint32_t items = gather_items(shape, (int)samples);
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
@@ -40,7 +52,14 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     if (place.sample < count) {
         uint32_t row = first + place.sample;
         if (indices) row = indices[row];
-        word = pixels_at<WORDS>(pixels + (size_t)row * size + place.channel * plane + place.pixel, place.count);
+        const uint8_t *from = pixels + (size_t)row * size + place.channel * plane;
+        if (READING == MOVED) {
+            RngKey key = progress.keys[(uint32_t)(progress.layers * progress.models) + at.model];
+            AugmentDraw draw = augment_draw(&augment, key, progress.next_numbers[at.model], place.sample);
+            word = moved_pixels_at(from, place, draw, shape);
+        } else {
+            word = pixels_at<READING == WORDS>(from + place.pixel, place.count);
+        }
         factor = scale[place.channel];
         offset = shift[place.channel];
     }
@@ -52,8 +71,12 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 } // namespace
 
 void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const CudaProgress *progress,
-                 const float *scale, const float *shift, Shape shape, const CudaStep *step) {
+                 const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step) {
     bool words = shape.rows * shape.columns % GATHER_PIXELS == 0 && (uintptr_t)pixels % sizeof(uint32_t) == 0;
-    launch_items(words ? gather<true> : gather<false>, gather_items(shape, step->samples), step, out, pixels, indices,
-                 *progress, scale, shift, shape, (uint32_t)step->samples);
+    Augment none = {};
+    launch_items(augment ? gather<MOVED>
+                 : words ? gather<WORDS>
+                         : gather<BYTES>,
+                 gather_items(shape, step->samples), step, out, pixels, indices, *progress, scale, shift, shape,
+                 (uint32_t)step->samples, augment ? *augment : none);
 }

@@ -88,18 +88,34 @@ static void load_values(Net *net, const Batch *batch, const uint32_t *indices, u
                            chunk.count);
 }
 
-static void load_chunk(Net *net, const Batch *batch, Chunk chunk) {
+static void load_images(Net *net, const Batch *batch, const uint32_t *indices, uint32_t first, const Noise *noise,
+                        Chunk chunk) {
+    const LayerBuffers *to = &net->buffers->layers[0];
+    const Shape shape = net->spec.input;
+    const uint8_t *pixels = batch->pixels;
+    if (noise && augment_is_on(&net->spec.augment)) {
+        augment_images(net->buffers->images, pixels, indices, first, &net->spec.augment, shape, noise, chunk.first,
+                       chunk.count);
+        pixels = net->buffers->images;
+        indices = NULL;
+        first = 0;
+    }
+    if (to->in)
+        net->kernels->gather(to->in, pixels, indices, first, batch->scale, batch->shift, shape, chunk.count,
+                             chunk.samples);
+    else
+        net->kernels->gather_rows(to->rows, pixels, indices, first, batch->scale, batch->shift, shape,
+                                  linear_row_floats(&net->spec.layers[0]), chunk.count);
+}
+
+// noise: as in forward.
+static void load_chunk(Net *net, const Batch *batch, const Noise *noise, Chunk chunk) {
     const uint32_t *indices = batch->indices ? batch->indices + chunk.first : NULL;
     uint32_t first = batch->first + chunk.first;
-    const LayerBuffers *to = &net->buffers->layers[0];
     if (net->spec.float_input)
         load_values(net, batch, indices, first, chunk);
-    else if (to->in)
-        net->kernels->gather(to->in, batch->pixels, indices, first, batch->scale, batch->shift, net->spec.input,
-                             chunk.count, chunk.samples);
     else
-        net->kernels->gather_rows(to->rows, batch->pixels, indices, first, batch->scale, batch->shift, net->spec.input,
-                                  linear_row_floats(&net->spec.layers[0]), chunk.count);
+        load_images(net, batch, indices, first, noise, chunk);
     for (int s = 0; s < chunk.count; s++) {
         uint32_t sample = indices ? indices[s] : first + (uint32_t)s;
         if (net->spec.squared_loss)
@@ -297,7 +313,7 @@ static double train(Net *net, const Pass *pass, const Batch *batch) {
     double loss_sum = 0;
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
-        load_chunk(net, batch, chunk);
+        load_chunk(net, batch, pass->noise, chunk);
         forward(net, pass->parameters, pass->noise, chunk);
         loss_sum += loss_of(net, net->buffers->gradients[0], NULL, scale, chunk);
         backward(net, pass, chunk);
@@ -333,7 +349,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
     pack_convolutions(net, parameters);
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
-        load_chunk(net, batch, chunk);
+        load_chunk(net, batch, NULL, chunk);
         forward(net, parameters, NULL, chunk);
         uint32_t hits;
         result->loss_sum += loss_of(net, NULL, &hits, 1, chunk);
@@ -346,7 +362,7 @@ void net_logits(Net *net, float *logits, const float *parameters, const Batch *b
     pack_convolutions(net, parameters);
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
-        load_chunk(net, batch, chunk);
+        load_chunk(net, batch, NULL, chunk);
         forward(net, parameters, NULL, chunk);
         for (int s = 0; s < chunk.count; s++)
             for (int k = 0; k < net->spec.classes; k++)

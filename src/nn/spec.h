@@ -22,6 +22,7 @@
 
 #include "base/err.h"
 #include "base/shape.h"
+#include "nn/augment.h"
 #include <stddef.h>
 
 enum { SPEC_MAX_LAYERS = 64, SPEC_MAX_TENSORS = 2 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
@@ -61,6 +62,7 @@ typedef struct Spec {
     // What the data are, for whoever made the spec to say: false after spec_parse.
     bool float_input;  // samples are float32 and enter as they are; otherwise uint8 pixels
     bool squared_loss; // labels are float32 targets of the one output; otherwise classes
+    Augment augment;   // what training makes of images
     int layer_count, tensor_count;
     size_t parameter_count; // floats
     Layer layers[SPEC_MAX_LAYERS];

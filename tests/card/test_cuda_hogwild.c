@@ -224,7 +224,7 @@ static void updates_that_landed_in_between_are_a_steps_staleness(void **state) {
     const CudaStep step = {.models = 1, .samples = 12, .counts = counting.progress.counts};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         cuda_gather(card_floats(pixel[2]), card_at(pixel[0]), NULL, &counting.progress, card_floats(pixel[1]),
-                    card_floats(pixel[1]), (Shape){1, 1, 1}, &step);
+                    card_floats(pixel[1]), (Shape){1, 1, 1}, NULL, &step);
         total += others[i];
         check_cuda(cudaMemcpy(counting.updates.at, &total, sizeof total, cudaMemcpyHostToDevice));
         cuda_progress_count(&counting.progress, NULL);

@@ -226,7 +226,7 @@ static void check_gather(const GatherCase *of) {
     CardTensor card_out = card_new(expected.count * sizeof(float), 0);
     CudaStep step = step_of(card_counts, of->samples);
     cuda_gather(card_floats(card_out), card_pixels.at, of->indexed ? (const uint32_t *)(void *)card_indices.at : NULL,
-                &progress.on_card, card_floats(card_scale), card_floats(card_shift), of->shape, &step);
+                &progress.on_card, card_floats(card_scale), card_floats(card_shift), of->shape, NULL, &step);
     check_cuda(cudaGetLastError());
     card_read(actual.at, card_out);
     for (size_t m = 0; m < MODELS; m++)
@@ -252,6 +252,60 @@ static void gathering_agrees_with_the_cpu(void **state) {
     check_gather(&(GatherCase){{1, 28, 28}, 64, 0, true});
 }
 
+// The images that the CPU makes are those that the card gathers: bit for bit, by (client, step, place).
+static void crops_and_flips_are_those_of_the_cpu(void **state) {
+    (void)state;
+    enum { ROWS = 40, N = 8 };
+    static const Shape shapes[] = {{1, 28, 28}, {3, 5, 3}, {2, 3, 4}};
+    static const uint32_t firsts[MODELS] = {5, 1000000, 21}, numbers[MODELS] = {7, 8, 9};
+    const float scale[3] = {0.5f, 0.25f, 2}, shift[3] = {-1, 0.5f, 3};
+    const Augment augments[] = {{2, true}, {1, false}, {0, true}};
+    RngKey keys[MODELS];
+    uint32_t indices[ROWS];
+    for (uint32_t m = 0; m < MODELS; m++)
+        keys[m] = augment_key(11, 3, 100 + m);
+    for (uint32_t i = 0; i < ROWS; i++)
+        indices[i] = (i * 17 + 3) % ROWS;
+    CardTensor card_keys = card_copy(keys, sizeof keys, 0), card_indices = card_copy(indices, sizeof indices, 0);
+    CardTensor card_scale = card_copy(scale, sizeof scale, 0), card_shift = card_copy(shift, sizeof shift, 0);
+    CardTensor card_counts = card_copy(counts, sizeof counts, 0);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const size_t size = shape_size(shapes[i]);
+        uint8_t *pixels = malloc(2 * ROWS * size), *images = pixels + ROWS * size;
+        assert_non_null(pixels);
+        for (uint32_t p = 0; p < ROWS * size; p++)
+            pixels[p] = (uint8_t)rng_block((RngKey){{1, 2}}, p, 0, 0, 0).word[0];
+        CardTensor card_pixels = card_copy(pixels, ROWS * size, 0);
+        CardProgress progress = card_progress(firsts, counts, MODELS, N);
+        progress.on_card.keys = (RngKey *)(void *)card_keys.at;
+        check_cuda(cudaMemcpy(progress.on_card.next_numbers, numbers, sizeof numbers, cudaMemcpyHostToDevice));
+        Tensor expected = tensor_new(MODELS * size * N), actual = tensor_new(expected.count);
+        CardTensor card_out = card_new(expected.count * sizeof(float), 0);
+        CudaStep step = step_of(card_counts, N);
+        cuda_gather(card_floats(card_out), card_pixels.at, (const uint32_t *)(void *)card_indices.at, &progress.on_card,
+                    card_floats(card_scale), card_floats(card_shift), shapes[i], &augments[i], &step);
+        check_cuda(cudaGetLastError());
+        card_read(actual.at, card_out);
+        for (uint32_t m = 0; m < MODELS; m++) {
+            const Noise noise = {.seed = 11, .round = 3, .client = 100 + m, .step = numbers[m]};
+            if (counts[m] > 0)
+                augment_images(images, pixels, indices + firsts[m], 0, &augments[i], shapes[i], &noise, 0,
+                               (int)counts[m]);
+            cpu()->gather(expected.at + m * size * N, images, NULL, 0, scale, shift, shapes[i], (int)counts[m], N);
+        }
+        check_equal("crops and flips", actual, expected);
+        free(pixels);
+        tensor_free(expected);
+        tensor_free(actual);
+        card_progress_free(&progress);
+        card_free(card_out);
+        card_free(card_pixels);
+    }
+    const CardTensor card[] = {card_keys, card_indices, card_scale, card_shift, card_counts};
+    for (size_t i = 0; i < sizeof card / sizeof *card; i++)
+        card_free(card[i]);
+}
+
 // One step after the other: each begins where the former ended, and the last batch is what is left.
 static void a_step_begins_where_the_former_ended(void **state) {
     (void)state;
@@ -267,7 +321,7 @@ static void a_step_begins_where_the_former_ended(void **state) {
     for (uint32_t number = 0; number < 4; number++) {
         uint32_t begun[MODELS], count[MODELS], numbers[MODELS];
         cuda_gather(card_floats(card[4]), card_at(card[0]), NULL, &progress.on_card, card_floats(card[2]),
-                    card_floats(card[3]), (Shape){1, 1, 1}, &step);
+                    card_floats(card[3]), (Shape){1, 1, 1}, NULL, &step);
         card_progress_read(begun, &progress, progress.on_card.firsts);
         card_progress_read(count, &progress, progress.on_card.counts);
         card_progress_read(numbers, &progress, progress.on_card.numbers);
@@ -293,6 +347,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(relu_agrees_with_the_cpu_and_keeps_a_nan),
         cmocka_unit_test(dropout_draws_the_bits_of_the_cpu),
         cmocka_unit_test(gathering_agrees_with_the_cpu),
+        cmocka_unit_test(crops_and_flips_are_those_of_the_cpu),
         cmocka_unit_test(a_step_begins_where_the_former_ended),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

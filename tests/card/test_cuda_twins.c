@@ -195,7 +195,7 @@ static void check_gather(const Trial *trial) {
     for (int indexed = 0; indexed < 2; indexed++) {
         Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
         cuda_gather(on_card(&out), card_at(card[0]), indexed ? card_at(card[1]) : NULL, &progress.on_card,
-                    card_at(card[2]), card_at(card[3]), shape, &trial->step);
+                    card_at(card[2]), card_at(card[3]), shape, NULL, &trial->step);
         for (int m = 0; m < trial->models; m++)
             trial->cpu->gather(out.host[m].at, pixels, indexed ? indices + firsts[m] : NULL, firsts[m], scale, shift,
                                shape, (int)trial->counts[m], trial->samples);
@@ -222,7 +222,7 @@ static void check_gather_rows(const Trial *trial) {
     Values out = values_of(trial, (size_t)PIXELS * (size_t)trial->samples, 0);
     const Shape shape = {1, PIXELS, 1};
     cuda_gather(on_card(&out), card_at(card[0]), card_at(card[1]), &progress.on_card, card_at(card[2]),
-                card_at(card[3]), shape, &trial->step);
+                card_at(card[3]), shape, NULL, &trial->step);
     for (int m = 0; m < trial->models; m++) {
         Tensor rows = tensor_new(trial->counts[m] * ROW_FLOATS);
         trial->cpu->gather_rows(rows.at, pixels, indices + firsts[m], 0, &scale, &shift, shape, ROW_FLOATS,

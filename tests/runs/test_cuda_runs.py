@@ -66,6 +66,16 @@ class Results(CardCase):
         for cpu, card in zip(self.rounds("cpu"), self.rounds("1")):
             self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
 
+    def test_crops_and_flips_are_those_of_the_cpu(self):
+        options = ["--clients", "5", "--random-crop", "2", "--random-flip", "--local-epochs", "2"]
+        for algorithm in ("fedavg", "ssgd"):
+            with self.subTest(algorithm):
+                more = [*options, "--algorithm", algorithm]
+                self.train(*TINY, *more, "--device", "cpu", "--out", "cpu-" + algorithm)
+                self.train(*CARD, *more, "--workers", "2", "--models-per-launch", "2", "--out", algorithm)
+                for cpu, card in zip(self.rounds("cpu-" + algorithm), self.rounds(algorithm)):
+                    self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
+
     def test_the_order_of_threads_on_the_card_changes_nothing(self):
         models = set()
         for order in ("forward", "reversed", "shuffled"):

@@ -197,6 +197,23 @@ class Runs(RunCase):
             self.train(*arguments, "--workers", workers, "--out", workers)
         self.assertEqual(len({self.model(workers) for workers in "1234"}), 1)
 
+    def test_crops_and_flips_change_the_model_and_not_with_the_number_of_workers(self):
+        small = ["--data", "synthetic:1x9x8:400:100", "--model", "conv 4 3; relu; linear 10", "--clients", "4", "--rounds", "2"]
+        for algorithm in ("fedavg", "ssgd", "hogwild"):
+            more = [*small, "--algorithm", algorithm]
+            if algorithm == "hogwild":
+                more[more.index("--clients") + 1] = "1"
+            self.train(*more, "--workers", "1", "--out", algorithm)
+            models = set()
+            for workers in ("1", "3") if algorithm != "hogwild" else ("1",):
+                run = algorithm + workers
+                self.train(*more, "--workers", workers, "--random-crop", "2", "--random-flip", "--out", run)
+                models.add(self.model(run))
+            self.assertEqual(len(models), 1)
+            self.assertNotIn(self.model(algorithm), models)
+        _, err = self.train(*small, "--random-crop", "8", "--out", "run", code=64)
+        self.assertIn("--random-crop 8: images of 9x8 pixels may be cut off completely", err)
+
     def test_the_same_bits_while_random_workers_are_killed(self):
         arguments = [*SMALL, "--local-epochs", "2"]
         self.train(*arguments, "--workers", "2", "--out", "calm")

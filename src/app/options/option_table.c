@@ -107,6 +107,15 @@ const Option option_table[] = {
      .placeholder = "N", .preset = "1",
      .help = "what all random numbers derive from: same seed, same options, same bits"},
 
+    {.name = "random-crop", .type = OPTION_WHOLE, FIELD(training.augment.crop), .group = GROUP_MODEL,
+     .also = "crop augment augmentation",
+     .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 4096,
+     .help = "in training, frame an image by N black pixels and cut a window of its size out at random"},
+    {.name = "random-flip", .type = OPTION_FLAG, FIELD(training.augment.flip), .group = GROUP_MODEL,
+     .also = "flip horizontal-flip",
+     .preset = "false",
+     .help = "in training, mirror every other image"},
+
     {.name = "workers", .type = OPTION_WHOLE, FIELD(workers), .group = GROUP_CLIENTS, .common = true,
      .also = "w j jobs num-workers processes nproc",
      .placeholder = "N", .derived = "usable cores; on a card 1, or with MPS up to 4", .minimum = 1, .maximum = 256, .may_change = true,

@@ -91,6 +91,18 @@ static Status check_model_name(const Options *options, Error *err) {
                 suggestion.best ? suggestion.best : "", suggestion.best ? "?)" : "", names);
 }
 
+static Status check_augment(const Options *options, const Dataset *data, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    const Augment *augment = &options->training.augment;
+    const Shape shape = data->shape;
+    options_named(named, options, augment->crop > 0 ? "random-crop" : "random-flip");
+    if (data->items.pixel_bytes > 1)
+        return fail(err, STATUS_USAGE, "%s: the samples of %s are no images; leave it out", named, data->name);
+    if ((int)augment->crop < shape.rows && (int)augment->crop < shape.columns) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %u: images of %dx%d pixels may be cut off completely; give less than either",
+                named, augment->crop, shape.rows, shape.columns);
+}
+
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error layer;
@@ -99,6 +111,8 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     options_named(named, options, "model");
     Status status = spec_parse(spec, text, data->shape, data->classes, &layer);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, layer.message);
+    if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
+    spec->augment = options->training.augment;
     spec->float_input = data->items.pixel_bytes > 1;
     spec->squared_loss = data->items.label_bytes > 1;
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)

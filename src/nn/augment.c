@@ -1,0 +1,22 @@
+#include "augment.h"
+
+#include <string.h>
+
+static void augment_plane(uint8_t *to, const uint8_t *from, AugmentDraw draw, Shape shape) {
+    for (int pixel = 0; pixel < shape.rows * shape.columns; pixel++) {
+        int source = augment_source(draw, shape, pixel);
+        to[pixel] = source < 0 ? 0 : from[source];
+    }
+}
+
+void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
+                    const Augment *augment, Shape shape, const Noise *noise, uint32_t place, int count) {
+    const RngKey key = augment_key(noise->seed, noise->round, noise->client);
+    const size_t plane = (size_t)shape.rows * (size_t)shape.columns, size = shape_size(shape);
+    for (int s = 0; s < count; s++, images += size) {
+        const uint8_t *image = pixels + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size;
+        AugmentDraw draw = augment_draw(augment, key, noise->step, noise->first_sample + place + (uint32_t)s);
+        for (size_t channel = 0; channel < (size_t)shape.channels; channel++)
+            augment_plane(images + channel * plane, image + channel * plane, draw, shape);
+    }
+}
