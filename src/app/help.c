@@ -17,10 +17,11 @@ static void print_overview(FILE *file) {
     print_entry(file, "sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]",
                 "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging");
     print_entry(file, "sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]", "loss and accuracy of a saved model");
+    print_entry(file, "sounder diff RUN RUN", "where two runs part, and what was different to begin with");
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(file, "sounder help [TOPIC]",
-                "train, eval, launch, models, algorithms, partitions, federations, the name of an option, man (the man "
+                "train, eval, diff, launch, metrics, models, algorithms, partitions, federations, the name of an option, man (the man "
                 "page as troff), "
                 "completion bash (a "
                 "script)");
@@ -61,6 +62,57 @@ static void print_eval(FILE *file) {
                     "of data, seed and model is what it was trained with.");
     fputc('\n', file);
     options_print_eval_help(file);
+}
+
+static void print_diff(FILE *file) {
+    fputs("Usage: sounder diff RUN RUN\n\n", file);
+    print_paragraph(
+        file, 0,
+        "Compares two runs' records: names the first round after which their models differ, the first client whose training "
+        "does (surely with --inspect-updates, otherwise if its loss shows it), the first tensor, and the options, data and "
+        "machines that were different from the start. Exits with 0 if all common rounds are the same, with 1 if not.");
+}
+
+// What the lines of metrics.jsonl hold beyond what their names say.
+static void print_metrics(FILE *file) {
+    static const struct {
+        const char *field, *meaning;
+    } fields[] = {
+        {"start", "a process begins the run or goes on with it: version, host, device, hashes (XXH3) of data and split"},
+        {"client", "a client has trained in a round"},
+        {"  share", "its weight in the mean of the round's updates"},
+        {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
+        {"  weights_xxh3", "XXH3 of what it trained; with --inspect-updates"},
+        {"client_evaluation", "a model on one client's own samples: which model (global, or fine-tuned by so many epochs of its "
+                              "own training) on which data"},
+        {"clients_evaluation", "the same over all clients that have samples"},
+        {"  accuracy_mean", "every client counts the same; accuracy_by_samples: every sample does"},
+        {"  accuracy_quantiles", "0, 10, 25, 50, 75, 90 and 100% of the clients, linear in between"},
+        {"  accuracy_variance_percent2", "of the clients' accuracies, in squared percentage points"},
+        {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
+        {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
+        {"round", "a round is done; test_loss and test_accuracy: the global model on the test set"},
+        {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
+        {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
+        {"  clients_dropped_out, clients_straggling, clients_late", "who did not hand in, did not manage all epochs, came too "
+                                                                     "late"},
+        {"  abandoned", "fewer than half of the clients were in time: the model stays"},
+        {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
+        {"  update_length_mean, update_length_most", "of the updates that arrived"},
+        {"  update_dispersion", "mean by share of the squared lengths, minus the squared length of the mean update"},
+        {"  gradient_diversity", "the same two, divided: 1 where all updates are equal"},
+        {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights and of each tensor's"},
+        {"summary", "the run is done; its test figures are those of the last test"},
+        {"  best_accuracy, best_round", "of all tests"},
+        {"  rounds_to_target, ..._to_target", "what it took until a test first reached --target-accuracy; "
+                                              "rounds_to_target_interpolated: where a line between that test and the best "
+                                              "before it does"},
+    };
+    print_paragraph(file, 0, "RUN/metrics.jsonl has one JSON object a line, whose \"type\" says what it tells of. One seed gives "
+                             "one value of each figure, whatever the workers; only seconds that are not simulated differ.");
+    fputc('\n', file);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        print_entry(file, fields[i].field, fields[i].meaning);
 }
 
 static void print_launch(FILE *file) {
@@ -200,6 +252,8 @@ Status command_help(int argc, char **argv, Error *err) {
         void (*print)(FILE *file);
     } topics[] = {{"train", print_train},
                   {"eval", print_eval},
+                  {"diff", print_diff},
+                  {"metrics", print_metrics},
                   {"launch", print_launch},
                   {"models", print_models},
                   {"partitions", print_partitions},

@@ -98,6 +98,26 @@ Status metrics_past(json_t **start, uint32_t *round, const Folder *folder, Error
     return status;
 }
 
+Status metrics_read(json_t **lines, const Folder *folder, Error *err) {
+    FILE *file;
+    char path[4096];
+    TRY(open_past(&file, path, folder, err));
+    *lines = json_array();
+    Line line = {0};
+    Status status = *lines ? STATUS_OK : fail(err, STATUS_OS, "no memory to read %s", path);
+    for (bool more = file != NULL; more && status == STATUS_OK;) {
+        status = next_line(&line, &more, file, path, err);
+        if (status == STATUS_OK && line.object && json_array_append(*lines, line.object) != 0)
+            status = fail(err, STATUS_OS, "no memory to read %s", path);
+    }
+    line_free(&line);
+    if (file) fclose(file);
+    if (status == STATUS_OK && json_array_size(*lines) == 0)
+        status = fail(err, STATUS_NOINPUT, "%s tells of no run; give the folder of one", path);
+    if (status != STATUS_OK) json_decref(*lines), *lines = NULL;
+    return status;
+}
+
 // Does a run that goes on after `rounds_done` rounds keep this line? Not if it is torn, tells of a later round or sums
 // the run up.
 static bool is_kept(const Line *line, uint32_t rounds_done) {

@@ -29,6 +29,10 @@ Status metrics_reopen(Metrics *metrics, const Folder *folder, uint32_t rounds_do
 // the last round that has a "round" line (0: none). A file that is not there tells nothing.
 Status metrics_past(json_t **start, uint32_t *round, const Folder *folder, Error *err);
 
+// All whole lines of the file in folder, as an array that is the caller's to json_decref. NOINPUT without a file, or
+// with one that has no line.
+Status metrics_read(json_t **lines, const Folder *folder, Error *err);
+
 // A line's first fields: its type, and the time of the day as 2026-11-22T01:18:15.123Z.
 void metrics_begin(JsonObject *line, const char *type);
 

@@ -117,7 +117,7 @@ expect_candidates 'fedavg hogwild ssgd' train --algorithm ''
 expect_candidates 'hogwild' train --algorithm = h
 expect_candidates '--checkpoint-every' train --lr 0.1 --che
 expect_candidates '' eval x --che
-expect_candidates 'models man' help m
+expect_candidates 'metrics models man' help m
 expect_candidates 'bash' help completion ''
 expect_candidates 'launch' l
 expect_candidates '--nproc-per-node --nnodes --node-rank --no-python' launch --n

@@ -1,0 +1,85 @@
+"""Where two runs part.
+
+Usage: test_diff.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import json, subprocess, sys, unittest
+
+from runs import DEADLINE, SOUNDER, RunCase
+
+SMALL = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--clients", "6",
+         "--rounds", "3", "--inspect-updates", "--quiet", "--device", "cpu"]
+
+
+class Diff(RunCase):
+    def run_small(self, run, *options):
+        self.train(*SMALL, *options, "--out", run)
+
+    def diff(self, a, b, code):
+        done = subprocess.run([SOUNDER, "diff", a, b], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code < 2 else done.stderr
+
+    def rewrite(self, run, change):
+        """Passes every line of the run's metrics through change(line)."""
+        lines = self.metrics(run)
+        for line in lines:
+            change(line)
+        with open(self.path(run, "metrics.jsonl"), "w") as file:
+            file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+
+    def test_runs_with_other_numbers_of_workers_are_the_same(self):
+        self.run_small("1", "--workers", "1")
+        self.run_small("3", "--workers", "3")
+        self.assertEqual(self.diff("1", "3", 0), "the same model in all 3 rounds that both have done\n")
+
+    def test_a_longer_run_is_the_same_as_far_as_the_shorter_one_goes(self):
+        self.run_small("short")
+        self.run_small("long", "--rounds", "5")
+        self.assertEqual(self.diff("short", "long", 0), "the same model in all 3 rounds that both have done; long has done 2 more\n")
+
+    def test_another_option_is_named_with_the_first_client_and_tensor_that_show_it(self):
+        self.run_small("a", "--lr", "0.05")
+        self.run_small("b", "--lr", "0.06")
+        told = self.diff("a", "b", 1)
+        self.assertIn("the runs part in round 1\n  client 0: had another loss\n  tensor conv1.weight of the model, and maybe later ones\n", told)
+        self.assertTrue(told.endswith("different from the start:\n  --lr: 0.05, 0.06\n"), told)
+
+    def test_other_data_and_another_split_are_named(self):
+        self.run_small("a")
+        self.run_small("b", "--seed", "2")
+        told = self.diff("a", "b", 1)
+        for line in ("  --seed: 1, 2\n", "  the data (XXH3): "):
+            self.assertIn(line, told)
+        self.run_small("c", "--partition", "iid")
+        self.assertIn("  the split of the data (XXH3): ", self.diff("a", "c", 1))
+
+    def test_a_client_that_took_part_in_one_run_alone_is_named(self):
+        self.run_small("a", "--clients-per-round", "3")
+        self.run_small("b", "--clients-per-round", "3", "--sampling", "cyclic")
+        told = self.diff("a", "b", 1)
+        self.assertRegex(told, r"round 1\n  client \d: took part in the (first|second) run alone\n")
+        self.assertIn("  --sampling: uniform, cyclic\n", told)
+
+    def test_the_lowest_client_that_differs_in_the_first_round_that_does_is_named(self):
+        self.run_small("a")
+        self.run_small("b")
+
+        def change(line):
+            if line.get("round") == 2 and line.get("client") in (5, 3):
+                line["weights_xxh3"] = "0123456789abcdef"
+            if line["type"] == "round" and line["round"] >= 2:
+                line["model_xxh3"] = "0123456789abcdef"
+                line["tensors_xxh3"]["fc1.bias"] = "0123456789abcdef"
+        self.rewrite("b", change)
+        self.assertEqual(self.diff("a", "b", 1), "the runs part in round 2\n  client 3: trained other weights\n"
+                                                 "  tensor fc1.bias of the model, and maybe later ones\n"
+                                                 "different from the start:\n  nothing that is written down\n")
+
+    def test_what_is_no_run_is_refused(self):
+        self.run_small("a")
+        self.assertIn("none/config.yaml: cannot be opened", self.diff("a", "none", 66))
+        self.assertIn("needs two runs", subprocess.run([SOUNDER, "diff", "a"], cwd=self.folder.name, text=True, capture_output=True).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_diff.py"] + sys.argv[2:], verbosity=2)
