@@ -290,6 +290,12 @@ done:
     return status;
 }
 
+Status cuda_net_pass(CudaNet *net, const CudaPass **pass, Error *err) {
+    TRY(flush(net, err));
+    *pass = &net->pass;
+    return STATUS_OK;
+}
+
 void *cuda_net_stream(CudaNet *net) {
     return net->stream;
 }

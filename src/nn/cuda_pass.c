@@ -2,6 +2,11 @@
 
 #include "nn/buffers.h"
 
+// For who looks at a step part by part; nobody does in a run.
+static void mark(const CudaPass *pass, CudaPart part, const CudaOp *op) {
+    if (pass->mark) pass->mark(pass->mark_context, part, op);
+}
+
 static void drop(const CudaPass *pass, const CudaOp *op, float *values) {
     size_t features = dropout_features(op->layer);
     cuda_dropout_apply(values, op->keep, op->layer->rate, features, shape_size(op->layer->in) / features, &pass->step);
@@ -19,6 +24,7 @@ static void forward(const CudaPass *pass, bool training) {
     const CudaStep *step = &pass->step;
     cuda_gather(pass->ops.ops[0].in, plan->pixels, plan->order, &pass->progress, pass->scale, pass->shift,
                 plan->spec.input, training && augment_is_on(&plan->spec.augment) ? &plan->spec.augment : NULL, step);
+    mark(pass, CUDA_PART_GATHER, NULL);
     for (int i = 0; i < pass->ops.count; i++) {
         const CudaOp *op = &pass->ops.ops[i];
         const Layer *layer = op->layer;
@@ -41,6 +47,7 @@ static void forward(const CudaPass *pass, bool training) {
             cuda_linear_forward(op->out, op->in, weight, bias, plan->weights_stride, op->relu, layer, pass->blas, step);
             break;
         }
+        mark(pass, CUDA_PART_FORWARD, op);
     }
 }
 
@@ -48,6 +55,7 @@ static void loss(const CudaPass *pass, float *gradient) {
     const CudaNetPlan *plan = &pass->plan;
     cuda_softmax_cross_entropy(gradient, &pass->progress, pass->ops.logits, plan->labels, plan->order,
                                plan->spec.classes, &pass->step);
+    mark(pass, CUDA_PART_LOSS, NULL);
 }
 
 static CudaDescent descent_of(const CudaNetPlan *plan) {
@@ -69,26 +77,35 @@ static bool steps_linear_layers(const CudaPass *pass) {
 static void linear_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
     const CudaNetPlan *plan = &pass->plan;
     const Layer *layer = op->layer;
-    if (op->relu) cuda_relu_backward(op->out_gradient, op->out, shape_size(layer->out), &pass->step);
-    if (op->in_gradient)
+    if (op->relu) {
+        cuda_relu_backward(op->out_gradient, op->out, shape_size(layer->out), &pass->step);
+        mark(pass, CUDA_PART_BACK, op);
+    }
+    if (op->in_gradient) {
         cuda_linear_backward_input(op->in_gradient, op->out_gradient, plan->weights + layer->weight,
                                    plan->weights_stride, layer, pass->blas, &pass->step);
+        mark(pass, CUDA_PART_INPUT, op);
+    }
     const CudaDescent descent = descent_of(plan);
     if (steps)
         cuda_linear_step(&descent, op->in, op->out_gradient, layer, &pass->step);
     else
         cuda_linear_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, op->in,
                                     op->out_gradient, plan->spec.parameter_count, layer, pass->blas, &pass->step);
+    mark(pass, steps ? CUDA_PART_SLOPES_AND_STEP : CUDA_PART_SLOPES, op);
 }
 
 static void conv_backward(const CudaPass *pass, const CudaOp *op) {
     const CudaNetPlan *plan = &pass->plan;
     const Layer *layer = op->layer;
-    if (op->in_gradient)
+    if (op->in_gradient) {
         cuda_conv_backward_input(op->in_gradient, op->out_gradient, plan->weights + layer->weight, plan->weights_stride,
                                  layer, &pass->step);
+        mark(pass, CUDA_PART_INPUT, op);
+    }
     cuda_conv_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, pass->ops.scratch, op->in,
                               op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
+    mark(pass, CUDA_PART_SLOPES, op);
 }
 
 // From the logits' gradient back to the first op with parameters, whose input gradient nobody needs. With `steps`,
@@ -99,7 +116,10 @@ static void backward(const CudaPass *pass, bool steps) {
         switch (op->layer->kind) {
         case LAYER_CONV:
             conv_backward(pass, op);
-            break;
+            continue;
+        case LAYER_LINEAR:
+            linear_backward(pass, op, steps);
+            continue;
         case LAYER_POOL:
             cuda_pool_backward(op->in_gradient, op->in, op->out_gradient, op->relu, op->layer, &pass->step);
             break;
@@ -110,10 +130,8 @@ static void backward(const CudaPass *pass, bool steps) {
         case LAYER_DROPOUT2D:
             drop(pass, op, op->out_gradient);
             break;
-        case LAYER_LINEAR:
-            linear_backward(pass, op, steps);
-            break;
         }
+        mark(pass, CUDA_PART_BACK, op);
     }
 }
 
@@ -173,4 +191,5 @@ void cuda_pass_train(const CudaPass *pass) {
         step_convolutions(pass, &descent);
     else
         cuda_sgd_step(&descent, plan->gradient, 0, plan->spec.parameter_count, &pass->step);
+    mark(pass, CUDA_PART_STEP, NULL);
 }

@@ -9,6 +9,18 @@
 #include "nn/cuda_progress.h"
 #include <stdbool.h>
 
+// The parts of a step, behind each of which a pass can be looked at.
+typedef enum CudaPart {
+    CUDA_PART_GATHER,
+    CUDA_PART_FORWARD, // of an op
+    CUDA_PART_LOSS,
+    CUDA_PART_BACK,            // of an op without parameters, or of the relu in a linear one
+    CUDA_PART_INPUT,           // gradient of an op's input
+    CUDA_PART_SLOPES,          // gradient of an op's parameters
+    CUDA_PART_SLOPES_AND_STEP, // ... and their step of SGD in one
+    CUDA_PART_STEP,            // of all parameters that have not made theirs
+} CudaPart;
+
 // Everything that the launches of a step need to know. Owns nothing.
 typedef struct CudaPass {
     CudaNetPlan plan;
@@ -17,7 +29,12 @@ typedef struct CudaPass {
     CudaStep step;
     float *scale, *shift; // device (C)
     CudaBlas *blas;
+    void (*mark)(void *context, CudaPart part, const CudaOp *op); // NULL, but for cuda_costs.h
+    void *mark_context;
 } CudaPass;
+
+// What a net launches, for tools; its tasks have been assigned. Borrowed.
+Status cuda_net_pass(CudaNet *net, const CudaPass **pass, Error *err);
 
 // Each goes on to the next step of every model's task. Launches that fail show in cudaGetLastError and cuda_blas_check.
 void cuda_pass_evaluate(const CudaPass *pass); // forward, loss and hits

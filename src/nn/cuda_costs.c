@@ -1,0 +1,181 @@
+#include "nn/cuda_costs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cuda_try.h"
+#include "nn/buffers.h"
+#include "nn/cuda_pass.h"
+
+// One step that is looked at.
+typedef struct Record {
+    const CudaPass *pass;
+    CudaCost *costs;
+    int count;
+    cudaEvent_t events[CUDA_MOST_COSTS + 1]; // owned; the first before the step
+    cudaError_t failure;
+} Record;
+
+// Bytes of a tensor with that many floats a sample, of all models.
+static double lanes(const CudaPass *pass, size_t features) {
+    return (double)sizeof(float) * pass->step.models * pass->step.samples * (double)features;
+}
+
+static size_t parameters_of(const Layer *layer) {
+    return layer->kind == LAYER_CONV     ? conv_parameters(layer)
+           : layer->kind == LAYER_LINEAR ? (shape_size(layer->in) + 1) * shape_size(layer->out)
+                                         : 0;
+}
+
+// Bytes of an array of parameters of all models.
+static double arrays(const CudaPass *pass, size_t parameters) {
+    return (double)sizeof(float) * pass->step.models * (double)parameters;
+}
+
+// Arrays that a step of SGD reads and writes: weights, and with momentum velocities.
+static double stepped(const CudaPass *pass) {
+    return pass->plan.sgd.momentum > 0 ? 4 : 2;
+}
+
+static bool steps_on_the_way(const Record *record) {
+    for (int i = 0; i < record->count; i++)
+        if (strstr(record->costs[i].name, "and step")) return true;
+    return false;
+}
+
+// Parameters of the ops of a kind, or of all.
+static size_t parameters_left(const Record *record) {
+    const CudaPass *pass = record->pass;
+    if (!steps_on_the_way(record)) return pass->plan.spec.parameter_count;
+    size_t left = 0;
+    for (int i = 0; i < pass->ops.count; i++)
+        if (pass->ops.ops[i].layer->kind == LAYER_CONV) left += parameters_of(pass->ops.ops[i].layer);
+    return left;
+}
+
+static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
+    const Layer *layer = op->layer;
+    double in = lanes(pass, shape_size(layer->in)), out = lanes(pass, shape_size(layer->out));
+    double keep = (double)pass->step.models * pass->step.samples * (double)dropout_features(layer);
+    switch (layer->kind) {
+    case LAYER_CONV:
+        return in + out + arrays(pass, parameters_of(layer));
+    case LAYER_LINEAR:
+        return in + 3 * out + arrays(pass, parameters_of(layer)); // the bias is added afterwards
+    case LAYER_DROPOUT:
+    case LAYER_DROPOUT2D:
+        return 2 * in + 2 * keep;
+    case LAYER_POOL:
+    case LAYER_RELU:
+        break;
+    }
+    return in + out;
+}
+
+static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
+    const CudaPass *pass = record->pass;
+    const Spec *spec = &pass->plan.spec;
+    double in = op ? lanes(pass, shape_size(op->layer->in)) : 0, out = op ? lanes(pass, shape_size(op->layer->out)) : 0;
+    double own = op ? arrays(pass, parameters_of(op->layer)) : 0;
+    switch (part) {
+    case CUDA_PART_GATHER:
+        return lanes(pass, shape_size(spec->input)) * 1.25; // a byte is read for each float
+    case CUDA_PART_FORWARD:
+        return bytes_forward(pass, op);
+    case CUDA_PART_LOSS:
+        return 3 * lanes(pass, (size_t)spec->classes);
+    case CUDA_PART_BACK:
+        return op->layer->kind == LAYER_POOL ? 2 * in + out : 3 * out;
+    case CUDA_PART_INPUT:
+        return in + out + own;
+    case CUDA_PART_SLOPES:
+        return in + 2 * out + own; // the bias's sums read the gradient again
+    case CUDA_PART_SLOPES_AND_STEP:
+        return in + out + stepped(pass) * own;
+    case CUDA_PART_STEP:
+        return (stepped(pass) + 1) * arrays(pass, parameters_left(record));
+    }
+    return 0;
+}
+
+static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *op) {
+    bool product = part == CUDA_PART_FORWARD || part == CUDA_PART_INPUT || part == CUDA_PART_SLOPES ||
+                   part == CUDA_PART_SLOPES_AND_STEP;
+    if (!op || !product) return 0;
+    const Layer *layer = op->layer;
+    double samples = (double)pass->step.models * pass->plan.batch_size;
+    if (layer->kind == LAYER_LINEAR) return 2 * samples * (double)(shape_size(layer->in) * shape_size(layer->out));
+    if (layer->kind != LAYER_CONV) return 0;
+    return 2 * samples * (double)shape_size(layer->out) * layer->in.channels * layer->kernel * layer->kernel;
+}
+
+static void name_part(char *name, CudaPart part, const CudaOp *op) {
+    static const char *const parts[] = {"gather", "forward",         "loss", "back", "input",
+                                        "slopes", "slopes and step", "step"};
+    static const char *const layers[] = {
+        [LAYER_CONV] = "conv",       [LAYER_POOL] = "pool",           [LAYER_RELU] = "relu",
+        [LAYER_DROPOUT] = "dropout", [LAYER_DROPOUT2D] = "dropout2d", [LAYER_LINEAR] = "linear"};
+    if (op)
+        snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layers[op->layer->kind], op->number + 1, parts[part]);
+    else
+        snprintf(name, CUDA_COST_NAME_BYTES, "%s", parts[part]);
+}
+
+static void note(void *context, CudaPart part, const CudaOp *op) {
+    Record *record = context;
+    CudaCost *cost = &record->costs[record->count];
+    name_part(cost->name, part, op);
+    cost->bytes = bytes_of(record, part, op);
+    cost->operations = operations_of(record->pass, part, op);
+    record->count++;
+    cudaError_t failure = cudaEventRecord(record->events[record->count], record->pass->step.stream);
+    if (record->failure == cudaSuccess) record->failure = failure;
+}
+
+static Status take_times(Record *record, Error *err) {
+    for (int i = 0; i < record->count; i++) {
+        float milliseconds;
+        CUDA_TRY(cudaEventElapsedTime(&milliseconds, record->events[i], record->events[i + 1]), err,
+                 "reading the time between two events");
+        record->costs[i].microseconds = 1000 * (double)milliseconds;
+    }
+    return STATUS_OK;
+}
+
+Status cuda_net_costs(CudaNet *net, CudaCost *costs, int *count, Error *err) {
+    const CudaPass *own;
+    TRY(cuda_net_pass(net, &own, err));
+    CudaPass pass = *own;
+    Record record = {.pass = &pass, .costs = costs};
+    Status status = STATUS_OK;
+    pass.mark = note;
+    pass.mark_context = &record;
+    for (int i = 0; i <= CUDA_MOST_COSTS && record.failure == cudaSuccess; i++)
+        record.failure = cudaEventCreateWithFlags(&record.events[i], cudaEventDefault);
+    if (record.failure == cudaSuccess) record.failure = cudaEventRecord(record.events[0], pass.step.stream);
+    if (record.failure == cudaSuccess) cuda_pass_train(&pass);
+    if (record.failure == cudaSuccess) record.failure = cudaGetLastError();
+    if (record.failure == cudaSuccess) record.failure = cudaStreamSynchronize(pass.step.stream);
+    if (record.failure != cudaSuccess)
+        status = cuda_fail(err, record.failure, "looking at a step");
+    else
+        status = cuda_blas_check(pass.blas, err);
+    if (status == STATUS_OK) status = take_times(&record, err);
+    *count = record.count;
+    for (int i = 0; i <= CUDA_MOST_COSTS; i++)
+        if (record.events[i]) cudaEventDestroy(record.events[i]);
+    return status;
+}
+
+Status cuda_net_kernels(CudaNet *net, size_t *kernels, Error *err) {
+    const CudaPass *pass;
+    TRY(cuda_net_pass(net, &pass, err));
+    cudaGraph_t graph = NULL;
+    CUDA_TRY(cudaStreamBeginCapture(pass->step.stream, cudaStreamCaptureModeThreadLocal), err, "capturing a step");
+    cuda_pass_train(pass);
+    CUDA_TRY(cudaStreamEndCapture(pass->step.stream, &graph), err, "capturing a step");
+    cudaError_t counted = cudaGraphGetNodes(graph, NULL, kernels);
+    cudaGraphDestroy(graph);
+    CUDA_TRY(counted, err, "counting the kernels of a step");
+    return STATUS_OK;
+}
