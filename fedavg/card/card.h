@@ -25,8 +25,9 @@ const WorkerMath *worker_on_card(void); // NULL in a build without CUDA
 Status card_plan(RunConfig *config, const Device *device, const Spec *spec, const Dataset *data,
                  uint32_t clients_per_round, uint32_t models, Error *err);
 
-// Loss and hits of parameters (host) on the whole test set (host), for a program of one process.
-Status card_evaluate(BatchResult *result, const float *parameters, const Spec *spec, const Dataset *data, bool tf32,
+// Loss and hits of parameters (host) on the whole test set (host), for a program of one process. logits (test count,
+// classes; host): of each sample; NULL: not wanted.
+Status card_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data, bool tf32,
                      Error *err);
 
 #endif

@@ -19,8 +19,8 @@ Status card_plan(RunConfig *config, const Device *device, const Spec *spec, cons
     return no_cuda(err);
 }
 
-Status card_evaluate(BatchResult *result, const float *parameters, const Spec *spec, const Dataset *data, bool tf32,
-                     Error *err) {
-    (void)result, (void)parameters, (void)spec, (void)data, (void)tf32;
+Status card_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+                     bool tf32, Error *err) {
+    (void)result, (void)logits, (void)parameters, (void)spec, (void)data, (void)tf32;
     return no_cuda(err);
 }

@@ -55,15 +55,22 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
     return cuda_fail(err, error, "copying weights and test set to the card");
 }
 
-Status card_evaluate(BatchResult *result, const float *parameters, const Spec *spec, const Dataset *data, bool tf32,
-                     Error *err) {
+static Status run_with_logits(BatchResult *result, float *logits, CudaNet *net, const Dataset *data, Error *err) {
+    CudaTask task = {.count = data->test.count};
+    TRY(cuda_net_assign(net, 0, &task, true, err));
+    TRY(cuda_net_logits(net, logits, task.count, err));
+    return cuda_net_results(net, result, err);
+}
+
+Status card_evaluate(BatchResult *result, float *logits, const float *parameters, const Spec *spec, const Dataset *data,
+                     bool tf32, Error *err) {
     EvaluationMemory memory;
     CudaNet *net;
     TRY(upload(&memory, parameters, spec, data, err));
     Status status = cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
                                         memory.memory + memory.labels, spec, data, tf32, err);
     if (status == STATUS_OK) {
-        status = cuda_evaluator_run(result, net, data, err);
+        status = logits ? run_with_logits(result, logits, net, data, err) : cuda_evaluator_run(result, net, data, err);
         cuda_net_free(net);
     }
     cudaFree(memory.memory);

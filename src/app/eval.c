@@ -9,6 +9,7 @@
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/run/model_file.h"
+#include "app/run/predictions.h"
 #include "app/run/run_device.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_record.h"
@@ -101,8 +102,8 @@ static Status check_data(const Subject *subject, const Safetensors *file, const 
                 subject->path, options->data, note, hash);
 }
 
-static Status evaluate_on_cpu(BatchResult *sum, const float *parameters, const Spec *spec, const Dataset *data,
-                              Error *err) {
+static Status evaluate_on_cpu(BatchResult *sum, float *logits, const float *parameters, const Spec *spec,
+                              const Dataset *data, Error *err) {
     Net net;
     TRY(net_init(&net, spec, kernels_best(), err));
     *sum = (BatchResult){0};
@@ -118,20 +119,59 @@ static Status evaluate_on_cpu(BatchResult *sum, const float *parameters, const S
         net_evaluate(&net, &result, parameters, &batch);
         sum->loss_sum += result.loss_sum;
         sum->hits += result.hits;
+        if (logits) net_logits(&net, logits + (size_t)first * (size_t)spec->classes, parameters, &batch);
     }
     net_free(&net);
     return STATUS_OK;
 }
 
-static Status evaluate(const float *parameters, const Spec *spec, const Dataset *data, const Options *options,
-                       const RunDevice *device, Error *err) {
+static Status print_json(const BatchResult *result, const Predictions *predictions, const char *path,
+                         const Dataset *data, double seconds, const RunDevice *device, Error *err) {
+    JsonObject object;
+    char *text;
+    size_t bytes;
+    json_begin(&object);
+    put_text(&object, "model", path);
+    put_text(&object, "data", data->name);
+    put_real(&object, "test_loss", result->loss_sum / data->test.count);
+    put_real(&object, "test_accuracy", (double)result->hits / data->test.count);
+    put_whole(&object, "hits", result->hits);
+    put_whole(&object, "samples", data->test.count);
+    put_real(&object, "seconds", seconds);
+    put_text(&object, "device", run_device_name(device));
+    if (predictions) predictions_put_confusion(&object, predictions);
+    TRY(json_text(&text, &bytes, &object, JSON_COMPACT, "the result", err));
+    puts(text);
+    free(text);
+    return STATUS_OK;
+}
+
+static Status tell(const BatchResult *result, const Predictions *predictions, const char *path, const Dataset *data,
+                   const Options *options, double seconds, const RunDevice *device, Error *err) {
+    uint32_t count = data->test.count;
+    const Predictions *confusion = options->confusion ? predictions : NULL;
+    if (options->predictions[0]) TRY(predictions_write(predictions, options->predictions, err));
+    if (options->json) return print_json(result, confusion, path, data, seconds, device, err);
+    printf("test loss %.4f  accuracy %u/%u (%.2f%%)  %.2f s  %s\n", result->loss_sum / count, result->hits, count,
+           100.0 * result->hits / count, seconds, run_device_name(device));
+    if (confusion) predictions_print_confusion(confusion);
+    return STATUS_OK;
+}
+
+static Status evaluate(const float *parameters, const Spec *spec, const char *path, const Dataset *data,
+                       const Options *options, const RunDevice *device, Error *err) {
     uint64_t start = clock_nanoseconds();
     BatchResult result;
-    TRY(device->on_card ? card_evaluate(&result, parameters, spec, data, options->tf32, err)
-                        : evaluate_on_cpu(&result, parameters, spec, data, err));
-    uint32_t count = data->test.count;
-    printf("test loss %.4f  accuracy %u/%u (%.2f%%)  %.2f s  %s\n", result.loss_sum / count, result.hits, count,
-           100.0 * result.hits / count, clock_seconds_since(start), run_device_name(device));
+    Predictions predictions = {0};
+    bool singly = options->confusion || options->predictions[0]; // what is said about each sample is wanted
+    if (singly) TRY(predictions_init(&predictions, data, spec->classes, err));
+    Status status = device->on_card
+                        ? card_evaluate(&result, predictions.logits, parameters, spec, data, options->tf32, err)
+                        : evaluate_on_cpu(&result, predictions.logits, parameters, spec, data, err);
+    if (status == STATUS_OK)
+        status = tell(&result, &predictions, path, data, options, clock_seconds_since(start), device, err);
+    predictions_free(&predictions);
+    TRY(status);
     if (*device->why_not.message) log_info("evaluated on the CPU, for there is no card: %s", device->why_not.message);
     return STATUS_OK;
 }
@@ -148,7 +188,7 @@ static Status evaluate_file(const Safetensors *file, const char *path, const Opt
     RunDevice device;
     if (status == STATUS_OK) status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {
-        status = evaluate(parameters, &spec, data, options, &device, err);
+        status = evaluate(parameters, &spec, path, data, options, &device, err);
         run_device_close(&device);
     }
     free(parameters);

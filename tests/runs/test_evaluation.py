@@ -2,7 +2,7 @@
 
 Usage: test_evaluation.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import math, os, statistics, subprocess, unittest
+import csv, json, os, statistics, subprocess, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
@@ -111,6 +111,36 @@ class Evaluation(RunCase):
         clients = self.of_type("after", "client")
         squares = sum(line["share"] * line["update_length"] ** 2 for line in clients)
         self.assertAlmostEqual(self.rounds("after")[0]["update_dispersion"], squares - square, delta=1e-5 * squares)
+
+    def evaluate(self, *arguments, code=0):
+        done = subprocess.run([SOUNDER, "eval", *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def test_the_confusion_of_classes_is_that_of_the_predictions_and_sums_to_the_hits(self):
+        last = self.run_small("run", "--rounds", "3")[-1]
+        device = ["--device", "cuda" if ON_CARD else "cpu"]
+        told = json.loads(self.evaluate("run", "--json", "--confusion", "--predictions", "each.csv", *device))
+        self.assertAlmostEqual(told["test_loss"], last["test_loss"], places=6)
+        self.assertEqual(told["test_accuracy"], last["test_accuracy"])
+        with open(self.path("each.csv")) as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([int(row["sample"]) for row in rows], list(range(200)))
+        confusion = [[0] * 10 for _ in range(10)]
+        for row in rows:
+            confusion[int(row["label"])][int(row["prediction"])] += 1
+            self.assertTrue(0.1 <= float(row["probability"]) <= 1)
+        self.assertEqual([told["confusion"][str(label)] for label in range(10)], confusion)
+        self.assertEqual(sum(confusion[label][label] for label in range(10)), told["hits"])
+        self.assertEqual(sum(map(sum, confusion)), told["samples"])
+        table = self.evaluate("run", "--confusion", *device).splitlines()[2:]
+        self.assertEqual([[int(word) for word in line.split()[1:]] for line in table], confusion)
+
+    def test_what_eval_alone_takes_is_no_option_of_train_and_a_file_that_cannot_be_made_is_named(self):
+        _, err = self.train("--confusion", code=64)
+        self.assertIn("--confusion: an option of `sounder eval`; leave it out", err)
+        self.run_small("run", "--rounds", "1")
+        self.assertIn("none/each.csv cannot be made", self.evaluate("run", "--predictions", "none/each.csv", "--device", "cuda" if ON_CARD else "cpu", code=73))
 
     def accuracies(self, run):
         return [entry["test_accuracy"] for entry in self.rounds(run)]

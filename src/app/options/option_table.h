@@ -47,6 +47,7 @@ typedef struct Option {
     OptionGroup group;
     bool above_minimum, below_maximum; // REAL, FLOAT: that end of the range is not part of it
     bool eval;                         // `sounder eval` takes it, too
+    bool not_train;                    // ... alone
     bool unsaved;                      // about one process and its display, no part of the experiment in config.yaml
     bool common;                       // one of those that most runs set: `sounder train -h` shows it
     bool may_change;                   // at --resume, since it has no influence on the bits

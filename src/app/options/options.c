@@ -56,6 +56,8 @@ static Status take_argument(Argument *argument, int *next, int argc, char **argv
 
 // An option of the command line; *before: its value there before this one, NULL: none.
 static Status set_argument(Options *options, const Argument *argument, const char **before, Error *err) {
+    if (argument->option->not_train)
+        return fail(err, STATUS_USAGE, "--%s: an option of `sounder eval`; leave it out", argument->option->name);
     const char *name = argument->option->name, *value = argument->value;
     TRY(option_set(options, argument->option, value, "--", err));
     options->lines[option_index(argument->option)] = 0;

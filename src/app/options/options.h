@@ -69,6 +69,8 @@ typedef struct Options {
     double hang_seconds;            // 60; 0: never
     bool quiet;                     // false
     char trace[OPTION_TEXT_BYTES];  // "": no trace
+    bool confusion, json;           // of sounder eval: false
+    char predictions[OPTION_TEXT_BYTES]; // likewise; "": none
     int nodes;                      // machines that take part, no option: mpirun and srun say it; 1
     int log_level;                  // LogLevel: warning ("error", "warning", "info", "debug")
     bool given[OPTION_MAX_COUNT];   // by table index: set by YAML or command line

@@ -49,7 +49,8 @@ void options_print_help(FILE *file) {
     for (int group = 0; group < GROUP_COUNT; group++) {
         fprintf(file, "%s%s:\n", group ? "\n" : "", option_group_titles[group]);
         for (int i = 0; i < option_count; i++)
-            if ((int)option_table[i].group == group) option_print_help(file, &option_table[i]);
+            if ((int)option_table[i].group == group && !option_table[i].not_train)
+                option_print_help(file, &option_table[i]);
     }
 }
 
@@ -67,7 +68,10 @@ void option_print_words(FILE *file, const Option *option, const char *commands) 
 
 void options_print_words(FILE *file) {
     for (int i = 0; i < option_count; i++)
-        option_print_words(file, &option_table[i], option_table[i].eval ? "train,eval" : "train");
+        option_print_words(file, &option_table[i],
+                           option_table[i].not_train ? "eval"
+                           : option_table[i].eval    ? "train,eval"
+                                                     : "train");
 }
 
 // troff turns a bare '-' into a hyphen that nobody can paste into a shell, and obeys backslashes.
