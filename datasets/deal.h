@@ -74,6 +74,7 @@ Status build_iid(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *
 Status build_shards(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
 Status build_dirichlet(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
 Status build_noniid_labeldir(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
+Status build_file(uint32_t *offsets, uint32_t *indices, const Deal *deal, Error *err);
 
 // Those that name owners.
 Status deal_inner_dirichlet(Deal *deal, Error *err);

@@ -95,8 +95,8 @@ Status partition_build(void *memory, const PartitionSpec *spec, const uint8_t *l
     Deal deal = {
         .spec = spec, .labels = labels, .samples = samples, .classes = (uint32_t)classes, .clients = spec->clients};
     const Partitioner *partitioner = &partitioners[spec->form.row];
-    if (partitioner->build) return partitioner->build(offsets, indices, &deal, err);
-    TRY(build_by_owners(offsets, indices, &deal, partitioner, err));
+    TRY(partitioner->build ? partitioner->build(offsets, indices, &deal, err)
+                           : build_by_owners(offsets, indices, &deal, partitioner, err));
     block->samples = offsets[spec->clients];
     block->block_bytes -= (samples - block->samples) * sizeof(uint32_t);
     return STATUS_OK;

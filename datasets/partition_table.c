@@ -68,6 +68,8 @@ static const FormRow rows[] = {
      .help = "pathological with mode=first-deterministic, each class shuffled before it is cut",
      .keys = {CLASSES_EACH("2")}},
     {.name = "natural-id", .source = FLOWER ": NaturalIdPartitioner", .help = "every client has the samples of one user, where the data set has users"},
+    {.name = "file", .source = "own", .help = "as the file says that `sounder partition --save FILE` has written",
+     .keys = {{.name = "FILE", .type = FORM_TEXT, .help = "a line for each client, with its samples"}}},
 };
 // clang-format on
 
@@ -87,6 +89,7 @@ const Partitioner partitioners[] = {
     {.by_class = true, .build = build_noniid_labeldir},
     {.by_class = true, .deal = deal_noniid_label},
     {.deal = deal_natural_id},
+    {.build = build_file},
 };
 
 static_assert(sizeof rows / sizeof *rows == sizeof partitioners / sizeof *partitioners, "a partitioner for each form");

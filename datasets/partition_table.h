@@ -11,7 +11,7 @@ typedef struct Partitioner {
 
     Status (*deal)(Deal *deal, Error *err); // names owners
     Status (*build)(uint32_t *offsets, uint32_t *indices, const Deal *deal,
-                    Error *err); // writes the lists: all samples
+                    Error *err); // writes the lists
 } Partitioner;
 
 extern const Partitioner partitioners[];

@@ -18,6 +18,10 @@ Status command_eval(int argc, char **argv, Error *err);
 // Where two runs part: `sounder diff RUN RUN`. *exit_code: 1 if they do.
 Status command_diff(int argc, char **argv, int *exit_code, Error *err);
 
+// Who gets which samples in a run with these options, as a picture and in numbers: `sounder partition [EXPERIMENT.yaml]
+// [--option value ...] [--json] [--save FILE]`. argv is rearranged.
+Status command_partition(int argc, char **argv, Error *err);
+
 // Starts the ranks of any program, as torchrun does: `sounder launch [--option value ...] [--] PROGRAM [ARGUMENT ...]`.
 // *exit_code is what to exit with when the status is OK: 0, that of the rank that failed first, or 128 + n after signal
 // n, its own or the launcher's.

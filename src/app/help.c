@@ -18,10 +18,13 @@ static void print_overview(FILE *file) {
                 "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging");
     print_entry(file, "sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]", "loss and accuracy of a saved model");
     print_entry(file, "sounder diff RUN RUN", "where two runs part, and what was different to begin with");
+    print_entry(file, "sounder partition [EXPERIMENT.yaml] [--OPTION VALUE ...]",
+                "who gets which samples in such a run, as a picture and in numbers");
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(file, "sounder help [TOPIC]",
-                "train, eval, diff, launch, metrics, models, algorithms, partitions, federations, the name of an option, man (the man "
+                "train, eval, diff, partition, launch, metrics, models, algorithms, partitions, federations, the name "
+                "of an option, man (the man "
                 "page as troff), "
                 "completion bash (a "
                 "script)");
@@ -68,8 +71,10 @@ static void print_diff(FILE *file) {
     fputs("Usage: sounder diff RUN RUN\n\n", file);
     print_paragraph(
         file, 0,
-        "Compares two runs' records: names the first round after which their models differ, the first client whose training "
-        "does (surely with --inspect-updates, otherwise if its loss shows it), the first tensor, and the options, data and "
+        "Compares two runs' records: names the first round after which their models differ, the first client whose "
+        "training "
+        "does (surely with --inspect-updates, otherwise if its loss shows it), the first tensor, and the options, data "
+        "and "
         "machines that were different from the start. Exits with 0 if all common rounds are the same, with 1 if not.");
 }
 
@@ -78,13 +83,15 @@ static void print_metrics(FILE *file) {
     static const struct {
         const char *field, *meaning;
     } fields[] = {
-        {"start", "a process begins the run or goes on with it: version, host, device, hashes (XXH3) of data and split"},
+        {"start",
+         "a process begins the run or goes on with it: version, host, device, hashes (XXH3) of data and split"},
         {"client", "a client has trained in a round"},
         {"  share", "its weight in the mean of the round's updates"},
         {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
         {"  weights_xxh3", "XXH3 of what it trained; with --inspect-updates"},
-        {"client_evaluation", "a model on one client's own samples: which model (global, or fine-tuned by so many epochs of its "
-                              "own training) on which data"},
+        {"client_evaluation",
+         "a model on one client's own samples: which model (global, or fine-tuned by so many epochs of its "
+         "own training) on which data"},
         {"clients_evaluation", "the same over all clients that have samples"},
         {"  accuracy_mean", "every client counts the same; accuracy_by_samples: every sample does"},
         {"  accuracy_quantiles", "0, 10, 25, 50, 75, 90 and 100% of the clients, linear in between"},
@@ -94,8 +101,9 @@ static void print_metrics(FILE *file) {
         {"round", "a round is done; test_loss and test_accuracy: the global model on the test set"},
         {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
         {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
-        {"  clients_dropped_out, clients_straggling, clients_late", "who did not hand in, did not manage all epochs, came too "
-                                                                     "late"},
+        {"  clients_dropped_out, clients_straggling, clients_late",
+         "who did not hand in, did not manage all epochs, came too "
+         "late"},
         {"  abandoned", "fewer than half of the clients were in time: the model stays"},
         {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
         {"  update_length_mean, update_length_most", "of the updates that arrived"},
@@ -104,15 +112,35 @@ static void print_metrics(FILE *file) {
         {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights and of each tensor's"},
         {"summary", "the run is done; its test figures are those of the last test"},
         {"  best_accuracy, best_round", "of all tests"},
-        {"  rounds_to_target, ..._to_target", "what it took until a test first reached --target-accuracy; "
-                                              "rounds_to_target_interpolated: where a line between that test and the best "
-                                              "before it does"},
+        {"  rounds_to_target, ..._to_target",
+         "what it took until a test first reached --target-accuracy; "
+         "rounds_to_target_interpolated: where a line between that test and the best "
+         "before it does"},
     };
-    print_paragraph(file, 0, "RUN/metrics.jsonl has one JSON object a line, whose \"type\" says what it tells of. One seed gives "
-                             "one value of each figure, whatever the workers; only seconds that are not simulated differ.");
+    print_paragraph(
+        file, 0,
+        "RUN/metrics.jsonl has one JSON object a line, whose \"type\" says what it tells of. One seed gives "
+        "one value of each figure, whatever the workers; only seconds that are not simulated differ.");
     fputc('\n', file);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         print_entry(file, fields[i].field, fields[i].meaning);
+}
+
+static void print_partition(FILE *file) {
+    fputs("Usage: sounder partition [EXPERIMENT.yaml] [--OPTION VALUE ...] [--json] [--save FILE]\n\n", file);
+    print_paragraph(file, 0,
+                    "Deals the training samples as sounder train would with the same options (--data, --clients, "
+                    "--partition, --seed "
+                    "and so on; it takes all of them, and a run's config.yaml), and shows clients by classes in "
+                    "shades, sizes, and how "
+                    "far the clients' label shares are from those of all: entropy (0: one class, 1: all alike), "
+                    "Hellinger distance, EMD "
+                    "(sum of the differences, from 0 to 2), Jensen-Shannon divergence (bits), classes of a client. The "
+                    "worst is the "
+                    "client furthest from the others.");
+    fputc('\n', file);
+    print_entry(file, "--json", "the same as one JSON object, with all counts");
+    print_entry(file, "--save FILE", "write the partition to a new file, for --partition file:FILE");
 }
 
 static void print_launch(FILE *file) {
@@ -256,6 +284,7 @@ Status command_help(int argc, char **argv, Error *err) {
                   {"metrics", print_metrics},
                   {"launch", print_launch},
                   {"models", print_models},
+                  {"partition", print_partition},
                   {"partitions", print_partitions},
                   {"federations", print_federations},
                   {"algorithms", print_algorithms},

@@ -25,7 +25,8 @@ static Status print_version(void) {
 }
 
 static Status unknown_command(const char *name, Error *err) {
-    static const char *const commands[] = {"train", "eval", "diff", "launch", "help", "--version", "--help"};
+    static const char *const commands[] = {"train",  "eval", "diff",      "partition",
+                                           "launch", "help", "--version", "--help"};
     Suggestion suggestion = {.typed = name};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         suggestion_consider(&suggestion, commands[i]);
@@ -55,12 +56,14 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "help") == 0) return command_help(rest, arguments, err);
     if (strcmp(name, "worker") == 0) return command_worker(rest, arguments, err);
     if (strcmp(name, "launch") == 0) return command_launch(rest, arguments, exit_code, err);
-    bool known = strcmp(name, "train") == 0 || strcmp(name, "eval") == 0 || strcmp(name, "diff") == 0;
+    bool known = strcmp(name, "train") == 0 || strcmp(name, "eval") == 0 || strcmp(name, "diff") == 0 ||
+                 strcmp(name, "partition") == 0;
     if (!known) return unknown_command(name, err);
     int topics = asks_for_help(rest, arguments, strcmp(name, "train") == 0);
     if (topics) return command_help(topics, (char *[]){argv[1], "-h"}, err);
     if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);
     if (strcmp(name, "diff") == 0) return command_diff(rest, arguments, exit_code, err);
+    if (strcmp(name, "partition") == 0) return command_partition(rest, arguments, err);
     return command_eval(rest, arguments, err);
 }
 

@@ -79,6 +79,27 @@ check 64 '' 'sounder: error: sounder launch: needs a program; *' launch
 check 64 '' 'sounder: error: lanch: unknown command; did you mean launch[?]' lanch
 check 0 '[[]0[]] -n 2 -h' '' launch printf '%s %s %s\n' -n 2 -h
 
+small="--data synthetic:1x4x4:1000:10 --clients 5"
+# shellcheck disable=SC2086 # words
+{
+    check 0 'client  samples  classes 0 to 9 *     4 *  |*samples: 1000 of 1000 for 5 clients; *entropy *classes *' '' \
+        partition $small --partition dirichlet --alpha 0.1 --save "$work/parts"
+    check 73 '' "sounder: error: $work/parts: cannot be created: File exists" partition $small --save "$work/parts"
+    check 0 '{"data":"synthetic:1x4x4:1000:10",*"clients":5,*"jensen_shannon":{"mean":*"counts":[[[]*' '' partition $small --json
+    check 0 '{*"clients":5,*' '' partition --data synthetic:1x4x4:1000:10 --partition "file:$work/parts" --json
+    check 64 '' "sounder: error: $work/parts: a partition for 5 clients, and there are 4; *" partition --data synthetic:1x4x4:1000:10 --clients 4 --partition "file:$work/parts"
+    check 64 '' 'sounder: error: *a partition of 1000 samples, and the data set has 900; *' partition --data synthetic:1x4x4:900:10 --partition "file:$work/parts"
+    check 0 '' '' train $small --partition dirichlet --alpha 0.1 --model softmax --workers 1 --rounds 1 --quiet --out "$work/dealt"
+    check 0 '' '' train --data synthetic:1x4x4:1000:10 --partition "file:$work/parts" --model softmax --workers 1 --rounds 1 --quiet --out "$work/read"
+}
+cmp -s "$work/dealt/model.safetensors" "$work/read/model.safetensors" || complain "another model" train --partition file:FILE
+sed -i '4s/^[0-9]*/1000/' "$work/parts"
+check 65 '' "sounder: error: $work/parts:4: sample 1000 of 1000" partition --data synthetic:1x4x4:1000:10 --partition "file:$work/parts"
+check 66 '' 'sounder: error: nothing: cannot be opened: *' partition --partition file:nothing
+check 64 '' 'sounder: error: --partition file: needs its FILE; write file:FILE' partition --partition file
+check 64 '' 'sounder: error: --save: needs a value; write --save FILE' partition --save
+check 0 'Usage: sounder partition *--save FILE *' '' partition --help
+
 echo 'rounds: 3, and so on' >"$work/text"
 check 65 '' "sounder: error: $work/text: is not a safetensors file" eval "$work/text"
 check 65 '' "sounder: error: $work/run/model.safetensors: *tensor fc1.weight has *" eval "$work/run/model.safetensors" --data synthetic:1x8x8:64:16 --model 'linear 5; linear 10'
@@ -113,6 +134,8 @@ expect_candidates() {
     [ "$(candidates "$@")" = "$expected" ] || complain "completion gives '$(candidates "$@")'" "$@"
 }
 expect_candidates 'train' t
+expect_candidates '--partition' partition --part
+expect_candidates '--save' partition --sav
 expect_candidates 'fedavg hogwild ssgd' train --algorithm ''
 expect_candidates 'hogwild' train --algorithm = h
 expect_candidates '--checkpoint-every' train --lr 0.1 --che

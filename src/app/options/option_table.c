@@ -133,7 +133,7 @@ const Option option_table[] = {
      .placeholder = "FORM", .preset = "contiguous",
      .applies = is_partitioned, .condition = "--hogwild-data shard",
      .choices = {"contiguous", "iid", "dirichlet", "shards", "inner-dirichlet", "pathological", "shard", "linear", "square",
-                 "exponential", "size", "distribution", "noniid-labeldir", "noniid-label", "natural-id"},
+                 "exponential", "size", "distribution", "noniid-labeldir", "noniid-label", "natural-id", "file:"},
      .help = "how samples are dealt (help partitions)"},
     {.name = "alpha", .type = OPTION_REAL, FIELD(alpha), .group = GROUP_CLIENTS, .common = true,
      .also = "dirichlet-alpha concentration",

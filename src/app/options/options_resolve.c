@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "datasets/federation.h"
 #include "datasets/partition.h"
+#include "datasets/partition_file.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "option_table.h"
 #include "options.h"
@@ -233,12 +234,18 @@ static Status read_algorithm(Options *options, Error *err) {
     return STATUS_OK;
 }
 
-// Made-up data of users bring their own partition, and with it the number of clients.
+// Made-up data of users bring their own partition, and with it the number of clients; so does a file.
 static Status adopt_users(Options *options, Error *err) {
     DatasetSource source = {0};
-    if (!federation_is_named(options->data)) return STATUS_OK;
     Error why;
     char name[OPTION_NAMED_BYTES];
+    if (form_is(options->partition, "file") && strchr(options->partition, ':') && !given(options, "clients") &&
+        option_applies(options, option_find("partition"))) {
+        uint32_t clients;
+        TRY(partition_file_clients(&clients, strchr(options->partition, ':') + 1, err));
+        options->clients = (int)clients;
+    }
+    if (!federation_is_named(options->data)) return STATUS_OK;
     Status status = federation_describe(&source, options->data, options->seed, &why);
     if (status != STATUS_OK) return fail(err, status, "%s %s", options_named(name, options, "data"), why.message);
     if (!option_applies(options, option_find("partition")) || options->training.global_batch) return STATUS_OK;
