@@ -27,7 +27,10 @@ static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, E
 
 // All jobs of a phase have the same task.
 static Status prepare_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    if (self->jobs[0]->task == EVALUATE_FINE_TUNED) return cuda_worker_train(self, jobs, evaluation_round(round), err);
+    if (self->jobs[0]->task == EVALUATE_FINE_TUNED) {
+        TRY(cuda_clients_rest(&self->clients, self->stream, err));
+        return cuda_worker_train(self, jobs, evaluation_round(round), err);
+    }
     cuda_broadcast(self->weights, self->blocks.weights, self->memory->config->parameters, (int)jobs, self->stream);
     return STATUS_OK;
 }

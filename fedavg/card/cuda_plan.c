@@ -3,6 +3,7 @@
 
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_blocks.h"
+#include "fedavg/card/cuda_clients.h"
 #include "nn/cuda_net.h"
 
 enum {
@@ -52,9 +53,9 @@ static CardNeed card_need(const RunConfig *config, const Spec *spec, const Datas
     SlotPlan slots = config->slots;
     slots.sums = workers * slots.each;
     CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
-    // A worker has weights, velocity and gradient of each local model; the parent the host's view and two copies.
+    // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps; the parent the host's view and two copies.
     need.weights = block_bytes(card->weights_bytes) + block_bytes(slots_bytes(&slots)) +
-                   3 * model_bytes(config) * ((uint64_t)workers * models + 1);
+                   model_bytes(config) * ((3 + cuda_clients_arrays(config)) * (uint64_t)workers * models + 3);
     need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
     need.activations = workers * cuda_net_bytes(spec, (int)models, config->training.batch_size) +
                        cuda_net_bytes(spec, 1, EVALUATION_CHUNK);

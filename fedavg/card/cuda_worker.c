@@ -37,9 +37,11 @@ static void cuda_worker_free(void *worker) {
     cudaFree(self->gradient);
     cudaFree(self->velocity);
     cudaFree(self->weights);
+    cuda_clients_free(&self->clients);
     cuda_blocks_free(&self->blocks);
     free(self->results);
     free(self->jobs);
+    free(self->fits);
     free(self->host_shares);
     free(self->host_unfit);
     free(self->host_order);
@@ -51,9 +53,11 @@ static Status allocate_host(CudaWorker *self, Error *err) {
     self->host_order = malloc(self->memory->partition.samples * sizeof *self->host_order);
     self->host_unfit = malloc(self->models * sizeof *self->host_unfit);
     self->host_shares = malloc(self->models * sizeof *self->host_shares);
+    self->fits = malloc(self->models * sizeof *self->fits);
     self->jobs = malloc(self->models * sizeof *self->jobs);
     self->results = malloc(self->models * sizeof *self->results);
-    if (self->host_order && self->host_unfit && self->host_shares && self->jobs && self->results) return STATUS_OK;
+    if (self->host_order && self->host_unfit && self->host_shares && self->fits && self->jobs && self->results)
+        return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
 
@@ -92,7 +96,9 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .order = self->order,
                         .weights = self->blocks.weights,
                         .velocity = self->velocity,
-                        .gradient = self->gradient};
+                        .gradient = self->gradient,
+                        .slope_shifts = self->clients.shifts,
+                        .pulls = self->clients.pulls};
     memcpy(plan.scale, data->scale, sizeof plan.scale);
     memcpy(plan.shift, data->shift, sizeof plan.shift);
     if (!engine_facts[config->engine].writes_weights) {
@@ -147,6 +153,7 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, open_fence(self, err));
     TRY_GOTO(fail, allocate_host(self, err));
     TRY_GOTO(fail, allocate_device(self, err));
+    TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
     TRY_GOTO(fail, open_net(self, err));
     if (engine_facts[config->engine].in_lockstep) TRY_GOTO(fail, upload_counts(self, err));
     *worker = self;
@@ -257,6 +264,12 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
     return STATUS_OK;
 }
 
+static void refuse_kept(const CudaWorker *self, uint32_t m) {
+    log_warning("client %u: update refused: what it would keep is not finite, or %g or more", self->jobs[m]->client,
+                0x1p22 / self->memory->config->clients);
+    queue_finish(self->jobs[m], JOB_REFUSED);
+}
+
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the
 // others.
 static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *err) {
@@ -268,9 +281,10 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *
     TRY(cuda_worker_wait(self, err, "judging the updates"));
     for (uint32_t m = 0; m < jobs; m++) {
         bool fits = self->host_unfit[m] >= parameters;
-        self->host_shares[m] = fits ? self->jobs[m]->share : 0;
-        *accepted += fits;
         if (!fits) TRY(refuse(self, m, err));
+        if (fits && !self->fits[m]) refuse_kept(self, m);
+        self->host_shares[m] = fits && self->fits[m] ? self->jobs[m]->share : 0;
+        *accepted += fits && self->fits[m];
     }
     return copy(self, self->shares, self->host_shares, jobs * sizeof *self->shares, err);
 }
@@ -293,12 +307,16 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     const RunConfig *config = self->memory->config;
     SumState *state = &self->memory->control->sums[self->rank];
     uint32_t accepted;
+    TRY(cuda_clients_conclude(&self->clients, self->fits, self->jobs, jobs, err));
     TRY(judge(self, &accepted, jobs, err));
     if (accepted == 0) return STATUS_OK;
     TRY(begin_sum(self, round, err));
     atomic_store(&state->adding, 1);
-    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights, self->blocks.weights,
-                       self->shares, config->parameters, config->parameters, (int)jobs, &self->fence, self->stream);
+    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights,
+                       self->blocks.weights, self->shares, config->parameters, config->parameters, (int)jobs,
+                       &self->fence, self->stream);
+    cuda_clients_add_changes(&self->clients, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1),
+                             self->shares, &self->fence);
     TRY(cuda_worker_wait(self, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)
         if (self->host_shares[m] > 0) queue_finish(self->jobs[m], JOB_DONE);
@@ -315,6 +333,7 @@ Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
 }
 
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
+    TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, &self->blocks, self->weights, self->stream, err));
     TRY(cuda_worker_train(self, jobs, round, err));
     return hand_in(self, jobs, round, err);
 }

@@ -11,6 +11,7 @@
 #include "base/device.h"
 #include "base/err.h"
 #include "fedavg/card/cuda_blocks.h"
+#include "fedavg/card/cuda_clients.h"
 #include "fedavg/memory/run_memory.h"
 #include "nn/cuda_net.h"
 
@@ -23,6 +24,7 @@ typedef struct CudaWorker {
     CudaNet *net;                         // owned
     cudaStream_t stream;                  // the net's
     float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own
+    CudaClients clients;                  // what the local rule does with them
     uint32_t *order;                      // device, owned (partition's samples): which sample comes when
     double *shares;                       // device, owned (models): p_k of each client
     uint64_t *unfit;                      // device, owned (models)
@@ -30,6 +32,7 @@ typedef struct CudaWorker {
     uint32_t *host_order;                 // owned (partition's samples)
     uint64_t *host_unfit;                 // owned (models)
     double *host_shares;                  // owned (models)
+    bool *fits;                           // owned (models): whether what a client would keep does
     Job **jobs;                           // owned (models)
     BatchResult *results;                 // owned (models)
 } CudaWorker;

@@ -7,6 +7,7 @@
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
 //   [vectors | states | sums]          slots segment: float vectors of one model each, what the server rule remembers (64
 //                                      bits a weight), int64 sums of each worker, as the engine plans them (SlotPlan)
+//   [rows of floats]                   what clients keep, a file (memory/kept_file.h)
 //
 // An array of the slots segment has one writer at a time, and no two share a cache line:
 //   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h; the server rule's states,
@@ -25,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fedavg/memory/kept_file.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/shard_sum.h"
 #include "fedavg/rules/world.h"
@@ -36,7 +38,7 @@
 enum { LAYOUT_VERSION = 3, MAX_WORKERS = BARRIER_MAX_RANKS - 1, STALENESS_BUCKETS = 64 };
 
 // The descriptors a worker inherits, from WORKER_FIRST_FD on.
-enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS, FD_COUNT = 5 };
+enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS, FD_KEPT, FD_COUNT = 6 };
 
 // What the slots segment holds, or the slots block of a run on the card.
 typedef struct SlotPlan {
@@ -96,6 +98,7 @@ typedef struct RunConfig {
     bool inspects_updates;       // their lengths and fingerprints are noted
     uint32_t finetune_epochs;    // after which those are evaluated, too; 0: not
     SlotPlan slots;
+    KeptPlan kept;
     uint32_t workers, clients;
     uint32_t log_level;
     uint64_t seed;

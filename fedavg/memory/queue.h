@@ -24,12 +24,13 @@ typedef struct Job {
     _Alignas(64) _Atomic uint32_t owner; // 0: free; else rank + 1
     _Atomic uint32_t state;              // JOB_*; stored last (release)
     // Written by the parent before the phase:
-    uint32_t client;       // training: which client
-    uint32_t first, count; // evaluation: samples [first, first + count) of the test set; training: count
-    uint32_t place;        // among the phase's jobs, on one node or several
-    uint32_t epochs;       // of training
-    uint32_t task;         // evaluation: EvaluationTask, what to evaluate on what
-    double share;          // training: p_k, this client's weight in the mean
+    uint32_t client;             // training: which client
+    uint32_t first, count;       // evaluation: samples [first, first + count) of the test set; training: count
+    uint32_t place;              // among the phase's jobs, on one node or several
+    uint32_t epochs;             // training: local epochs
+    uint32_t task;               // evaluation: EvaluationTask, what to evaluate on what
+    uint32_t kept_from, kept_to; // training: rows of what the client keeps, as it is, and for what it becomes
+    double share;                // training: p_k, this client's weight in the mean
     // Written by the owner before it stores the state:
     uint32_t hits;    // evaluation: correct predictions
     uint32_t node;    // whose job it is

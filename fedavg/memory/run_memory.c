@@ -1,5 +1,6 @@
 #include "run_memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -72,6 +73,7 @@ static const RunMemory EMPTY = {.control_segment.fd = -1,
                                 .partition_segment.fd = -1,
                                 .weights_segment.fd = -1,
                                 .slots_segment.fd = -1,
+                                .kept.fd = -1,
                                 .partition_fd = -1,
                                 .weights_fd = -1};
 
@@ -108,11 +110,21 @@ static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
     return segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err);
 }
 
+static Status create_kept(RunMemory *memory, const RunPlan *plan, Error *err) {
+    const RunConfig *config = &plan->config;
+    if (config->kept.rows == 0) return STATUS_OK;
+    memory->kept_table = calloc((size_t)config->clients + 1, sizeof *memory->kept_table);
+    if (!memory->kept_table) return fail(err, STATUS_OS, "no memory for a table of %u clients", config->clients);
+    memory->kept_table[0] = 1;
+    return kept_file_create(&memory->kept, &config->kept, plan->kept_folder, err);
+}
+
 Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     Status status;
     // The control segment comes last: it publishes the sizes and offsets that the others settle.
     TRY_GOTO(fail, create_weights(memory, plan, err));
     TRY_GOTO(fail, create_slots(memory, plan, err));
+    TRY_GOTO(fail, create_kept(memory, plan, err));
     TRY_GOTO(fail, create_control(memory, plan, err));
     segment_publish(&memory->slots_segment);
     bind_weights(memory);
@@ -133,6 +145,10 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     TRY_GOTO(fail, segment_map(&memory->partition_segment, FD_PARTITION, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map_raw(&memory->weights_segment, FD_WEIGHTS, weights_access, err));
     TRY_GOTO(fail, segment_map(&memory->slots_segment, FD_SLOTS, SEGMENT_READ_WRITE, err));
+    if (memory->config->kept.rows > 0)
+        TRY_GOTO(fail, kept_file_map(&memory->kept, &memory->config->kept, FD_KEPT, err));
+    else
+        close(FD_KEPT);
     bind_weights(memory);
     TRY_GOTO(fail, bind_data(memory, err));
     TRY_GOTO(fail, bind_partition(memory, err));
@@ -148,11 +164,14 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
     fds[FD_PARTITION - WORKER_FIRST_FD] = memory->partition_fd;
     fds[FD_WEIGHTS - WORKER_FIRST_FD] = memory->weights_fd >= 0 ? memory->weights_fd : memory->weights_segment.fd;
     fds[FD_SLOTS - WORKER_FIRST_FD] = memory->slots_segment.fd;
+    fds[FD_KEPT - WORKER_FIRST_FD] = memory->kept.fd >= 0 ? memory->kept.fd : memory->partition_fd; // if none: unused
 }
 
 void run_memory_free(RunMemory *memory) {
     if (memory->weights_fd >= 0) close(memory->weights_fd);
     if (memory->partition_fd >= 0) close(memory->partition_fd);
+    free(memory->kept_table);
+    kept_file_free(&memory->kept);
     segment_free(&memory->slots_segment);
     segment_free(&memory->weights_segment);
     segment_free(&memory->partition_segment);

@@ -26,13 +26,16 @@ typedef struct RunPlan {
     uint32_t job_capacity;      // jobs in the largest phase
     const char *weights_header; // safetensors header (weights_header_bytes), a multiple of 64
     size_t weights_header_bytes;
-    uint32_t spins;          // of the barriers
-    uint32_t trace_capacity; // spans of one writer; 0: no trace
+    uint32_t spins;            // of the barriers
+    const Folder *kept_folder; // where the file of what clients keep lies; NULL: in memory
+    uint32_t trace_capacity;   // spans of one writer; 0: no trace
 } RunPlan;
 
 typedef struct RunMemory {
     Segment control_segment, partition_segment, weights_segment, slots_segment;
     DatasetSegment data_segment;
+    KeptFile kept;
+    uint32_t *kept_table;         // parent, owned (1 + clients): whose row is which, see parent/kept_rows.h; NULL: none
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
     const RunConfig *config; // the control segment's

@@ -95,8 +95,9 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
         Member *member = &cohort->members[i];
         uint32_t size = config->training.batch_size;
         member->steps = (uint64_t)member->epochs * (member->samples / size + (member->samples % size != 0));
-        member->reach = local_turn(&config->recipe.parts[PART_LOCAL], &config->training, member->steps, 1).displacement /
-                        (double)config->training.sgd.lr;
+        member->reach =
+            local_turn(&config->recipe.parts[PART_LOCAL], &config->training, member->steps, 1).displacement /
+            (double)config->training.sgd.lr;
         member->end_microseconds = world_duration(member, &config->world, config->training.local_epochs, bytes,
                                                   bytes + REPORT_BYTES, config->seed, cohort->round);
     }

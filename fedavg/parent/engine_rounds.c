@@ -14,7 +14,9 @@ static double arrived_share(uint32_t *clients, const Rounds *rounds) {
         arrived += queue->jobs[i].share;
         ++*clients;
     }
-    return *clients == queue->count ? 1 : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
+    return *clients == queue->count
+               ? 1
+               : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
 }
 
 // used (MAX_WORKERS): this node's workers who finished jobs; the jobs are those of all nodes.
@@ -42,7 +44,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     find_used(used, rounds);
     const ServerTurn turn = server_turn(&config->recipe.parts[PART_SERVER], round, clients, config->clients);
     TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
-    if (finite) return STATUS_OK;
+    if (finite) return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
     return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round, lr);
 }
 

@@ -27,6 +27,9 @@ static void post_clients(Rounds *rounds) {
         job->count = member->samples;
         job->epochs = member->epochs;
         job->share = member->share;
+        if (rounds->memory->config->kept.rows == 0) continue;
+        job->kept_from = kept_rows_of(&rounds->kept, member->client);
+        job->kept_to = rounds->kept.staged[place];
     }
 }
 
@@ -127,6 +130,7 @@ void rounds_clear_tallies(Rounds *rounds) {
 }
 
 Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
+    TRY(kept_rows_stage(&rounds->kept, rounds->cohort.jobs, err));
     post_clients(rounds);
     return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
 }
@@ -333,11 +337,15 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
+    kept_rows_free(&rounds->kept);
     cohort_free(&rounds->cohort);
 }
 
-static Status allocate(Rounds *rounds, uint32_t clients_per_round, Error *err) {
-    TRY(cohort_init(&rounds->cohort, rounds->memory, clients_per_round, err));
+static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
+    const RunConfig *run = rounds->memory->config;
+    const uint32_t members = cohort_capacity(&run->world, run->clients, config->clients_per_round);
+    TRY(cohort_init(&rounds->cohort, rounds->memory, config->clients_per_round, err));
+    TRY(kept_rows_init(&rounds->kept, rounds->memory, members, config->rounds_done, err));
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 
@@ -350,7 +358,7 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
                  .nodes = config->nodes,
                  .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
-    TRY_GOTO(free_memory, allocate(rounds, config->clients_per_round, err));
+    TRY_GOTO(free_memory, allocate(rounds, config, err));
     TRY_GOTO(free_memory, config->math->init(&rounds->parent, err));
     TRY_GOTO(free_parent, start_phases(rounds, &config->phases, err));
     return STATUS_OK;

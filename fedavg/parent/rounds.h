@@ -18,6 +18,7 @@
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/parent/cohort.h"
 #include "fedavg/parent/engine.h"
+#include "fedavg/parent/kept_rows.h"
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/parent/phases.h"
 #include "fedavg/parent/ssgd_exchange.h"
@@ -26,7 +27,8 @@ typedef struct RoundsConfig {
     PhasesConfig phases;
     const ParentMath *math; // where the parent's arithmetic is done
     uint32_t clients_per_round;
-    Nodes *nodes; // borrowed; all of them call the same functions of this header
+    uint32_t rounds_done; // of a run that is resumed
+    Nodes *nodes;         // borrowed; all of them call the same functions of this header
 } RoundsConfig;
 
 typedef struct RoundReport {
@@ -59,6 +61,7 @@ struct Rounds {
     Phases phases;     // and with them the workers
     RunMemory *memory; // borrowed
     Cohort cohort;
+    KeptRows kept;
     Parent parent;
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes

@@ -15,9 +15,9 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "fedavg/nodes/nodes.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/memory/trace.h"
+#include "fedavg/nodes/nodes.h"
 
 typedef struct TraceFile {
     FILE *stream; // owned; NULL where nothing is written

@@ -9,11 +9,14 @@
 
 #include <stddef.h>
 
+#include "fedavg/rules/local/dyn.h"
+#include "fedavg/rules/local/prox.h"
+#include "fedavg/rules/local/scaffold.h"
 #include "fedavg/rules/local/sgd.h"
 #include "fedavg/rules/recipe.h"
 
 // The rows of the table, in this order. The first is what a recipe has that names none.
-#define LOCAL_RULES(X) X(sgd)
+#define LOCAL_RULES(X) X(sgd) X(prox) X(scaffold) X(dyn)
 
 #define LOCAL_ROW(name) LOCAL_ROW_##name,
 enum { LOCAL_RULES(LOCAL_ROW) LOCAL_RULE_COUNT };

@@ -3,6 +3,11 @@
 
 const ZooAlgorithm zoo_algorithms[] = {
     {"fedavg", "", "clients train from the global weights, the server takes the mean", "McMahan et al., AISTATS 2017"},
+    {"fedprox", "local prox", "FedAvg whose clients are pulled back to the global weights", "Li et al., MLSys 2020"},
+    {"scaffold", "local scaffold; combine mean uniform; server scaffold",
+     "control variates take the clients' drift out of their steps", "Karimireddy et al., ICML 2020"},
+    {"feddyn", "local dyn; combine mean uniform; server dyn",
+     "a dynamic regulariser moves every client's optimum to the global one", "Acar et al., ICLR 2021"},
     {"fednova", "combine nova", "updates are divided by the length of their local training",
      "Wang et al., NeurIPS 2020"},
     {"fedavgm", "server momentum", "FedAvg with momentum over the rounds", "Hsu, Qi, Brown 2019"},

@@ -12,15 +12,16 @@
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/server_rules.h"
 
+static const LocalRule *local_rule(const RunConfig *config) {
+    return local_rules[config->recipe.parts[PART_LOCAL].row];
+}
+
 void client_plan(SlotPlan *slots, const RunConfig *config) {
-    const LocalRule *local = local_rules[config->recipe.parts[PART_LOCAL].row];
+    const LocalRule *local = local_rule(config);
     const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
     const uint32_t each = local->keeps ? 2 : 1, common = server->tells ? 1 : 0;
-    *slots = (SlotPlan){.vectors = common,
-                        .lasting = common,
-                        .states = server->states,
-                        .sums = each * config->workers,
-                        .each = each};
+    *slots = (SlotPlan){
+        .vectors = common, .lasting = common, .states = server->states, .sums = each * config->workers, .each = each};
 }
 
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
@@ -33,7 +34,10 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     model->velocity = aligned_alloc(64, bytes);
     model->gradient = aligned_alloc(64, bytes);
     model->order = malloc((size_t)memory->partition.samples * sizeof(uint32_t));
-    if (!model->weights || !model->velocity || !model->gradient || !model->order) {
+    const LocalRule *rule = local_rule(config);
+    const bool shifts = rule->shifts || rule->pull;
+    if (shifts) model->shift = aligned_alloc(64, bytes);
+    if (!model->weights || !model->velocity || !model->gradient || !model->order || (shifts && !model->shift)) {
         local_model_free(model);
         return fail(err, STATUS_OS, "no memory for a local model of %llu parameters",
                     (unsigned long long)config->parameters);
@@ -43,6 +47,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
 
 void local_model_free(LocalModel *model) {
     free(model->order);
+    free(model->shift);
     free(model->gradient);
     free(model->velocity);
     free(model->weights);
@@ -66,16 +71,44 @@ Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t
                    .shift = data->shift};
 }
 
+// A client's training: what its rule adds to every step (rules/local_rule.h).
+typedef struct Turn {
+    LocalTurn rule;
+    LocalVectors at; // the client's
+    Sgd sgd;         // with the rule's pull in its weight decay
+    double pull;
+    const float *shift; // (parameters); NULL: nothing is added
+} Turn;
+
+static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
+    const RunMemory *memory = model->memory;
+    const RunConfig *config = memory->config;
+    const Chosen *chosen = &config->recipe.parts[PART_LOCAL];
+    const LocalRule *rule = local_rule(config);
+    const double mean_samples = (double)memory->partition.samples / config->clients;
+    const uint64_t steps = (uint64_t)job->epochs * local_model_batches(model, samples);
+    Turn turn = {
+        .rule = local_turn(chosen, &config->training, steps, mean_samples / samples),
+        .at = {.global = memory->weights, .own = model->weights, .kept = kept_row(&memory->kept, job->kept_from)},
+        .sgd = config->training.sgd};
+    if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
+    turn.pull = local_pull(chosen, &turn.rule);
+    turn.sgd.weight_decay += (float)turn.pull;
+    if (!rule->shifts && turn.pull == 0) return turn;
+    local_shift(model->shift, &turn.at, &turn.rule, turn.pull, chosen->row, config->parameters);
+    turn.shift = model->shift;
+    return turn;
+}
+
 // One pass over the client's samples; returns the sum of their losses.
-static double train_epoch(LocalModel *model, const uint32_t *indices, uint32_t count, Noise *noise, uint32_t epoch) {
-    const RunConfig *config = model->memory->config;
-    const Sgd *sgd = &config->training.sgd;
+static double train_epoch(LocalModel *model, const Turn *turn, const uint32_t *indices, uint32_t count, Noise *noise,
+                          uint32_t epoch) {
     double loss_sum = 0;
-    batch_order(model->order, indices, count, config->seed, noise->round, noise->client, epoch);
+    batch_order(model->order, indices, count, model->memory->config->seed, noise->round, noise->client, epoch);
     for (uint32_t number = 0; number < local_model_batches(model, count); number++, noise->step++) {
         Batch batch = local_model_batch(model, model->order, number, count);
         BatchResult result;
-        net_train_step(&model->net, model->weights, model->velocity, &result, sgd, &batch, noise);
+        net_train_step(&model->net, model->weights, model->velocity, &result, &turn->sgd, turn->shift, &batch, noise);
         loss_sum += result.loss_sum;
     }
     return loss_sum;
@@ -110,24 +143,42 @@ static void inspect(const LocalModel *model, Job *job) {
     job->fingerprint = XXH3_64bits(model->weights, parameters * sizeof *model->weights);
 }
 
+// What the client keeps from now on goes into its new row. Returns whether it may: sums over all clients must not
+// overflow.
+static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) {
+    const RunConfig *config = model->memory->config;
+    if (job->kept_to == KEPT_NO_ROW) return true;
+    float *after = kept_row(&model->memory->kept, job->kept_to);
+    if (local_conclude(after, &turn->at, &turn->rule, config->recipe.parts[PART_LOCAL].row, 0x1p22 / config->clients,
+                       config->parameters))
+        return true;
+    log_warning("client %u: update refused: what it would keep is not finite, or %g or more", job->client,
+                0x1p22 / config->clients);
+    return false;
+}
+
 // Adds the client's update to this worker's slot and finishes the job, or refuses it by name.
-static void hand_in(const LocalModel *model, Job *job, uint32_t round) {
+static void hand_in(const LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
     const RunMemory *memory = model->memory;
+    const size_t parameters = memory->config->parameters;
     SumState *state = &memory->control->sums[model->rank];
-    size_t parameters = memory->config->parameters;
     inspect(model, job);
-    if (is_refused(model, job)) {
+    if (is_refused(model, job) || !conclude(model, job, turn)) {
         queue_finish(job, JOB_REFUSED);
         return;
     }
     begin_sum(model, round);
     atomic_store(&state->adding, 1);
     aggregate_add(run_memory_sum(memory, model->rank, 0), model->weights, memory->weights, job->share, parameters);
+    if (job->kept_to != KEPT_NO_ROW)
+        local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
+                          parameters);
     queue_finish(job, JOB_DONE);
     atomic_store(&state->adding, 0);
 }
 
-double local_model_train(LocalModel *model, uint32_t client, uint32_t epochs, uint32_t round) {
+// All epochs of a turn, from model->weights on; the sum of the samples' losses.
+static double train(LocalModel *model, const Turn *turn, uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
     uint32_t count;
     const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
@@ -135,16 +186,24 @@ double local_model_train(LocalModel *model, uint32_t client, uint32_t epochs, ui
     Noise noise = {.seed = config->seed, .round = round, .client = client};
     double loss_sum = 0;
     for (uint32_t epoch = 0; epoch < epochs; epoch++)
-        loss_sum += train_epoch(model, indices, count, &noise, epoch);
+        loss_sum += train_epoch(model, turn, indices, count, &noise, epoch);
     return loss_sum;
+}
+
+double local_model_train(LocalModel *model, uint32_t client, uint32_t epochs, uint32_t round) {
+    const Turn plain = {.sgd = model->memory->config->training.sgd};
+    return train(model, &plain, client, epochs, round);
 }
 
 void client_train(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     uint64_t start = clock_nanoseconds();
+    uint32_t count;
+    partition_client(&memory->partition, job->client, &count);
     memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
-    job->loss_sum = local_model_train(model, job->client, job->epochs, round);
+    const Turn turn = begin_turn(model, job, count);
+    job->loss_sum = train(model, &turn, job->client, job->epochs, round);
     job->samples = (uint64_t)job->count * job->epochs;
     job->seconds = clock_seconds_since(start);
-    hand_in(model, job, round);
+    hand_in(model, job, &turn, round);
 }

@@ -16,6 +16,7 @@ typedef struct LocalModel {
     float *weights;  // owned (parameters): the local model
     float *velocity; // owned (parameters): SGD momentum
     float *gradient; // owned (parameters)
+    float *shift;    // owned (parameters): what a local rule adds to every slope; NULL: the rule adds nothing
     uint32_t *order; // owned (partition's samples): this epoch's shuffled sample indices
 } LocalModel;
 

@@ -110,6 +110,7 @@ static Status open_folder(Run *run, Error *err) {
 static Status write_checkpoint(Run *run, Error *err) {
     TRY(run_checkpoint_write(&run->folder, &run->memory, &run->spec, &run->about, &run->record, run->rounds_done, err));
     run->saved = run->rounds_done;
+    kept_rows_saved(&run->rounds.kept, run->rounds_done);
     return STATUS_OK;
 }
 
@@ -323,6 +324,7 @@ static Status train(Run *run, int *exit_code, Error *err) {
                                       .context = &run->progress},
                            .math = run->device.on_card ? parent_on_card() : &parent_on_cpu,
                            .clients_per_round = (uint32_t)run->options.clients_per_round,
+                           .rounds_done = run->rounds_done,
                            .nodes = &run->nodes};
     progress_watch(&run->progress, &run->rounds);
     Status status = rounds_init(&run->rounds, &config, err);
@@ -377,7 +379,8 @@ static Status prepare(Run *run, Error *err) {
 }
 
 static Status create_memory(Run *run, Error *err) {
-    return run_create_memory(&run->memory, &run->options, &run->spec, &run->about, &run->device, &run->nodes, err);
+    return run_create_memory(&run->memory, &run->options, &run->spec, &run->about, &run->device, &run->folder,
+                             &run->nodes, err);
 }
 
 // What the run computes with, which all nodes must have: the card, or the instruction set and what multiplies for wide

@@ -1,18 +1,23 @@
 // One step of SGD on one parameter, as all kernels that change weights do it: C++ only.
 //
-//   descend<MOMENTUM, ATOMIC>(descent, model, parameter, slope);
+//   descend<MOMENTUM, ATOMIC, SHIFTS>(descent, model, parameter, slope);
 #ifndef SOUNDER_NN_CUDA_DESCENT_H
 #define SOUNDER_NN_CUDA_DESCENT_H
 
 #include "nn/cuda_launch.h"
 
 // Without MOMENTUM the velocity is the slope itself and leaves no trace. ATOMIC: an addition that is atomic for other
-// processes too (Hogwild).
-template <bool MOMENTUM, bool ATOMIC>
+// processes too (Hogwild). SHIFTS: descent has them.
+template <bool MOMENTUM, bool ATOMIC, bool SHIFTS = false>
 __device__ inline void descend(const CudaDescent &descent, uint32_t model, size_t parameter, float slope) {
     float *weight = descent.weights + model * descent.stride + parameter;
     float *velocity = descent.velocity + model * descent.parameters + parameter;
-    float speed = sgd_velocity(MOMENTUM ? *velocity : 0, slope, *weight, &descent.sgd);
+    Sgd sgd = descent.sgd;
+    if (SHIFTS) {
+        slope += descent.shifts[model * descent.parameters + parameter];
+        sgd.weight_decay += descent.pulls[model];
+    }
+    float speed = sgd_velocity(MOMENTUM ? *velocity : 0, slope, *weight, &sgd);
     if (MOMENTUM) *velocity = speed;
     if (ATOMIC)
         atomicAdd_system(weight, -descent.sgd.lr * speed);

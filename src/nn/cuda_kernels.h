@@ -96,6 +96,8 @@ typedef struct CudaDescent {
     size_t stride;     // of the weights, floats
     size_t parameters; // of a model
     Sgd sgd;
+    const float *shifts; // (M, parameters): each joins the slope of its weight; NULL: none
+    const float *pulls;  // (M): on top of each model's weight decay; where there are shifts
 } CudaDescent;
 
 // As sgd_step, of the `count` parameters from `first` on. gradient: (M, parameters). Idle models keep theirs.

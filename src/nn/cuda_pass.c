@@ -63,7 +63,9 @@ static CudaDescent descent_of(const CudaNetPlan *plan) {
                          .velocity = plan->velocity,
                          .stride = plan->weights_stride,
                          .parameters = plan->spec.parameter_count,
-                         .sgd = plan->sgd};
+                         .sgd = plan->sgd,
+                         .shifts = plan->slope_shifts,
+                         .pulls = plan->pulls};
 }
 
 // From so many samples on cuBLAS's product and a step of its own are the faster way.
@@ -71,7 +73,7 @@ enum { MOST_STEPPED_SAMPLES = 128 };
 
 // Whether the way back moves a linear layer's weights as soon as it knows their slopes.
 static bool steps_linear_layers(const CudaPass *pass) {
-    return !pass->plan.updates && pass->step.samples <= MOST_STEPPED_SAMPLES;
+    return !pass->plan.updates && !pass->plan.slope_shifts && pass->step.samples <= MOST_STEPPED_SAMPLES;
 }
 
 static void linear_backward(const CudaPass *pass, const CudaOp *op, bool steps) {

@@ -62,6 +62,7 @@ typedef struct DropoutNoise {
 // as sgd_step would: weight_decay * weight joins the slope, and then weight -= lr * gradient.
 typedef struct Descent {
     float keep, lr, weight_decay;
+    const float *shift; // one for each weight, joins its slope; NULL: none. Only with weights at hand
 } Descent;
 
 // A linear layer's input of one sample as its ops keep it: padded, and by a vector more, so that the same place in

@@ -185,44 +185,53 @@ typedef struct WeightStep {
     const Descent *descent;
 } WeightStep;
 
-// gradient and weight: the tile's first element of (OUT,IN). keeps, outs and columns are constants where this is
-// inlined.
-ALWAYS_INLINE void descend_tile(float *gradient, float *weight, Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], size_t ins,
-                                const Descent *descent, bool keeps, int outs, int columns) {
+// The tile's first element of each array (OUT,IN). shift: NULL, as is weight, where there is none. keeps, outs and columns
+// are constants where this is inlined.
+ALWAYS_INLINE void descend_tile(float *gradient, float *weight, const float *shift,
+                                Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], size_t ins, const Descent *descent,
+                                bool keeps, int outs, int columns) {
 #pragma GCC unroll 8
-    for (int r = 0; r < outs; r++, gradient += ins, weight += weight ? ins : 0)
+    for (int r = 0; r < outs; r++, gradient += ins, weight += weight ? ins : 0, shift += shift ? ins : 0)
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++)
-            descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL, sums[r][c], descent,
-                    keeps);
+            descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL,
+                    shift ? shift + c * SOUNDER_LANES : NULL, sums[r][c], descent, keeps);
 }
 
 // Outputs from o on and `columns` vectors of inputs from i on. While the slopes are computed, what they will change is
 // on its way from memory.
 ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int outs, int columns) {
-    float *gradient = step->gradient + o * step->ins + i;
-    float *weight = step->weight ? step->weight + o * step->ins + i : NULL;
+    const size_t at = o * step->ins + i;
+    const Descent *descent = step->descent;
+    float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
     ScalarMatrix slopes = step->slopes;
     slopes.at += o * slopes.row_stride;
     product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
-    if (step->descent->keep != 0)
-        descend_tile(gradient, weight, sums, step->ins, step->descent, true, outs, columns);
+    if (descent->shift)
+        descend_tile(gradient, weight, descent->shift + at, sums, step->ins, descent, descent->keep != 0, outs,
+                     columns);
+    else if (descent->keep != 0)
+        descend_tile(gradient, weight, NULL, sums, step->ins, descent, true, outs, columns);
     else
-        descend_tile(gradient, weight, sums, step->ins, step->descent, false, outs, columns);
+        descend_tile(gradient, weight, NULL, sums, step->ins, descent, false, outs, columns);
 }
 
 // The same for the inputs from i on that do not fill a vector.
 ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
-    float *gradient = step->gradient + o * step->ins + i;
-    float *weight = step->weight ? step->weight + o * step->ins + i : NULL;
+    const size_t at = o * step->ins + i;
+    const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
+    float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
     ScalarMatrix slopes = step->slopes;
     slopes.at += o * slopes.row_stride;
     product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, 1);
 #pragma GCC unroll 8
-    for (int r = 0; r < outs; r++, gradient += step->ins, weight += weight ? step->ins : 0)
-        descend_part(gradient, weight, sums[r][0], step->descent, step->ins - i);
+    for (int r = 0; r < outs; r++) {
+        const size_t row = (size_t)r * step->ins;
+        descend_part(gradient + row, weight ? weight + row : NULL, shift ? shift + row : NULL, sums[r][0],
+                     step->descent, step->ins - i);
+    }
 }
 
 // `outs` rows of the weight from o on, in one strip.
@@ -267,6 +276,7 @@ void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const flo
         for (size_t k = 0; k < count; k++)
             for (int s = 0; s < samples; s += SOUNDER_LANES)
                 sums[k] += *slopes++;
-        descend_part(bias_gradient + o, bias ? bias + o : NULL, lanes_sums(sums), descent, count);
+        descend_part(bias_gradient + o, bias ? bias + o : NULL, descent->shift ? descent->shift + o : NULL,
+                     lanes_sums(sums), descent, count);
     }
 }

@@ -36,9 +36,9 @@ void linear_blas_backward_weight(float *weight_gradient, float *weight, const Bl
                                  const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), n = (size_t)samples, weights = outs * ins;
     float keep = descent->keep;
-    if (weight && descent->weight_decay != 0) {
+    if (weight && (descent->weight_decay != 0 || descent->shift)) {
         for (size_t i = 0; i < weights; i++) {
-            float decay = descent->weight_decay * weight[i];
+            float decay = descent->weight_decay * weight[i] + (descent->shift ? descent->shift[i] : 0);
             weight_gradient[i] = keep == 0 ? decay : keep * weight_gradient[i] + decay; // what 0 forgets is not read
         }
         keep = 1;

@@ -152,8 +152,9 @@ static void dropout_forward(const Net *net, const LayerBuffers *at, int l, const
 // What a batch's way through the net and back is for: a gradient, or a step of SGD.
 typedef struct Pass {
     const float *parameters;
-    float *stepping; // the parameters again if they are to change; NULL if not
-    float *gradient; // or the velocity, if they are
+    float *stepping;    // the parameters again if they are to change; NULL if not
+    float *gradient;    // or the velocity, if they are
+    const float *shift; // of the slopes, if they are; NULL: none
     Sgd sgd;
     const Noise *noise;
     uint32_t count; // samples of the batch
@@ -216,6 +217,7 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
     bool step = pass->stepping && is_last(pass, chunk);
     Descent descent = {
         .keep = chunk.first > 0 ? 1 : pass->sgd.momentum, .lr = pass->sgd.lr, .weight_decay = pass->sgd.weight_decay};
+    if (step && pass->shift) descent.shift = pass->shift + layer->weight;
     float *gradient = pass->gradient + layer->weight, *weight = step ? pass->stepping + layer->weight : NULL;
     if (net->blas && linear_blas_pays(layer, chunk.count))
         linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, &descent, layer,
@@ -223,6 +225,7 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
     else
         kernels->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, &descent, layer, chunk.count,
                                         chunk.samples);
+    if (descent.shift) descent.shift = pass->shift + layer->bias;
     kernels->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,
                                   at->out_gradient, &descent, layer, chunk.samples);
 }
@@ -230,6 +233,8 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
 static void finish_convolution(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
     at->conv->unpack(at->slopes, at->packed_gradient, layer);
     size_t count = conv_parameters(layer);
+    for (size_t i = 0; i < count && pass->shift; i++)
+        at->slopes[i] += pass->shift[layer->weight + i];
     if (pass->stepping)
         net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes, &pass->sgd,
                                count);
@@ -333,11 +338,12 @@ void net_gradient(Net *net, float *gradient, BatchResult *result, const float *p
 }
 
 void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
-                    const Batch *batch, const Noise *noise) {
+                    const float *shift, const Batch *batch, const Noise *noise) {
     *result = (BatchResult){0};
     Pass pass = {.parameters = parameters,
                  .stepping = parameters,
                  .gradient = velocity,
+                 .shift = shift,
                  .sgd = *sgd,
                  .noise = noise,
                  .count = batch->count};

@@ -3,7 +3,7 @@
 //   Net net;
 //   TRY(net_init(&net, &spec, kernels_best(), err));
 //   net_gradient(&net, gradient, &result, parameters, &batch, &noise);   // training: gradient of the mean loss
-//   net_train_step(&net, parameters, velocity, &result, &sgd, &batch, &noise);  // or gradient and update in one
+//   net_train_step(&net, parameters, velocity, &result, &sgd, NULL, &batch, &noise); // or gradient and update in one
 //   net_evaluate(&net, &result, parameters, &batch);                     // no dropout, no gradient
 //   net_free(&net);
 //
@@ -63,8 +63,9 @@ void net_gradient(Net *net, float *gradient, BatchResult *result, const float *p
 
 // One step of SGD: what net_gradient and then sgd_step do, within rounding, but layer by layer on the way back, so that
 // no gradient is ever written to memory. velocity (parameter_count) starts as zeros. An empty batch changes nothing.
+// shift (parameter_count), unless NULL, is added to the gradient.
 void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
-                    const Batch *batch, const Noise *noise);
+                    const float *shift, const Batch *batch, const Noise *noise);
 
 // Loss and hits of the net in evaluation mode.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch);

@@ -66,7 +66,7 @@ static void check_training(bool atomic_updates) {
     double loss = 0;
     for (uint32_t number = 0; number < 5; number++, task.noise.step++) {
         Batch batch = card_batch(on, &task, number);
-        net_train_step(&on->cpu, weights.at, velocity.at, &expected, &card_sgd, &batch, &task.noise);
+        net_train_step(&on->cpu, weights.at, velocity.at, &expected, &card_sgd, NULL, &batch, &task.noise);
         loss += expected.loss_sum;
     }
     assert_true(fabs(loss - result.loss_sum) < 1e-4 * loss);

@@ -109,7 +109,7 @@ static void check_training(const Try *with) {
         for (uint32_t number = 0; number < STEPS; number++, task.noise.step++) {
             Batch batch = card_batch(&on, &task, number);
             BatchResult result;
-            net_train_step(&on.cpu, expected.at, expected_velocity.at, &result, &card_sgd, &batch, &task.noise);
+            net_train_step(&on.cpu, expected.at, expected_velocity.at, &result, &card_sgd, NULL, &batch, &task.noise);
             loss += result.loss_sum;
         }
         compare("weights", &on, m, weights, expected.at, 1e-4);

@@ -96,6 +96,78 @@ static void every_server_rule_has_the_bits_of_the_cpu(void **state) {
         check_rule(row);
 }
 
+enum { CLIENTS = 2 };
+
+static void make_clients(float global[COUNT], float common[COUNT], float own[CLIENTS][COUNT],
+                         float kept[CLIENTS][COUNT]) {
+    for (uint32_t i = 0; i < COUNT; i++) {
+        global[i] = uniform(0, i), common[i] = uniform(1, i);
+        for (uint32_t k = 0; k < CLIENTS; k++)
+            own[k][i] = global[i] + 0.1f * uniform(2 + k, i), kept[k][i] = k ? local_on_grid(uniform(4, i) * 1e-7f) : 0;
+    }
+}
+
+// Two clients, the second of which keeps something from an earlier turn.
+static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    static float global[COUNT], common[COUNT], own[CLIENTS][COUNT], kept[CLIENTS][COUNT];
+    static float shift[CLIENTS][COUNT], after[CLIENTS][COUNT], actual[CLIENTS][COUNT];
+    static int64_t changes[COUNT], card_changes[COUNT];
+    make_clients(global, common, own, kept);
+    CardTensor card_global = card_copy(global, sizeof global, 0), card_common = card_copy(common, sizeof common, 0);
+    CardTensor card_own = card_copy(own, sizeof own, 0), card_kept = card_copy(kept, sizeof kept, 0);
+    CardTensor card_shift = card_new(sizeof shift, 0), card_after = card_new(sizeof after, 0);
+    for (uint32_t row = 0; row < LOCAL_RULE_COUNT; row++) {
+        const Training training = {.sgd = {.lr = 0.05f, .momentum = 0.5f}};
+        const double shares[CLIENTS] = {0.25, 0.75};
+        Chosen chosen = {.row = row};
+        LocalTurn turns[CLIENTS];
+        float pulls[CLIENTS];
+        uint32_t unfit[CLIENTS];
+        for (int n = 0; n < RULE_NUMBERS; n++)
+            chosen.number[n] = local_rules[row]->text.numbers[n].preset;
+        memset(changes, 0, sizeof changes);
+        for (uint32_t k = 0; k < CLIENTS; k++) {
+            const LocalVectors at = {global, own[k], kept[k], common};
+            turns[k] = local_turn(&chosen, &training, 3 + k, 1.5);
+            pulls[k] = (float)local_pull(&chosen, &turns[k]);
+            local_shift(shift[k], &at, &turns[k], (double)pulls[k], row, COUNT);
+            assert_true(local_conclude(after[k], &at, &turns[k], row, 100, COUNT));
+            local_add_changes(changes, after[k], kept[k], COUNT);
+        }
+        CardTensor card_turns = card_copy(turns, sizeof turns, 0), card_pulls = card_copy(pulls, sizeof pulls, 0);
+        CardTensor card_unfit = card_new(sizeof unfit, 0), card_sum = card_zeros(sizeof changes);
+        CardTensor card_shares = card_copy(shares, sizeof shares, 0), word = card_zeros(sizeof(uint32_t));
+        const CudaFence fence = {.word = card_at(word)};
+        const CudaTurns at = {card_at(card_global),
+                              card_at(card_common),
+                              card_at(card_own),
+                              card_at(card_kept),
+                              card_at(card_turns),
+                              card_at(card_pulls),
+                              COUNT,
+                              CLIENTS};
+        cuda_local_shift(card_at(card_shift), &at, row, NULL);
+        cuda_local_conclude(card_at(card_after), card_at(card_unfit), &at, 100, row, NULL);
+        cuda_local_add_changes(card_at(card_sum), card_at(card_after), card_at(card_shares), &at, &fence, NULL);
+        check_cuda(cudaGetLastError());
+        card_read(actual, card_shift);
+        assert_memory_equal(actual, shift, sizeof shift);
+        card_read(actual, card_after);
+        assert_memory_equal(actual, after, sizeof after);
+        card_read(card_changes, card_sum);
+        assert_memory_equal(card_changes, changes, sizeof changes);
+        card_read(unfit, card_unfit);
+        assert_true(unfit[0] == 0 && unfit[1] == 0);
+        const CardTensor all[] = {card_turns, card_pulls, card_unfit, card_sum, card_shares, word};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            card_free(all[i]);
+    }
+    const CardTensor all[] = {card_global, card_common, card_own, card_kept, card_shift, card_after};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        card_free(all[i]);
+}
+
 static void weights_that_are_not_finite_are_counted(void **state) {
     (void)state;
     float weights[] = {1, NAN, 2, INFINITY, -INFINITY, 3};
@@ -129,6 +201,7 @@ int main(int argc, char **argv) {
     if (card_is_missing()) return CARD_TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_server_rule_has_the_bits_of_the_cpu),
+        cmocka_unit_test(every_local_rule_has_the_bits_of_the_cpu),
         cmocka_unit_test(weights_that_are_not_finite_are_counted),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

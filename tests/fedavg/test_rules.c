@@ -56,8 +56,9 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
                                "server and schedule"},
         {"fedavg; fedadam", "fedadam: no such part; the parts are local, optimizer, combine, server and schedule"},
         {"server momentun", "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are "
-                            "average, momentum, adagrad, adam, yogi, bmuf"},
-        {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf"},
+                            "average, momentum, adagrad, adam, yogi, bmuf, scaffold, dyn"},
+        {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf, "
+                   "scaffold, dyn"},
         {"server momentum bta=1", "part 1 (\"server momentum bta=1\"): momentum has no number \"bta\", did you mean "
                                   "beta?; write it as \"momentum [beta=0.9] [lr=1] [nesterov=no|yes]\""},
         {"server momentum 1 2", "part 1 (\"server momentum 1 2\"): momentum has no number \"2\"; write it as "
@@ -226,6 +227,75 @@ static void yogis_second_moment_is_never_negative(void **state) {
         assert_true(isfinite(weight[r]));
 }
 
+// Local rules ---------------------------------------------------------------------------------------------------------
+
+// The halves of an algorithm go together, and no other way.
+static void halves_that_do_not_belong_together_are_refused(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"server scaffold", "server scaffold does not go with local sgd: it is the half of the local rule of its name"},
+        {"local dyn", "local dyn does not go with server average: it needs the server rule of its name"},
+        {"scaffold; server adam", "local scaffold does not go with server adam: it needs the server rule of its name"},
+        {"feddyn; combine nova", "local dyn does not go with combine nova: its clients are averaged as they are"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Recipe recipe;
+        Error err;
+        assert_int_equal(recipe_parse(&recipe, cases[i][0], &err), STATUS_USAGE);
+        assert_string_equal(err.message, cases[i][1]);
+    }
+}
+
+static void kept_numbers_lie_on_the_grid_of_the_exact_sums(void **state) {
+    (void)state;
+    const float values[] = {0, 1, -1.0f / 3, 0x1.8p-41f, 0x1p-42f, -0x1.000002p-17f, 12345.678f};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        const float on_grid = local_on_grid(values[i]);
+        assert_true((double)on_grid * 0x1p40 == rint((double)on_grid * 0x1p40));
+        assert_true(fabs((double)on_grid - (double)values[i]) <= 0x1p-41);
+    }
+}
+
+// Whatever clients keep, turn after turn, the sum of the changes is the sum of what they keep.
+static void changes_add_up_to_what_is_kept(void **state) {
+    (void)state;
+    enum { COUNT = 257, TURNS = 9 };
+    static float global[COUNT], own[COUNT], common[COUNT], kept[COUNT], after[COUNT];
+    static int64_t changes[COUNT];
+    static const char *const rules[] = {"scaffold", "feddyn alpha=0.1"};
+    for (size_t rule = 0; rule < 2; rule++) {
+        const Recipe recipe = parsed(rules[rule]);
+        const Chosen *chosen = &recipe.parts[PART_LOCAL];
+        const Training training = {.sgd = {.lr = 0.1f}};
+        memset(changes, 0, sizeof changes), memset(kept, 0, sizeof kept);
+        for (uint32_t t = 1; t <= TURNS; t++) {
+            for (uint32_t i = 0; i < COUNT; i++)
+                global[i] = sinf((float)(i * t)), own[i] = global[i] + 1e-3f * cosf((float)(i + t)),
+                common[i] = 1e-2f * sinf((float)(i + 3 * t));
+            const LocalVectors at = {global, own, t > 1 ? kept : NULL, common};
+            const LocalTurn turn = local_turn(chosen, &training, t, 1);
+            assert_true(local_conclude(after, &at, &turn, chosen->row, 1e6, COUNT));
+            local_add_changes(changes, after, at.kept, COUNT);
+            memcpy(kept, after, sizeof kept);
+        }
+        for (int i = 0; i < COUNT; i++)
+            assert_true((double)changes[i] == (double)kept[i] * 0x1p40);
+    }
+}
+
+static void what_is_not_finite_or_could_overflow_is_not_kept(void **state) {
+    (void)state;
+    const Recipe recipe = parsed("feddyn");
+    const Training training = {.sgd = {.lr = 0.1f}};
+    const LocalTurn turn = local_turn(&recipe.parts[PART_LOCAL], &training, 1, 1);
+    float global[3] = {0}, after[3];
+    const float bad[][3] = {{1, NAN, 0}, {1, 0, INFINITY}, {-100, 0, 0}};
+    for (size_t i = 0; i < 3; i++) {
+        const LocalVectors at = {.global = global, .own = bad[i]};
+        assert_false(local_conclude(after, &at, &turn, recipe.parts[PART_LOCAL].row, 100, 3));
+    }
+}
+
 // Shares --------------------------------------------------------------------------------------------------------------
 
 static void check_shares(const char *text, const Member *clients, uint32_t count, const double *expected,
@@ -255,7 +325,8 @@ static void fednova_divides_by_the_length_of_the_training(void **state) {
     // D = tau_eff sum p d/a: the shares carry p a_ref/a, the factor tau_eff/a_ref.
     check_shares("fednova", clients, 2, (double[]){0.6 * 5 / 20, 0.4}, (0.6 * 20 + 0.4 * 5) / 5);
     check_shares("fednova tau=steps", clients, 2, (double[]){0.6 * 5 / 20, 0.4}, (0.6 * 10 + 0.4 * 4) / 5);
-    const Member equal[] = {{.samples = 60, .steps = 10, .reach = 41.381059609}, {.samples = 40, .steps = 10, .reach = 41.381059609}};
+    const Member equal[] = {{.samples = 60, .steps = 10, .reach = 41.381059609},
+                            {.samples = 40, .steps = 10, .reach = 41.381059609}};
     Member facts[2], plain[2];
     memcpy(facts, equal, sizeof facts), memcpy(plain, equal, sizeof plain);
     CohortShares nova, mean;
@@ -297,6 +368,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(block_momentum_is_classical_or_looks_ahead),
         cmocka_unit_test(server_rules_without_their_numbers_are_the_average),
         cmocka_unit_test(yogis_second_moment_is_never_negative),
+        cmocka_unit_test(halves_that_do_not_belong_together_are_refused),
+        cmocka_unit_test(kept_numbers_lie_on_the_grid_of_the_exact_sums),
+        cmocka_unit_test(changes_add_up_to_what_is_kept),
+        cmocka_unit_test(what_is_not_finite_or_could_overflow_is_not_kept),
         cmocka_unit_test(clients_count_by_samples_or_otherwise),
         cmocka_unit_test(fednova_divides_by_the_length_of_the_training),
         cmocka_unit_test(the_scalar_twin_knows_how_far_sgd_goes),

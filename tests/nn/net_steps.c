@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     const Sgd sgd = {lr, momentum, decay};
     BatchResult result;
     for (uint32_t step = 0; step < steps; step++, batch.first += count) {
-        net_train_step(&net, parameters, velocity, &result, &sgd, &batch, NULL);
+        net_train_step(&net, parameters, velocity, &result, &sgd, NULL, &batch, NULL);
     }
     read_or_write(folder, "trained", parameters, parameter_count * sizeof(float), "w");
     printf("%.9g\n", result.loss_sum / count);

@@ -238,7 +238,7 @@ static Training train(const Kernels *kernels, const char *text, const Data *data
     BatchResult result;
     for (uint32_t step = 0; step < STEPS; step++) {
         const Noise noise = {.seed = 1, .round = 2, .client = 3, .step = step};
-        net_train_step(&net, training.parameters.at, training.velocity.at, &result, &sgd, &batch, &noise);
+        net_train_step(&net, training.parameters.at, training.velocity.at, &result, &sgd, NULL, &batch, &noise);
         training.losses[step] = result.loss_sum;
     }
     net_evaluate(&net, &result, training.parameters.at, &tested);

@@ -218,7 +218,7 @@ static void check_steps(Fixture *fixture) {
         const Noise noise = {.seed = 1, .step = step};
         Batch batch = batch_of(fixture, step, counts[step]);
         BatchResult result, expected_result;
-        net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &batch, &noise);
+        net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, NULL, &batch, &noise);
         net_gradient(&fixture->net, fixture->gradient, &expected_result, expected, &batch, &noise);
         fixture->net.kernels->sgd_step(expected, expected_velocity, fixture->gradient, &sgd, parameters);
         assert_true(fabs(result.loss_sum - expected_result.loss_sum) < 1e-5 * expected_result.loss_sum);
@@ -231,7 +231,7 @@ static void check_steps(Fixture *fixture) {
     Batch empty = batch_of(fixture, 0, 0);
     BatchResult result;
     memcpy(expected, fixture->parameters, sizeof expected);
-    net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &empty, NULL);
+    net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, NULL, &empty, NULL);
     assert_memory_equal(expected, fixture->parameters, sizeof expected);
 }
 
@@ -293,7 +293,7 @@ static void check_progress(Fixture *fixture) {
     assert_int_equal(atomic_load(&progress), 1070);
     net_gradient(&fixture->net, fixture->gradient, &result, fixture->parameters, &thirty, NULL);
     assert_int_equal(atomic_load(&progress), 1100);
-    net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, &seventy, NULL);
+    net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, NULL, &seventy, NULL);
     assert_int_equal(atomic_load(&progress), 1170);
     net_evaluate(&fixture->net, &result, fixture->parameters, &none);
     assert_int_equal(atomic_load(&progress), 1170);

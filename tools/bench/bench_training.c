@@ -90,7 +90,7 @@ static double train_epoch(Bench *bench, uint32_t samples, uint32_t batch_size, u
         Batch batch = split_batch(bench, &bench->data.train, 0, at_most(batch_size, samples - first));
         batch.indices = shuffled + first;
         BatchResult result;
-        net_train_step(&bench->net, bench->weights, bench->velocity, &result, &sgd, &batch, &noise);
+        net_train_step(&bench->net, bench->weights, bench->velocity, &result, &sgd, NULL, &batch, &noise);
         loss_sum += result.loss_sum;
     }
     return loss_sum;

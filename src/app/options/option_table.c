@@ -227,10 +227,10 @@ const Option option_table[] = {
     {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true,
      .also = "strategy method aggregator",
      .placeholder = "NAME|PARTS", .preset = "fedavg",
-     .choices = {"fedavg", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
+     .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
                  "bmuf", "hogwild", "ssgd"},
-     .help = "a name such as fedavg, fednova, fedadam, hogwild (one lock-free model), ssgd (gradients are averaged "
-             "at every step), or parts such as \"combine nova; server adam lr=0.1\": `sounder help algorithms`"},
+     .help = "a name such as fedavg, fedprox, scaffold, fedadam, hogwild (one lock-free model), ssgd (gradients are averaged "
+             "at every step), or parts such as \"local prox mu=0.1; server adam\": `sounder help algorithms`"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
      .also = "num-rounds comm-rounds communication-rounds global-epochs",
      .placeholder = "N", .preset = "3", .minimum = 1, .maximum = 1000000, .may_change = true,

@@ -76,10 +76,10 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (options->clients_per_round < options->clients)
         snprintf(cohort, sizeof cohort, "%s of ", with_commas(drawn, (uint64_t)options->clients_per_round));
     progress_say(progress, "Sounder %s: %s, %s %s weights, %d worker%s%s, %s%s client%s, %s\n", SOUNDER_VERSION,
-                 recipe_name(algorithm, options->algorithm), heading->model, with_commas(weights, heading->spec->parameter_count),
-                 options->workers, plural((uint64_t)options->workers), nodes, cohort,
-                 with_commas(clients, (uint64_t)options->clients), plural((uint64_t)options->clients),
-                 heading->computes_with);
+                 recipe_name(algorithm, options->algorithm), heading->model,
+                 with_commas(weights, heading->spec->parameter_count), options->workers,
+                 plural((uint64_t)options->workers), nodes, cohort, with_commas(clients, (uint64_t)options->clients),
+                 plural((uint64_t)options->clients), heading->computes_with);
     if (*heading->blas) progress_say(progress, "Wide layers multiply through %s\n", heading->blas);
     char train[PROGRESS_NUMBER_BYTES], test[PROGRESS_NUMBER_BYTES];
     progress_say(progress, "%s: %s training + %s test samples  ->  %s\n", heading->data->name,

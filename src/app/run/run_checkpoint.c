@@ -15,7 +15,7 @@ enum { OWN_NOTES = 3, TOTALS_BYTES = 64 };
 
 // What outlives a round besides the weights: vectors, and what the server rule remembers.
 static uint32_t lasting_count(const RunConfig *config) {
-    return config->slots.lasting + config->slots.states;
+    return config->slots.lasting + config->slots.states + (config->kept.rows > 0 ? 1 : 0);
 }
 
 static NamedTensor lasting_tensor(const RunMemory *memory, uint32_t index) {
@@ -26,6 +26,13 @@ static NamedTensor lasting_tensor(const RunMemory *memory, uint32_t index) {
         tensor.values = run_memory_vector(memory, index);
         const char *what = engine_facts[config->engine].writes_weights ? "velocity" : "common";
         snprintf(tensor.name, sizeof tensor.name, "sounder.%s.%u", what, index);
+        return tensor;
+    }
+    if (state == config->slots.states) {
+        tensor.type = TENSOR_I32;
+        tensor.shape[0] = (int64_t)config->clients + 1;
+        tensor.values = memory->kept_table;
+        snprintf(tensor.name, sizeof tensor.name, "sounder.kept");
         return tensor;
     }
     const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
@@ -95,7 +102,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
     const RunConfig *config = memory->config;
     for (uint32_t i = 0; i < lasting_count(config) && status == STATUS_OK; i++) {
         const NamedTensor tensor = lasting_tensor(memory, i);
-        status = checkpoint_load((void *)tensor.values, tensor.type, config->parameters, &file, tensor.name, err);
+        status = checkpoint_load((void *)tensor.values, tensor.type, (size_t)tensor.shape[0], &file, tensor.name, err);
     }
     if (status == STATUS_OK) read_notes(memory->control, &file);
     safetensors_close(&file);
@@ -120,7 +127,9 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     model_notes(&model, spec, about);
     memcpy(notes + OWN_NOTES, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);
-    Status status = checkpoint_write(&checkpoints, round, tensors, count, notes, OWN_NOTES + MODEL_NOTES, err);
+    Status status = kept_file_sync(&memory->kept, err);
+    if (status == STATUS_OK)
+        status = checkpoint_write(&checkpoints, round, tensors, count, notes, OWN_NOTES + MODEL_NOTES, err);
     free(tensors);
     // A folder that is elsewhere has the checkpoint; one that is gone is the reason why it cannot be written.
     TRY(run_folder_check(folder, err));

@@ -3,6 +3,7 @@
 //   config.yaml                 the effective options
 //   metrics.jsonl               one JSON object a line, appended as the run goes
 //   checkpoints/                the last two checkpoints
+//   clients.kept                what clients keep from turn to turn, where an algorithm has them do so
 //   live/global.safetensors     while the run lives: a link to the shared weights themselves
 //   model.safetensors           the final model
 //

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "app/options/option_table.h"
 #include "app/run/model_file.h"
@@ -13,6 +14,7 @@
 #include "base/suggest.h"
 #include "fedavg/card/card.h"
 #include "fedavg/parent/rounds.h"
+#include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/shard_sum.h"
 #include "nn/spec.h"
@@ -151,8 +153,25 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
     return spans + steps * (SPANS_PER_STEP + slices);
 }
 
+// What clients keep grows with those that have had a turn: the disk must have room for all that can.
+static Status plan_kept(RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
+    if (!local_rules[config->recipe.parts[PART_LOCAL].row]->keeps) return STATUS_OK;
+    const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
+    config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), config->parameters);
+    const double turns = (double)members * options->rounds, clients = config->clients;
+    const double bytes = ((turns < clients ? turns : clients) + 2.0 * members) * (double)config->kept.row_bytes;
+    struct statvfs disk;
+    if (folder->lock_fd < 0 || fstatvfs(folder->lock_fd, &disk) != 0) return STATUS_OK; // another node's disk
+    const double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (bytes <= free_bytes) return STATUS_OK;
+    return fail(err, STATUS_IO,
+                "what the clients of --algorithm keep takes up to %.1f MB in %s, where %.1f MB are free; give another "
+                "--out, fewer --clients or --rounds, or a smaller --model",
+                bytes / 1e6, folder->path, free_bytes / 1e6);
+}
+
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
-                         const RunDevice *device, const Nodes *nodes, Error *err) {
+                         const RunDevice *device, const RunFolder *folder, const Nodes *nodes, Error *err) {
     const Dataset *data = &memory->data;
     uint32_t clients_per_round = (uint32_t)options->clients_per_round;
     char *header = NULL;
@@ -160,6 +179,9 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     engine_plan(&plan.config);
+    const Folder kept_folder = run_folder_at(folder);
+    if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
+    TRY(plan_kept(&plan.config, options, folder, err));
     if (device->on_card) {
         plan.config.card.tf32 = options->tf32;
         TRY(card_plan(&plan.config, &device->card, spec, data, clients_per_round, (uint32_t)options->models_per_launch,

@@ -3,7 +3,7 @@
 //   if (options.resume[0]) TRY(run_read_saved_options(&options, &past, err));
 //   TRY(run_load_data(&memory, &source, &options, err));                 // says how many classes there are
 //   TRY(run_read_model(&spec, text, &options, &memory.data, err));
-//   TRY(run_create_memory(&memory, &options, &spec, &about, &device, &nodes, err));
+//   TRY(run_create_memory(&memory, &options, &spec, &about, &device, &folder, &nodes, err));
 //   run_memory_free(&memory);
 #ifndef SOUNDER_APP_RUN_RUN_SET_UP_H
 #define SOUNDER_APP_RUN_RUN_SET_UP_H
@@ -36,6 +36,6 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 // The segments whose size net and device decide, with the initial weights. On failure the memory is freed or not begun;
 // run_memory_free may be called in either case.
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
-                         const RunDevice *device, const Nodes *nodes, Error *err);
+                         const RunDevice *device, const RunFolder *folder, const Nodes *nodes, Error *err);
 
 #endif

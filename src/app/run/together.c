@@ -56,6 +56,19 @@ Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *no
     return nodes_agree(nodes, compare(memory, arithmetic, first.arithmetic, data, first.data, nodes, err), err);
 }
 
+// Every node has the rows of all clients.
+static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
+    const RunConfig *config = memory->config;
+    TRY(nodes_broadcast(nodes, memory->kept_table, ((size_t)config->clients + 1) * sizeof *memory->kept_table, err));
+    for (uint32_t client = 0; client < config->clients && nodes->size > 1; client++) {
+        const uint32_t row = memory->kept_table[1 + client];
+        if (row == KEPT_NO_ROW) continue;
+        TRY(kept_file_reserve(&memory->kept, row, err));
+        TRY(nodes_broadcast(nodes, kept_row(&memory->kept, row), config->parameters * sizeof(float), err));
+    }
+    return STATUS_OK;
+}
+
 Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
     uint32_t progress[] = {*rounds_done, *has_result};
@@ -69,5 +82,6 @@ Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_
         TRY(nodes_broadcast(nodes, run_memory_vector(memory, v), config->parameters * sizeof(float), err));
     for (uint32_t s = 0; s < config->slots.states; s++)
         TRY(nodes_broadcast(nodes, run_memory_state(memory, s), config->parameters * sizeof(ServerState), err));
+    if (config->kept.rows > 0) TRY(share_kept(memory, nodes, err));
     return STATUS_OK;
 }

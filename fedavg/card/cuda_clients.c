@@ -1,0 +1,142 @@
+#include "cuda_clients.h"
+
+#include <stdlib.h>
+
+#include "base/cuda_try.h"
+
+static const Chosen *chosen_of(const RunConfig *config) {
+    return &config->recipe.parts[PART_LOCAL];
+}
+
+bool cuda_clients_shift(const RunConfig *config) {
+    const LocalTurn turn = local_turn(chosen_of(config), &config->training, 1, 1);
+    return local_rules[chosen_of(config)->row]->shifts || local_pull(chosen_of(config), &turn) != 0;
+}
+
+uint32_t cuda_clients_arrays(const RunConfig *config) {
+    if (!cuda_clients_shift(config)) return 0;
+    return config->kept.rows > 0 ? 3 : 1;
+}
+
+static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
+    size_t bytes = count * item_bytes;
+    CUDA_TRY(cudaMalloc(pointer, bytes), err, "%zu bytes for %s", bytes, what);
+    return STATUS_OK;
+}
+
+Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t models, Error *err) {
+    const RunConfig *config = memory->config;
+    const size_t floats = models * (size_t)config->parameters;
+    *clients = (CudaClients){.memory = memory, .row = chosen_of(config)->row, .models = models};
+    if (!cuda_clients_shift(config)) return STATUS_OK;
+    clients->host_turns = calloc(models, sizeof *clients->host_turns);
+    clients->host_pulls = calloc(models, sizeof *clients->host_pulls);
+    clients->host_unfit = calloc(models, sizeof *clients->host_unfit);
+    if (!clients->host_turns || !clients->host_pulls || !clients->host_unfit)
+        return fail(err, STATUS_OS, "no memory for the turns of %u clients", models);
+    TRY(allocate(&clients->shifts, floats, sizeof(float), "what a local rule adds", err));
+    TRY(allocate(&clients->pulls, models, sizeof(float), "pulls", err));
+    TRY(allocate(&clients->turns, models, sizeof(LocalTurn), "turns", err));
+    if (config->kept.rows == 0) return STATUS_OK;
+    TRY(allocate(&clients->unfit, models, sizeof(uint32_t), "refusals", err));
+    TRY(allocate(&clients->kept, floats, sizeof(float), "what clients keep", err));
+    return allocate(&clients->kept_after, floats, sizeof(float), "what clients will keep", err);
+}
+
+void cuda_clients_free(CudaClients *clients) {
+    cudaFree(clients->kept_after);
+    cudaFree(clients->kept);
+    cudaFree(clients->unfit);
+    cudaFree(clients->turns);
+    cudaFree(clients->pulls);
+    cudaFree(clients->shifts);
+    free(clients->host_unfit);
+    free(clients->host_pulls);
+    free(clients->host_turns);
+}
+
+static Status copy(const CudaClients *clients, void *to, const void *from, size_t bytes, Error *err) {
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, clients->stream), err, "copying %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+static Status wait_for_card(const CudaClients *clients, Error *err, const char *what) {
+    CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
+    CUDA_TRY(cudaStreamSynchronize(clients->stream), err, "%s", what);
+    return STATUS_OK;
+}
+
+// What client m has kept so far; zeros for its first turn.
+static Status upload_kept(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
+    const size_t floats = clients->memory->config->parameters, bytes = floats * sizeof(float);
+    float *to = clients->kept + m * floats;
+    const float *from = kept_row(&clients->memory->kept, job->kept_from);
+    if (from) return copy(clients, to, from, bytes, err);
+    CUDA_TRY(cudaMemsetAsync(to, 0, bytes, clients->stream), err, "clearing %zu bytes", bytes);
+    return STATUS_OK;
+}
+
+static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
+    const RunMemory *memory = clients->memory;
+    const RunConfig *config = memory->config;
+    uint32_t samples, size = config->training.batch_size;
+    partition_client(&memory->partition, job->client, &samples);
+    const uint64_t steps = (uint64_t)job->epochs * (samples / size + (samples % size != 0));
+    const double mean_samples = (double)memory->partition.samples / config->clients;
+    clients->host_turns[m] = local_turn(chosen_of(config), &config->training, steps, mean_samples / samples);
+    clients->host_pulls[m] = (float)local_pull(chosen_of(config), &clients->host_turns[m]);
+    return clients->kept ? upload_kept(clients, m, job, err) : STATUS_OK;
+}
+
+Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, const CudaBlocks *blocks,
+                          const float *weights, cudaStream_t stream, Error *err) {
+    const RunConfig *config = clients->memory->config;
+    if (!clients->shifts) return STATUS_OK;
+    clients->stream = stream;
+    for (uint32_t m = 0; m < count; m++)
+        TRY(begin_turn(clients, m, jobs[m], err));
+    TRY(copy(clients, clients->turns, clients->host_turns, count * sizeof *clients->turns, err));
+    TRY(copy(clients, clients->pulls, clients->host_pulls, count * sizeof *clients->pulls, err));
+    clients->at = (CudaTurns){.global = blocks->weights,
+                              .own = weights,
+                              .kept = clients->kept,
+                              .turns = clients->turns,
+                              .pulls = clients->pulls,
+                              .count = config->parameters,
+                              .models = (int)count};
+    if (local_rules[clients->row]->asks) clients->at.common = cuda_blocks_vector(blocks, &config->slots, COMMON_VECTOR);
+    cuda_local_shift(clients->shifts, &clients->at, clients->row, stream);
+    return wait_for_card(clients, err, "beginning the clients' turns");
+}
+
+Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs, uint32_t count, Error *err) {
+    const RunConfig *config = clients->memory->config;
+    for (uint32_t m = 0; m < count; m++)
+        fits[m] = true;
+    if (!clients->kept) return STATUS_OK;
+    const size_t floats = config->parameters;
+    cuda_local_conclude(clients->kept_after, clients->unfit, &clients->at, (float)(0x1p22 / config->clients),
+                        clients->row, clients->stream);
+    TRY(copy(clients, clients->host_unfit, clients->unfit, count * sizeof *clients->unfit, err));
+    for (uint32_t m = 0; m < count; m++)
+        TRY(copy(clients, kept_row(&clients->memory->kept, jobs[m]->kept_to), clients->kept_after + m * floats,
+                 floats * sizeof(float), err));
+    TRY(wait_for_card(clients, err, "concluding the clients' turns"));
+    for (uint32_t m = 0; m < count; m++)
+        fits[m] = clients->host_unfit[m] == 0;
+    return STATUS_OK;
+}
+
+void cuda_clients_add_changes(const CudaClients *clients, int64_t *changes, const double *shares,
+                              const CudaFence *fence) {
+    if (clients->kept)
+        cuda_local_add_changes(changes, clients->kept_after, shares, &clients->at, fence, clients->stream);
+}
+
+Status cuda_clients_rest(CudaClients *clients, cudaStream_t stream, Error *err) {
+    const size_t bytes = clients->models * clients->memory->config->parameters * sizeof(float);
+    if (!clients->shifts) return STATUS_OK;
+    CUDA_TRY(cudaMemsetAsync(clients->shifts, 0, bytes, stream), err, "clearing %zu bytes", bytes);
+    CUDA_TRY(cudaMemsetAsync(clients->pulls, 0, clients->models * sizeof(float), stream), err, "clearing pulls");
+    return STATUS_OK;
+}

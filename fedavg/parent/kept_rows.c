@@ -1,0 +1,144 @@
+#include "kept_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t kept_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds) {
+    const uint64_t turns = (uint64_t)members * rounds, most = turns < clients ? turns : clients;
+    return (uint32_t)(1 + 3 * most + 2 * (uint64_t)members);
+}
+
+static bool keeps(const KeptRows *kept) {
+    return kept->memory && kept->memory->config->kept.rows > 0;
+}
+
+// What is not in this checkpoint's table may be in that of the one before, until two others are written.
+static void resume(KeptRows *kept, uint32_t round) {
+    const uint32_t clients = kept->memory->config->clients;
+    kept->saved[0] = round > 0 ? round - 1 : 0;
+    kept->saved[1] = round;
+    for (uint32_t row = 1; row < kept->table[0]; row++)
+        kept->gone[row] = round;
+    for (uint32_t client = 0; client < clients; client++)
+        kept->gone[kept->table[1 + client]] = 0;
+    for (uint32_t row = 1; row < kept->table[0]; row++)
+        if (kept->gone[row] > 0) kept->retired[kept->retirees++] = row;
+}
+
+Status kept_rows_init(KeptRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done, Error *err) {
+    const RunConfig *config = memory->config;
+    const uint32_t rows = config->kept.rows;
+    *kept = (KeptRows){.memory = memory};
+    if (!keeps(kept)) return STATUS_OK;
+    kept->table = memory->kept_table;
+    kept->born = calloc(rows, sizeof *kept->born);
+    kept->gone = calloc(rows, sizeof *kept->gone);
+    kept->spare = calloc(rows, sizeof *kept->spare);
+    kept->retired = calloc(rows, sizeof *kept->retired);
+    kept->staged = calloc(members, sizeof *kept->staged);
+    kept->passing = malloc(config->kept.row_bytes);
+    if (kept->born && kept->gone && kept->spare && kept->retired && kept->staged && kept->passing) {
+        if (rounds_done > 0) resume(kept, rounds_done);
+        return STATUS_OK;
+    }
+    kept_rows_free(kept);
+    return fail(err, STATUS_OS, "no memory for a table of %u rows", rows);
+}
+
+void kept_rows_free(KeptRows *kept) {
+    free(kept->passing);
+    free(kept->staged);
+    free(kept->retired);
+    free(kept->spare);
+    free(kept->gone);
+    free(kept->born);
+    *kept = (KeptRows){0};
+}
+
+uint32_t kept_rows_of(const KeptRows *kept, uint32_t client) {
+    return keeps(kept) ? kept->table[1 + client] : KEPT_NO_ROW;
+}
+
+Status kept_rows_stage(KeptRows *kept, uint32_t count, Error *err) {
+    for (uint32_t place = 0; keeps(kept) && place < count; place++) {
+        const uint32_t row = kept->spares > 0 ? kept->spare[--kept->spares] : kept->table[0]++;
+        if (row >= kept->memory->config->kept.rows)
+            return fail(err, STATUS_SOFTWARE, "no row is left of %u for what clients keep",
+                        kept->memory->config->kept.rows);
+        kept->staged[place] = row;
+        TRY(kept_file_reserve(&kept->memory->kept, row, err));
+    }
+    return STATUS_OK;
+}
+
+static bool is_needed(const KeptRows *kept, uint32_t row) {
+    for (int last = 0; last < 2; last++)
+        if (kept->born[row] <= kept->saved[last] && kept->saved[last] < kept->gone[row]) return true;
+    return false;
+}
+
+static void give_up(KeptRows *kept, uint32_t row, uint32_t round) {
+    if (row == KEPT_NO_ROW) return;
+    kept->gone[row] = round;
+    if (is_needed(kept, row))
+        kept->retired[kept->retirees++] = row;
+    else
+        kept->spare[kept->spares++] = row;
+}
+
+// What a client of another node has written comes here, too.
+static Status receive(const KeptRows *kept, const Job *job, uint32_t row, Nodes *nodes, size_t *counts, Error *err) {
+    const size_t bytes = kept->memory->config->parameters * sizeof(float);
+    float *values = kept_row(&kept->memory->kept, row);
+    memset(counts, 0, nodes->size * sizeof *counts);
+    counts[job->node] = bytes;
+    TRY(nodes_gather(nodes, kept->passing, values, counts, err));
+    if (job->node != nodes->rank) memcpy(values, kept->passing, bytes);
+    return STATUS_OK;
+}
+
+static Status share_rows(const KeptRows *kept, Nodes *nodes, Error *err) {
+    const Queue *queue = kept->memory->queue;
+    size_t *counts = calloc(nodes->size, sizeof *counts);
+    Status status = counts ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u nodes", nodes->size);
+    for (uint32_t place = 0; place < queue->count && status == STATUS_OK; place++)
+        if (queue->jobs[place].state == JOB_DONE)
+            status = receive(kept, &queue->jobs[place], kept->staged[place], nodes, counts, err);
+    free(counts);
+    return status;
+}
+
+Status kept_rows_commit(KeptRows *kept, uint32_t round, Nodes *nodes, Error *err) {
+    if (!keeps(kept)) return STATUS_OK;
+    const Queue *queue = kept->memory->queue;
+    if (nodes->size > 1) TRY(share_rows(kept, nodes, err));
+    for (uint32_t place = 0; place < queue->count; place++) {
+        const Job *job = &queue->jobs[place];
+        const uint32_t row = kept->staged[place];
+        uint32_t *own = &kept->table[1 + job->client];
+        kept->born[row] = round;
+        if (job->state != JOB_DONE) {
+            kept->spare[kept->spares++] = row; // a refused client keeps what it had
+            continue;
+        }
+        give_up(kept, *own, round);
+        *own = row;
+        kept->gone[row] = UINT32_MAX;
+    }
+    return STATUS_OK;
+}
+
+void kept_rows_saved(KeptRows *kept, uint32_t round) {
+    if (!keeps(kept) || kept->saved[1] == round) return;
+    kept->saved[0] = kept->saved[1];
+    kept->saved[1] = round;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < kept->retirees; i++) {
+        const uint32_t row = kept->retired[i];
+        if (is_needed(kept, row))
+            kept->retired[left++] = row;
+        else
+            kept->spare[kept->spares++] = row;
+    }
+    kept->retirees = left;
+}

@@ -1,0 +1,52 @@
+// Which row of the kept file (memory/kept_file.h) is which client's: the parent's table. Every node has the same table
+// and, when a round is over, the same rows.
+//
+//   TRY(kept_rows_init(&kept, &memory, members, rounds_done, err));
+//   each round: TRY(kept_rows_stage(&kept, count, err));        // kept.staged: a spare row for each member
+//               ... members train, the round succeeds ...
+//               TRY(kept_rows_commit(&kept, round, nodes, err));    // the rows of those that are done become theirs
+//               kept_rows_saved(&kept, round);                      // a checkpoint holds the table
+//   kept_rows_free(&kept);
+//
+// A row that a client has given up is used again when none of the checkpoints that a run may be resumed from, the last
+// two, belongs to a round in which the row was the client's.
+#ifndef SOUNDER_FEDAVG_PARENT_KEPT_ROWS_H
+#define SOUNDER_FEDAVG_PARENT_KEPT_ROWS_H
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
+#include "fedavg/rules/world.h"
+
+typedef struct KeptRows {
+    const RunMemory *memory; // borrowed
+    uint32_t *table;       // the memory's (1 + clients), for checkpoints: how many rows are in use; then each client's
+    uint32_t *born, *gone; // owned (rows): the rounds from and until which a row is, or was, its client's
+    uint32_t *spare;       // owned (rows): to be used next
+    uint32_t *retired;     // owned (rows): given up, but a checkpoint's
+    uint32_t *staged;      // owned (members): by place in the round's jobs
+    float *passing;        // owned (a row): on its way between nodes
+    uint32_t spares, retirees;
+    uint32_t saved[2]; // rounds of the last two checkpoints
+} KeptRows;
+
+// Rows that such a run needs: what its clients can have, and what the last two checkpoints may hold besides.
+uint32_t kept_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds);
+
+// members: of the largest cohort; rounds_done: of the checkpoint that the table came from, 0 for none. Nothing to free on
+// failure. This and all below does nothing where clients keep nothing.
+Status kept_rows_init(KeptRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done, Error *err);
+void kept_rows_free(KeptRows *kept);
+
+// The client's row, KEPT_NO_ROW if it has none.
+uint32_t kept_rows_of(const KeptRows *kept, uint32_t client);
+
+// A spare row for each of the first `count` members. IO when the disk is full.
+Status kept_rows_stage(KeptRows *kept, uint32_t count, Error *err);
+
+// The queue holds all nodes' jobs, by place.
+Status kept_rows_commit(KeptRows *kept, uint32_t round, Nodes *nodes, Error *err);
+
+void kept_rows_saved(KeptRows *kept, uint32_t round);
+
+#endif

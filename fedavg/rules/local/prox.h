@@ -1,0 +1,30 @@
+// FedProx (Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, MLSys 2020, Algorithm 2): every step is pulled back to the global
+// weights. The pull is part of the gradient, before momentum.
+#ifndef SOUNDER_FEDAVG_RULES_LOCAL_PROX_H
+#define SOUNDER_FEDAVG_RULES_LOCAL_PROX_H
+
+#include "fedavg/rules/local_rule.h"
+
+BOTH float local_prox_shift(const Parameter *p, const LocalTurn *turn) {
+    (void)p, (void)turn;
+    return 0;
+}
+
+BOTH float local_prox_keep(const Parameter *p, const LocalTurn *turn) {
+    (void)turn;
+    return p->kept;
+}
+
+#ifndef __cplusplus
+static inline double prox_pull(const LocalTurn *turn) {
+    return turn->number[0];
+}
+
+static const LocalRule prox_local_rule = {.text = {"prox",
+                                                   "every step is pulled back to the global weights",
+                                                   "Li et al., MLSys 2020, Algorithm 2",
+                                                   {{.name = "mu", .preset = 0.01, .minimum = 0, .maximum = 1000}}},
+                                          .pull = prox_pull};
+#endif
+
+#endif

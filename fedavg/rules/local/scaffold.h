@@ -1,0 +1,35 @@
+// SCAFFOLD (Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, ICML 2020, Algorithm 1): the client's drift, c_k, is taken
+// out of every step and that of all clients, c, put in. Both start at zero.
+//
+//   step: g + c - c_k        after it (option II): c_k = c_k - c + (w - w_k) / A_k
+//
+// A_k is K lr with plain SGD; in general it is how far the local optimizer takes a weight along a constant slope of 1, so
+// that c_k stays an average of gradients whatever the momentum and however many steps. The server's half is in
+// server/scaffold.h.
+#ifndef SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
+#define SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
+
+#include "fedavg/rules/local_rule.h"
+
+BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
+    (void)turn;
+    return p->common - p->kept;
+}
+
+BOTH float local_scaffold_keep(const Parameter *p, const LocalTurn *turn) {
+    const float slope = (float)(((double)p->global - (double)p->own) / turn->displacement);
+    return local_on_grid(p->kept - p->common + slope);
+}
+
+#ifndef __cplusplus
+static const LocalRule scaffold_local_rule = {
+    .text = {"scaffold",
+             "the client's drift is taken out of every step, that of all put in",
+             "Karimireddy et al., ICML 2020, Algorithm 1, option II",
+             {{0}}},
+    .shifts = true,
+    .keeps = true,
+    .asks = true};
+#endif
+
+#endif
