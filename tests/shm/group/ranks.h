@@ -8,11 +8,13 @@
 #define SOUNDER_TESTS_SHM_GROUP_RANKS_H
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,14 +79,27 @@ static inline pid_t start_rank(const GroupConfig *config, RankFunction *function
     _exit(0);
 }
 
-// Waits for all; returns how many neither returned 0 nor killed themselves with SIGKILL.
+// Waits for all; returns how many neither returned 0 nor killed themselves with SIGKILL. The first of these ends the
+// others, which may be waiting for what it has not done.
 static inline int wait_for_ranks(const pid_t *pids, uint32_t size) {
     int bad = 0;
-    for (uint32_t rank = 0; rank < size; rank++) {
-        int status;
-        if (waitpid(pids[rank], &status, 0) < 0) abort();
-        bad +=
-            !(WIFEXITED(status) && WEXITSTATUS(status) == 0) && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    struct pollfd deaths[RANKS_MOST] = {{0}};
+    for (uint32_t rank = 0; rank < size; rank++)
+        deaths[rank] = (struct pollfd){.fd = pidfd_open(pids[rank], 0), .events = POLLIN};
+    for (uint32_t left = size; left > 0;) {
+        if (poll(deaths, size, -1) < 1) abort();
+        for (uint32_t rank = 0; rank < size; rank++) {
+            int status;
+            if (!deaths[rank].revents) continue; // none of a descriptor that is -1
+            if (waitpid(pids[rank], &status, 0) < 0) abort();
+            close(deaths[rank].fd);
+            deaths[rank].fd = -1;
+            left--;
+            if (status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) continue;
+            bad++;
+            for (uint32_t other = 0; other < size; other++)
+                if (deaths[other].fd >= 0) kill(pids[other], SIGKILL);
+        }
     }
     return bad;
 }

@@ -264,13 +264,15 @@ static void calls_that_do_not_fit_fail_at_once_on_all_ranks_naming_both(void **s
 static void come_late(Group *group, const void *context) {
     const Misfit *misfit = context; // the pipe and the kind of call
     Error err = {.message = ""}, again = {.message = ""};
+    Buffers *buffers = buffers_new();
     char byte = 0;
+    require_ok(group_barrier(group, &err));
     if (group_rank(group) == 1) {
         require(read(misfit->told[0], &byte, 1) == 1 && read(misfit->told[0], &byte, 1) == 1);
         require(group_barrier(group, &err) == STATUS_TIMEOUT);
     } else {
         group_set_timeout(group, 0.4); // in which the other one of the two comes, on a busy machine too
-        require(call(group, (uint32_t)misfit->number, buffers_new(), &err) == STATUS_TIMEOUT);
+        require(call(group, (uint32_t)misfit->number, buffers, &err) == STATUS_TIMEOUT);
         require(write(misfit->told[1], &byte, 1) == 1);
         require(strstr(err.message, "waited 0.4 s"));
         if (misfit->number <= 10) require(strstr(err.message, ": rank 1 did not come"));
