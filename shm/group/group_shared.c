@@ -159,6 +159,7 @@ static Status enter(SharedGroup *shared, Error *err) {
         Layout layout = layout_of(group->size);
         opened = group_cuda_open(shared, device_slot_bytes(&layout, group->size), &reason);
     }
+    // Nobody comes by a group, so nobody can ask which rank is to blame: the sentence alone tells.
     if (opened != STATUS_OK) return group_shared_fail(shared, opened, -1, &reason, err);
     GroupCall call = {.operation = OPERATION_BARRIER, .type = GROUP_U8};
     TRY(group_shared_collective(group, &call, NULL, NULL, err));
