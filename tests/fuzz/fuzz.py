@@ -63,7 +63,8 @@ def main():
                                "-max_len=8192", "-print_final_stats=1", f"-artifact_prefix={findings}/{name}-"],
                               cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     text = done.stdout.decode(errors="replace").splitlines()
-    print("\n".join(text[-60:] if done.returncode else [line for line in text if line.startswith("stat::")]))
+    told = [line for line in text if line.startswith("stat::") or "DONE" in line]  # the latter: what was covered
+    print("\n".join(text[-60:] if done.returncode else told))
     return done.returncode
 
 
