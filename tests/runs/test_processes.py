@@ -5,7 +5,7 @@ Usage: test_processes.py PATH_OF_SOUNDER PATH_OF_STOP_BEFORE_EXEC
 import ctypes, os, re, resource, signal, subprocess, sys, unittest
 
 STOPPER = os.path.abspath(sys.argv.pop(2))
-from runs import SMALL, SOUNDER, RunCase, alive, children_of, wait_until
+from runs import SMALL, SOUNDER, RunCase, alive, children_of, state_of, wait_until
 
 
 def stopped_child_of(pid):
@@ -15,14 +15,7 @@ def stopped_child_of(pid):
             children = file.read().split()
     except OSError:
         return None
-    for child in children:
-        try:
-            with open(f"/proc/{child}/stat") as file:
-                if file.read().rsplit(")", 1)[1].split()[0] == "T":
-                    return int(child)
-        except OSError:
-            pass
-    return None
+    return next((int(child) for child in children if state_of(child) == "T"), None)
 
 
 class EarlyStops(RunCase):

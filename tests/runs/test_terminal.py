@@ -4,9 +4,9 @@ Usage: test_terminal.py PATH_OF_SOUNDER [unittest arguments]
 """
 import fcntl, os, pty, re, resource, select, signal, struct, subprocess, sys, termios, time, unittest
 
-from runs import DEADLINE, SLOWED, SMALL, SOUNDER, RunCase
+from runs import DEADLINE, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase
 
-LONG = [*SMALL, "--workers", "2", "--local-epochs", "1000"]  # a round of minutes
+LONG = [*SMALL, "--workers", "2", "--local-epochs", "5000" if SANITIZED else "1000"]  # a round of minutes
 
 
 class Terminal(RunCase):
@@ -41,8 +41,8 @@ class Terminal(RunCase):
     def test_a_line_moves_within_the_terminals_width_and_leaves_nothing_behind(self):
         for columns in (40, 80):
             # Long enough for several of the five looks a second, also where nothing else runs.
-            process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "50", "--rounds", "1", "--out",
-                                             str(columns), columns=columns)
+            process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "25" if SANITIZED else "50", "--rounds",
+                                             "1", "--out", str(columns), columns=columns)
             self.read_until(None)
             self.assertEqual(process.wait(DEADLINE), 0)
             moving = re.findall(r"(round 1/1  \[[#.]*[^\r\n\x1b]*)\x1b\[K\r", self.seen)
@@ -82,7 +82,7 @@ class Terminal(RunCase):
         self.assertLessEqual(max(map(len, out.splitlines())), 79, out)
         lines = out.splitlines()
         self.assertRegex(lines[0], r"^Sounder \d+\.\d+\.\d+: fedavg, lenet 21,840 weights, 2 workers, 8 clients, \w+$")
-        self.assertRegex(lines[1], r"^synthetic\S*: 4,000 training \+ 1,000 test samples  ->  run$")
+        self.assertRegex(lines[1], rf"^synthetic\S*: {TRAIN:,} training \+ {TEST:,} test samples  ->  run$")
         self.assertRegex(lines[-1], r"^go on: sounder train --resume run --rounds 6$")
         out, _ = self.train(*SMALL, "--clients", "1", "--workers", "1", "--rounds", "1", "--out", "one")
         self.assertIn(" 1 worker, 1 client, ", out)
@@ -136,12 +136,12 @@ class Terminal(RunCase):
 
     def test_a_signal_that_was_ignored_from_the_start_stays_ignored(self):
         for number in (signal.SIGHUP, signal.SIGINT):
-            process = self.start(*SMALL, "--workers", "2", "--rounds", "30", "--out", number.name,
+            process = self.start(*SMALL, "--workers", "2", "--rounds", "10", "--out", number.name,
                                  preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
             self.wait_for_round(number.name, 1)
             process.send_signal(number)
             self.finish(process)
-            self.assertEqual(len(self.rounds(number.name)), 30)
+            self.assertEqual(len(self.rounds(number.name)), 10)
 
     # Lost outputs ----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ Usage: test_trace.py PATH_OF_SOUNDER [unittest arguments]
 """
 import os, signal, sys, unittest
 
-from runs import DATA, SMALL, RunCase, children_of, named, read_trace
+from runs import DATA, SMALL, TEST, RunCase, children_of, named, read_trace
 
 
 class Trace(RunCase):
@@ -19,7 +19,7 @@ class Trace(RunCase):
         for job in jobs:
             self.assertEqual(job["tid"], job["args"]["rank"] + 1)
         self.assertEqual(sorted((chunk["args"]["round"], chunk["args"]["first_sample"]) for chunk in named(tracks, "test")),
-                         [(round, first) for round in (1, 2, 3) for first in (0, 500)])
+                         [(round, first) for round in (1, 2, 3) for first in range(0, TEST, 500)])
 
     def test_the_parent_shows_its_rounds_and_what_they_consist_of(self):
         self.train(*SMALL, "--workers", "2", "--eval-every", "2", "--trace", "trace.json", "--out", "run")
