@@ -29,7 +29,7 @@ static void make_sums(int64_t sums[SLOTS * EACH * STRIDE], uint32_t round) {
 static void step_on_cpu(Model *model, const int64_t *sums, const ServerTurn *turn, uint32_t row) {
     const int64_t *updates[] = {sums, sums + (size_t)2 * EACH * STRIDE};
     const int64_t *changes[] = {sums + STRIDE, sums + ((size_t)2 * EACH + 1) * STRIDE};
-    const ServerSums all = {updates, changes, 2, 0.75, 1.25};
+    const ServerSums all = {updates, changes, 2, 0.75, 1.25, NULL};
     const ServerMemory memory = {{model->states[0], model->states[1]}, model->common};
     server_apply(model->weights, &memory, &all, turn, row, COUNT);
 }
