@@ -22,12 +22,13 @@ static void print_overview(FILE *file) {
                 "who gets which samples in such a run, as a picture and in numbers");
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
-    print_entry(file, "sounder help [TOPIC]",
-                "train, eval, diff, partition, launch, metrics, models, algorithms, partitions, federations, the name "
-                "of an option, man (the man "
-                "page as troff), "
-                "completion bash (a "
-                "script)");
+    print_entry(
+        file, "sounder help [TOPIC]",
+        "train, eval, diff, partition, launch, nodes, metrics, models, algorithms, partitions, federations, the name "
+        "of an option, man (the man "
+        "page as troff), "
+        "completion bash (a "
+        "script)");
     print_entry(file, "sounder --version", "the version, and what this program was built with");
 }
 
@@ -174,6 +175,33 @@ static void print_launch(FILE *file) {
           file);
 }
 
+static void print_nodes(FILE *file) {
+    fputs("Usage: mpirun --host ONE,TWO --map-by ppr:1:node --bind-to none \\\n"
+          "           sounder train [--OPTION VALUE ...]\n"
+          "       srun --nodes=2 --ntasks-per-node=1 sounder train [--OPTION VALUE ...]\n\n",
+          file);
+    print_paragraph(
+        file, 0,
+        "Several machines train one model, to the same bits as one: each has a parent and --workers workers of its "
+        "own, "
+        "and its own copy of the data set. Node 0 alone prints and writes. fedavg and ssgd do that, hogwild needs one "
+        "memory. All nodes get the same options; --resume goes on with any number of nodes.");
+    fputc('\n', file);
+    print_paragraph(
+        file, 0,
+        "When a node is lost all others end: after --hang-seconds without a sign of life with one sentence that names "
+        "it, but on several hosts mostly sooner. mpirun (within seconds) and Slurm (after its KillWait) end a job of "
+        "which a process has died, and then it is their message that names the host. A cut wire mpirun itself notices "
+        "only with these options, and waits for ever without:");
+    fputs("  --mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 1\n"
+          "  --mca oob_tcp_keepalive_probes 3\n\n",
+          file);
+    print_paragraph(
+        file, 0,
+        "Ranks of a program of your own (`sounder help launch`) meet on one machine; on several their group "
+        "goes by MPI: group_init with mpi://, started by mpirun.");
+}
+
 static void print_models(FILE *file) {
     print_paragraph(file, 0, "The nets that --model knows by name, each a layer list that --model takes as well:");
     for (size_t i = 0; i < zoo_entry_count; i++) {
@@ -283,6 +311,7 @@ Status command_help(int argc, char **argv, Error *err) {
                   {"diff", print_diff},
                   {"metrics", print_metrics},
                   {"launch", print_launch},
+                  {"nodes", print_nodes},
                   {"models", print_models},
                   {"partition", print_partition},
                   {"partitions", print_partitions},

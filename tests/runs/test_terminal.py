@@ -91,7 +91,7 @@ class Terminal(RunCase):
     # Help and errors -------------------------------------------------------------------------------------------------
 
     def test_help_is_wrapped_to_the_terminal_and_to_80_columns_elsewhere(self):
-        for topic in ([], ["train"], ["train", "-h"], ["eval"], ["launch"], ["models"]):
+        for topic in ([], ["train"], ["train", "-h"], ["eval"], ["launch"], ["nodes"], ["models"]):
             words = None
             for columns, least, most in ((76, 55, 76), (80, 60, 80), (200, 60, 100), (None, 60, 80)):
                 if columns:
