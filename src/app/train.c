@@ -340,8 +340,11 @@ static Status train(Run *run, int *exit_code, Error *err) {
 static Status restore(Run *run, Error *err) {
     if (!run->options.resume[0] || !is_first(run)) return STATUS_OK;
     TRY(run_record_check(&run->past, &run->record, run->folder.path, err));
-    TRY(run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, &run->record, &run->past,
-                               err));
+    progress_step_begin(&run->progress, "reading the checkpoint");
+    Status status = run_checkpoint_restore(&run->memory, &run->rounds_done, &run->spec, &run->folder, &run->record,
+                                           &run->past, err);
+    progress_step_end(&run->progress);
+    TRY(status);
     if (run->rounds_done <= (uint32_t)run->options.rounds) return STATUS_OK;
     return fail(err, STATUS_USAGE, "--rounds %d: the run in %s has done %u round%s already", run->options.rounds,
                 run->folder.path, run->rounds_done, plural(run->rounds_done));
@@ -368,8 +371,11 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
 
 // What only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
-    TRY(run_load_data(&run->memory, &run->source, &run->options, err));
-    Status status = run_read_model(&run->spec, run->about.text, &run->options, &run->memory.data, err);
+    progress_step_begin(&run->progress, "reading the data set");
+    Status status = run_load_data(&run->memory, &run->source, &run->options, err);
+    progress_step_end(&run->progress);
+    TRY(status);
+    status = run_read_model(&run->spec, run->about.text, &run->options, &run->memory.data, err);
     const Dataset *data = &run->memory.data;
     const bool folder = run->source.folder[0] && !run->source.named;
     run->data_hash = run_hash_data(data);
@@ -379,8 +385,11 @@ static Status prepare(Run *run, Error *err) {
 }
 
 static Status create_memory(Run *run, Error *err) {
-    return run_create_memory(&run->memory, &run->options, &run->spec, &run->about, &run->device, &run->folder,
-                             &run->nodes, err);
+    progress_step_begin(&run->progress, "setting up the memory of the run");
+    Status status = run_create_memory(&run->memory, &run->options, &run->spec, &run->about, &run->device, &run->folder,
+                                      &run->nodes, err);
+    progress_step_end(&run->progress);
+    return status;
 }
 
 // What the run computes with, which all nodes must have: the card, or the instruction set and what multiplies for wide

@@ -92,6 +92,31 @@ static void without_a_terminal_a_line_comes_every_ten_minutes(void **state) {
     clear(stage);
 }
 
+// The first step lasts until its line has come, the second ends at once.
+static void a_long_step_of_the_set_up_is_spoken_of_and_a_short_one_is_not(void **state) {
+    (void)state;
+    char text[TEXT_BYTES] = "";
+    Stage *stage = set_up(4);
+    int spoken[2], saved = dup(STDERR_FILENO);
+    fflush(NULL);
+    assert_int_equal(pipe(spoken), 0);
+    dup2(spoken[1], STDERR_FILENO);
+    close(spoken[1]);
+    progress_step_begin(&stage->progress, "reading the data set");
+    ssize_t bytes = read(spoken[0], text, sizeof text - 1);
+    progress_step_end(&stage->progress);
+    progress_step_begin(&stage->progress, "setting up the memory of the run");
+    progress_step_end(&stage->progress);
+    progress_step_end(&stage->progress);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    assert_true(bytes > 0);
+    assert_string_equal(text, "reading the data set ...\n");
+    assert_int_equal(read(spoken[0], text, sizeof text), 0);
+    close(spoken[0]);
+    clear(stage);
+}
+
 static void workers_that_take_long_to_start_are_spoken_of(void **state) {
     (void)state;
     char text[TEXT_BYTES];
@@ -163,6 +188,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_times_are_written_as_people_read_them),
         cmocka_unit_test(without_a_terminal_a_line_comes_every_ten_minutes),
+        cmocka_unit_test(a_long_step_of_the_set_up_is_spoken_of_and_a_short_one_is_not),
         cmocka_unit_test(workers_that_take_long_to_start_are_spoken_of),
         cmocka_unit_test(more_than_sixteen_ranks_are_counts),
         cmocka_unit_test(a_quiet_run_answers_the_first_signal_and_says_nothing_else),

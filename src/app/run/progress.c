@@ -1,6 +1,8 @@
 #include "progress.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 
 enum { BAR_WIDTH = 20, MOST_LETTERS = 16, LINE_BYTES = 512 };
 
-static const double start_seconds = 2;       // that workers may take before a line says that they are starting
+static const double start_seconds = 2;       // that the set-up or the workers may take before a line speaks of them
 static const double seconds_of_a_line = 600; // between lines where none moves
 
 // Numbers -------------------------------------------------------------------------------------------------------------
@@ -85,6 +87,33 @@ void progress_heading(Progress *progress, const Heading *heading) {
     progress_say(progress, "%s: %s training + %s test samples  ->  %s\n", heading->data->name,
                  with_commas(train, heading->data->train.count), with_commas(test, heading->data->test.count),
                  heading->folder);
+}
+
+// Before the rounds ---------------------------------------------------------------------------------------------------
+
+static void *speak_of_step(void *context) {
+    const Progress *progress = context;
+    struct pollfd over = {.fd = progress->step_pipe[0], .events = POLLIN};
+    if (poll(&over, 1, (int)(start_seconds * 1000)) == 0)
+        fprintf(stderr, progress->moving ? "%s ...\033[K\r" : "%s ...\n", progress->step);
+    return NULL;
+}
+
+void progress_step_begin(Progress *progress, const char *what) {
+    if (progress->silent || pipe2(progress->step_pipe, O_CLOEXEC) != 0) return;
+    progress->step = what;
+    if (pthread_create(&progress->step_thread, NULL, speak_of_step, progress) == 0) return;
+    progress->step = NULL;
+    close(progress->step_pipe[0]);
+    close(progress->step_pipe[1]);
+}
+
+void progress_step_end(Progress *progress) {
+    if (!progress->step) return;
+    close(progress->step_pipe[1]);
+    pthread_join(progress->step_thread, NULL);
+    close(progress->step_pipe[0]);
+    progress->step = NULL;
 }
 
 // While a round runs --------------------------------------------------------------------------------------------------

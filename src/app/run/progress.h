@@ -7,12 +7,14 @@
 // stdout is lost (a closed pipe, a full disk) a warning says so once, and the run goes on without it.
 //
 //   progress_init(&progress, &options, &nodes);
+//   progress_step_begin(&progress, "reading the data set"); ... progress_step_end(&progress);
 //   progress_heading(&progress, &heading);
 //   progress_watch(&progress, &rounds);               // before the rounds start their workers
 //   each round: progress_begin(...); progress_tick(&progress); ... progress_end(...);
 #ifndef SOUNDER_APP_RUN_PROGRESS_H
 #define SOUNDER_APP_RUN_PROGRESS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +36,9 @@ typedef struct Progress {
     uint64_t start_progress;     // rounds_progress when it began
     uint64_t start_nanoseconds;  // of the round, or of the start of the workers
     uint64_t spoken_nanoseconds; // when stderr got the last line that does not move
+    const char *step;            // what the parent does by itself; NULL: nothing of which there is to speak
+    pthread_t step_thread;       // speaks of it if it lasts
+    int step_pipe[2];            // whose end tells that thread that the step is over
 } Progress;
 
 // What the heading tells; all of it borrowed.
@@ -49,6 +54,11 @@ typedef struct Heading {
 
 void progress_init(Progress *progress, const Options *options, const Nodes *nodes);
 void progress_heading(Progress *progress, const Heading *heading);
+
+// A step of the set-up, which has no ticks: if it is not over after two seconds a line on stderr says what it is. `what`
+// stays the caller's.
+void progress_step_begin(Progress *progress, const char *what);
+void progress_step_end(Progress *progress);
 
 // From now on ticks are about these rounds, whose workers are about to start.
 void progress_watch(Progress *progress, const Rounds *rounds);
