@@ -110,6 +110,7 @@ static double train_epoch(LocalModel *model, const Turn *turn, const uint32_t *i
         BatchResult result;
         net_train_step(&model->net, model->weights, model->velocity, &result, &turn->sgd, turn->shift, &batch, noise);
         loss_sum += result.loss_sum;
+        if (model->on_step) model->on_step(model->on_step_context, result.loss_sum / batch.count);
     }
     return loss_sum;
 }

@@ -18,6 +18,8 @@ typedef struct LocalModel {
     float *gradient; // owned (parameters)
     float *shift;    // owned (parameters): what a local rule adds to every slope; NULL: the rule adds nothing
     uint32_t *order; // owned (partition's samples): this epoch's shuffled sample indices
+    void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
+    void *on_step_context;
 } LocalModel;
 
 // rank: whose pulse counts the progress. Nothing to free on failure.

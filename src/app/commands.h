@@ -22,6 +22,10 @@ Status command_diff(int argc, char **argv, int *exit_code, Error *err);
 // [--option value ...] [--json] [--save FILE]`. argv is rearranged.
 Status command_partition(int argc, char **argv, Error *err);
 
+// Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not come
+// out as in the run. *exit_code as for train.
+Status command_replay(int argc, char **argv, int *exit_code, Error *err);
+
 // Starts the ranks of any program, as torchrun does: `sounder launch [--option value ...] [--] PROGRAM [ARGUMENT ...]`.
 // *exit_code is what to exit with when the status is OK: 0, that of the rank that failed first, or 128 + n after signal
 // n, its own or the launcher's.

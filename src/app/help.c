@@ -7,6 +7,7 @@
 #include "app/manual.h"
 #include "app/options/columns.h"
 #include "app/options/option_table.h"
+#include "app/options/replay_options.h"
 #include "base/suggest.h"
 #include "datasets/federation.h"
 #include "datasets/partition.h"
@@ -20,11 +21,12 @@ static void print_overview(FILE *file) {
     print_entry(file, "sounder diff RUN RUN", "where two runs part, and what was different to begin with");
     print_entry(file, "sounder partition [EXPERIMENT.yaml] [--OPTION VALUE ...]",
                 "who gets which samples in such a run, as a picture and in numbers");
+    print_entry(file, "sounder replay RUN --round R --client K", "train one client of one round again and compare");
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(
         file, "sounder help [TOPIC]",
-        "train, eval, diff, partition, launch, nodes, metrics, models, algorithms, partitions, federations, the name "
+        "train, eval, diff, replay, partition, launch, nodes, metrics, models, algorithms, partitions, federations, the name "
         "of an option, man (the man "
         "page as troff), "
         "completion bash (a "
@@ -77,6 +79,17 @@ static void print_diff(FILE *file) {
         "does (surely with --inspect-updates, otherwise if its loss shows it), the first tensor, and the options, data "
         "and "
         "machines that were different from the start. Exits with 0 if all common rounds are the same, with 1 if not.");
+}
+
+static void print_replay(FILE *file) {
+    fputs("Usage: sounder replay RUN --round R --client K [--out FILE]\n\n", file);
+    print_paragraph(
+        file, 0,
+        "Trains one client of one round again, alone on the CPU, from the model that the round began with: that of the run's last "
+        "checkpoint before it, from which the rounds in between are trained again. Compares what comes out with the run's "
+        "record: by its hash if the run had --inspect-updates, otherwise by its loss; another result is an error (65).");
+    fputc('\n', file);
+    replay_options_print_help(file);
 }
 
 // What the lines of metrics.jsonl hold beyond what their names say.
@@ -309,6 +322,7 @@ Status command_help(int argc, char **argv, Error *err) {
     } topics[] = {{"train", print_train},
                   {"eval", print_eval},
                   {"diff", print_diff},
+                  {"replay", print_replay},
                   {"metrics", print_metrics},
                   {"launch", print_launch},
                   {"nodes", print_nodes},

@@ -25,7 +25,7 @@ static Status print_version(void) {
 }
 
 static Status unknown_command(const char *name, Error *err) {
-    static const char *const commands[] = {"train",  "eval", "diff",      "partition",
+    static const char *const commands[] = {"train",  "eval", "diff",      "replay", "partition",
                                            "launch", "help", "--version", "--help"};
     Suggestion suggestion = {.typed = name};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
@@ -33,6 +33,14 @@ static Status unknown_command(const char *name, Error *err) {
     if (suggestion.best)
         return fail(err, STATUS_USAGE, "%.60s: unknown command; did you mean %s?", name, suggestion.best);
     return fail(err, STATUS_USAGE, "%.60s: unknown command; `sounder help` lists them", name);
+}
+
+// Of those whose help is that of `sounder help NAME`.
+static bool is_command(const char *name) {
+    static const char *const names[] = {"train", "eval", "diff", "replay", "partition"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
 }
 
 // `sounder train --help` is `sounder help train`, `sounder train -h` is `sounder help train -h`. 0: no help is asked for,
@@ -56,12 +64,11 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "help") == 0) return command_help(rest, arguments, err);
     if (strcmp(name, "worker") == 0) return command_worker(rest, arguments, err);
     if (strcmp(name, "launch") == 0) return command_launch(rest, arguments, exit_code, err);
-    bool known = strcmp(name, "train") == 0 || strcmp(name, "eval") == 0 || strcmp(name, "diff") == 0 ||
-                 strcmp(name, "partition") == 0;
-    if (!known) return unknown_command(name, err);
+    if (!is_command(name)) return unknown_command(name, err);
     int topics = asks_for_help(rest, arguments, strcmp(name, "train") == 0);
     if (topics) return command_help(topics, (char *[]){argv[1], "-h"}, err);
     if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);
+    if (strcmp(name, "replay") == 0) return command_replay(rest, arguments, exit_code, err);
     if (strcmp(name, "diff") == 0) return command_diff(rest, arguments, exit_code, err);
     if (strcmp(name, "partition") == 0) return command_partition(rest, arguments, err);
     return command_eval(rest, arguments, err);

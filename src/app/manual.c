@@ -5,6 +5,7 @@
 
 #include "app/launch/launch_options.h"
 #include "app/options/options.h"
+#include "app/options/replay_options.h"
 
 const char *const manual_examples[] = {
     "sounder train --model 2nn --clients 100 --rounds 50",
@@ -95,11 +96,12 @@ void manual_print(FILE *file) {
           ".B sounder train\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
           ".B sounder eval\n\\fIMODEL.safetensors\\fR | \\fIRUN\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
           ".B sounder diff\n\\fIRUN\\fR \\fIRUN\\fR\n.br\n"
+          ".B sounder replay\n\\fIRUN\\fR \\fB\\-\\-round\\fR \\fIR\\fR \\fB\\-\\-client\\fR \\fIK\\fR [\\fB\\-\\-out\\fR \\fIFILE\\fR]\n.br\n"
           ".B sounder partition\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n"
           "[\\fB\\-\\-json\\fR] [\\fB\\-\\-save\\fR \\fIFILE\\fR]\n.br\n"
           ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
           "[\\fIARGUMENT\\fR ...]\n.br\n"
-          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIfederations\\fR | \\fIOPTION\\fR |\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIfederations\\fR | \\fIOPTION\\fR |\n"
           "\\fIman\\fR | \\fIcompletion bash\\fR]\n"
           ".SH DESCRIPTION\n"
           "\\fBsounder train\\fR starts worker processes that share one model through\n"
@@ -109,6 +111,7 @@ void manual_print(FILE *file) {
           "workers die (Hogwild excepted).\n"
           "\\fBsounder eval\\fR prints the loss and the accuracy of a saved model.\n"
           "\\fBsounder diff\\fR says in which round, client and tensor two runs part.\n"
+          "\\fBsounder replay\\fR trains one client of one round again and compares.\n"
           "\\fBsounder launch\\fR starts any program, in C or Python, as ranks that find\n"
           "each other by torchrun's environment variables.\n"
           ".PP\n"
@@ -117,6 +120,8 @@ void manual_print(FILE *file) {
           ".SH OPTIONS\n",
           file);
     options_print_man(file);
+    fputs(".SH OPTIONS OF SOUNDER REPLAY\n", file);
+    replay_options_print_man(file);
     fputs(".SH OPTIONS OF SOUNDER LAUNCH\n", file);
     launch_options_print_man(file);
     fputs(".SH FILES\n"
@@ -140,6 +145,7 @@ void manual_print_completion(FILE *file) {
           "_sounder_words='",
           file);
     options_print_words(file);
+    replay_options_print_words(file);
     launch_options_print_words(file);
     fputs("partition --json\npartition --save\n"
           "'\n"
@@ -149,12 +155,12 @@ void manual_print_completion(FILE *file) {
           "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff partition launch help --version --help' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition launch help --version --help' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    if [ \"$command\" = help ]; then\n"
           "        [ \"$previous\" = completion ] && mapfile -t COMPREPLY < <(compgen -W bash -- \"$word\") && return\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff partition launch nodes metrics models algorithms partitions federations man completion' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition launch nodes metrics models algorithms partitions federations man completion' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    local commands name values names=--help\n"

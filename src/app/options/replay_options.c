@@ -1,0 +1,55 @@
+#include "replay_options.h"
+
+#include <stddef.h>
+
+#include "option_table.h"
+
+#define FIELD(member) .offset = offsetof(ReplayOptions, member)
+
+// clang-format off
+static const Option rows[] = {
+    {.name = "round", .type = OPTION_WHOLE, FIELD(round), .placeholder = "R", .derived = "must be given",
+     .minimum = 1, .maximum = 1000000, .help = "round in which the client trained"},
+    {.name = "client", .type = OPTION_WHOLE, FIELD(client), .placeholder = "K", .derived = "must be given",
+     .minimum = 0, .maximum = 999999, .help = "number of the client, from 0"},
+    {.name = "out", .type = OPTION_TEXT, FIELD(out), .placeholder = "FILE", .derived = "none",
+     .help = "safetensors file that gets the update, tensor by tensor, and as \"losses\" the mean loss of every step"},
+};
+// clang-format on
+enum { ROWS = sizeof rows / sizeof *rows };
+
+Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error *err) {
+    const OptionTable table = {.rows = rows, .count = ROWS, .command = "replay"};
+    *options = (ReplayOptions){.client = -1};
+    for (int next = 0; next < argc;) {
+        const Option *option;
+        const char *value;
+        if (argv[next][0] != '-') {
+            if (options->run)
+                return fail(err, STATUS_USAGE, "%.200s: a second run, after %.200s; give one", argv[next],
+                            options->run);
+            options->run = argv[next++];
+            continue;
+        }
+        TRY(option_take(&option, &value, &next, argc, argv, &table, err));
+        TRY(option_read(options, option, value, "--", err));
+    }
+    if (options->run && options->round > 0 && options->client >= 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "sounder replay: needs a run, a round and a client; write sounder replay RUN --round R --client K");
+}
+
+void replay_options_print_help(FILE *file) {
+    for (int i = 0; i < ROWS; i++)
+        option_print_help(file, &rows[i]);
+}
+
+void replay_options_print_words(FILE *file) {
+    for (int i = 0; i < ROWS; i++)
+        option_print_words(file, &rows[i], "replay");
+}
+
+void replay_options_print_man(FILE *file) {
+    for (int i = 0; i < ROWS; i++)
+        option_print_man(file, &rows[i]);
+}

@@ -1,0 +1,310 @@
+// `sounder replay RUN --round R --client K`: trains that client of that round again, alone in this process.
+//
+// The model that the round began with comes from the run's last checkpoint before it, and the rounds in between are done
+// again by an ordinary run in a folder for a while, which begins with that checkpoint. What the client then trains is
+// computed by the same function as in a worker, and compared with the run's record.
+#include "app/commands.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/options/option_table.h"
+#include "app/options/replay_options.h"
+#include "app/run/model_file.h"
+#include "app/run/run_checkpoint.h"
+#include "app/run/run_set_up.h"
+#include "fedavg/worker/client.h"
+#include "nn/kernels.h"
+
+typedef struct Replay {
+    ReplayOptions options;
+    char folder[64];            // of its own, for a while; empty: none
+    json_t *lines;              // owned: of the run's metrics
+    const json_t *start, *told; // borrowed: the first start, the client in that round
+    Options training;           // of the run
+    RunMemory memory;
+    double *losses; // owned (steps): of every step
+    size_t steps, capacity;
+} Replay;
+
+// What the run tells ------------------------------------------------------------------------------------------------------
+
+static bool has_type(const json_t *line, const char *type) {
+    const char *text = json_string_value(json_object_get(line, "type"));
+    return text && strcmp(text, type) == 0;
+}
+
+static json_int_t number_of(const json_t *line, const char *key) {
+    return json_integer_value(json_object_get(line, key));
+}
+
+static Status read_record(Replay *self, Error *err) {
+    int fd = open(self->options.run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", self->options.run);
+    const Folder folder = {.fd = fd, .path = self->options.run};
+    Status status = metrics_read(&self->lines, &folder, err);
+    close(fd);
+    TRY(status);
+    const ReplayOptions *asked = &self->options;
+    json_t *line;
+    size_t i;
+    json_array_foreach(self->lines, i, line) {
+        if (!self->start && has_type(line, "start")) self->start = line;
+        if (has_type(line, "client") && number_of(line, "round") == asked->round &&
+            number_of(line, "client") == asked->client)
+            self->told = line;
+    }
+    if (!self->start)
+        return fail(err, STATUS_DATA, "%.200s/metrics.jsonl does not tell how the run began", self->options.run);
+    if (self->told) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--client %d: did not train in round %d of %.200s; its metrics.jsonl tells who did",
+                asked->client, asked->round, self->options.run);
+}
+
+// The folder for a while ------------------------------------------------------------------------------------------------
+
+static Status copy_file(const char *to, const char *from, Error *err) {
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", from);
+    int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ssize_t copied = out < 0 ? -1 : 1;
+    while (copied > 0)
+        copied = sendfile(out, in, NULL, 1 << 30);
+    Status status = copied < 0 ? fail_errno(err, STATUS_IO, "%.200s cannot be copied to %.200s", from, to) : STATUS_OK;
+    close(in);
+    if (out >= 0) close(out);
+    return status;
+}
+
+// *round: of the last checkpoint that holds a model from before the asked round; 0: none.
+static Status find_checkpoint(const Replay *self, uint32_t *round, Error *err) {
+    char path[RUN_PATH_BYTES];
+    snprintf(path, sizeof path, "%.4000s/checkpoints", self->options.run);
+    DIR *folder = opendir(path);
+    if (!folder) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+    *round = 0;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        uint32_t found;
+        int end = 0;
+        if (sscanf(entry->d_name, "round-%u.safetensors%n", &found, &end) != 1 || entry->d_name[end]) continue;
+        if (found < (uint32_t)self->options.round && found > *round) *round = found;
+    }
+    closedir(folder);
+    return STATUS_OK;
+}
+
+// A run that has just begun, or that has come to the checkpoint: its first line is all it tells of itself.
+static Status write_start(const Replay *self, Error *err) {
+    char path[RUN_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", self->folder);
+    FILE *file = fopen(path, "we");
+    if (!file) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be made", path);
+    bool written = json_dumpf(self->start, file, JSON_COMPACT) == 0 && fputc('\n', file) != EOF;
+    written &= fclose(file) == 0;
+    return written ? STATUS_OK : fail_errno(err, STATUS_IO, "%s cannot be written", path);
+}
+
+static Status make_folder(Replay *self, uint32_t *round, Error *err) {
+    char to[RUN_PATH_BYTES], from[RUN_PATH_BYTES];
+    const char *temporary = getenv("TMPDIR");
+    snprintf(self->folder, sizeof self->folder, "%.40s/sounder-replay-XXXXXX",
+             temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(self->folder)) {
+        self->folder[0] = '\0';
+        return fail_errno(err, STATUS_CANTCREATE, "no folder for the rounds before can be made in %.100s",
+                          temporary ? temporary : "/tmp");
+    }
+    snprintf(to, sizeof to, "%s/checkpoints", self->folder);
+    if (mkdir(to, 0700) != 0) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be made", to);
+    snprintf(to, sizeof to, "%s/config.yaml", self->folder);
+    snprintf(from, sizeof from, "%.4000s/config.yaml", self->options.run);
+    TRY(copy_file(to, from, err));
+    TRY(write_start(self, err));
+    TRY(find_checkpoint(self, round, err));
+    if (*round == 0) return STATUS_OK;
+    snprintf(to, sizeof to, "%s/checkpoints/round-%06u.safetensors", self->folder, *round);
+    snprintf(from, sizeof from, "%.4000s/checkpoints/round-%06u.safetensors", self->options.run, *round);
+    return copy_file(to, from, err);
+}
+
+static int remove_one(const char *path, const struct stat *about, int type, struct FTW *walk) {
+    (void)about, (void)type, (void)walk;
+    return remove(path);
+}
+
+// The rounds from the checkpoint to the asked one, of which only the model is wanted.
+static Status train_before(const Replay *self, uint32_t done, int *exit_code, Error *err) {
+    char rounds[16];
+    snprintf(rounds, sizeof rounds, "%d", self->options.round - 1);
+    if (self->options.round - 1 == (int)done) return STATUS_OK;
+    printf("rounds %u to %s are trained again\n", done + 1, rounds);
+    fflush(stdout);
+    char *arguments[] = {"--resume", (char *)self->folder, "--rounds", rounds,    "--checkpoint-every",
+                         "0",        "--eval-every",       "0",        "--quiet", NULL};
+    return command_train(9, arguments, exit_code, err);
+}
+
+// The client ------------------------------------------------------------------------------------------------------------
+
+static void note_step(void *context, double loss) {
+    Replay *self = context;
+    if (self->steps < self->capacity) self->losses[self->steps++] = loss;
+}
+
+// The shared memory of the run, for one process, with the model as the round began.
+static Status set_up(Replay *self, Error *err) {
+    Options *options = &self->training;
+    RunRecord past, record;
+    DatasetSource source;
+    Spec spec;
+    ModelAbout about = {0};
+    RunDevice device = {0};
+    RunFolder folder;
+    uint32_t round = 0;
+    const Nodes nodes = {.size = 1};
+    options_defaults(options);
+    snprintf(options->resume, sizeof options->resume, "%s", self->folder);
+    TRY(run_read_saved_options(options, &past, err));
+    options->device = DEVICE_CPU;
+    options->workers = 1;
+    for (int i = 0; i < option_count; i++) // those of a card have no use here
+        if (!option_applies(options, &option_table[i])) options->given[i] = false;
+    TRY(options_resolve(options, err));
+    if (engine_facts[options_engine(options)].whole_cohort)
+        return fail(err, STATUS_USAGE,
+                    "%.200s: no client of --algorithm %.60s trains on its own; there is nothing to replay",
+                    self->options.run, options->algorithm);
+    TRY(run_load_data(&self->memory, &source, options, err));
+    TRY(run_read_model(&spec, about.text, options, &self->memory.data, err));
+    TRY(run_create_memory(&self->memory, options, &spec, &about, &device, &nodes, err));
+    run_record_fill(&record, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
+    if (self->options.round == 1) return STATUS_OK;
+    TRY(run_folder_open(&folder, self->folder, err));
+    Status status = run_checkpoint_restore(&self->memory, &round, &spec, &folder, &record, &past, err);
+    run_folder_close(&folder);
+    if (status == STATUS_OK && round != (uint32_t)self->options.round - 1)
+        status = fail(err, STATUS_SOFTWARE, "the model of round %d is missing, that of round %u is there",
+                      self->options.round - 1, round);
+    return status;
+}
+
+static Job *post_job(Replay *self) {
+    Job *job = queue_post(self->memory.queue);
+    job->client = (uint32_t)self->options.client;
+    partition_client(&self->memory.partition, job->client, &job->count);
+    job->epochs = (uint32_t)number_of(self->told, "epochs");
+    job->share = json_real_value(json_object_get(self->told, "share"));
+    atomic_store(&job->owner, 1);
+    return job;
+}
+
+static Status write_update(const Replay *self, const float *trained, Error *err) {
+    const Spec *spec = &self->memory.config->spec;
+    size_t count = (size_t)spec->tensor_count + 1, header_bytes, parameters = spec->parameter_count;
+    TensorEntry *entries = calloc(count, sizeof *entries);
+    float *update = malloc(parameters * sizeof *update);
+    char *header = NULL;
+    Status status =
+        entries && update ? STATUS_OK : fail(err, STATUS_OS, "no memory for an update of %zu parameters", parameters);
+    FILE *file = NULL;
+    if (status != STATUS_OK) goto done;
+    model_entries(entries, spec);
+    entries[count - 1] =
+        (TensorEntry){.name = "losses", .type = TENSOR_F64, .rank = 1, .shape = {(int64_t)self->steps}};
+    for (size_t i = 0; i < parameters; i++)
+        update[i] = trained[i] - self->memory.weights[i];
+    TRY_GOTO(done, safetensors_header(&header, &header_bytes, entries, count, NULL, 0, err));
+    file = fopen(self->options.out, "we");
+    if (!file) {
+        status = fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be made", self->options.out);
+        goto done;
+    }
+    bool written = fwrite(header, 1, header_bytes, file) == header_bytes &&
+                   fwrite(update, sizeof *update, parameters, file) == parameters &&
+                   fwrite(self->losses, sizeof *self->losses, self->steps, file) == self->steps;
+    written &= fclose(file) == 0;
+    if (!written) status = fail_errno(err, STATUS_IO, "%.200s cannot be written", self->options.out);
+    if (!written) unlink(self->options.out);
+done:
+    free(header);
+    free(update);
+    free(entries);
+    return status;
+}
+
+// With the run's record: by the fingerprint if it noted one, otherwise by the loss as far as it is written.
+static Status check(const Replay *self, const Job *job, Error *err) {
+    const char *noted = json_string_value(json_object_get(self->told, "weights_xxh3"));
+    const char *isa = json_string_value(json_object_get(self->start, "device"));
+    char fingerprint[HASH_TEXT_BYTES], loss[32], noted_loss[32];
+    write_hash(fingerprint, job->fingerprint);
+    snprintf(loss, sizeof loss, "%.9g", job->loss_sum / (double)job->samples);
+    snprintf(noted_loss, sizeof noted_loss, "%.9g", json_real_value(json_object_get(self->told, "loss")));
+    bool same = noted ? strcmp(noted, fingerprint) == 0 : strcmp(loss, noted_loss) == 0;
+    if (same) {
+        printf("as in the run: %s %s\n", noted ? "XXH3 of the weights" : "loss", noted ? fingerprint : loss);
+        return STATUS_OK;
+    }
+    return fail(err, STATUS_DATA, "client %d of round %d: %s is %s, the run noted %s; it computed with %s, this is %s",
+                self->options.client, self->options.round, noted ? "XXH3 of the weights" : "the loss",
+                noted ? fingerprint : loss, noted ? noted : noted_loss, isa ? isa : "?", kernels_best()->name);
+}
+
+static Status train_client(Replay *self, Error *err) {
+    LocalModel model;
+    if ((uint32_t)self->options.client >= self->memory.config->clients)
+        return fail(err, STATUS_DATA, "--client %d: the run has only %u clients", self->options.client,
+                    self->memory.config->clients);
+    Job *job = post_job(self);
+    self->memory.control->config.inspects_updates = true;
+    TRY(local_model_init(&model, &self->memory, 0, err));
+    self->capacity = (size_t)job->epochs * local_model_batches(&model, job->count);
+    self->losses = calloc(self->capacity + 1, sizeof *self->losses);
+    Status status = self->losses ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu losses", self->capacity);
+    if (status == STATUS_OK) {
+        model.on_step = note_step;
+        model.on_step_context = self;
+        client_train(&model, job, (uint32_t)self->options.round);
+        printf("client %d of round %d: %u samples, %u epoch%s, %zu steps, loss %.4f (first step %.4f, last %.4f), "
+               "length of the update %.6g\n",
+               self->options.client, self->options.round, job->count, job->epochs, job->epochs == 1 ? "" : "s",
+               self->steps, job->loss_sum / (double)job->samples, self->steps ? self->losses[0] : NAN,
+               self->steps ? self->losses[self->steps - 1] : NAN, sqrt(job->squared_length));
+        if (self->options.out[0]) status = write_update(self, model.weights, err);
+        if (status == STATUS_OK) status = check(self, job, err);
+    }
+    local_model_free(&model);
+    return status;
+}
+
+static Status replay(Replay *self, int *exit_code, Error *err) {
+    uint32_t done;
+    TRY(read_record(self, err));
+    TRY(make_folder(self, &done, err));
+    TRY(train_before(self, done, exit_code, err));
+    if (*exit_code != 0) return STATUS_OK; // by a signal
+    TRY(set_up(self, err));
+    return train_client(self, err);
+}
+
+Status command_replay(int argc, char **argv, int *exit_code, Error *err) {
+    Replay *self = calloc(1, sizeof *self);
+    if (!self) return fail(err, STATUS_OS, "no memory");
+    Status status = replay_options_parse(&self->options, argc, argv, err);
+    if (status == STATUS_OK) status = replay(self, exit_code, err);
+    if (self->memory.control) run_memory_free(&self->memory);
+    if (self->folder[0]) nftw(self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(self->losses);
+    json_decref(self->lines);
+    free(self);
+    return status;
+}
