@@ -31,6 +31,7 @@ typedef struct Replay {
     json_t *lines;              // owned: of the run's metrics
     const json_t *start, *told; // borrowed: the first start, the client in that round
     Options training;           // of the run
+    RunFolder opened;           // that folder; path empty: not
     RunMemory memory;
     double *losses; // owned (steps): of every step
     size_t steps, capacity;
@@ -85,13 +86,16 @@ static Status copy_file(const char *to, const char *from, Error *err) {
     return status;
 }
 
-// *round: of the last checkpoint that holds a model from before the asked round; 0: none.
+// *round: of the last checkpoint that holds a model from before the asked round; 0: none, or none alone would do, since
+// clients keep something between rounds that lies in a large file beside it.
 static Status find_checkpoint(const Replay *self, uint32_t *round, Error *err) {
     char path[RUN_PATH_BYTES];
+    *round = 0;
+    snprintf(path, sizeof path, "%.4000s/" KEPT_FILE_NAME, self->options.run);
+    if (access(path, F_OK) == 0) return STATUS_OK;
     snprintf(path, sizeof path, "%.4000s/checkpoints", self->options.run);
     DIR *folder = opendir(path);
     if (!folder) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
-    *round = 0;
     for (struct dirent *entry; (entry = readdir(folder));) {
         uint32_t found;
         int end = 0;
@@ -168,7 +172,6 @@ static Status set_up(Replay *self, Error *err) {
     Spec spec;
     ModelAbout about = {0};
     RunDevice device = {0};
-    RunFolder folder;
     uint32_t round = 0;
     const Nodes nodes = {.size = 1};
     options_defaults(options);
@@ -185,16 +188,14 @@ static Status set_up(Replay *self, Error *err) {
                     self->options.run, options->algorithm);
     TRY(run_load_data(&self->memory, &source, options, err));
     TRY(run_read_model(&spec, about.text, options, &self->memory.data, err));
-    TRY(run_create_memory(&self->memory, options, &spec, &about, &device, &nodes, err));
+    TRY(run_folder_open(&self->opened, self->folder, err));
+    TRY(run_create_memory(&self->memory, options, &spec, &about, &device, &self->opened, &nodes, err));
     run_record_fill(&record, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
     if (self->options.round == 1) return STATUS_OK;
-    TRY(run_folder_open(&folder, self->folder, err));
-    Status status = run_checkpoint_restore(&self->memory, &round, &spec, &folder, &record, &past, err);
-    run_folder_close(&folder);
-    if (status == STATUS_OK && round != (uint32_t)self->options.round - 1)
-        status = fail(err, STATUS_SOFTWARE, "the model of round %d is missing, that of round %u is there",
-                      self->options.round - 1, round);
-    return status;
+    TRY(run_checkpoint_restore(&self->memory, &round, &spec, &self->opened, &record, &past, err));
+    if (round == (uint32_t)self->options.round - 1) return STATUS_OK;
+    return fail(err, STATUS_SOFTWARE, "the model of round %d is missing, that of round %u is there",
+                self->options.round - 1, round);
 }
 
 static Job *post_job(Replay *self) {
@@ -203,7 +204,8 @@ static Job *post_job(Replay *self) {
     partition_client(&self->memory.partition, job->client, &job->count);
     job->epochs = (uint32_t)number_of(self->told, "epochs");
     job->share = json_real_value(json_object_get(self->told, "share"));
-    atomic_store(&job->owner, 1);
+    if (self->memory.kept_table) job->kept_from = self->memory.kept_table[1 + job->client];
+    job->kept_to = KEPT_NO_ROW; // its next turn is nobody's business here
     return job;
 }
 
@@ -302,6 +304,7 @@ Status command_replay(int argc, char **argv, int *exit_code, Error *err) {
     Status status = replay_options_parse(&self->options, argc, argv, err);
     if (status == STATUS_OK) status = replay(self, exit_code, err);
     if (self->memory.control) run_memory_free(&self->memory);
+    if (self->opened.path[0]) run_folder_close(&self->opened);
     if (self->folder[0]) nftw(self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(self->losses);
     json_decref(self->lines);

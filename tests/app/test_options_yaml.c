@@ -411,7 +411,7 @@ static void what_followed_from_other_options_is_a_comment_and_follows_again(void
     check_ok(options_write_yaml(&options, file, &err));
     fclose(file);
     assert_non_null(strstr(text, "\nworkers: 2\n"));
-    assert_non_null(strstr(text, "\n# clients: 2 (as many as workers; on a card as usable cores)\n# clients-per-round: 2 (all clients)\n"));
+    assert_non_null(strstr(text, "\n# clients: 2 (as many as workers)\n# clients-per-round: 2 (all clients)\n"));
     assert_null(strstr(text, "\nclients"));
     const char *const unsaved[] = {"\nquiet:", "\nlog-level:", "\nout:", "\ntrace:", "\nresume:"};
     for (size_t i = 0; i < sizeof unsaved / sizeof *unsaved; i++)

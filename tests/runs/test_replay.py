@@ -42,6 +42,12 @@ class Replay(RunCase):
                 # The last two checkpoints are kept, so that only the third round needs the first two.
                 self.assertEqual("rounds 1 to 2 are trained again" in told, round == 3)
 
+    def test_a_client_that_keeps_something_from_turn_to_turn_comes_out_as_well(self):
+        self.run_small("run", "--rounds", "4", "--algorithm", "scaffold", "--inspect-updates", "--clients-per-round", "4", "--momentum", "0")
+        for line in self.clients("run", 4) + self.clients("run", 1):
+            told = self.replay("run", "--round", line["round"], "--client", line["client"])
+            self.assertIn(f"as in the run: XXH3 of the weights {line['weights_xxh3']}\n", told)
+
     def test_without_a_fingerprint_the_loss_is_compared(self):
         self.run_small("run", "--rounds", "2")
         self.assertIn("as in the run: loss ", self.replay("run", "--round", 2, "--client", 5))
