@@ -1,15 +1,15 @@
-"""PyTorch on a card, eager, with everything in the card's memory.
+"""PyTorch on a card, in one process, with everything in the card's memory and fp32 throughout; a line for each of --nets.
 
---job eager: one process a worker, each with a model of its own and all samples, as scripts train on one card today; samples/s of
-all together, from when the last is warm to when the last is done. --job fedavg: fedavg.py's loop, on the card.
+--job eager: a loop of steps, as scripts train on one card today. --job graph: one step captured as a CUDA graph and replayed, client by
+client. --job vmap: MODELS clients at once by torch.func.vmap, the step a CUDA graph as well. On --device cpu steps are called instead
+of captured.
 """
 import time
 
 import torch
-import torch.multiprocessing as processes
+from torch.nn import functional
 
-from common import NETS, arguments, load_normalised, say, sgd, train_steps
-from fedavg import run_round
+from common import NETS, arguments, load_normalised, say, sgd
 
 WARM_UP_STEPS = 20
 
@@ -19,64 +19,93 @@ def wait_for(device):
         torch.cuda.synchronize()
 
 
-def work(rank, options, barrier):
-    try:
-        train_between(rank, options, barrier)
-    except BaseException:
-        barrier.abort()  # or the others would wait for ever
-        raise
+def captured(step, device):
+    """A function that does what step does; step reads and writes the same tensors each time."""
+    if device != "cuda":
+        return step
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # libraries load themselves before the capture
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
-def train_between(rank, options, barrier):
-    torch.set_num_threads(1)
-    torch.manual_seed(options.seed + rank)
-    images, labels = (tensor.to(options.device) for tensor in load_normalised(options.data, "train"))
-    model = NETS[options.model]().to(options.device)
+def one_model(options, net, batch, images, labels):
+    """A step of one model on the samples whose numbers stand in `chosen`."""
+    model = NETS[net]().to(options.device)
     optimizer = sgd(options, model)
-    order = torch.randperm(len(labels), device=options.device)[: options.samples]
-    train_steps(model, optimizer, images, labels, order[: WARM_UP_STEPS * options.batch_size], options.batch_size)
-    wait_for(options.device)
-    barrier.wait()
-    train_steps(model, optimizer, images, labels, order, options.batch_size)
-    wait_for(options.device)
-    barrier.wait()
+    chosen = torch.zeros(batch, dtype=torch.long, device=options.device)
+
+    def step():
+        optimizer.zero_grad(set_to_none=False)
+        functional.nll_loss(model(images[chosen]), labels[chosen]).backward()
+        optimizer.step()
+
+    return chosen, step
 
 
-def eager(options):
-    processes.set_start_method("spawn")
-    barrier = processes.Barrier(options.workers + 1)
-    workers = [processes.Process(target=work, args=(rank, options, barrier)) for rank in range(options.workers)]
-    for worker in workers:
-        worker.start()
-    barrier.wait()
+def many_models(options, net, batch, models, images, labels):
+    """A step of `models` models, each on its own row of `chosen`."""
+    from torch.func import functional_call, grad, stack_module_state, vmap
+    modules = [NETS[net]().to(options.device) for _ in range(models)]
+    weights, _ = stack_module_state(modules)
+    weights = {name: value.detach().clone() for name, value in weights.items()}
+    speeds = {name: torch.zeros_like(value) for name, value in weights.items()}
+    chosen = torch.zeros(models, batch, dtype=torch.long, device=options.device)
+
+    def loss(own, x, y):
+        return functional.nll_loss(functional_call(modules[0], own, (x,)), y)
+
+    slopes_of = vmap(grad(loss), randomness="different")
+
+    def step():
+        slopes = slopes_of(weights, images[chosen], labels[chosen])
+        for name, weight in weights.items():
+            speeds[name].mul_(options.momentum).add_(slopes[name])
+            weight.add_(speeds[name], alpha=-options.lr)
+
+    return chosen, step
+
+
+def measure(options, net, batch, models, images, labels):
+    if options.job == "vmap":
+        chosen, step = many_models(options, net, batch, models, images, labels)
+    else:
+        chosen, step = one_model(options, net, batch, images, labels)
+    run = step if options.job == "eager" else captured(step, options.device)
+    in_step = chosen.numel()
+    order = torch.randperm(len(labels), device=options.device)
+    while len(order) < in_step * 2:
+        order = torch.cat([order, order])
+    batches = order[: len(order) // in_step * in_step].split(in_step)
+
+    def train(steps):
+        for i in range(steps):
+            chosen.copy_(batches[i % len(batches)].view(chosen.shape))
+            run()
+        wait_for(options.device)
+
+    train(WARM_UP_STEPS if options.device == "cuda" else 1)
+    steps = max(2, options.samples // in_step)
     start = time.perf_counter()
-    barrier.wait()
+    train(steps)
     seconds = time.perf_counter() - start
-    for worker in workers:
-        worker.join()
-    samples = options.samples * options.workers
-    say(peer=f"eager {options.model}, {options.workers} processes", seconds=seconds, samples=samples,
-        samples_per_second=samples / seconds)
-
-
-def fedavg(options):
-    torch.manual_seed(options.seed)
-    images, labels = (tensor.to(options.device)[: options.samples] for tensor in load_normalised(options.data, "train"))
-    parts = [part.to(options.device) for part in torch.randperm(len(labels)).tensor_split(options.clients)]
-    shared, local = (NETS[options.model]().to(options.device) for _ in range(2))
-    run_round(options, shared, local, images, labels, parts)
-    wait_for(options.device)
-    start = time.perf_counter()
-    samples = run_round(options, shared, local, images, labels, parts)
-    wait_for(options.device)
-    seconds = time.perf_counter() - start
-    say(peer=f"fedavg of {options.model}, {options.clients_per_round} clients a round", seconds=seconds, samples=samples,
-        samples_per_second=samples / seconds)
+    say(peer=f"PyTorch, {options.job}", net=net, batch=batch, models=models, seconds=seconds, samples=steps * in_step,
+        samples_per_second=steps * in_step / seconds)
 
 
 def main():
-    options = arguments(__doc__, data="synthetic", extra=[("--job", ["eager", "fedavg"]), ("--device", ["cuda", "cpu"])])
-    {"eager": eager, "fedavg": fedavg}[options.job](options)
+    options = arguments(__doc__, data="synthetic", extra=[("--job", ["eager", "graph", "vmap"]), ("--device", ["cuda", "cpu"])], nets=True)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(options.seed)
+    images, labels = (tensor[: options.samples].to(options.device) for tensor in load_normalised(options.data, "train"))
+    for net, batch, models in options.nets:
+        measure(options, net, batch, models, images, labels)
 
 
 if __name__ == "__main__":

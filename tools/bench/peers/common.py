@@ -8,7 +8,15 @@ from torch.nn import functional
 MEAN, STDDEV = 0.1307, 0.3081  # of pixel / 255, as the published MNIST scripts have it
 
 
-def arguments(description, extra=(), **defaults):
+def a_net(text):
+    """NET:BATCH:MODELS"""
+    net, batch, models = text.split(":")
+    if net not in NETS:
+        raise argparse.ArgumentTypeError(f"{net}: there are {', '.join(sorted(NETS))}")
+    return net, int(batch), int(models)
+
+
+def arguments(description, extra=(), nets=False, **defaults):
     """The options of all peers; `defaults` replaces those that a job sees differently; `extra`: names with their choices, of
     which the first is the default."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -29,6 +37,8 @@ def arguments(description, extra=(), **defaults):
                         help="CLOCK_MONOTONIC when the user pressed return, for the cold start")
     for name, choices in extra:
         parser.add_argument(name, choices=choices, default=choices[0])
+    if nets:
+        parser.add_argument("--nets", type=a_net, nargs="+", metavar="NET:BATCH:MODELS", default=[("lenet", 64, 1)])
     parser.set_defaults(**defaults)
     return parser.parse_args()
 
