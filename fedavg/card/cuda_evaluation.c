@@ -1,4 +1,7 @@
-// What a worker on the card evaluates: clients' own samples, before and after training, a client a model of a launch.
+// What a worker on the card evaluates: clients' own samples, before and after training, a client a model of a launch. And
+// what it measures of updates.
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/cuda_try.h"
 #include "fedavg/card/cuda_aggregate.h"
@@ -53,4 +56,23 @@ Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Er
         queue_finish(job, JOB_DONE);
     }
     return STATUS_OK;
+}
+
+// The host has the weights that the round began with, too: what comes out is what a worker on the CPU would note.
+Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err) {
+    const RunMemory *memory = self->memory;
+    size_t count = memory->config->parameters, bytes = count * sizeof(float);
+    if (!memory->config->inspects_updates) return STATUS_OK;
+    float *trained = malloc(bytes);
+    if (!trained) return fail(err, STATUS_OS, "no memory for a look at %zu parameters", count);
+    Status status = STATUS_OK;
+    for (uint32_t m = 0; m < jobs && status == STATUS_OK; m++) {
+        cudaError_t copied =
+            cudaMemcpyAsync(trained, self->weights + m * count, bytes, cudaMemcpyDefault, self->stream);
+        status = copied == cudaSuccess ? cuda_worker_wait(self, err, "looking at the updates")
+                                       : cuda_fail(err, copied, "copying %zu bytes", bytes);
+        if (status == STATUS_OK) client_inspect(self->jobs[m], memory, trained);
+    }
+    free(trained);
+    return status;
 }

@@ -309,6 +309,25 @@ static Status average_with_nodes(Parent *parent, bool *finite, const bool *used,
     return status;
 }
 
+// The length of the mean update, for who asks for it: on the host, block by block as there (server_rules.c).
+static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, Error *err) {
+    enum { BLOCK = 4096 };
+    const RunConfig *config = parent->memory->config;
+    const double scale = 1.0 / (AGGREGATE_UNIT * mean->arrived);
+    size_t count = config->parameters;
+    if (!config->inspects_updates) return STATUS_OK;
+    int64_t *total = malloc((config->workers + 1) * count * sizeof *total);
+    if (!total)
+        return fail(err, STATUS_OS, "no memory for the sums of %zu parameters of %u workers", count, config->workers);
+    Status status = sum_slots(parent, total, total + count, used, 0, err);
+    parent->squared_length = 0;
+    for (size_t first = 0; first < count && status == STATUS_OK; first += BLOCK)
+        parent->squared_length += aggregate_squared_total(total + first, scale * mean->factor,
+                                                          count - first < BLOCK ? count - first : BLOCK);
+    free(total);
+    return status;
+}
+
 static Status cuda_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                            Error *err) {
     if (parent->nodes->size > 1)
@@ -316,6 +335,8 @@ static Status cuda_average(Parent *parent, bool *finite, const bool *used, const
     else
         TRY(apply(parent, finite, used, parent->memory->config->workers, mean, turn, err));
     if (!*finite) return STATUS_OK;
+    static const bool first_alone[MAX_WORKERS] = {true}; // of several nodes: there lies the sum of all
+    TRY(measure_mean(parent, parent->nodes->size > 1 ? first_alone : used, mean, err));
     TRY(take_lasting(parent, err));
     publish(parent);
     return STATUS_OK;

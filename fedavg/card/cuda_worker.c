@@ -335,6 +335,7 @@ Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, &self->blocks, self->weights, self->stream, err));
     TRY(cuda_worker_train(self, jobs, round, err));
+    TRY(cuda_inspect_updates(self, jobs, err));
     return hand_in(self, jobs, round, err);
 }
 

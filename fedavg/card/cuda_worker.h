@@ -47,6 +47,9 @@ Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *er
 // Does what self->jobs (jobs) of an evaluation say about clients, and finishes them.
 Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
+// Looks at what the models of self->jobs (jobs) have trained, on the host (client_inspect).
+Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err);
+
 // Trains the models of self->jobs (jobs) from the global weights, with the shuffles and dropout of `round`.
 Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 

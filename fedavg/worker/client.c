@@ -135,13 +135,12 @@ static bool is_refused(const LocalModel *model, const Job *job) {
     return true;
 }
 
-// Two more passes over the weights, for who asks for them.
-static void inspect(const LocalModel *model, Job *job) {
-    size_t parameters = model->memory->config->parameters;
+void client_inspect(Job *job, const RunMemory *memory, const float *trained) {
+    size_t parameters = memory->config->parameters;
     job->squared_length = NAN;
-    if (!model->memory->config->inspects_updates) return;
-    job->squared_length = aggregate_squared_update(model->weights, model->memory->weights, parameters);
-    job->fingerprint = XXH3_64bits(model->weights, parameters * sizeof *model->weights);
+    if (!memory->config->inspects_updates) return;
+    job->squared_length = aggregate_squared_update(trained, memory->weights, parameters);
+    job->fingerprint = XXH3_64bits(trained, parameters * sizeof *trained);
 }
 
 // What the client keeps from now on goes into its new row. Returns whether it may: sums over all clients must not
@@ -163,7 +162,7 @@ static void hand_in(const LocalModel *model, Job *job, const Turn *turn, uint32_
     const RunMemory *memory = model->memory;
     const size_t parameters = memory->config->parameters;
     SumState *state = &memory->control->sums[model->rank];
-    inspect(model, job);
+    client_inspect(job, memory, model->weights);
     if (is_refused(model, job) || !conclude(model, job, turn)) {
         queue_finish(job, JOB_REFUSED);
         return;

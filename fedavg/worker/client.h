@@ -39,6 +39,10 @@ void client_plan(SlotPlan *slots, const RunConfig *config);
 // dropout are those of `round`. Returns the sum of the losses.
 double local_model_train(LocalModel *model, uint32_t client, uint32_t epochs, uint32_t round);
 
+// The length of the update and the fingerprint of what was trained (parameters), beside the job: for who asks for them
+// (RunConfig.inspects_updates), since it takes two more passes over the weights.
+void client_inspect(Job *job, const RunMemory *memory, const float *trained);
+
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
 // weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
 // before) when the update is not finite or out of range.

@@ -74,8 +74,6 @@ class Evaluation(RunCase):
         self.assertEqual(self.of_type("1", "client_evaluation"), self.of_type("nodes", "client_evaluation"))
 
     def test_lengths_of_updates_are_measured_and_differ_as_little_as_one_client_can(self):
-        if ON_CARD:
-            self.skipTest("not measured on the card")
         for workers in "13":
             self.run_small(workers, "--rounds", "2", "--inspect-updates", "--workers", workers)
         self.assertEqual([[entry[key] for key in ("round", "client", "update_length", "weights_xxh3")] for entry in self.of_type("1", "client")],
@@ -99,8 +97,6 @@ class Evaluation(RunCase):
 
     def test_the_length_of_the_mean_is_that_of_the_step_of_the_model(self):
         """From the weights themselves: the model before the first round and behind it."""
-        if ON_CARD:
-            self.skipTest("not measured on the card")
         def weights(run):
             with open(self.path(run, "model.safetensors"), "rb") as file:
                 return [value for _, values in parse_safetensors(file.read())[1].values() for value in values]
