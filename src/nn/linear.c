@@ -208,9 +208,11 @@ ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int out
     ScalarMatrix slopes = step->slopes;
     slopes.at += o * slopes.row_stride;
     product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
-    if (descent->shift)
-        descend_tile(gradient, weight, descent->shift + at, sums, step->ins, descent, descent->keep != 0, outs,
-                     columns);
+    const float *shift = descent->shift ? descent->shift + at : NULL;
+    if (shift && descent->keep != 0)
+        descend_tile(gradient, weight, shift, sums, step->ins, descent, true, outs, columns);
+    else if (shift)
+        descend_tile(gradient, weight, shift, sums, step->ins, descent, false, outs, columns);
     else if (descent->keep != 0)
         descend_tile(gradient, weight, NULL, sums, step->ins, descent, true, outs, columns);
     else
