@@ -1,0 +1,115 @@
+"""Algorithms end where mathematics says, and are each other where they should be.
+
+Client i has the loss a_i/2 (w - b_i)^2, does K exact steps of rate lr a round, and counts w_i. After many rounds each
+algorithm stands at a point that a formula gives (fixed points of its map; McMahan 2017, Li 2020, Wang 2020,
+Karimireddy 2020, Acar 2021). And with the number that makes it another algorithm it has that one's bits.
+
+Usage: test_fixed_points.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import shutil, sys, unittest
+
+from runs import RunCase, parse_safetensors
+
+A, B, SAMPLES = [1, 4, 0.5], [0, 3, -2], [2, 4, 2]
+LR, STEPS = 0.1, 3
+QUADRATICS = ["--data", "quadratics a=1,4,0.5 b=0,3,-2 samples=2,4,2", "--model", "linear 1", "--momentum", "0",
+              "--batch-size", "64", "--lr", str(LR), "--local-epochs", str(STEPS), "--rounds", "400", "--eval-every", "0",
+              "--checkpoint-every", "0", "--device", "cpu", "--quiet"]
+BY_SAMPLES = [n / sum(SAMPLES) for n in SAMPLES]
+UNIFORM = [1 / 3] * 3
+
+
+def point(weights):
+    return sum(v * b for v, b in zip(weights, B)) / sum(weights)
+
+
+def left(pull=0):
+    """How much of the way to its optimum each client leaves in a round."""
+    return [(1 - LR * (a + pull)) ** STEPS for a in A]
+
+
+def weights_of(path):
+    """Name -> values."""
+    with open(path, "rb") as file:
+        return {name: values for name, (_, values) in parse_safetensors(file.read())[1].items()}
+
+
+class FixedPoints(RunCase):
+    def end_of(self, algorithm, *options):
+        shutil.rmtree(self.path("run"), ignore_errors=True)
+        self.train(*QUADRATICS, "--algorithm", algorithm, *options, "--out", "run")
+        return weights_of(self.path("run", "model.safetensors"))["fc1.weight"][0]
+
+    def check(self, algorithm, expected, *options):
+        with self.subTest(algorithm):
+            end = self.end_of(algorithm, *options)
+            self.assertLessEqual(abs(end - expected), 1e-6 * abs(expected), f"{end}, not {expected}")
+
+    def test_fedavg_stops_short_of_the_optimum(self):
+        self.check("fedavg", point([w * (1 - q) for w, q in zip(BY_SAMPLES, left())]))
+
+    def test_fedavg_with_uniform_weights(self):
+        self.check("fedavg weights=uniform", point([1 - q for q in left()]))
+
+    def test_fedprox(self):
+        mu = 0.5
+        self.check(f"fedprox mu={mu}",
+                   point([w * (1 - r) * a / (a + mu) for w, r, a in zip(BY_SAMPLES, left(mu), A)]))
+
+    def test_fednova(self):
+        self.check("fednova", point([w * (1 - q) / STEPS for w, q in zip(BY_SAMPLES, left())]))
+
+    def test_scaffold_reaches_the_optimum(self):
+        self.check("scaffold", point(A))
+
+    def test_feddyn_reaches_the_optimum(self):
+        for alpha in (0.5, 1):
+            self.check(f"feddyn alpha={alpha}", point(A))
+
+    def test_server_momentum_moves_no_fixed_point(self):
+        self.check("fedavgm beta=0.5", point([w * (1 - q) for w, q in zip(BY_SAMPLES, left())]))
+
+
+TASK = {"data": "synthetic:1x8x8:300:60", "model": "2nn", "clients": "5", "clients-per-round": "3", "lr": "0.05",
+        "rounds": "3", "batch-size": "16", "partition": "dirichlet", "device": "cpu", "eval-every": "0"}
+ALONE = {"clients": "1", "clients-per-round": "1"}
+SAME = [  # the one text, the other text, what else both change
+    ("fedavg", "fedprox mu=0", {}),
+    ("fedavg", "fedavgm beta=0", {}),
+    ("fedavg", "fedavgm beta=0 nesterov=yes", {}),
+    ("fedavg", "bmuf momentum=0", {}),
+    ("fedavg", "server average lr=1", {}),
+    ("fedavgm beta=0.7", "bmuf momentum=0.7", {}),
+    ("fedavg weights=uniform", "scaffold", {"rounds": "1"}),
+    ("fedavg", "scaffold", ALONE),
+    ("fedavg", "fednova", {"partition": "iid"}),
+    ("fedavg", "fednova", {"partition": "iid", "momentum": "0.9"}),
+    ("fedavg", "fednova", ALONE),
+]
+UNEQUAL = {"partition": "linear"}
+DIFFERENT = [("fedavg", "fedprox mu=0.1", {}), ("fedavg", "scaffold", {}), ("fedavg", "feddyn", {}),
+             ("fedavg", "fednova", UNEQUAL), ("fedavg", "fedavgm", {}), ("scaffold", "scaffold lr=0.5", {}),
+             ("feddyn", "feddyn scaled=yes", UNEQUAL)]
+
+
+class Reductions(RunCase):
+    def bits(self, algorithm, changed):
+        options = {**TASK, **changed}
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        shutil.rmtree(self.path("run"), ignore_errors=True)
+        self.train(*words, "--quiet", "--algorithm", algorithm, "--out", "run")
+        return hash(tuple(sorted(weights_of(self.path("run", "model.safetensors")).items())))
+
+    def test_reduced_algorithms_have_the_bits_of_the_simpler_one(self):
+        for one, other, changed in SAME:
+            with self.subTest(f"{one} = {other}", **changed):
+                self.assertEqual(self.bits(one, changed), self.bits(other, changed))
+
+    def test_and_otherwise_they_do_not(self):
+        for one, other, changed in DIFFERENT:
+            with self.subTest(f"{one}, {other}"):
+                self.assertNotEqual(self.bits(one, changed), self.bits(other, changed))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
