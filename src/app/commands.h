@@ -3,6 +3,8 @@
 #ifndef SOUNDER_APP_COMMANDS_H
 #define SOUNDER_APP_COMMANDS_H
 
+#include <stdio.h>
+
 #include "base/err.h"
 
 // The parent of a run: `sounder train [EXPERIMENT.yaml] [--option value ...]`. *exit_code is what to exit with when the
@@ -34,6 +36,15 @@ Status command_launch(int argc, char **argv, int *exit_code, Error *err);
 // `sounder help [TOPIC]` (`train -h`: the options in use, on one screen): help, the man page and the completion script,
 // all on stdout. See help.c for the topics.
 Status command_help(int argc, char **argv, Error *err);
+
+// What other programs read about this one, all of it from the tables of options: the man page, as troff, and a script that
+// has bash complete the commands, options and values of sounder.
+void manual_print(FILE *file);
+void manual_print_completion(FILE *file);
+
+// Examples of `sounder train`, for help and manual: (manual_example_count) lines as typed.
+extern const char *const manual_examples[];
+extern const int manual_example_count;
 
 // A worker's life: attach to the parent and its memory, then do what each phase orders until the parent is gone.
 

@@ -4,8 +4,6 @@
 
 #include "app/commands.h"
 #include "app/launch/launch_options.h"
-#include "app/manual.h"
-#include "app/options/columns.h"
 #include "app/options/option_table.h"
 #include "app/options/replay_options.h"
 #include "base/suggest.h"

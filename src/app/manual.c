@@ -1,5 +1,5 @@
 // The manual page and the completion script.
-#include "manual.h"
+#include "app/commands.h"
 
 #include <stdbool.h>
 

@@ -20,7 +20,6 @@
 #include "app/options/option_table.h"
 #include "app/options/replay_options.h"
 #include "app/run/model_file.h"
-#include "app/run/run_checkpoint.h"
 #include "app/run/run_set_up.h"
 #include "fedavg/worker/client.h"
 #include "nn/kernels.h"

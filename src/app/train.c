@@ -9,12 +9,10 @@
 
 #include "app/run/progress.h"
 #include "app/run/report.h"
-#include "app/run/run_checkpoint.h"
 #include "app/run/run_device.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_goals.h"
 #include "app/run/run_set_up.h"
-#include "app/run/together.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/card/card.h"

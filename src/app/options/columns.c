@@ -1,4 +1,4 @@
-#include "columns.h"
+#include "option_table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "columns.h"
 #include "option_table.h"
 #include "options.h"
 

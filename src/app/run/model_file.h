@@ -50,4 +50,14 @@ void model_tensors(NamedTensor *tensors, const Spec *spec, const float *paramete
 // does not fit.
 Status model_load(float *parameters, const Spec *spec, const Safetensors *file, Error *err);
 
+// A checkpoint: the weights, and of the slots those that outlive a round, as tensors "sounder.velocity.0", .... Its note
+// "sounder.run" says of which run it is, beside the notes of a model file. round: how many are done.
+Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
+                            const RunRecord *record, uint32_t round, Error *err);
+
+// Fills weights and slots from the last checkpoint and sets *rounds_done. DATA when that is another run's. Where there
+// is none, *rounds_done stays as it is if the run had not come so far; NOINPUT if it had.
+Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Spec *spec, const RunFolder *folder,
+                              const RunRecord *record, const RunRecord *past, Error *err);
+
 #endif

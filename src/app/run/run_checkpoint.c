@@ -1,11 +1,10 @@
-#include "run_checkpoint.h"
+#include "model_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/run/model_file.h"
 #include "app/run/run_goals.h"
 #include "base/log.h"
 #include "fedavg/rules/server_rules.h"

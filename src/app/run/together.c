@@ -1,4 +1,4 @@
-#include "together.h"
+#include "run_set_up.h"
 
 #include <stdio.h>
 #include <string.h>

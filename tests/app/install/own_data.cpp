@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
     draw(pixels, labels);
     Error err;
     PartitionSpec halves = {};
-    halves.kind = PARTITION_IID;
+    check(partition_parse(&halves.form, "iid", &err), err);
     halves.clients = 2; // client 0 trains, client 1 tests
     const size_t bytes = partition_block_bytes(&halves, SAMPLES);
     std::vector<uint64_t> block(bytes / sizeof(uint64_t) + 1);
@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
         batch_order(order.data(), train, train_count, 1, 0, 0, epoch);
         for (uint32_t first = 0; first + BATCH <= train_count; first += BATCH) {
             const Batch batch = {pixels.data(), labels.data(), &order[first], 0, BATCH, &scale, &shift};
-            net_train_step(&net, weights.data(), velocity.data(), &result, &sgd, &batch, nullptr);
+            net_train_step(&net, weights.data(), velocity.data(), &result, &sgd, nullptr, &batch, nullptr);
         }
     }
     const Batch all = {pixels.data(), labels.data(), test, 0, test_count, &scale, &shift};
