@@ -83,7 +83,8 @@ static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job,
     partition_client(&memory->partition, job->client, &samples);
     const uint64_t steps = (uint64_t)job->epochs * (samples / size + (samples % size != 0));
     const double mean_samples = (double)memory->partition.samples / config->clients;
-    clients->host_turns[m] = local_turn(chosen_of(config), &config->training, steps, mean_samples / samples);
+    const Training training = run_memory_training(memory);
+    clients->host_turns[m] = local_turn(chosen_of(config), &training, steps, mean_samples / samples);
     clients->host_pulls[m] = (float)local_pull(chosen_of(config), &clients->host_turns[m]);
     return clients->kept ? upload_kept(clients, m, job, err) : STATUS_OK;
 }

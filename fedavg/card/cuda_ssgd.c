@@ -98,7 +98,7 @@ static void step_slice(const CudaLockstep *self, uint32_t number) {
     const CudaWorker *worker = self->worker;
     const CudaBlocks *blocks = &worker->blocks;
     const RunConfig *config = self->worker->memory->config;
-    const Sgd *sgd = &config->training.sgd;
+    const Training training = run_memory_training(worker->memory);
     const CudaShards shards = {.gradients =
                                    cuda_blocks_vector(blocks, &config->slots, SSGD_FIRST_GRADIENT) + self->slice_first,
                                .stride = config->slots.vector_bytes / sizeof(float),
@@ -108,8 +108,8 @@ static void step_slice(const CudaLockstep *self, uint32_t number) {
                                .number = number,
                                .total = ssgd_step_samples(worker->memory, number)};
     cuda_ssgd_step(blocks->weights + self->slice_first,
-                   cuda_blocks_vector(blocks, &config->slots, SSGD_VELOCITY) + self->slice_first, &shards, sgd,
-                   self->slice_count, &worker->fence, worker->stream);
+                   cuda_blocks_vector(blocks, &config->slots, SSGD_VELOCITY) + self->slice_first, &shards,
+                   &training.sgd, self->slice_count, &worker->fence, worker->stream);
 }
 
 // No kernel of one process is ordered with another's: the stream is synchronised before each barrier.

@@ -230,6 +230,7 @@ static Status train_epoch(CudaWorker *self, uint32_t jobs, uint32_t round, uint3
 static Status train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     uint64_t start = clock_nanoseconds();
     uint32_t epochs = 0;
+    TRY(cuda_net_set_lr(self->net, run_memory_training(self->memory).sgd.lr, err));
     for (uint32_t m = 0; m < jobs; m++)
         epochs = self->jobs[m]->epochs > epochs ? self->jobs[m]->epochs : epochs;
     for (uint32_t epoch = 0; epoch < epochs; epoch++)

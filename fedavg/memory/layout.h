@@ -119,6 +119,7 @@ typedef enum PhaseKind { PHASE_NONE, PHASE_TRAIN, PHASE_EVALUATE, PHASE_END } Ph
 typedef struct PhaseOrder {
     uint32_t kind;                  // PhaseKind
     uint32_t round;                 // 1, 2, ...
+    float lr;                       // the round's, set when its cohort is drawn
     uint32_t members;               // ssgd: workers that take part
     uint32_t position[MAX_WORKERS]; // ssgd: a rank's place among them, 0 to members - 1
 } PhaseOrder;

@@ -194,6 +194,12 @@ int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which) 
     return (int64_t *)(memory->slots + slots_sum_offset(&memory->config->slots, rank, which));
 }
 
+Training run_memory_training(const RunMemory *memory) {
+    Training training = memory->config->training;
+    training.sgd.lr = memory->control->order.lr;
+    return training;
+}
+
 void run_memory_note_start(const RunMemory *memory, uint32_t rank) {
     uint64_t *first = &memory->control->tallies[rank].first_sample_nanoseconds;
     if (*first == 0) *first = clock_nanoseconds();

@@ -69,6 +69,9 @@ float *run_memory_vector(const RunMemory *memory, uint32_t index);
 ServerState *run_memory_state(const RunMemory *memory, uint32_t index);
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which);
 
+// The numbers of the local trainings of this round: those of the options, with the learning rate of the parent's order.
+Training run_memory_training(const RunMemory *memory);
+
 // A worker begins its first job of the run: when that was goes into its tally.
 void run_memory_note_start(const RunMemory *memory, uint32_t rank);
 

@@ -90,14 +90,14 @@ void cohort_choose(Cohort *cohort) {
 
 static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
+    const Training training = run_memory_training(cohort->memory);
     uint64_t bytes = model_bytes(cohort);
     for (uint32_t i = 0; i < cohort->count; i++) {
         Member *member = &cohort->members[i];
         uint32_t size = config->training.batch_size;
         member->steps = (uint64_t)member->epochs * (member->samples / size + (member->samples % size != 0));
-        member->reach =
-            local_turn(&config->recipe.parts[PART_LOCAL], &config->training, member->steps, 1).displacement /
-            (double)config->training.sgd.lr;
+        member->reach = local_turn(&config->recipe.parts[PART_LOCAL], &training, member->steps, 1).displacement /
+                        (double)training.sgd.lr;
         member->end_microseconds = world_duration(member, &config->world, config->training.local_epochs, bytes,
                                                   bytes + REPORT_BYTES, config->seed, cohort->round);
     }

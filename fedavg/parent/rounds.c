@@ -168,7 +168,16 @@ static Status evaluate_candidates(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
+// What the first node computes, all use.
+static Status set_lr(Rounds *rounds, uint32_t round, Error *err) {
+    const Training *training = &rounds->memory->config->training;
+    float *lr = &rounds->memory->control->order.lr;
+    *lr = lr_at(&training->schedule, training->sgd.lr, round);
+    return nodes_broadcast(rounds->nodes, lr, sizeof *lr, err);
+}
+
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
+    TRY(set_lr(rounds, round, err));
     cohort_begin(&rounds->cohort, round);
     if (rounds->cohort.candidates > 0) TRY(evaluate_candidates(rounds, round, err));
     return cohort_complete(&rounds->cohort, rounds->nodes, err);
@@ -191,7 +200,7 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 }
 
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    *report = (RoundReport){.round = round};
+    *report = (RoundReport){.round = round, .lr = (double)rounds->memory->control->order.lr};
     TRY(rounds->parent.math->begin(&rounds->parent, err));
     uint64_t start = clock_nanoseconds();
     TRY(run_training(rounds, round, err));

@@ -33,6 +33,7 @@ typedef struct RoundsConfig {
 
 typedef struct RoundReport {
     uint32_t round;
+    double lr;         // of the local trainings
     double train_loss; // mean over the samples trained
     double test_loss;  // mean over the test set
     uint32_t test_hits, test_count;

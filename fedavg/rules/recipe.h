@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "fedavg/rules/lr.h"
 #include "fedavg/rules/rule.h"
 #include "nn/augment.h"
 #include "nn/step.h"
@@ -84,7 +85,8 @@ enum { HOGWILD_PLAIN, HOGWILD_ATOMIC }; // how steps are written: plain stores, 
 
 // The numbers of every local training.
 typedef struct Training {
-    Sgd sgd;
+    Sgd sgd;             // with the rate of the options; run_memory_training has the round's
+    LrSchedule schedule; // of that rate
     bool nesterov;
     uint32_t local_epochs, batch_size;
     bool global_batch;       // ssgd: the shards share one batch

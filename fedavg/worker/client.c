@@ -87,10 +87,11 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
     const LocalRule *rule = local_rule(config);
     const double mean_samples = (double)memory->partition.samples / config->clients;
     const uint64_t steps = (uint64_t)job->epochs * local_model_batches(model, samples);
+    const Training training = run_memory_training(memory);
     Turn turn = {
-        .rule = local_turn(chosen, &config->training, steps, mean_samples / samples),
+        .rule = local_turn(chosen, &training, steps, mean_samples / samples),
         .at = {.global = memory->weights, .own = model->weights, .kept = kept_row(&memory->kept, job->kept_from)},
-        .sgd = config->training.sgd};
+        .sgd = training.sgd};
     if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
     turn.pull = local_pull(chosen, &turn.rule);
     turn.sgd.weight_decay += (float)turn.pull;

@@ -29,9 +29,9 @@ static void hogwild_step(LocalModel *model, float *velocity, const Batch *batch,
         return;
     }
     const Kernels *kernels = model->net.kernels;
-    const Sgd *sgd = &config->training.sgd;
+    const Training training = run_memory_training(model->memory);
     (config->training.hogwild_update == HOGWILD_ATOMIC ? kernels->sgd_step_atomically : kernels->sgd_step)(
-        weights, velocity, model->gradient, sgd, config->parameters);
+        weights, velocity, model->gradient, &training.sgd, config->parameters);
     uint64_t staleness = atomic_fetch_add_explicit(&control->updates, 1, memory_order_relaxed) - read_at;
     tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
 }

@@ -86,9 +86,9 @@ static void step_elements(const Lockstep *self, size_t first, size_t count) {
     const RunConfig *config = self->memory->config;
     float mean[SHARD_SUM_BLOCK];
     shard_sum(mean, self->leaves, (ShardRange){0, config->clients}, first, count);
-    const Sgd *sgd = &config->training.sgd;
-    self->model->net.kernels->sgd_step(self->memory->weights + first, ssgd_velocity(self->memory) + first, mean, sgd,
-                                       count);
+    const Training training = run_memory_training(self->memory);
+    self->model->net.kernels->sgd_step(self->memory->weights + first, ssgd_velocity(self->memory) + first, mean,
+                                       &training.sgd, count);
 }
 
 // One of several has sums to contribute.
@@ -209,15 +209,14 @@ static Status wait_for(const Lockstep *self, Barrier *barrier) {
 // The parent puts the mean over all nodes where all workers read it, and arrives last.
 static Status step_from_mean(const Lockstep *self) {
     const RunMemory *memory = self->memory;
-    const RunConfig *config = memory->config;
-    const Sgd *sgd = &config->training.sgd;
+    const Training training = run_memory_training(self->memory);
     TRY(wait_for(self, &memory->control->exchange));
     for (uint32_t bucket = 0; bucket < self->buckets.count; bucket++) {
         uint64_t start = trace_begin(self->trace);
         Slice slice = bucket_slice(&self->buckets, bucket, self->position, self->members);
         if (slice.first < slice.end)
             self->model->net.kernels->sgd_step(memory->weights + slice.first, ssgd_velocity(memory) + slice.first,
-                                               ssgd_mean(memory) + slice.first, sgd, slice.end - slice.first);
+                                               ssgd_mean(memory) + slice.first, &training.sgd, slice.end - slice.first);
         trace_end(self->trace, TRACE_STEP, start, self->round, bucket);
     }
     return STATUS_OK;

@@ -19,10 +19,11 @@ __device__ inline void descend(const CudaDescent &descent, uint32_t model, size_
     }
     float speed = sgd_velocity(MOMENTUM ? *velocity : 0, slope, *weight, &sgd);
     if (MOMENTUM) *velocity = speed;
+    const float lr = *descent.lr;
     if (ATOMIC)
-        atomicAdd_system(weight, -descent.sgd.lr * speed);
+        atomicAdd_system(weight, -lr * speed);
     else
-        *weight -= descent.sgd.lr * speed;
+        *weight -= lr * speed;
 }
 
 #endif

@@ -95,6 +95,7 @@ typedef struct CudaDescent {
     float *velocity;   // (M, parameters); without momentum neither read nor written
     size_t stride;     // of the weights, floats
     size_t parameters; // of a model
+    const float *lr;   // device (1): the rate, in the place of sgd.lr, for it changes while captured steps stay
     Sgd sgd;
     const float *shifts; // (M, parameters): each joins the slope of its weight; NULL: none
     const float *pulls;  // (M): on top of each model's weight decay; where there are shifts

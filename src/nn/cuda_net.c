@@ -58,6 +58,7 @@ static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int m
     progress->read_at = carve(&carver, 1, sizeof(uint64_t));
     pass->scale = carve(&carver, MOST_CHANNELS, sizeof(float));
     pass->shift = carve(&carver, MOST_CHANNELS, sizeof(float));
+    pass->lr = carve(&carver, 1, sizeof(float));
     return carver.used;
 }
 
@@ -145,6 +146,7 @@ static Status start(CudaNet *net, Error *err) {
              "copying the channels' scale to the card");
     CUDA_TRY(cudaMemcpyAsync(pass->shift, plan->shift, bytes, cudaMemcpyHostToDevice, net->stream), err,
              "copying the channels' shift to the card");
+    TRY(cuda_net_set_lr(net, plan->sgd.lr, err));
     pass->blas = &net->blas;
     pass->progress.models = plan->models;
     pass->progress.layers = plan->spec.layer_count;
@@ -216,6 +218,12 @@ static Status flush(CudaNet *net, Error *err) {
 static Status run_steps(CudaNet *net, StepKind kind, uint32_t steps, Error *err) {
     TRY(flush(net, err));
     return cuda_graph_run(&net->graphs[kind], steps, err);
+}
+
+Status cuda_net_set_lr(CudaNet *net, float lr, Error *err) {
+    CUDA_TRY(cudaMemcpyAsync(net->pass.lr, &lr, sizeof lr, cudaMemcpyHostToDevice, net->stream), err,
+             "copying the learning rate to the card");
+    return STATUS_OK;
 }
 
 Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err) {

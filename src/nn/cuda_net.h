@@ -78,6 +78,9 @@ void cuda_net_free(CudaNet *net); // NULL is allowed
 // model's loss sum and hits start from zero. Models that were never assigned anything are idle.
 Status cuda_net_assign(CudaNet *net, int model, const CudaTask *task, bool fresh, Error *err);
 
+// The learning rate from the next step on; that of the plan until then.
+Status cuda_net_set_lr(CudaNet *net, float lr, Error *err);
+
 // Asynchronous. `steps` steps of SGD on all models; a model that has come to its end idles. With updates (Hogwild), a
 // step whose gradient is not finite is not applied; staleness is counted.
 Status cuda_net_train(CudaNet *net, uint32_t steps, Error *err);

@@ -58,11 +58,13 @@ static void loss(const CudaPass *pass, float *gradient) {
     mark(pass, CUDA_PART_LOSS, NULL);
 }
 
-static CudaDescent descent_of(const CudaNetPlan *plan) {
+static CudaDescent descent_of(const CudaPass *pass) {
+    const CudaNetPlan *plan = &pass->plan;
     return (CudaDescent){.weights = plan->weights,
                          .velocity = plan->velocity,
                          .stride = plan->weights_stride,
                          .parameters = plan->spec.parameter_count,
+                         .lr = pass->lr,
                          .sgd = plan->sgd,
                          .shifts = plan->slope_shifts,
                          .pulls = plan->pulls};
@@ -88,7 +90,7 @@ static void linear_backward(const CudaPass *pass, const CudaOp *op, bool steps) 
                                    plan->weights_stride, layer, pass->blas, &pass->step);
         mark(pass, CUDA_PART_INPUT, op);
     }
-    const CudaDescent descent = descent_of(plan);
+    const CudaDescent descent = descent_of(pass);
     if (steps)
         cuda_linear_step(&descent, op->in, op->out_gradient, layer, &pass->step);
     else
@@ -155,7 +157,7 @@ void cuda_pass_gradient(const CudaPass *pass) {
 // The step is refused on the card, by a count of zero: to SGD the model is then idle.
 static void hogwild(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
-    const CudaDescent descent = descent_of(plan);
+    const CudaDescent descent = descent_of(pass);
     size_t count = plan->spec.parameter_count;
     CudaStep applied = pass->step;
     applied.counts = pass->progress.applied;
@@ -184,7 +186,7 @@ static void step_convolutions(const CudaPass *pass, const CudaDescent *descent) 
 
 void cuda_pass_train(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
-    const CudaDescent descent = descent_of(plan);
+    const CudaDescent descent = descent_of(pass);
     bool steps = steps_linear_layers(pass);
     forward_and_back(pass, steps);
     if (plan->updates)

@@ -28,6 +28,7 @@ typedef struct CudaPass {
     CudaProgress progress;
     CudaStep step;
     float *scale, *shift; // device (C)
+    float *lr;            // device (1)
     CudaBlas *blas;
     void (*mark)(void *context, CudaPart part, const CudaOp *op); // NULL, but for cuda_costs.h
     void *mark_context;

@@ -137,7 +137,7 @@ expect_candidates() {
 expect_candidates 'train' t
 expect_candidates '--partition' partition --part
 expect_candidates '--save' partition --sav
-expect_candidates 'fedavg hogwild ssgd' train --algorithm ''
+expect_candidates 'hogwild' train --algorithm 'hog'
 expect_candidates 'hogwild' train --algorithm = h
 expect_candidates '--checkpoint-every' train --lr 0.1 --che
 expect_candidates '' eval x --che

@@ -370,6 +370,9 @@ static void make_consistent(Options *options) {
         options->clients_per_round = options->clients;
     World *world = &options->world;
     world->candidates = options->clients_per_round;
+    LrSchedule *schedule = &options->training.schedule;
+    schedule->rounds = (uint32_t)options->rounds;
+    schedule->minimum = fmin(schedule->minimum, (double)options->training.sgd.lr);
     if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
     if (world->time_minimum > world->time_mean) world->time_mean = world->time_minimum;
     for (int pass = 0; pass < 2; pass++) // what makes an option apply may itself not apply

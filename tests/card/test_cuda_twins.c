@@ -318,11 +318,12 @@ static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *bl
     drop_all(in_gradient, gradient);
 }
 
-static CudaDescent descent_of(const Values *weights, const Values *velocity, Sgd sgd) {
+static CudaDescent descent_of(const Values *weights, const Values *velocity, const CardTensor *lr, Sgd sgd) {
     return (CudaDescent){.weights = on_card(weights),
                          .velocity = on_card(velocity),
                          .stride = weights->stride,
                          .parameters = velocity->stride,
+                         .lr = card_at(*lr),
                          .sgd = sgd};
 }
 
@@ -331,7 +332,8 @@ static void linear_step(const Trial *trial, const Layer *layer, const Values *in
     int n = trial->samples;
     Values weights = parameters(trial, parameters_of(layer), 12);
     Values velocity = random_values(trial, weights.each, 0, 16);
-    const CudaDescent descent = descent_of(&weights, &velocity, sgd);
+    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0);
+    const CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
     Tensor rows = tensor_new(linear_row_floats(layer) * (size_t)n), out = tensor_new(slopes->each);
     const Descent on_cpu = {.keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay};
     cuda_linear_step(&descent, on_card(in), on_card(slopes), layer, &trial->step);
@@ -354,6 +356,7 @@ static void linear_step(const Trial *trial, const Layer *layer, const Values *in
     compare("linear velocity", &velocity, NULL, 1, 1e-5);
     tensor_free(rows);
     tensor_free(out);
+    card_free(lr);
     drop_all(weights, velocity);
 }
 
@@ -393,7 +396,8 @@ static void check_sgd_of(const Trial *trial, bool atomically, float momentum, si
     const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
     Values weights = parameters(trial, COUNT, 13), velocity = random_values(trial, COUNT, 0, 14);
     Values gradient = random_values(trial, COUNT, 0, 15), unused = random_values(trial, COUNT, 0, 14);
-    const CudaDescent descent = descent_of(&weights, &velocity, sgd);
+    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0);
+    const CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
     (atomically ? cuda_sgd_step_atomically : cuda_sgd_step)(&descent, on_card(&gradient), first, count, &trial->step);
     for (int m = 0; m < trial->models; m++)
         if (!is_idle(trial, m))
@@ -402,6 +406,7 @@ static void check_sgd_of(const Trial *trial, bool atomically, float momentum, si
                 gradient.host[m].at + first, &sgd, count);
     compare("weights", &weights, NULL, 1, 1e-6);
     compare("velocity", &velocity, NULL, 1, momentum > 0 ? 1e-6 : 0); // which is left alone without momentum
+    card_free(lr);
     drop_all(weights, velocity, gradient, unused);
 }
 

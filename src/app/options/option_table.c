@@ -27,6 +27,18 @@ static bool is_hogwild(const Options *options) {
 static bool is_ssgd(const Options *options) {
     return engine_facts[options_engine(options)].in_lockstep;
 }
+static bool has_schedule(const Options *options, unsigned kinds) {
+    return (kinds >> options->training.schedule.kind & 1u) != 0;
+}
+static bool falls_in_steps(const Options *options) {
+    return has_schedule(options, 1u << LR_STEP);
+}
+static bool falls_by_gamma(const Options *options) {
+    return has_schedule(options, 1u << LR_STEP | 1u << LR_EXPONENTIAL);
+}
+static bool falls_as_cosine(const Options *options) {
+    return has_schedule(options, 1u << LR_COSINE);
+}
 static bool may_use_card(const Options *options) {
     return options->device != DEVICE_CPU;
 }
@@ -229,8 +241,7 @@ const Option option_table[] = {
      .placeholder = "NAME|PARTS", .preset = "fedavg",
      .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
                  "bmuf", "hogwild", "ssgd"},
-     .help = "a name such as fedavg, fedprox, scaffold, fedadam, hogwild (one lock-free model), ssgd (gradients are averaged "
-             "at every step), or parts such as \"local prox mu=0.1; server adam\": `sounder help algorithms`"},
+     .help = "fedavg, fedprox, fedadam, hogwild, ssgd, or what `sounder help algorithms` lists"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
      .also = "num-rounds comm-rounds communication-rounds global-epochs",
      .placeholder = "N", .preset = "3", .minimum = 1, .maximum = 1000000, .may_change = true,
@@ -250,6 +261,38 @@ const Option option_table[] = {
      .also = "learning-rate eta step-size",
      .placeholder = "X", .preset = "0.01", .minimum = 0, .above_minimum = true, .maximum = 1000,
      .help = "learning rate of SGD"},
+    {.name = "lr-schedule", .type = OPTION_CHOICE, FIELD(training.schedule.kind), .group = GROUP_TRAINING,
+     .also = "scheduler lr-scheduler schedule",
+     .placeholder = "HOW", .preset = "constant",
+     .choices = {[LR_CONSTANT] = "constant", [LR_STEP] = "step", [LR_EXPONENTIAL] = "exponential",
+                 [LR_COSINE] = "cosine"},
+     .help = "how --lr changes from round to round: not, by a factor every so many rounds, by a factor in each, or along "
+             "half a wave of the cosine down to --lr-minimum"},
+    {.name = "lr-step", .type = OPTION_WHOLE, FIELD(training.schedule.step), .group = GROUP_TRAINING,
+     .also = "step-size-rounds milestones",
+     .placeholder = "ROUNDS", .preset = "10", .minimum = 1, .maximum = 1000000,
+     .applies = falls_in_steps, .condition = "--lr-schedule step",
+     .help = "rounds between two falls"},
+    {.name = "lr-gamma", .type = OPTION_REAL, FIELD(training.schedule.gamma), .group = GROUP_TRAINING,
+     .also = "gamma lr-decay lr-decay-per-round lr-decay-factor",
+     .placeholder = "X", .derived = "0.1 with step, 0.99 with exponential",
+     .minimum = 0, .above_minimum = true, .maximum = 1,
+     .applies = falls_by_gamma, .condition = "--lr-schedule step or exponential",
+     .help = "what the learning rate is multiplied by"},
+    {.name = "lr-minimum", .type = OPTION_REAL, FIELD(training.schedule.minimum), .group = GROUP_TRAINING,
+     .also = "eta-min min-lr",
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1000,
+     .applies = falls_as_cosine, .condition = "--lr-schedule cosine",
+     .help = "where the cosine ends, at most --lr"},
+    {.name = "lr-rounds", .type = OPTION_WHOLE, FIELD(training.schedule.rounds), .group = GROUP_TRAINING,
+     .also = "t-max",
+     .placeholder = "ROUNDS", .derived = "as many as --rounds", .minimum = 1, .maximum = 1000000,
+     .applies = falls_as_cosine, .condition = "--lr-schedule cosine",
+     .help = "rounds until the cosine ends, --warm-up and all; more than --rounds lets the run go on later"},
+    {.name = "warm-up", .type = OPTION_WHOLE, FIELD(training.schedule.warm_up), .group = GROUP_TRAINING,
+     .also = "warmup warmup-rounds",
+     .placeholder = "ROUNDS", .preset = "0", .minimum = 0, .maximum = 1000000,
+     .help = "rounds in which the learning rate rises to --lr, in equal steps; --lr-schedule begins behind them"},
     {.name = "momentum", .type = OPTION_FLOAT, FIELD(training.sgd.momentum), .group = GROUP_TRAINING,
      .placeholder = "X", .preset = "0.5", .minimum = 0, .maximum = 1, .below_maximum = true,
      .help = "momentum of SGD; fedavg starts it anew in each round"},
@@ -314,7 +357,7 @@ const Option option_table[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .group = GROUP_RUN, .unsaved = true, .common = true,
      .also = "output output-dir o logdir log-dir",
      .placeholder = "FOLDER", .derived = "runs/<time>-<model>",
-     .help = "folder that gets config.yaml, metrics.jsonl, model.safetensors and checkpoints/"},
+     .help = "folder of the run: its record, model, checkpoints"},
     {.name = "eval-every", .type = OPTION_WHOLE, FIELD(eval_every), .group = GROUP_RUN,
      .also = "test-every frequency",
      .placeholder = "N", .preset = "1", .minimum = 0, .maximum = 1000000, .may_change = true,

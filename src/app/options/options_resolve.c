@@ -254,6 +254,25 @@ static Status adopt_users(Options *options, Error *err) {
     return STATUS_OK;
 }
 
+// A cosine ends with a round that has to be known: what is not given follows from --rounds.
+static Status resolve_schedule(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    LrSchedule *schedule = &options->training.schedule;
+    if (schedule->kind == LR_STEP && schedule->gamma == 0) schedule->gamma = 0.1;
+    if (schedule->kind == LR_EXPONENTIAL && schedule->gamma == 0) schedule->gamma = 0.99;
+    if (schedule->kind != LR_COSINE) return STATUS_OK;
+    if (schedule->rounds == 0) schedule->rounds = (uint32_t)options->rounds;
+    if (schedule->rounds < (uint32_t)options->rounds)
+        return fail(err, STATUS_USAGE,
+                    "%s %d: the cosine of the learning rate ends with round %u; lower that or begin a run with more "
+                    "--lr-rounds",
+                    options_named(name, options, "rounds"), options->rounds, schedule->rounds);
+    if (schedule->minimum > (double)options->training.sgd.lr)
+        return fail(err, STATUS_USAGE, "%s %g: above --lr, which is %g; lower it",
+                    options_named(name, options, "lr-minimum"), schedule->minimum, (double)options->training.sgd.lr);
+    return STATUS_OK;
+}
+
 Status options_resolve(Options *options, Error *err) {
     TRY(read_algorithm(options, err));
     forget_overruled(options);
@@ -262,6 +281,7 @@ Status options_resolve(Options *options, Error *err) {
     TRY(check_global_batch(options, err));
     TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
+    TRY(resolve_schedule(options, err));
     const EngineFacts *facts = &engine_facts[options_engine(options)];
     if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);
     if (facts->worker_needs_client) return resolve_workers_that_need_clients(options, err);
@@ -307,6 +327,13 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
         option_copy(options, saved, option);
         options->given[i] = saved->given[i];
         options->lines[i] = 0;
+    }
+    // What followed from the rounds of then.
+    LrSchedule *schedule = &options->training.schedule;
+    const Option *end = option_find("lr-rounds");
+    if (schedule->kind == LR_COSINE && !saved->given[option_index(end)]) {
+        schedule->rounds = (uint32_t)saved->rounds;
+        options->given[option_index(end)] = true;
     }
     // Options of the saved device that the new one does not know are dropped: nobody asked for them now.
     for (int i = 0; i < option_count; i++)

@@ -180,6 +180,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     metrics_begin(&line, "round");
     put_whole(&line, "round", report->round);
     put_text(&line, "device", device);
+    put_real(&line, "lr", report->lr);
     put_real(&line, "train_loss", report->train_loss);
     put_test(&line, report, evaluated);
     put_real(&line, "seconds", report->seconds);

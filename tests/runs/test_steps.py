@@ -1,0 +1,105 @@
+"""How clients step, in whole runs: learning rates by round.
+
+Usage: test_steps.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
+"""
+import math, os, struct, subprocess, unittest
+
+from runs import DEADLINE, SOUNDER, RunCase
+from test_nodes import ENVIRONMENT, can_run as why_no_nodes
+
+ON_CARD = "emulated" in os.path.basename(SOUNDER)
+SMALL = ["--data", "synthetic:1x8x8:240:60", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--quiet",
+         "--device", "cuda" if ON_CARD else "cpu"]
+ALGORITHMS = {"fedavg": ["--clients", "4"], "fednova": ["--clients", "4", "--partition", "dirichlet"],
+              "ssgd": ["--clients", "2"], "hogwild": ["--workers", "1"]}
+SCHEDULES = {
+    "step": (["--lr-step", "2", "--lr-gamma", "0.5"], lambda t: 0.1 * 0.5 ** (t // 2)),
+    "exponential": (["--lr-gamma", "0.8"], lambda t: 0.1 * 0.8 ** t),
+    "cosine": (["--lr-minimum", "0.02"], lambda t: 0.02 + 0.08 * (1 + math.cos(math.pi * t / 4)) / 2),
+}
+
+
+class Schedules(RunCase):
+    def rates(self, run):
+        return [entry["lr"] for entry in self.rounds(run)]
+
+    def run_it(self, run, algorithm, *options):
+        workers = [] if algorithm == "hogwild" else ["--workers", "2"]
+        self.train(*SMALL, "--algorithm", algorithm, *ALGORITHMS[algorithm], *workers, "--lr", "0.1", *options, "--out", run)
+
+    def test_every_algorithm_follows_the_schedule_and_says_so_in_its_record(self):
+        for algorithm in ALGORITHMS:
+            for kind, (options, formula) in SCHEDULES.items():
+                with self.subTest(algorithm=algorithm, schedule=kind):
+                    run = f"{algorithm}-{kind}"
+                    self.run_it(run, algorithm, "--rounds", "4", "--lr-schedule", kind, *options)
+                    for t, rate in enumerate(self.rates(run)):
+                        self.assertAlmostEqual(rate, formula(t), places=7)
+
+    def test_a_schedule_that_changes_nothing_has_the_bits_of_a_constant_rate(self):
+        for algorithm in ALGORITHMS:
+            with self.subTest(algorithm):
+                models = set()
+                for number, options in enumerate(([], ["--lr-schedule", "exponential", "--lr-gamma", "1", "--warm-up", "0"],
+                                                  ["--lr-schedule", "step", "--lr-step", "1", "--lr-gamma", "1"])):
+                    self.run_it(f"{algorithm}-{number}", algorithm, "--rounds", "2", *options)
+                    models.add(self.model(f"{algorithm}-{number}"))
+                self.assertEqual(len(models), 1)
+
+    def test_a_round_of_a_schedule_is_a_round_with_that_rate(self):
+        """Half the rate in the one round of a warm-up of two; the weights move as with half the rate."""
+        for algorithm in ALGORITHMS:
+            with self.subTest(algorithm):
+                self.run_it(algorithm + "-warm", algorithm, "--rounds", "1", "--warm-up", "2")
+                self.train(*SMALL, "--algorithm", algorithm, *ALGORITHMS[algorithm], "--lr", "0.05", "--rounds", "1", "--out",
+                           algorithm + "-half", *([] if algorithm == "hogwild" else ["--workers", "1"]))
+                self.assertEqual(self.weights(algorithm + "-warm"), self.weights(algorithm + "-half"))
+
+    def weights(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            blob = file.read()
+        return blob[8 + struct.unpack("<Q", blob[:8])[0]:]
+
+    def test_resume_continues_the_schedule_to_the_same_bits(self):
+        for algorithm in ("fedavg", "hogwild", "ssgd"):
+            for kind, (options, _) in SCHEDULES.items():
+                with self.subTest(algorithm=algorithm, schedule=kind):
+                    options = ["--lr-schedule", kind, *options, "--warm-up", "1"]
+                    whole, parts = f"{algorithm}-{kind}-whole", f"{algorithm}-{kind}-parts"
+                    end = ["--lr-rounds", "4"] if kind == "cosine" else []
+                    self.run_it(whole, algorithm, "--rounds", "4", *options, *end)
+                    self.run_it(parts, algorithm, "--rounds", "2", *options, *end)
+                    self.train("--resume", parts, "--rounds", "4", "--quiet")
+                    self.assertEqual(self.model(parts), self.model(whole))
+                    self.assertEqual(self.rates(parts), self.rates(whole))
+
+    def test_a_cosine_has_an_end_that_a_resumed_run_cannot_move(self):
+        options = ["--lr-schedule", "cosine", "--rounds", "2"]
+        self.run_it("run", "fedavg", *options)
+        _, err = self.train("--resume", "run", "--rounds", "3", "--quiet", code=64)
+        self.assertIn("--rounds 3: the cosine of the learning rate ends with round 2; lower that or begin a run with more "
+                      "--lr-rounds", err)
+        _, err = self.train(*SMALL, *options, "--lr-minimum", "0.5", "--out", "no", code=64)
+        self.assertIn("--lr-minimum 0.5: above --lr, which is 0.01; lower it", err)
+
+    @unittest.skipIf(ON_CARD, "nodes are the business of the CPU's runs")
+    def test_two_nodes_have_the_rates_of_one(self):
+        if why_no_nodes():
+            self.skipTest(why_no_nodes())
+        for algorithm in ("fedavg", "ssgd"):
+            with self.subTest(algorithm):
+                options = [*SMALL, "--algorithm", algorithm, *ALGORITHMS[algorithm], "--workers", "1", "--rounds", "3",
+                           "--lr-schedule", "cosine", "--warm-up", "1"]
+                self.train(*options, "--out", algorithm)
+                self.nodes(*options, "--out", algorithm + "-nodes")
+                self.assertEqual(self.model(algorithm + "-nodes"), self.model(algorithm))
+                self.assertEqual(self.rates(algorithm + "-nodes"), self.rates(algorithm))
+
+    def nodes(self, *arguments):
+        result = subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *arguments], cwd=self.folder.name, text=True,
+                                capture_output=True, env=ENVIRONMENT, timeout=DEADLINE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_steps.py"] + __import__("sys").argv[2:], verbosity=2)
