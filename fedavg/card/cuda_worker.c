@@ -40,10 +40,12 @@ static void cuda_worker_free(void *worker) {
     cuda_clients_free(&self->clients);
     cuda_blocks_free(&self->blocks);
     free(self->results);
+    free(self->next_jobs);
     free(self->jobs);
     free(self->fits);
     free(self->host_shares);
     free(self->host_unfit);
+    free(self->next_order);
     free(self->host_order);
     free(self);
     device_close(); // a profiler, and MPS, want the context to end before the process does
@@ -51,12 +53,15 @@ static void cuda_worker_free(void *worker) {
 
 static Status allocate_host(CudaWorker *self, Error *err) {
     self->host_order = malloc(self->memory->partition.samples * sizeof *self->host_order);
+    self->next_order = malloc(self->memory->partition.samples * sizeof *self->next_order);
     self->host_unfit = malloc(self->models * sizeof *self->host_unfit);
     self->host_shares = malloc(self->models * sizeof *self->host_shares);
     self->fits = malloc(self->models * sizeof *self->fits);
     self->jobs = malloc(self->models * sizeof *self->jobs);
+    self->next_jobs = malloc(self->models * sizeof *self->next_jobs);
     self->results = malloc(self->models * sizeof *self->results);
-    if (self->host_order && self->host_unfit && self->host_shares && self->fits && self->jobs && self->results)
+    if (self->host_order && self->next_order && self->host_unfit && self->host_shares && self->fits && self->jobs &&
+        self->next_jobs && self->results)
         return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for a worker of %u models", self->models);
 }
@@ -176,16 +181,58 @@ static uint32_t job_samples(const CudaWorker *self, const Job *job) {
     return count;
 }
 
-// Shuffles the samples of the jobs' clients for one epoch and gives every model its part. *steps: of the largest.
+// Jobs for a launch of as many models.
+static uint32_t take(const CudaWorker *self, Job **jobs) {
+    uint32_t count = 0;
+    while (count < self->models && (jobs[count] = queue_take(self->memory->queue, self->rank)))
+        count++;
+    return count;
+}
+
+// order: the samples of the jobs' clients as one epoch takes them, client by client.
+static void shuffle(const CudaWorker *self, uint32_t *order, Job *const *jobs, uint32_t count, uint32_t round,
+                    uint32_t epoch) {
+    for (uint32_t m = 0; m < count; m++) {
+        uint32_t samples, client = jobs[m]->client;
+        const uint32_t *indices = partition_client(&self->memory->partition, client, &samples);
+        batch_order(order, indices, samples, self->memory->config->seed, round, client, epoch);
+        order += samples;
+    }
+}
+
+// While the card works: what will be trained next is shuffled, the next epoch or the next jobs. A worker among several
+// takes no jobs in advance, which others may come to before it does.
+static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch, uint32_t epochs) {
+    if (self->next_is_shuffled) return;
+    if (epoch + 1 < epochs) {
+        shuffle(self, self->next_order, self->jobs, jobs, round, epoch + 1);
+    } else {
+        if (self->memory->config->workers == 1) self->next_count = take(self, self->next_jobs);
+        if (self->next_count == 0) return;
+        shuffle(self, self->next_order, self->next_jobs, self->next_count, round, 0);
+    }
+    self->next_is_shuffled = true;
+}
+
+static void swap_orders(CudaWorker *self) {
+    uint32_t *order = self->host_order;
+    self->host_order = self->next_order;
+    self->next_order = order;
+    self->next_is_shuffled = false;
+}
+
+// Gives every model the samples of its client for one epoch, shuffled. *steps: of the largest.
 static Status assign_epoch(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, uint32_t epoch,
                            Error *err) {
     const RunConfig *config = self->memory->config;
     uint32_t first = 0;
     *steps = 0;
+    if (self->next_is_shuffled)
+        swap_orders(self);
+    else
+        shuffle(self, self->host_order, self->jobs, jobs, round, epoch);
     for (uint32_t m = 0; m < jobs; m++) {
-        uint32_t count, client = self->jobs[m]->client;
-        const uint32_t *indices = partition_client(&self->memory->partition, client, &count);
-        batch_order(self->host_order + first, indices, count, config->seed, round, client, epoch);
+        uint32_t count = job_samples(self, self->jobs[m]), client = self->jobs[m]->client;
         Noise noise = {.seed = config->seed, .round = round, .client = client, .step = epoch * batches(self, count)};
         bool trains = epoch < self->jobs[m]->epochs; // the others go on
         CudaTask task = {.first = first, .count = trains ? count : 0, .noise = noise};
@@ -211,13 +258,15 @@ static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t ep
     return samples;
 }
 
-static Status train_epoch(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch, Error *err) {
+static Status train_epoch(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch, uint32_t epochs,
+                          Error *err) {
     _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
     uint32_t steps;
     TRY(assign_epoch(self, &steps, jobs, round, epoch, err));
     for (uint32_t done = 0, now; done < steps; done += now) {
         now = smaller(steps - done, STEPS_A_WAIT);
         TRY(cuda_net_train(self->net, now, err));
+        look_ahead(self, jobs, round, epoch, epochs);
         TRY(cuda_worker_wait(self, err, "training"));
         uint64_t samples =
             samples_until(self, jobs, epoch, (uint64_t)done + now) - samples_until(self, jobs, epoch, done);
@@ -234,7 +283,7 @@ static Status train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Erro
     for (uint32_t m = 0; m < jobs; m++)
         epochs = self->jobs[m]->epochs > epochs ? self->jobs[m]->epochs : epochs;
     for (uint32_t epoch = 0; epoch < epochs; epoch++)
-        TRY(train_epoch(self, jobs, round, epoch, err));
+        TRY(train_epoch(self, jobs, round, epoch, epochs, err));
     TRY(cuda_net_results(self->net, self->results, err));
     for (uint32_t m = 0; m < jobs; m++) {
         Job *job = self->jobs[m];
@@ -365,9 +414,12 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
 
 // As many jobs as a launch has models, until there are none.
 static uint32_t take_jobs(CudaWorker *self) {
-    uint32_t jobs = 0;
-    while (jobs < self->models && (self->jobs[jobs] = queue_take(self->memory->queue, self->rank)))
-        jobs++;
+    uint32_t jobs = self->next_count;
+    if (jobs == 0) return take(self, self->jobs);
+    Job **taken = self->next_jobs;
+    self->next_jobs = self->jobs;
+    self->jobs = taken;
+    self->next_count = 0;
     return jobs;
 }
 

@@ -30,11 +30,15 @@ typedef struct CudaWorker {
     uint64_t *unfit;                      // device, owned (models)
     uint32_t *counts;                     // device, owned (clients): samples of each; for ssgd
     uint32_t *host_order;                 // owned (partition's samples)
-    uint64_t *host_unfit;                 // owned (models)
-    double *host_shares;                  // owned (models)
-    bool *fits;                           // owned (models): whether what a client would keep does
-    Job **jobs;                           // owned (models)
-    BatchResult *results;                 // owned (models)
+    uint32_t *next_order;                 // owned, likewise: of what is trained next, once it is shuffled
+    bool next_is_shuffled;
+    uint64_t *host_unfit; // owned (models)
+    double *host_shares;  // owned (models)
+    bool *fits;           // owned (models): whether what a client would keep does
+    Job **jobs;           // owned (models)
+    Job **next_jobs;      // owned (models): next_count of them are taken already
+    uint32_t next_count;
+    BatchResult *results; // owned (models)
 } CudaWorker;
 
 // Waits for all that the worker has asked of the card; UNAVAILABLE, with `what` it was, when some of it failed.

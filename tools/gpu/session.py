@@ -115,7 +115,7 @@ class Session:
     def limit(self, seconds):
         if self.report.left() <= 1:
             raise OutOfTime("the stage's time is over")
-        return min(seconds, self.report.left())
+        return min(seconds * self.options.patience, self.report.left())
 
     def open(self, command, environment=None):
         return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, env=environment)
