@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "datasets/federation_kinds.h"
 
 enum { MOST_USERS = 1000 }; // of those whose numbers stand in the form
 
@@ -76,6 +76,14 @@ typedef struct Federation {
     Status (*fill)(FederationArrays *arrays, const DatasetSource *source, Error *err);
 } Federation;
 
+#define DEVIATION(name_, preset_, help_)                                                                               \
+    {                                                                                                                  \
+        .name = name_, .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = preset_,                             \
+        .help = "standard deviation " help_                                                                            \
+    }
+#define USERS(preset_)                                                                                                 \
+    { .name = "users", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = preset_, .help = "how many" }
+
 // clang-format off
 static const FormRow rows[] = {
     {.name = "quadratics", .source = "own, after the lower bounds of SCAFFOLD, 2020",
@@ -84,11 +92,38 @@ static const FormRow rows[] = {
      .keys = {{.name = "a", .type = FORM_REALS, .minimum = 1e-6, .maximum = 1e6, .help = "curvatures, one for each client"},
               {.name = "b", .type = FORM_REALS, .minimum = -1e6, .maximum = 1e6, .help = "optima; one for all, or one for each"},
               {.name = "samples", .type = FORM_REALS, .minimum = 2, .maximum = 1e6, .preset = "2", .help = "of a client, even; one for all, or one for each"}}},
+    {.name = "synthetic-fedprox", .source = "FedProx: synthetic(alpha, beta)",
+     .help = "60 numbers, 10 classes by each user's own linear model; sizes int(lognormal(4, 2)) + 50, a tenth of them tested",
+     .keys = {DEVIATION("alpha", "0", "of the means of the users' models"), DEVIATION("beta", "0", "of the means of the users' data"),
+              USERS("30"), {.name = "iid", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "one model and no means: synthetic_iid"}}},
+    {.name = "synthetic-feddyn", .source = "FedDyn: example_synthetic.py",
+     .help = "30 numbers, 5 classes by each user's own linear model; the test set is the training set",
+     .keys = {DEVIATION("alpha", "0", "of the means of the users' models"), DEVIATION("beta", "0", "of the means of the users' data"),
+              {.name = "theta", .type = FORM_REAL, .minimum = 0, .maximum = 10, .preset = "0", .help = "imbalance: sizes int(lognormal(log samples, theta))"},
+              USERS("20"),
+              {.name = "samples", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "200", .help = "of a user, without imbalance"},
+              {.name = "one-model", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "all users have one"},
+              {.name = "no-means", .type = FORM_CHOICE, .choices = "no yes", .preset = "no", .help = "all users' data lie around 0"}}},
+    {.name = "synthetic-leaf", .source = "LEAF: data/synthetic",
+     .help = "users of several clusters, whose linear models are near to each other; sizes min(int(lognormal(3, 2)) + 5, 1000), a "
+             "tenth of them tested",
+     .keys = {USERS("100"),
+              {.name = "classes", .type = FORM_WHOLE, .minimum = 2, .maximum = 100, .preset = "5", .help = "of the data"},
+              {.name = "clusters", .type = FORM_WHOLE, .minimum = 1, .maximum = 32, .preset = "2", .help = "equally likely"},
+              {.name = "dimensions", .type = FORM_WHOLE, .minimum = 1, .maximum = 1024, .preset = "10", .help = "numbers of a sample"}}},
+    {.name = "fcube", .source = "NIID-Bench: FCUBE",
+     .help = "points of a cube with two classes by the side of the first coordinate; each of 4 users has two opposite octants; 1,000 "
+             "points of the whole cube tested",
+     .keys = {{.name = "samples", .type = FORM_WHOLE, .minimum = 2, .maximum = 1e6, .preset = "1000", .help = "of a user"}}},
 };
 // clang-format on
 
 static const Federation federations[] = {
     {describe_quadratics, fill_both_quadratics},
+    {describe_fedprox, fill_fedprox},
+    {describe_feddyn, fill_feddyn},
+    {describe_leaf, fill_leaf},
+    {describe_fcube, fill_fcube},
 };
 
 static_assert(sizeof rows / sizeof *rows == sizeof federations / sizeof *federations, "one for each form");

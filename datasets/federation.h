@@ -8,6 +8,9 @@
 // (output - target)^2 / 2. So the bias moves alone, towards 0, and w is the x of what theory says about quadratics: with
 // batches of at least `samples` a local epoch is one step w -= lr a_i (w - b_i). The test set is the training set: its loss
 // is the global objective, weighted by samples.
+//
+// The others (federation_classes.c) are the synthetic data of FedProx, FedDyn and LEAF, and NIID-Bench's FCUBE: users with
+// linear models of their own, whose classes are to be learned. Their test sets have owners, too.
 #ifndef SOUNDER_DATASETS_FEDERATION_H
 #define SOUNDER_DATASETS_FEDERATION_H
 

@@ -15,18 +15,19 @@
 #include "base/both.h"
 
 typedef enum RngPurpose {
-    RNG_INIT = 1,       // initial weights
-    RNG_SHUFFLE = 2,    // order of a client's samples
-    RNG_DROPOUT = 3,    // dropout masks
-    RNG_SAMPLER = 4,    // which clients form a round's cohort
-    RNG_PARTITION = 5,  // which samples belong to which client
-    RNG_SYNTHETIC = 6,  // the synthetic data set
-    RNG_EPOCH = 7,      // the order in which a distributed sampler deals out an epoch
-    RNG_CLOCK = 20,     // simulated durations
-    RNG_DROP_OUT = 21,  // which clients of a cohort never hand in
-    RNG_STRAGGLER = 22, // which do not manage all epochs, and how many they do
-    RNG_AVAILABLE = 23, // which are there at all
-    RNG_AUGMENT = 40,   // crops and flips of training images
+    RNG_INIT = 1,        // initial weights
+    RNG_SHUFFLE = 2,     // order of a client's samples
+    RNG_DROPOUT = 3,     // dropout masks
+    RNG_SAMPLER = 4,     // which clients form a round's cohort
+    RNG_PARTITION = 5,   // which samples belong to which client
+    RNG_SYNTHETIC = 6,   // the synthetic data set
+    RNG_EPOCH = 7,       // the order in which a distributed sampler deals out an epoch
+    RNG_CLOCK = 20,      // simulated durations
+    RNG_DROP_OUT = 21,   // which clients of a cohort never hand in
+    RNG_STRAGGLER = 22,  // which do not manage all epochs, and how many they do
+    RNG_AVAILABLE = 23,  // which are there at all
+    RNG_AUGMENT = 40,    // crops and flips of training images
+    RNG_FEDERATION = 41, // made-up data of users
 } RngPurpose;
 
 typedef struct RngKey {

@@ -103,6 +103,123 @@ static void natural_id_gives_every_client_its_own(void **state) {
     free(loaded.block);
 }
 
+static uint32_t samples_of(const DatasetSplit *split, uint32_t user) {
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < split->count; s++)
+        count += split->owners[s] == user;
+    return count;
+}
+
+// Every owner is a user, every label a class, every value finite; each user has its samples.
+static void expect_sound(const Dataset *data) {
+    const DatasetSplit *splits[] = {&data->train, &data->test};
+    for (int i = 0; i < 2; i++)
+        for (uint32_t s = 0; s < splits[i]->count; s++) {
+            assert_in_range(splits[i]->owners[s], 0, data->users - 1);
+            assert_in_range(splits[i]->labels[s], 0, data->classes - 1);
+            for (int j = 0; j < data->shape.columns; j++)
+                assert_true(isfinite(value_at(splits[i], s * (size_t)data->shape.columns + (size_t)j)));
+        }
+}
+
+static void federations_are_as_large_as_their_sources_say(void **state) {
+    (void)state;
+    Loaded loaded;
+    load(&loaded, "synthetic-fedprox alpha=1 beta=1", 1);
+    assert_int_equal(loaded.data.users, 30);
+    assert_int_equal(loaded.data.shape.columns, 60);
+    assert_int_equal(loaded.data.classes, 10);
+    expect_sound(&loaded.data);
+    uint32_t smallest = UINT32_MAX, largest = 0;
+    for (uint32_t user = 0; user < 30; user++) {
+        uint32_t trains = samples_of(&loaded.data.train, user), tests = samples_of(&loaded.data.test, user);
+        assert_int_equal(trains, (uint32_t)(0.9 * (trains + tests)));
+        if (trains + tests < smallest) smallest = trains + tests;
+        if (trains + tests > largest) largest = trains + tests;
+    }
+    assert_true(smallest >= 50 && largest > 5 * smallest); // int(lognormal(4, 2)) + 50
+    free(loaded.block);
+
+    load(&loaded, "synthetic-feddyn", 1);
+    assert_int_equal(loaded.data.train.count, 20 * 200);
+    assert_int_equal(loaded.data.classes, 5);
+    assert_memory_equal(loaded.data.train.pixels, loaded.data.test.pixels, 4000 * 30 * sizeof(float));
+    expect_sound(&loaded.data);
+    free(loaded.block);
+
+    load(&loaded, "synthetic-leaf users=50 classes=3 clusters=4", 1);
+    assert_int_equal(loaded.data.users, 50);
+    for (uint32_t user = 0; user < 50; user++)
+        assert_in_range(samples_of(&loaded.data.train, user) + samples_of(&loaded.data.test, user), 5, 1000);
+    expect_sound(&loaded.data);
+    free(loaded.block);
+}
+
+static void the_points_of_fcube_lie_in_two_octants_of_each_user(void **state) {
+    (void)state;
+    Loaded loaded;
+    load(&loaded, "fcube", 1);
+    const Dataset *data = &loaded.data;
+    assert_int_equal(data->train.count, 4000);
+    assert_int_equal(data->test.count, 1000);
+    expect_sound(data);
+    const DatasetSplit *splits[] = {&data->train, &data->test};
+    for (int i = 0; i < 2; i++)
+        for (uint32_t s = 0; s < splits[i]->count; s++) {
+            float x = value_at(splits[i], 3 * s), y = value_at(splits[i], 3 * s + 1),
+                  z = value_at(splits[i], 3 * s + 2);
+            if (x == 0 || y == 0 || z == 0) continue;
+            assert_int_equal(splits[i]->labels[s], x < 0);
+            assert_int_equal(splits[i]->owners[s], 2 * (x * y < 0) + (x * z < 0));
+        }
+    free(loaded.block);
+}
+
+// The largest share of one class in a user's samples, the mean over the users.
+static double concentration(const Dataset *data) {
+    double sum = 0;
+    for (uint32_t user = 0; user < data->users; user++) {
+        uint32_t counts[10] = {0}, most = 0;
+        for (uint32_t s = 0; s < data->train.count; s++)
+            if (data->train.owners[s] == user && ++counts[data->train.labels[s]] > most)
+                most = counts[data->train.labels[s]];
+        sum += (double)most / samples_of(&data->train, user);
+    }
+    return sum / data->users;
+}
+
+static void users_differ_more_the_larger_alpha_and_beta_are(void **state) {
+    (void)state;
+    static const char *const texts[] = {"synthetic-fedprox iid=yes", "synthetic-fedprox",
+                                        "synthetic-fedprox alpha=1 beta=1"};
+    double before = 0;
+    for (size_t i = 0; i < 3; i++) {
+        Loaded loaded;
+        load(&loaded, texts[i], 3);
+        assert_true(concentration(&loaded.data) > before);
+        before = concentration(&loaded.data);
+        free(loaded.block);
+    }
+}
+
+static void form_and_seed_alone_decide(void **state) {
+    (void)state;
+    static const char *const texts[] = {"synthetic-fedprox users=5", "synthetic-feddyn", "synthetic-leaf users=9",
+                                        "fcube"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        Loaded first, again, other;
+        load(&first, texts[i], 1);
+        load(&again, texts[i], 1);
+        load(&other, texts[i], 2);
+        assert_int_equal(first.source.block_bytes, again.source.block_bytes);
+        assert_memory_equal(first.block, again.block, first.source.block_bytes);
+        assert_memory_not_equal(first.data.train.pixels, other.data.train.pixels, 64);
+        free(first.block);
+        free(again.block);
+        free(other.block);
+    }
+}
+
 static void wrong_forms_are_refused_with_the_right_one(void **state) {
     (void)state;
     const struct {
@@ -130,6 +247,10 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quadratics_have_the_curvatures_and_optima_of_their_form),
         cmocka_unit_test(natural_id_gives_every_client_its_own),
+        cmocka_unit_test(federations_are_as_large_as_their_sources_say),
+        cmocka_unit_test(the_points_of_fcube_lie_in_two_octants_of_each_user),
+        cmocka_unit_test(users_differ_more_the_larger_alpha_and_beta_are),
+        cmocka_unit_test(form_and_seed_alone_decide),
         cmocka_unit_test(wrong_forms_are_refused_with_the_right_one),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

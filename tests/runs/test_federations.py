@@ -45,6 +45,17 @@ class Federations(RunCase):
         clients = {line["client"] for line in self.metrics("whole") if line["type"] == "client"}
         self.assertEqual(clients, {0, 1, 2})
 
+    def test_fcube_is_learned_and_the_federations_of_the_papers_run(self):
+        self.train("--data", "fcube", "--model", "linear 16; relu; linear 2", "--rounds", "20", "--lr", "0.1", "--workers", "2", "--out",
+                   "cube")
+        self.assertGreater(self.rounds("cube")[-1]["test_accuracy"], 0.95)
+        for data, users in (("synthetic-fedprox alpha=1 beta=1", 30), ("synthetic-feddyn", 20), ("synthetic-leaf users=40", 40)):
+            run = data.split()[0]
+            self.train("--data", data, "--model", "softmax", "--rounds", "5", "--batch-size", "10", "--workers", "2", "--out", run)
+            rounds = self.rounds(run)
+            self.assertLess(rounds[-1]["train_loss"], rounds[0]["train_loss"])
+            self.assertEqual(len({line["client"] for line in self.metrics(run) if line["type"] == "client"}), users)
+
     def test_what_does_not_fit_is_refused(self):
         _, err = self.train(*QUADRATICS, "--clients", "2", "--out", "run", code=64)
         self.assertIn("the data set has 3 users, and there are 2 clients", err)

@@ -107,7 +107,7 @@ const Option option_table[] = {
     {.name = "data", .type = OPTION_TEXT, FIELD(data), .group = GROUP_MODEL, .eval = true, .common = true,
      .also = "dataset data-set d",
      .placeholder = "NAME|FOLDER", .preset = "fashion-mnist",
-     .choices = {"fashion-mnist", "mnist", "synthetic", "quadratics"},
+     .choices = {"fashion-mnist", "mnist", "synthetic", "quadratics", "synthetic-fedprox", "synthetic-feddyn", "synthetic-leaf", "fcube"},
      .help = "data set: fashion-mnist, mnist, synthetic, or a folder of IDX files"},
     {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true, .common = true,
      .also = "net arch architecture m",
