@@ -8,7 +8,9 @@
 //   const uint32_t *indices = partition_client(&partition, client, &count);
 //
 // A partition is one relocatable block: header, offsets (clients + 1), sample indices; a client's samples are
-// indices[offsets[c]] to indices[offsets[c + 1] - 1]. The view borrows the block.
+// indices[offsets[c]] to indices[offsets[c + 1] - 1]. The view borrows the block. With spec.client_test (--client-test
+// 0.1) they are shuffled, and the last of them are held out: partition_client gives those to train on, int(0.9 n) but at
+// least one, and partition_client_test the others, for whoever tests a model on the client's own samples.
 //
 // A partitioner is a row of partition_table.c and a function (deal.h).
 #ifndef SOUNDER_DATASETS_PARTITION_H
@@ -41,6 +43,7 @@ typedef struct PartitionSpec {
     bool whole; // every client has all samples (Hogwild on the full data); the form is not looked at
     uint32_t clients;
     uint64_t seed;
+    double client_test;     // share of a client's samples that are held out to test on, below 1; not with `whole`
     const uint32_t *owners; // (samples) for natural-id, each below users; NULL: nobody owns them. Borrowed
     uint32_t users;
 } PartitionSpec;
@@ -49,6 +52,7 @@ typedef struct Partition {
     uint32_t clients;
     const uint32_t *indices; // (samples)
     const uint32_t *offsets; // (clients + 1); whole: NULL
+    const uint32_t *tests;   // (clients) how many of a client's samples, its last, are held out; NULL: none
     uint32_t samples;        // length of indices: the samples that have a client
 } Partition;
 
@@ -65,7 +69,10 @@ Status partition_build(void *block, const PartitionSpec *spec, const uint8_t *la
 // Checks the block against `bytes` and gives pointers into it.
 Status partition_view(Partition *partition, const void *block, size_t bytes, Error *err);
 
-// The samples of one client: returns a pointer to *count indices.
+// The samples that one client holds out: returns a pointer to *count indices.
+const uint32_t *partition_client_test(const Partition *partition, uint32_t client, uint32_t *count);
+
+// The samples that one client trains on: returns a pointer to *count indices.
 const uint32_t *partition_client(const Partition *partition, uint32_t client, uint32_t *count);
 
 #endif

@@ -37,12 +37,13 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
 }
 
 const uint32_t *evaluation_samples(const Partition *partition, const Job *job, uint32_t *count) {
+    if (partition->tests && job->task != EVALUATE_TRAINING_DATA)
+        return partition_client_test(partition, job->client, count);
     return partition_client(partition, job->client, count);
 }
 
 const char *evaluation_data_name(const Partition *partition) {
-    (void)partition;
-    return "client's training samples";
+    return partition->tests ? "client's held-out samples" : "client's training samples";
 }
 
 static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job) {

@@ -282,6 +282,72 @@ static void impossible_partitions_are_refused_with_the_numbers(void **state) {
     }
 }
 
+static void held_out_samples_are_not_trained_on_and_nothing_is_lost(void **state) {
+    (void)state;
+    static const char *const forms[] = {"contiguous", "iid", "dirichlet alpha=0.3", "size sizes=300"};
+    uint8_t *labels = spread_labels(2003);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        Error err;
+        PartitionSpec spec = spec_of(forms[i], 6, 1), plain = spec;
+        spec.client_test = 0.1;
+        size_t bytes = partition_block_bytes(&spec, 2003);
+        void *block = malloc(bytes), *plain_block = malloc(bytes);
+        Partition partition, whole;
+        check_ok(partition_build(block, &spec, labels, 2003, CLASSES, &err));
+        check_ok(partition_view(&partition, block, bytes, &err));
+        check_ok(partition_build(plain_block, &plain, labels, 2003, CLASSES, &err));
+        check_ok(partition_view(&whole, plain_block, bytes, &err));
+        assert_null(whole.tests);
+        for (uint32_t client = 0; client < 6; client++) {
+            uint8_t belongs[2003] = {0};
+            uint32_t all, trains, tests;
+            const uint32_t *own = partition_client(&whole, client, &all);
+            for (uint32_t s = 0; s < all; s++)
+                belongs[own[s]] = 1;
+            const uint32_t *train = partition_client(&partition, client, &trains);
+            const uint32_t *test = partition_client_test(&partition, client, &tests);
+            assert_int_equal(trains + tests, all);
+            assert_int_equal(trains, all * 9 / 10);
+            for (uint32_t s = 0; s < trains; s++)
+                assert_int_equal(belongs[train[s]]--, 1);
+            for (uint32_t s = 0; s < tests; s++)
+                assert_int_equal(belongs[test[s]]--, 1);
+            partition_client_test(&whole, client, &tests);
+            assert_int_equal(tests, 0);
+        }
+        uint32_t *held_out = (uint32_t *)partition.tests;
+        held_out[2] += 2003;
+        assert_int_equal(partition_view(&partition, block, bytes, &err), STATUS_DATA);
+        free(plain_block);
+        free(block);
+    }
+    free(labels);
+}
+
+static void somebody_with_one_sample_trains_on_it(void **state) {
+    (void)state;
+    const uint8_t labels[4] = {0};
+    uint64_t block[64];
+    uint32_t trains, tests;
+    Error err;
+    Partition partition;
+    PartitionSpec spec = spec_of("size sizes=1,3", 2, 1);
+    spec.client_test = 0.9;
+    check_ok(partition_build(block, &spec, labels, 4, CLASSES, &err));
+    check_ok(partition_view(&partition, block, sizeof block, &err));
+    for (uint32_t client = 0; client < 2; client++) {
+        partition_client(&partition, client, &trains);
+        partition_client_test(&partition, client, &tests);
+        assert_int_equal(trains, 1);
+        assert_int_equal(tests, client == 0 ? 0 : 2);
+    }
+    spec.client_test = 1;
+    assert_int_equal(partition_build(block, &spec, labels, 4, CLASSES, &err), STATUS_USAGE);
+    spec.client_test = 0.1;
+    spec.whole = true;
+    assert_int_equal(partition_build(block, &spec, labels, 4, CLASSES, &err), STATUS_USAGE);
+}
+
 static void a_damaged_block_is_refused(void **state) {
     (void)state;
     const uint8_t labels[10] = {0};
@@ -347,6 +413,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_seed_alone_decides),
         cmocka_unit_test(small_partitions_are_as_they_always_were),
         cmocka_unit_test(impossible_partitions_are_refused_with_the_numbers),
+        cmocka_unit_test(held_out_samples_are_not_trained_on_and_nothing_is_lost),
+        cmocka_unit_test(somebody_with_one_sample_trains_on_it),
         cmocka_unit_test(a_damaged_block_is_refused),
         cmocka_unit_test(a_batch_order_is_a_permutation_chosen_by_its_key),
     };

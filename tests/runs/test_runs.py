@@ -197,6 +197,14 @@ class Runs(RunCase):
             self.train(*arguments, "--workers", workers, "--out", workers)
         self.assertEqual(len({self.model(workers) for workers in "1234"}), 1)
 
+    def test_held_out_samples_are_not_trained_on(self):
+        small = ["--data", "synthetic:1x9x8:400:100", "--model", "softmax", "--rounds", "2", "--partition", "iid"]
+        for algorithm in ("fedavg", "ssgd"):
+            self.train(*small, "--clients", "4", "--workers", "2", "--algorithm", algorithm, "--client-test", "0.1", "--out", algorithm)
+            self.assertEqual({entry["samples"] for entry in self.rounds(algorithm)}, {360})
+        _, err = self.train(*small, "--algorithm", "hogwild", "--client-test", "0.1", "--out", "run", code=64)
+        self.assertIn("only used with", err)
+
     def test_crops_and_flips_change_the_model_and_not_with_the_number_of_workers(self):
         small = ["--data", "synthetic:1x9x8:400:100", "--model", "conv 4 3; relu; linear 10", "--clients", "4", "--rounds", "2"]
         for algorithm in ("fedavg", "ssgd", "hogwild"):

@@ -235,6 +235,11 @@ const Option option_table[] = {
      .placeholder = "BYTES", .derived = "no limit", .minimum = 0, .above_minimum = true, .maximum = 1000000000000000,
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "bytes a second in which a client sends its update"},
+    {.name = "client-test", .type = OPTION_REAL, FIELD(client_test), .group = GROUP_CLIENTS,
+     .also = "test-split holdout validation-split",
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
+     .applies = is_partitioned, .condition = "samples that belong to clients (--hogwild-data shard, no --global-batch)",
+     .help = "share of each client's samples that it does not train on, to test models on its own data"},
 
     {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true,
      .also = "strategy method aggregator",

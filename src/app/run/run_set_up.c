@@ -50,8 +50,11 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
 
 static Status read_partition(PartitionSpec *partition, const Options *options, Error *err) {
     bool whole = engine_facts[options_engine(options)].client_is_worker ? options->hogwild_data == HOGWILD_FULL
-                                                                       : options->training.global_batch;
-    *partition = (PartitionSpec){.whole = whole, .clients = (uint32_t)options->clients, .seed = options->seed};
+                                                                        : options->training.global_batch;
+    *partition = (PartitionSpec){.whole = whole,
+                                 .clients = (uint32_t)options->clients,
+                                 .seed = options->seed,
+                                 .client_test = whole ? 0 : options->client_test};
     char form[OPTION_TEXT_BYTES];
     return partition_parse(&partition->form, options_partition(form, options), err);
 }
