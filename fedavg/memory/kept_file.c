@@ -10,7 +10,7 @@ enum { PAGE_BYTES = 4096 };
 
 KeptPlan kept_plan(uint32_t rows, uint64_t floats) {
     const uint64_t bytes = floats * sizeof(float);
-    return (KeptPlan){.rows = rows, .row_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES};
+    return (KeptPlan){.rows = rows, .floats = floats, .row_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES};
 }
 
 static uint64_t file_bytes(const KeptPlan *plan) {

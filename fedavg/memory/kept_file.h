@@ -19,6 +19,7 @@ enum { KEPT_NO_ROW = 0 }; // of a client that has none yet; the file's first row
 // Plain data, in RunConfig.
 typedef struct KeptPlan {
     uint32_t rows;      // in the file; 0: clients keep nothing
+    uint64_t floats;    // of a row that are used
     uint64_t row_bytes; // a multiple of the page's size
 } KeptPlan;
 

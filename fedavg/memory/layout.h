@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "fedavg/memory/kept_file.h"
+#include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/shard_sum.h"
 #include "fedavg/rules/world.h"
@@ -99,6 +100,7 @@ typedef struct RunConfig {
     uint32_t finetune_epochs;    // after which those are evaluated, too; 0: not
     SlotPlan slots;
     KeptPlan kept;
+    PersonalPlan personal;
     uint32_t workers, clients;
     uint32_t log_level;
     uint64_t seed;

@@ -17,6 +17,7 @@ typedef enum EvaluationTask {
     EVALUATE_TEST_SET,      // the global model on samples of the test set
     EVALUATE_TRAINING_DATA, // the global model on all that `client` trains on
     EVALUATE_CLIENT,        // the global model on the client's own test part
+    EVALUATE_PERSONAL,      // the client's own model on it
     EVALUATE_FINE_TUNED,    // the same after `epochs` of the client's training, which nobody gets to see
 } EvaluationTask;
 

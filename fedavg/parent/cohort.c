@@ -76,7 +76,9 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
 }
 
 static uint64_t model_bytes(const Cohort *cohort) {
-    return cohort->memory->config->parameters * sizeof(float);
+    const RunConfig *config = cohort->memory->config;
+    return (config->parameters - (config->personal.end - config->personal.first)) *
+           sizeof(float); // what stays is not sent
 }
 
 void cohort_choose(Cohort *cohort) {

@@ -88,7 +88,7 @@ static void give_up(KeptRows *kept, uint32_t row, uint32_t round) {
 
 // What a client of another node has written comes here, too.
 static Status receive(const KeptRows *kept, const Job *job, uint32_t row, Nodes *nodes, size_t *counts, Error *err) {
-    const size_t bytes = kept->memory->config->parameters * sizeof(float);
+    const size_t bytes = kept->memory->config->kept.floats * sizeof(float);
     float *values = kept_row(&kept->memory->kept, row);
     memset(counts, 0, nodes->size * sizeof *counts);
     counts[job->node] = bytes;

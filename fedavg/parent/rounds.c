@@ -276,6 +276,7 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
         job->client = client;
         job->task = task;
         job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs : 0;
+        job->kept_from = kept_rows_of(&rounds->kept, client);
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     trace_end(rounds->trace, TRACE_EVALUATE, begin, round, round);

@@ -11,6 +11,7 @@
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/server_rules.h"
 
 // The tables ----------------------------------------------------------------------------------------------------------
@@ -29,11 +30,9 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
                          .in_lockstep = true},
 };
 
-const char *const part_names[PART_COUNT] = {[PART_LOCAL] = "local",
-                                            [PART_OPTIMIZER] = "optimizer",
-                                            [PART_COMBINE] = "combine",
-                                            [PART_SERVER] = "server",
-                                            [PART_SCHEDULE] = "schedule"};
+const char *const part_names[PART_COUNT] = {
+    [PART_LOCAL] = "local",     [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal",
+    [PART_COMBINE] = "combine", [PART_SERVER] = "server",       [PART_SCHEDULE] = "schedule"};
 
 const RuleText *part_rule(Part part, uint32_t row) {
     switch (part) {
@@ -41,6 +40,8 @@ const RuleText *part_rule(Part part, uint32_t row) {
         return row < LOCAL_RULE_COUNT ? &local_rules[row]->text : NULL;
     case PART_OPTIMIZER:
         return row < OPTIMIZER_COUNT ? &optimizer_rules[row].text : NULL;
+    case PART_PERSONAL:
+        return row < PERSONAL_COUNT ? &personal_rules[row].text : NULL;
     case PART_COMBINE:
         return row < COMBINE_RULE_COUNT ? &combine_rules[row].text : NULL;
     case PART_SERVER:
@@ -208,7 +209,7 @@ static Status refuse_name(const PartText *of, Error *err) {
         suggestion_consider(&suggestion, zoo_algorithms[i].name);
     for (int part = 0; part < PART_COUNT; part++)
         suggestion_consider(&suggestion, part_names[part]);
-    const char *known = "the parts are local, optimizer, combine, server and schedule";
+    const char *known = "the parts are local, optimizer, personal, combine, server and schedule";
     if (of->number == 1) known = "`sounder help algorithms` lists names and parts";
     return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
                 suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
@@ -302,6 +303,8 @@ static Status check_halves(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_LOCAL, PART_SERVER, recipe, "it needs the server rule of its name", err);
     if (local->keeps && recipe->parts[PART_COMBINE].row != COMBINE_MEAN)
         return refuse_pair(PART_LOCAL, PART_COMBINE, recipe, "its clients are averaged as they are", err);
+    if (local->keeps && recipe->parts[PART_PERSONAL].row != PERSONAL_NONE)
+        return refuse_pair(PART_LOCAL, PART_PERSONAL, recipe, "a client keeps one of the two", err);
     if (local->asks && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
         return refuse_pair(PART_LOCAL, PART_OPTIMIZER, recipe,
                            "what a client keeps is an average of gradients, which only SGD's way tells", err);

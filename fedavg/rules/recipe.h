@@ -49,6 +49,7 @@ extern const EngineFacts engine_facts[ENGINE_COUNT];
 typedef enum Part {
     PART_LOCAL,     // what a client adds to its steps, and keeps (local_rules.h)
     PART_OPTIMIZER, // how a client steps
+    PART_PERSONAL,  // what of the model is the client's own (personal_rules.h)
     PART_COMBINE,   // how much each client counts (combine_rules.h)
     PART_SERVER,    // what the mean update makes of the weights (server_rules.h)
     PART_SCHEDULE,  // who waits for whom: an EngineKind

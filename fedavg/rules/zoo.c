@@ -15,6 +15,13 @@ const ZooAlgorithm zoo_algorithms[] = {
     {"fedadam", "server adam", "Adam on the mean update", "Reddi et al., ICLR 2021"},
     {"fedyogi", "server yogi", "Yogi on the mean update", "Reddi et al., ICLR 2021"},
     {"bmuf", "server bmuf", "block momentum", "Chen, Huo, ICASSP 2016"},
+    {"ditto", "personal ditto", "each client trains a second model, pulled to the global one", "Li et al., ICML 2021"},
+    {"fedper", "personal head", "the last layer stays with the client", "Arivazhagan et al. 2019"},
+    {"fedrep", "personal alternate", "the last layer stays with the client, head and body are trained in turn",
+     "Collins et al., ICML 2021"},
+    {"lg-fedavg", "personal body", "all but the last layer stays with the client", "Liang et al. 2020"},
+    {"fedbn", "personal norms", "normalisation layers stay with the client", "Li et al., ICLR 2021"},
+    {"local-only", "personal all", "every client trains for itself", "the baseline of personal models"},
     {"hogwild", "schedule wild", "workers write one model without locks", "Niu et al., NIPS 2011"},
     {"ssgd", "schedule lockstep", "synchronous SGD: gradients are averaged at every step", "Chen et al. 2016"},
 };

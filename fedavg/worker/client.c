@@ -11,6 +11,7 @@
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/worker/personal.h"
 
 static const LocalRule *local_rule(const RunConfig *config) {
     return local_rules[config->recipe.parts[PART_LOCAL].row];
@@ -35,9 +36,12 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     model->gradient = aligned_alloc(64, bytes);
     model->order = malloc((size_t)memory->partition.samples * sizeof(uint32_t));
     const LocalRule *rule = local_rule(config);
-    const bool shifts = rule->shifts || rule->pull;
+    const bool shifts = rule->shifts || rule->pull || config->personal.second;
     if (shifts) model->shift = aligned_alloc(64, bytes);
-    if (!model->weights || !model->velocity || !model->gradient || !model->order || (shifts && !model->shift)) {
+    if (config->personal.second) model->second = aligned_alloc(64, bytes), model->initial = aligned_alloc(64, bytes);
+    if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
+    if (!model->weights || !model->velocity || !model->gradient || !model->order || (shifts && !model->shift) ||
+        (config->personal.second && (!model->second || !model->initial))) {
         local_model_free(model);
         return fail(err, STATUS_OS, "no memory for a local model of %llu parameters",
                     (unsigned long long)config->parameters);
@@ -47,6 +51,8 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
 
 void local_model_free(LocalModel *model) {
     free(model->order);
+    free(model->initial);
+    free(model->second);
     free(model->shift);
     free(model->gradient);
     free(model->velocity);
@@ -75,9 +81,8 @@ Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t
 typedef struct Turn {
     LocalTurn rule;
     LocalVectors at; // the client's
-    Sgd sgd;         // with the rule's pull in its weight decay
     double pull;
-    const float *shift; // (parameters); NULL: nothing is added
+    LocalStep step; // with the rule's pull in its weight decay
 } Turn;
 
 static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
@@ -91,25 +96,25 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
     Turn turn = {
         .rule = local_turn(chosen, &training, steps, mean_samples / samples),
         .at = {.global = memory->weights, .own = model->weights, .kept = kept_row(&memory->kept, job->kept_from)},
-        .sgd = training.sgd};
+        .step.sgd = training.sgd};
     if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
     turn.pull = local_pull(chosen, &turn.rule);
-    turn.sgd.weight_decay += (float)turn.pull;
+    turn.step.sgd.weight_decay += (float)turn.pull;
     if (!rule->shifts && turn.pull == 0) return turn;
     local_shift(model->shift, &turn.at, &turn.rule, turn.pull, chosen->row, config->parameters);
-    turn.shift = model->shift;
+    turn.step.shift = model->shift;
     return turn;
 }
 
 // One pass over the client's samples; returns the sum of their losses.
-static double train_epoch(LocalModel *model, const Turn *turn, const uint32_t *indices, uint32_t count, Noise *noise,
-                          uint32_t epoch) {
+static double train_epoch(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
+                          Noise *noise, uint32_t epoch) {
     double loss_sum = 0;
     batch_order(model->order, indices, count, model->memory->config->seed, noise->round, noise->client, epoch);
     for (uint32_t number = 0; number < local_model_batches(model, count); number++, noise->step++) {
         Batch batch = local_model_batch(model, model->order, number, count);
         BatchResult result;
-        net_train_step(&model->net, model->weights, model->velocity, &result, &turn->sgd, turn->shift, &batch, noise);
+        net_train_step(&model->net, model->weights, model->velocity, &result, &step->sgd, step->shift, &batch, noise);
         loss_sum += result.loss_sum;
         if (model->on_step) model->on_step(model->on_step_context, result.loss_sum / batch.count);
     }
@@ -148,7 +153,7 @@ void client_inspect(Job *job, const RunMemory *memory, const float *trained) {
 // overflow.
 static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) {
     const RunConfig *config = model->memory->config;
-    if (job->kept_to == KEPT_NO_ROW) return true;
+    if (job->kept_to == KEPT_NO_ROW || !local_rule(config)->keeps) return true;
     float *after = kept_row(&model->memory->kept, job->kept_to);
     if (local_conclude(after, &turn->at, &turn->rule, config->recipe.parts[PART_LOCAL].row, 0x1p22 / config->clients,
                        config->parameters))
@@ -171,15 +176,14 @@ static void hand_in(const LocalModel *model, Job *job, const Turn *turn, uint32_
     begin_sum(model, round);
     atomic_store(&state->adding, 1);
     aggregate_add(run_memory_sum(memory, model->rank, 0), model->weights, memory->weights, job->share, parameters);
-    if (job->kept_to != KEPT_NO_ROW)
+    if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
         local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
                           parameters);
     queue_finish(job, JOB_DONE);
     atomic_store(&state->adding, 0);
 }
 
-// All epochs of a turn, from model->weights on; the sum of the samples' losses.
-static double train(LocalModel *model, const Turn *turn, uint32_t client, uint32_t epochs, uint32_t round) {
+double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
     uint32_t count;
     const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
@@ -187,13 +191,20 @@ static double train(LocalModel *model, const Turn *turn, uint32_t client, uint32
     Noise noise = {.seed = config->seed, .round = round, .client = client};
     double loss_sum = 0;
     for (uint32_t epoch = 0; epoch < epochs; epoch++)
-        loss_sum += train_epoch(model, turn, indices, count, &noise, epoch);
+        loss_sum += train_epoch(model, step, indices, count, &noise, epoch);
     return loss_sum;
 }
 
-double local_model_train(LocalModel *model, uint32_t client, uint32_t epochs, uint32_t round) {
-    const Turn plain = {.sgd = model->memory->config->training.sgd};
-    return train(model, &plain, client, epochs, round);
+// What stays with the client first, while the rest stands still, then the other way round. The head's epochs draw
+// shuffles and dropout of their own.
+static double train_in_turn(LocalModel *model, const LocalStep *step, const Job *job, uint32_t round) {
+    const PersonalPlan *plan = &model->memory->config->personal;
+    model->net.still_first = 0, model->net.still_end = plan->first;
+    local_model_train(model, step, job->client, plan->epochs, round | 1u << 30);
+    model->net.still_first = plan->first, model->net.still_end = plan->end;
+    double loss_sum = local_model_train(model, step, job->client, job->epochs, round);
+    model->net.still_first = model->net.still_end = 0;
+    return loss_sum;
 }
 
 void client_train(LocalModel *model, Job *job, uint32_t round) {
@@ -202,8 +213,12 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     uint32_t count;
     partition_client(&memory->partition, job->client, &count);
     memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
+    personal_begin(model, job);
     const Turn turn = begin_turn(model, job, count);
-    job->loss_sum = train(model, &turn, job->client, job->epochs, round);
+    job->loss_sum = memory->config->personal.alternates
+                        ? train_in_turn(model, &turn.step, job, round)
+                        : local_model_train(model, &turn.step, job->client, job->epochs, round);
+    personal_conclude(model, job, round);
     job->samples = (uint64_t)job->count * job->epochs;
     job->seconds = clock_seconds_since(start);
     hand_in(model, job, &turn, round);

@@ -17,6 +17,8 @@ typedef struct LocalModel {
     float *velocity; // owned (parameters): SGD momentum
     float *gradient; // owned (parameters)
     float *shift;    // owned (parameters): what a local rule adds to every slope; NULL: the rule adds nothing
+    float *second;   // owned (parameters): a client's second model; NULL: there is none
+    float *initial;  // owned (parameters): the weights before the first round, where there is one
     uint32_t *order; // owned (partition's samples): this epoch's shuffled sample indices
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
     void *on_step_context;
@@ -35,9 +37,15 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count);
 // The slots of fedavg: a sum a worker.
 void client_plan(SlotPlan *slots, const RunConfig *config);
 
+// How a client steps: shift (parameters), unless NULL, joins every slope.
+typedef struct LocalStep {
+    Sgd sgd;
+    const float *shift;
+} LocalStep;
+
 // Trains the model, which holds the weights to begin with, on the client's samples with a fresh optimizer. Shuffles and
 // dropout are those of `round`. Returns the sum of the losses.
-double local_model_train(LocalModel *model, uint32_t client, uint32_t epochs, uint32_t round);
+double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round);
 
 // The length of the update and the fingerprint of what was trained (parameters), beside the job: for who asks for them
 // (RunConfig.inspects_updates), since it takes two more passes over the weights.

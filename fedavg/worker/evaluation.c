@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "fedavg/worker/personal.h"
 
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     const Dataset *data = &model->memory->data;
@@ -53,7 +54,13 @@ static BatchResult evaluate_client(LocalModel *model, const float *weights, Job 
 
 static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t round) {
     memcpy(model->weights, model->memory->weights, model->memory->config->parameters * sizeof(float));
-    local_model_train(model, job->client, job->epochs, evaluation_round(round));
+    const LocalStep plain = {.sgd = run_memory_training(model->memory).sgd};
+    local_model_train(model, &plain, job->client, job->epochs, evaluation_round(round));
+    return evaluate_client(model, model->weights, job);
+}
+
+static BatchResult evaluate_personal(LocalModel *model, Job *job) {
+    personal_load(model, job);
     return evaluate_client(model, model->weights, job);
 }
 
@@ -67,6 +74,9 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     case EVALUATE_TRAINING_DATA:
     case EVALUATE_CLIENT:
         result = evaluate_client(model, model->memory->weights, job);
+        break;
+    case EVALUATE_PERSONAL:
+        result = evaluate_personal(model, job);
         break;
     case EVALUATE_FINE_TUNED:
         result = evaluate_fine_tuned(model, job, round);

@@ -125,11 +125,15 @@ static Status save_round(Run *run, Error *err) {
 
 // The global model on every client's own samples, and what becomes of it when the client trains it further.
 static Status evaluate_clients(Run *run, uint32_t round, Error *err) {
-    static const struct {
+    const struct {
         EvaluationTask task;
         const char *model;
-    } kinds[] = {{EVALUATE_CLIENT, "global"}, {EVALUATE_FINE_TUNED, "fine-tuned"}};
-    for (size_t i = 0; i < (run->options.finetune_epochs > 0 ? 2 : 1); i++) {
+        bool wanted;
+    } kinds[] = {{EVALUATE_CLIENT, "global", true},
+                 {EVALUATE_PERSONAL, "personal", run->options.recipe.parts[PART_PERSONAL].row != PERSONAL_NONE},
+                 {EVALUATE_FINE_TUNED, "fine-tuned", run->options.finetune_epochs > 0}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!kinds[i].wanted) continue;
         TRY(rounds_evaluate_clients(&run->rounds, round, kinds[i].task, err));
         if (is_first(run)) TRY(report_client_evaluation(&run->metrics, &run->memory, round, kinds[i].model, err));
     }

@@ -211,9 +211,15 @@ static void linear_backward_input(const Net *net, const LayerBuffers *at, const 
                                             chunk.count, chunk.samples);
 }
 
+// Whether a step leaves the layer's parameters as they are.
+static bool stands_still(const Net *net, const Layer *layer, const Pass *pass) {
+    return pass->stepping && layer->weight >= net->still_first && layer->weight < net->still_end;
+}
+
 static void linear_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
     const Kernels *kernels = net->kernels;
     if (at->in_gradient) linear_backward_input(net, at, layer, pass->parameters + layer->weight, chunk);
+    if (stands_still(net, layer, pass)) return;
     bool step = pass->stepping && is_last(pass, chunk);
     Descent descent = {
         .keep = chunk.first > 0 ? 1 : pass->sgd.momentum, .lr = pass->sgd.lr, .weight_decay = pass->sgd.weight_decay};
@@ -245,6 +251,7 @@ static void finish_convolution(const Net *net, const LayerBuffers *at, const Lay
 // The batch's last chunk has been through the layer.
 static void finish_layer(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
     if (layer->kind != LAYER_CONV && layer->kind != LAYER_LINEAR) return;
+    if (stands_still(net, layer, pass)) return;
     if (at->conv) finish_convolution(net, at, layer, pass);
     if (!pass->stepping && net->on_gradient.complete)
         net->on_gradient.complete(net->on_gradient.context, layer->weight);

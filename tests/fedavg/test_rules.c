@@ -52,9 +52,9 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
          "fedavgg: no such algorithm, did you mean fedavg?; `sounder help algorithms` lists names and parts"},
         {"servr adam",
          "servr: no such algorithm, did you mean server?; `sounder help algorithms` lists names and parts"},
-        {"fedavg; servr adam", "servr: no such part, did you mean server?; the parts are local, optimizer, combine, "
-                               "server and schedule"},
-        {"fedavg; fedadam", "fedadam: no such part; the parts are local, optimizer, combine, server and schedule"},
+        {"fedavg; servr adam", "servr: no such part, did you mean server?; the parts are local, optimizer, personal, "
+                               "combine, server and schedule"},
+        {"fedavg; fedadam", "fedadam: no such part; the parts are local, optimizer, personal, combine, server and schedule"},
         {"server momentun", "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are "
                             "average, momentum, adagrad, adam, yogi, bmuf, scaffold, dyn"},
         {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf, "

@@ -85,6 +85,9 @@ SAME = [  # the one text, the other text, what else both change
     ("fedavg", "fednova", {"partition": "iid"}),
     ("fedavg", "fednova", {"partition": "iid", "momentum": "0.9"}),
     ("fedavg", "fednova", ALONE),
+    ("fedavg", "ditto", {}),
+    ("fedavg", "ditto lambda=0", {}),
+    ("fedprox", "fedprox; personal ditto lambda=0.3 epochs=2", {}),
 ]
 UNEQUAL = {"partition": "linear"}
 DIFFERENT = [("fedavg", "fedprox mu=0.1", {}), ("fedavg", "scaffold", {}), ("fedavg", "feddyn", {}),
@@ -104,6 +107,17 @@ class Reductions(RunCase):
         for one, other, changed in SAME:
             with self.subTest(f"{one} = {other}", **changed):
                 self.assertEqual(self.bits(one, changed), self.bits(other, changed))
+
+    def test_what_stays_with_the_clients_never_moves_in_the_global_model(self):
+        for algorithm, still in (("fedper", ["fc3"]), ("fedrep head-epochs=1", ["fc3"]), ("lg-fedavg", ["fc1", "fc2"]),
+                                 ("fedper layers=2", ["fc2", "fc3"]), ("local-only", ["fc1", "fc2", "fc3"])):
+            with self.subTest(algorithm):
+                self.bits(algorithm, {"rounds": "1"})
+                early = weights_of(self.path("run", "model.safetensors"))
+                self.bits(algorithm, {})
+                late = weights_of(self.path("run", "model.safetensors"))
+                moved = {name.split(".")[0] for name in early if early[name] != late[name]}
+                self.assertEqual(moved, {"fc1", "fc2", "fc3"} - set(still))
 
     def test_and_otherwise_they_do_not(self):
         for one, other, changed in DIFFERENT:

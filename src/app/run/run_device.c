@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/rules/personal_rules.h"
 #include "shm/supervisor.h"
 
 Status run_device_check(const Options *options, Error *err) {
@@ -29,6 +30,7 @@ enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
 // What the card's lockstep cannot do, or NULL.
 static const char *only_on_cpu(const Options *options) {
+    if (options->recipe.parts[PART_PERSONAL].row != PERSONAL_NONE) return "personal models are for the CPU alone";
     if (!engine_facts[options_engine(options)].in_lockstep) return NULL;
     if (options->training.global_batch) return "--global-batch is for the CPU alone";
     if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";

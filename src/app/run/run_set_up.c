@@ -158,9 +158,11 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 
 // What clients keep grows with those that have had a turn: the disk must have room for all that can.
 static Status plan_kept(RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
-    if (!local_rules[config->recipe.parts[PART_LOCAL].row]->keeps) return STATUS_OK;
+    const bool keeps = local_rules[config->recipe.parts[PART_LOCAL].row]->keeps;
+    const uint64_t floats = keeps ? config->parameters : personal_floats(&config->personal, config->parameters);
+    if (floats == 0) return STATUS_OK;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
-    config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), config->parameters);
+    config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
     const double turns = (double)members * options->rounds, clients = config->clients;
     const double bytes = ((turns < clients ? turns : clients) + 2.0 * members) * (double)config->kept.row_bytes;
     struct statvfs disk;
@@ -181,6 +183,11 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     RunPlan plan = {.config = make_config(options, spec, nodes),
                     .spins = options->workers <= cores_usable() ? SPINS_WHEN_CORES_SUFFICE : 0};
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
+    Error part;
+    char named[OPTION_NAMED_BYTES];
+    Status planned = personal_plan(&plan.config.personal, &options->recipe, spec, &options->training, &part);
+    if (planned != STATUS_OK)
+        return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
     engine_plan(&plan.config);
     const Folder kept_folder = run_folder_at(folder);
     if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;

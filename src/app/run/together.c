@@ -64,7 +64,7 @@ static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
         const uint32_t row = memory->kept_table[1 + client];
         if (row == KEPT_NO_ROW) continue;
         TRY(kept_file_reserve(&memory->kept, row, err));
-        TRY(nodes_broadcast(nodes, kept_row(&memory->kept, row), config->parameters * sizeof(float), err));
+        TRY(nodes_broadcast(nodes, kept_row(&memory->kept, row), config->kept.floats * sizeof(float), err));
     }
     return STATUS_OK;
 }

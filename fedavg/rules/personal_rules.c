@@ -1,0 +1,82 @@
+#include "personal_rules.h"
+
+#define LAYERS_NUMBER                                                                                                  \
+    { .name = "layers", .preset = 1, .minimum = 1, .maximum = 64 }
+
+const PersonalRule personal_rules[PERSONAL_COUNT] = {
+    [PERSONAL_NONE] = {{"none", "all clients share one model", "McMahan et al., AISTATS 2017", {{0}}}},
+    [PERSONAL_DITTO] = {{"ditto",
+                         "each client trains a second model, pulled to the global one",
+                         "Li, Hu, Beirami, Smith, ICML 2021, Algorithm 1",
+                         {{.name = "lambda", .preset = 1, .minimum = 0, .maximum = 1000},
+                          {.name = "epochs", .preset = 0, .minimum = 0, .maximum = 100000}}}},
+    [PERSONAL_HEAD] = {{"head",
+                        "the last layers with parameters stay with the client",
+                        "Arivazhagan et al. 2019 (FedPer)",
+                        {LAYERS_NUMBER}}},
+    [PERSONAL_BODY] = {{"body",
+                        "all but the last layers with parameters stay with the client",
+                        "Liang et al. 2020 (LG-FedAvg)",
+                        {LAYERS_NUMBER}}},
+    [PERSONAL_ALTERNATE] = {{"alternate",
+                             "the head stays with the client and is trained alone first, then the body alone",
+                             "Collins, Hassani, Mokhtari, Shakkottai, ICML 2021 (FedRep)",
+                             {{.name = "head-epochs", .preset = 10, .minimum = 0, .maximum = 100000}, LAYERS_NUMBER}}},
+    [PERSONAL_NORMS] = {{"norms", "normalisation layers stay with the client", "Li et al., ICLR 2021 (FedBN)", {{0}}}},
+    [PERSONAL_ALL] =
+        {{"all", "nothing is sent: every client trains for itself", "the baseline of all of these", {{0}}}},
+};
+
+uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters) {
+    return plan->second ? parameters : plan->end - plan->first;
+}
+
+// The first parameter of the last `count` layers that have any.
+static Status find_head(uint64_t *first, const Spec *spec, double count, const char *rule, Error *err) {
+    int with_parameters = 0;
+    for (int l = spec->layer_count - 1; l >= 0; l--) {
+        const LayerKind kind = spec->layers[l].kind;
+        if (kind != LAYER_CONV && kind != LAYER_LINEAR) continue;
+        *first = spec->layers[l].weight;
+        if (++with_parameters == (int)count) return STATUS_OK;
+    }
+    return fail(err, STATUS_USAGE, "personal %s layers=%g: the net has only %d layers with parameters", rule, count,
+                with_parameters);
+}
+
+Status personal_plan(PersonalPlan *plan, const Recipe *recipe, const Spec *spec, const Training *training, Error *err) {
+    const Chosen *chosen = &recipe->parts[PART_PERSONAL];
+    const char *name = personal_rules[chosen->row].text.name;
+    *plan = (PersonalPlan){0};
+    switch (chosen->row) {
+    case PERSONAL_DITTO:
+        plan->second = 1;
+        plan->lambda = chosen->number[0];
+        plan->epochs = chosen->number[1] > 0 ? (uint32_t)chosen->number[1] : training->local_epochs;
+        if (plan->lambda * (double)training->sgd.lr >= 1)
+            return fail(
+                err, STATUS_USAGE,
+                "personal ditto lambda=%g does not go with --lr %g: a step would go beyond the global model; their "
+                "product must be below 1",
+                plan->lambda, (double)training->sgd.lr);
+        return STATUS_OK;
+    case PERSONAL_HEAD:
+        plan->end = spec->parameter_count;
+        return find_head(&plan->first, spec, chosen->number[0], name, err);
+    case PERSONAL_BODY:
+        return find_head(&plan->end, spec, chosen->number[0], name, err);
+    case PERSONAL_ALTERNATE:
+        plan->alternates = 1;
+        plan->epochs = (uint32_t)chosen->number[0];
+        plan->end = spec->parameter_count;
+        return find_head(&plan->first, spec, chosen->number[1], name, err);
+    case PERSONAL_NORMS:
+        return fail(err, STATUS_USAGE,
+                    "personal norms: the net has no normalisation layers that could stay with a client");
+    case PERSONAL_ALL:
+        plan->end = spec->parameter_count;
+        return STATUS_OK;
+    default:
+        return STATUS_OK;
+    }
+}
