@@ -70,7 +70,8 @@ void __wrap_free(void *piece) {
 }
 
 void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
-    return no_memory_now() ? MAP_FAILED : __real_mmap(address, bytes, protection, flags, fd, offset);
+    const bool in_place = flags & MAP_FIXED; // of another mapping: takes none
+    return !in_place && no_memory_now() ? MAP_FAILED : __real_mmap(address, bytes, protection, flags, fd, offset);
 }
 
 // work: does something and undoes it again; what it does must be possible. At least one call must have failed.

@@ -4,6 +4,10 @@
 
 #include "card_net.h"
 #include "emulator.h"
+#include "fedavg/card/card.h"
+#include "fedavg/card/cuda_blocks.h"
+#include "fedavg/parent/engine.h"
+#include "tests/no_memory.h"
 
 static const char layers[] = "conv 3 3; relu; pool 2; dropout 0.3; linear 7";
 static const Shape shape = {1, 6, 6};
@@ -191,8 +195,41 @@ static void a_step_is_as_many_launches_as_it_has_to_be(void **state) {
     }
 }
 
+// A process cannot open what it has shared itself: here the blocks are the worker's own.
+Status __wrap_cuda_blocks_open(CudaBlocks *blocks, const CardConfig *card, Error *err);
+Status __wrap_cuda_blocks_open(CudaBlocks *blocks, const CardConfig *card, Error *err) {
+    CardConfig own = *card;
+    return cuda_blocks_create(blocks, &own, err);
+}
+
+static Status begin_and_end_worker(void *memory, Error *err) {
+    void *worker;
+    TRY(worker_on_card()->init(&worker, memory, 0, err));
+    worker_on_card()->free(worker);
+    return STATUS_OK;
+}
+
+static void a_worker_on_the_card_needs_memory_of_the_host_too(void **state) {
+    (void)state;
+    static const uint32_t indices[] = {0, 1, 2, 3}, offsets[] = {0, 2, 4};
+    static const Dataset data = {.shape = {1, 6, 6}, .classes = 7, .train.count = 4, .test.count = 2};
+    static RunConfig config = {.workers = 1, .clients = 2, .training.batch_size = 2};
+    const Partition partition = {.clients = 2, .indices = indices, .offsets = offsets, .samples = 4};
+    RunMemory memory = {.config = &config, .data = data, .partition = partition};
+    Device device;
+    Error err;
+    emulator_reset();
+    check_ok(spec_parse(&config.spec, layers, data.shape, data.classes, &err));
+    config.parameters = config.spec.parameter_count;
+    engine_plan(&config);
+    check_ok(device_open(&device, 0, &err));
+    check_ok(card_plan(&config, &device, &config.spec, &data, 2, 2, &err));
+    no_memory_sweep("a worker on the card", begin_and_end_worker, &memory);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_on_the_card_needs_memory_of_the_host_too),
         cmocka_unit_test(any_call_that_fails_is_one_sentence_and_leaves_nothing),
         cmocka_unit_test(any_call_that_makes_a_graph_of_the_steps_may_fail),
         cmocka_unit_test(any_kernel_that_fails_is_one_sentence_and_leaves_nothing),
