@@ -131,6 +131,18 @@ static int job_order(const void *a, const void *b) {
     return (x->client > y->client) - (x->client < y->client);
 }
 
+bool cohort_wants_losses(const Cohort *cohort) {
+    return combine_rules[cohort->memory->config->recipe.parts[PART_COMBINE].row].by_loss != NULL && cohort->jobs > 0;
+}
+
+Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
+    const RunConfig *config = cohort->memory->config;
+    cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.parts[PART_COMBINE]);
+    cohort->up_bytes += (uint64_t)cohort->jobs * REPORT_BYTES;
+    return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members,
+                           err); // pow is the library's
+}
+
 Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
     world_absences(cohort->members, cohort->count, &config->world, config->training.local_epochs, config->seed,

@@ -45,6 +45,11 @@ void cohort_free(Cohort *cohort);
 uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_per_round);
 
 void cohort_begin(Cohort *cohort, uint32_t round);
+
+// Whether the members' losses have to be known before they train: then, after cohort_complete, members[i].loss is filled
+// in for the first `jobs` and cohort_weigh called. They have the model already: only the loss travels for it.
+bool cohort_wants_losses(const Cohort *cohort);
+Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err);
 void cohort_choose(Cohort *cohort);
 
 // nodes: durations are those of node 0, whose exp and log may differ from another's.

@@ -1,4 +1,6 @@
 // fedavg: the clients of a round train on their own, and the new model is the mean of what they send.
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fedavg/parent/rounds.h"
@@ -19,6 +21,25 @@ static double arrived_share(uint32_t *clients, const Rounds *rounds) {
                : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
 }
 
+// What the sum of the updates is divided by and multiplied with.
+static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Error *err) {
+    const RunConfig *config = rounds->memory->config;
+    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    const CombineRule *rule = &combine_rules[chosen->row];
+    const Queue *queue = rounds->memory->queue;
+    *mean = (Mean){.arrived = arrived_share(clients, rounds), .factor = rounds->cohort.shares.factor};
+    if (!rule->factor) return STATUS_OK;
+    double *squared_lengths = malloc((queue->count + 1) * sizeof *squared_lengths);
+    if (!squared_lengths) return fail(err, STATUS_OS, "no memory for the updates of %u clients", queue->count);
+    for (uint32_t i = 0; i < queue->count; i++)
+        squared_lengths[i] = queue->jobs[i].state == JOB_DONE ? queue->jobs[i].squared_length : NAN;
+    mean->arrived = 1; // the rule's factor knows who has been refused
+    mean->factor = rule->factor(rounds->cohort.members, squared_lengths, queue->count,
+                                (double)run_memory_training(rounds->memory).sgd.lr, chosen->number);
+    free(squared_lengths);
+    return STATUS_OK;
+}
+
 // used (MAX_WORKERS): this node's workers who finished jobs; the jobs are those of all nodes.
 static void find_used(bool *used, const Rounds *rounds) {
     const Queue *queue = rounds->memory->queue;
@@ -35,7 +56,8 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     double lr = (double)rounds->memory->config->training.sgd.lr;
     uint32_t clients;
     const RunConfig *config = rounds->memory->config;
-    const Mean mean = {.arrived = arrived_share(&clients, rounds), .factor = rounds->cohort.shares.factor};
+    Mean mean;
+    TRY(find_mean(&mean, &clients, rounds, err));
     if (clients == 0)
         return fail(err, STATUS_SOFTWARE,
                     "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",

@@ -168,6 +168,24 @@ static Status evaluate_candidates(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
+// Loss of the global model on what each member trains on.
+static Status evaluate_members(Rounds *rounds, uint32_t round, Error *err) {
+    Queue *queue = rounds->memory->queue;
+    Cohort *cohort = &rounds->cohort;
+    queue_clear(queue);
+    for (uint32_t place = 0; place < cohort->jobs; place++) {
+        if (!node_jobs_mine(rounds->nodes, place)) continue;
+        Job *job = rounds_post(rounds, place);
+        job->client = cohort->members[place].client;
+        job->task = EVALUATE_TRAINING_DATA;
+    }
+    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
+    TRY(node_jobs_merge(queue, rounds->nodes, err));
+    for (uint32_t place = 0; place < cohort->jobs; place++)
+        cohort->members[place].loss = queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
+    return cohort_weigh(cohort, rounds->nodes, err);
+}
+
 // What the first node computes, all use.
 static Status set_lr(Rounds *rounds, uint32_t round, Error *err) {
     const Training *training = &rounds->memory->config->training;
@@ -180,7 +198,8 @@ Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     TRY(set_lr(rounds, round, err));
     cohort_begin(&rounds->cohort, round);
     if (rounds->cohort.candidates > 0) TRY(evaluate_candidates(rounds, round, err));
-    return cohort_complete(&rounds->cohort, rounds->nodes, err);
+    TRY(cohort_complete(&rounds->cohort, rounds->nodes, err));
+    return cohort_wants_losses(&rounds->cohort) ? evaluate_members(rounds, round, err) : STATUS_OK;
 }
 
 // The totals are those of published rounds.

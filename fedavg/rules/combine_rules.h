@@ -20,9 +20,14 @@ typedef struct CombineRule {
     RuleText text;
     // Cuts the shares of those that arrive, which are their weights, summing to 1. NULL: nothing.
     void (*cut)(CohortShares *all, Member *members, uint32_t count, const double *number);
+    // What a client counts by its loss; NULL: the losses are not asked for, which saves a pass over the data.
+    double (*by_loss)(double loss, const double *number);
+    // The factor, once the lengths of the updates are known; NULL: it is that of the cohort.
+    double (*factor)(const Member *members, const double *squared_lengths, uint32_t count, double lr,
+                     const double *number);
 } CombineRule;
 
-enum { COMBINE_MEAN, COMBINE_NOVA, COMBINE_RULE_COUNT };
+enum { COMBINE_MEAN, COMBINE_NOVA, COMBINE_QFFL, COMBINE_RULE_COUNT };
 
 extern const CombineRule combine_rules[COMBINE_RULE_COUNT];
 

@@ -305,6 +305,8 @@ static Status check_halves(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_LOCAL, PART_COMBINE, recipe, "its clients are averaged as they are", err);
     if (local->keeps && recipe->parts[PART_PERSONAL].row != PERSONAL_NONE)
         return refuse_pair(PART_LOCAL, PART_PERSONAL, recipe, "a client keeps one of the two", err);
+    if (recipe->parts[PART_COMBINE].row == COMBINE_QFFL && recipe->parts[PART_SERVER].row != SERVER_ROW_average)
+        return refuse_pair(PART_COMBINE, PART_SERVER, recipe, "its step has a length of its own", err);
     if (local->asks && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
         return refuse_pair(PART_LOCAL, PART_OPTIMIZER, recipe,
                            "what a client keeps is an average of gradients, which only SGD's way tells", err);

@@ -85,6 +85,7 @@ SAME = [  # the one text, the other text, what else both change
     ("fedavg", "fednova", {"partition": "iid"}),
     ("fedavg", "fednova", {"partition": "iid", "momentum": "0.9"}),
     ("fedavg", "fednova", ALONE),
+    ("fedavg weights=uniform", "qfedavg q=0", {}),
     ("fedavg", "ditto", {}),
     ("fedavg", "ditto lambda=0", {}),
     ("fedprox", "fedprox; personal ditto lambda=0.3 epochs=2", {}),
@@ -92,7 +93,7 @@ SAME = [  # the one text, the other text, what else both change
 UNEQUAL = {"partition": "linear"}
 DIFFERENT = [("fedavg", "fedprox mu=0.1", {}), ("fedavg", "scaffold", {}), ("fedavg", "feddyn", {}),
              ("fedavg", "fednova", UNEQUAL), ("fedavg", "fedavgm", {}), ("scaffold", "scaffold lr=0.5", {}),
-             ("feddyn", "feddyn scaled=yes", UNEQUAL)]
+             ("feddyn", "feddyn scaled=yes", UNEQUAL), ("qfedavg q=0", "qfedavg q=1", {})]
 
 
 class Reductions(RunCase):

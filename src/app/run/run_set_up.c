@@ -14,6 +14,7 @@
 #include "base/suggest.h"
 #include "fedavg/card/card.h"
 #include "fedavg/parent/rounds.h"
+#include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/shard_sum.h"
@@ -132,7 +133,8 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
                        .recipe = options->recipe,
                        .engine = recipe_engine(&options->recipe),
                        .eval_clients_every = (uint32_t)options->eval_clients_every,
-                       .inspects_updates = options->inspect_updates,
+                       .inspects_updates = options->inspect_updates ||
+                                           combine_rules[options->recipe.parts[PART_COMBINE].row].factor != NULL,
                        .finetune_epochs = (uint32_t)options->finetune_epochs,
                        .workers = (uint32_t)options->workers,
                        .clients = (uint32_t)options->clients,
