@@ -1,12 +1,22 @@
-// Partitions that follow what the samples are by nature: whose they are.
+// Partitions that follow what the samples are by nature, or mix it with chance: whose they are, how bright they are, and
+// how similar clients shall be. Flower's NaturalIdPartitioner, GroupedNaturalIdPartitioner and ContinuousPartitioner;
+// SCAFFOLD's similarity (Karimireddy et al., ICML 2020).
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/form.h"
+#include "base/log.h"
 #include "datasets/deal.h"
+
+static Status check_owners(const Deal *deal, const char *name, Error *err) {
+    if (deal->spec->owners) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s: nobody owns the samples of this data set; take iid or another partition", name);
+}
 
 Status deal_natural_id(Deal *deal, Error *err) {
     const PartitionSpec *spec = deal->spec;
-    if (!spec->owners)
-        return fail(err, STATUS_USAGE,
-                    "natural-id: nobody owns the samples of this data set; take iid or another partition");
+    TRY(check_owners(deal, "natural-id", err));
     if (spec->users != deal->clients)
         return fail(err, STATUS_USAGE,
                     "natural-id: the data set has %u users, and there are %u clients; set --clients %u, or "
@@ -14,5 +24,131 @@ Status deal_natural_id(Deal *deal, Error *err) {
                     spec->users, deal->clients, spec->users);
     for (uint32_t i = 0; i < deal->samples; i++)
         deal->owner[i] = spec->owners[i];
+    return STATUS_OK;
+}
+
+// Groups --------------------------------------------------------------------------------------------------------------
+
+enum { ALLOW_SMALLER, ALLOW_BIGGER, DROP_REMINDER, STRICT };
+
+// How many groups so many users make; 0: none.
+static uint32_t count_groups(uint32_t users, uint32_t size, int mode) {
+    if (mode == STRICT && users % size != 0) return 0;
+    return mode == ALLOW_SMALLER ? (users + size - 1) / size : users / size;
+}
+
+Status deal_grouped_natural_id(Deal *deal, Error *err) {
+    const PartitionSpec *spec = deal->spec;
+    const uint32_t size = (uint32_t)spec->form.number[0];
+    const int mode = (int)spec->form.number[1];
+    TRY(check_owners(deal, "grouped-natural-id", err));
+    const uint32_t groups = count_groups(spec->users, size, mode);
+    if (groups == 0)
+        return fail(err, STATUS_USAGE, "grouped-natural-id: %u users make no groups of %u; give another size or mode",
+                    spec->users, size);
+    if (groups != deal->clients)
+        return fail(err, STATUS_USAGE,
+                    "grouped-natural-id: %u users make %u groups, and there are %u clients; set --clients %u",
+                    spec->users, groups, deal->clients, groups);
+    uint32_t *rank = malloc(spec->users * sizeof *rank), seen = 0; // a user's place in the order of appearance
+    if (!rank) return fail(err, STATUS_OS, "no memory for %u users", spec->users);
+    memset(rank, 0xff, spec->users * sizeof *rank);
+    for (uint32_t i = 0; i < deal->samples; i++) {
+        uint32_t *own = &rank[spec->owners[i]];
+        if (*own == NOBODY) *own = seen++;
+        uint32_t group = *own / size;
+        // numpy's array_split: the first groups are larger by one.
+        while (mode == ALLOW_BIGGER && group > 0 && *own < part_start(group, groups, spec->users))
+            group--;
+        if (group < groups) deal->owner[i] = group;
+    }
+    free(rank);
+    return STATUS_OK;
+}
+
+// Similarity ----------------------------------------------------------------------------------------------------------
+
+// So many per cent of the samples, drawn at random, are dealt evenly; the rest is sorted by label and cut into runs.
+Status deal_similarity(Deal *deal, Error *err) {
+    const uint32_t alike = (uint32_t)(deal->samples * deal->spec->form.number[0] / 100), rest = deal->samples - alike;
+    ByClass classes;
+    TRY(by_class_init(&classes, deal, err));
+    uint32_t *order = malloc(deal->samples * sizeof *order), client = 0, taken = 0;
+    if (!order) {
+        by_class_free(&classes);
+        return fail(err, STATUS_OS, "no memory for the order of %u samples", deal->samples);
+    }
+    for (uint32_t i = 0; i < deal->samples; i++)
+        order[i] = i;
+    rng_shuffle(order, deal->samples, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_IID, 1, 0));
+    for (uint32_t i = 0; i < alike; i++) {
+        while (i >= part_start(client + 1, deal->clients, alike))
+            client++;
+        deal->owner[order[i]] = client;
+    }
+    client = 0;
+    for (uint32_t i = 0; i < deal->samples; i++) {
+        uint32_t sample = classes.sorted[i];
+        if (deal->owner[sample] != NOBODY) continue;
+        while (taken >= part_start(client + 1, deal->clients, rest))
+            client++;
+        deal->owner[sample] = client;
+        taken++;
+    }
+    free(order);
+    by_class_free(&classes);
+    return STATUS_OK;
+}
+
+// Continuous ----------------------------------------------------------------------------------------------------------
+
+typedef struct Bright {
+    double value;
+    uint32_t sample;
+} Bright;
+
+static int by_value(const void *a, const void *b) {
+    const Bright *x = a, *y = b;
+    if (x->value != y->value) return (x->value > y->value) - (x->value < y->value);
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+// The mean of a sample's pixels, or of its numbers.
+static double brightness(const Dataset *data, uint32_t sample) {
+    const size_t size = shape_size(data->shape);
+    double sum = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (data->items.pixel_bytes == 1)
+            sum += data->train.pixels[sample * size + i];
+        else
+            sum += (double)((const float *)(const void *)data->train.pixels)[sample * size + i];
+    }
+    return sum / (double)size;
+}
+
+// strictness times the standardised brightness plus the rest times a normal number, sorted and cut into even parts.
+Status deal_continuous(Deal *deal, Error *err) {
+    const double strictness = deal->spec->form.number[0];
+    const RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_NOISE, 0, 0);
+    double sum = 0, squares = 0;
+    if (!deal->spec->data) return fail(err, STATUS_USAGE, "continuous: needs the samples, which are not at hand");
+    Bright *all = malloc(deal->samples * sizeof *all);
+    if (!all) return fail(err, STATUS_OS, "no memory for the brightness of %u samples", deal->samples);
+    for (uint32_t i = 0; i < deal->samples; i++) {
+        all[i] = (Bright){brightness(deal->spec->data, i), i};
+        sum += all[i].value;
+    }
+    const double mean = sum / deal->samples;
+    for (uint32_t i = 0; i < deal->samples; i++)
+        squares += (all[i].value - mean) * (all[i].value - mean);
+    const double deviation = squares > 0 ? sqrt(squares / deal->samples) : 1;
+    for (uint32_t i = 0; i < deal->samples; i++)
+        all[i].value = strictness * (all[i].value - mean) / deviation + (1 - strictness) * rng_normal(key, i);
+    qsort(all, deal->samples, sizeof *all, by_value);
+    for (uint32_t client = 0; client < deal->clients; client++)
+        for (uint32_t i = part_start(client, deal->clients, deal->samples);
+             i < part_start(client + 1, deal->clients, deal->samples); i++)
+            deal->owner[all[i].sample] = client;
+    free(all);
     return STATUS_OK;
 }

@@ -79,3 +79,42 @@ Status deal_size(Deal *deal, Error *err) {
     free(wanted);
     return STATUS_OK;
 }
+
+// NIID-Bench's iid-diff-quantity: sizes from one draw of Dirichlet(beta), again until all have the minimum; samples at
+// random.
+Status deal_quantity(Deal *deal, Error *err) {
+    enum { TRIES = 100000 };
+    const double beta = deal->spec->form.number[0], minimum = deal->spec->form.number[1];
+    double *shares = malloc(deal->clients * sizeof *shares), running = 0;
+    uint32_t *order = malloc(deal->samples * sizeof *order), given = 0;
+    bool good = false;
+    Status status = shares && order ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u clients", deal->clients);
+    for (uint32_t try = 0; try < TRIES && !good && status == STATUS_OK; try++) {
+        const RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_SIZES, 1, try);
+        double sum = 0, smallest = INFINITY;
+        for (uint32_t client = 0; client < deal->clients; client++)
+            sum += shares[client] = rng_gamma(key, client, beta);
+        for (uint32_t client = 0; client < deal->clients; client++)
+            smallest = fmin(smallest, (shares[client] /= sum) * deal->samples);
+        good = smallest >= minimum;
+    }
+    if (status == STATUS_OK && !good)
+        status = fail(err, STATUS_USAGE,
+                      "iid-diff-quantity: after %d draws some of %u clients have fewer than %.0f samples; "
+                      "raise beta, lower minimum or --clients",
+                      TRIES, deal->clients, minimum);
+    for (uint32_t i = 0; i < deal->samples && status == STATUS_OK; i++)
+        order[i] = i;
+    if (status == STATUS_OK)
+        rng_shuffle(order, deal->samples, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_IID, 2, 0));
+    for (uint32_t client = 0; client < deal->clients && status == STATUS_OK; client++) {
+        running += shares[client];
+        uint32_t upto =
+            client + 1 == deal->clients ? deal->samples : (uint32_t)fmin(running * deal->samples, deal->samples);
+        for (; given < upto; given++)
+            deal->owner[order[given]] = client;
+    }
+    free(order);
+    free(shares);
+    return status;
+}

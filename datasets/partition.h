@@ -46,6 +46,7 @@ typedef struct PartitionSpec {
     double client_test;     // share of a client's samples that are held out to test on, below 1; not with `whole`
     const uint32_t *owners; // (samples) for natural-id, each below users; NULL: nobody owns them. Borrowed
     uint32_t users;
+    const struct Dataset *data; // for continuous, which looks at the samples themselves; borrowed, NULL: not at hand
 } PartitionSpec;
 
 typedef struct Partition {

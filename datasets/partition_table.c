@@ -5,8 +5,9 @@
 
 #include "base/form.h"
 
-#define FLOWER "Flower Datasets"
-#define MOST   1e9
+#define FLOWER     "Flower Datasets"
+#define MOST       1e9
+#define NIID_BENCH "NIID-Bench (Li, Diao, Chen, He, ICDE 2022)"
 
 #define ALPHA(preset_)                                                                                                 \
     {                                                                                                                  \
@@ -70,6 +71,19 @@ static const FormRow rows[] = {
     {.name = "natural-id", .source = FLOWER ": NaturalIdPartitioner", .help = "every client has the samples of one user, where the data set has users"},
     {.name = "file", .source = "own", .help = "as the file says that `sounder partition --save FILE` has written",
      .keys = {{.name = "FILE", .type = FORM_TEXT, .help = "a line for each client, with its samples"}}},
+    {.name = "grouped-natural-id", .source = FLOWER ": GroupedNaturalIdPartitioner", .help = "every client has the samples of several users, in the order in which users appear",
+     .keys = {{.name = "size", .type = FORM_WHOLE, .minimum = 1, .maximum = MOST, .help = "users of a client"},
+              {.name = "mode", .type = FORM_CHOICE, .preset = "allow-smaller", .choices = "allow-smaller allow-bigger drop-reminder strict",
+               .help = "where users do not divide evenly: a smaller last group, some larger groups, users are lost, or an error"}}},
+    {.name = "continuous", .source = FLOWER ": ContinuousPartitioner",
+     .help = "sorted by strictness times brightness (mean pixel, standardised) plus (1 - strictness) times a normal number, cut evenly",
+     .keys = {{.name = "strictness", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.5", .help = "0 is random, 1 sorted"}}},
+    {.name = "iid-diff-quantity", .source = NIID_BENCH, .help = "random samples, sizes from Dirichlet(beta)",
+     .keys = {{.name = "beta", .type = FORM_REAL, .minimum = 1e-6, .maximum = 1e9, .preset = "0.5", .help = "the smaller, the more the sizes differ"},
+              {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "10", .help = "samples that every client has"}}},
+    {.name = "homo", .source = NIID_BENCH, .help = "iid by the name it has there"},
+    {.name = "similarity", .source = "SCAFFOLD (Karimireddy et al., ICML 2020)", .help = "so many per cent of the samples dealt at random, the others sorted by label and cut into runs",
+     .keys = {{.name = "percent", .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = "10", .help = "0: clients of one or two classes, 100: iid"}}},
 };
 // clang-format on
 
@@ -90,6 +104,11 @@ const Partitioner partitioners[] = {
     {.by_class = true, .deal = deal_noniid_label},
     {.deal = deal_natural_id},
     {.build = build_file},
+    {.deal = deal_grouped_natural_id},
+    {.deal = deal_continuous},
+    {.deal = deal_quantity},
+    {.build = build_iid},
+    {.by_class = true, .deal = deal_similarity},
 };
 
 static_assert(sizeof rows / sizeof *rows == sizeof partitioners / sizeof *partitioners, "a partitioner for each form");

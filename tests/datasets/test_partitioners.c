@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "datasets/dataset.h"
 #include "datasets/partition.h"
 #include "tests/check.h"
 
@@ -272,6 +273,115 @@ static void a_distribution_gives_neighbouring_classes_by_a_power_law(void **stat
     refuse("distribution preassigned=31", 100, "lower preassigned");
 }
 
+static void similarity_is_the_share_that_is_dealt_at_random(void **state) {
+    (void)state;
+    double before = 2;
+    static const char *const texts[] = {"similarity percent=0", "similarity percent=10", "similarity percent=50",
+                                        "similarity percent=100"};
+    for (int i = 0; i < 4; i++) {
+        deal(texts[i], 10, 1);
+        assert_int_equal(dealt.given, SAMPLES);
+        for (uint32_t client = 0; client < 10; client++)
+            assert_in_range(dealt.sizes[client], SAMPLES / 10 - 2, SAMPLES / 10 + 2);
+        assert_true(concentration(10) < before);
+        before = concentration(10);
+        if (i == 0) assert_true(before > 0.999); // ten clients of the ten classes
+    }
+    assert_true(before < 0.15);
+}
+
+static void quantities_differ_and_classes_do_not(void **state) {
+    (void)state;
+    deal("iid-diff-quantity beta=0.5", 10, 1);
+    uint32_t smallest = SAMPLES, largest = 0;
+    assert_int_equal(dealt.given, SAMPLES);
+    for (uint32_t client = 0; client < 10; client++) {
+        if (dealt.sizes[client] < smallest) smallest = dealt.sizes[client];
+        if (dealt.sizes[client] > largest) largest = dealt.sizes[client];
+        if (dealt.sizes[client] > 500) assert_int_equal(classes_of(client), CLASSES);
+    }
+    assert_true(smallest >= 9 && largest > 5 * smallest);
+    deal("iid-diff-quantity beta=1e6", 10, 1);
+    for (uint32_t client = 0; client < 10; client++)
+        assert_in_range(dealt.sizes[client], 590, 610);
+    refuse("iid-diff-quantity minimum=601", 10, "fewer than 601 samples");
+}
+
+static void homo_is_iid(void **state) {
+    (void)state;
+    uint32_t sizes[7];
+    deal("iid", 7, 1);
+    memcpy(sizes, dealt.sizes, sizeof sizes);
+    deal("homo", 7, 1);
+    assert_memory_equal(sizes, dealt.sizes, sizeof sizes);
+}
+
+// A data set of one-pixel images, darker from sample to sample.
+static void strict_clients_are_sorted_by_brightness(void **state) {
+    (void)state;
+    enum { COUNT = 1000, PARTS = 4 };
+    static uint8_t pixels[COUNT], labels[COUNT];
+    static uint64_t block[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++)
+        pixels[i] = (uint8_t)(255 - i / 4);
+    Dataset data = {.shape = {1, 1, 1}, .items = {1, 1, 0}, .train = {.count = COUNT, .pixels = pixels}};
+    double spread[3];
+    for (int strictness = 0; strictness < 3; strictness++) {
+        char text[64];
+        Error err;
+        Partition partition;
+        PartitionSpec spec = {.clients = PARTS, .seed = 1, .data = &data};
+        snprintf(text, sizeof text, "continuous strictness=%g", strictness / 2.0);
+        check_ok(partition_parse(&spec.form, text, &err));
+        check_ok(partition_build(block, &spec, labels, COUNT, 1, &err));
+        check_ok(partition_view(&partition, block, sizeof block, &err));
+        double means[PARTS] = {0};
+        for (uint32_t client = 0; client < PARTS; client++) {
+            uint32_t count;
+            const uint32_t *indices = partition_client(&partition, client, &count);
+            assert_int_equal(count, COUNT / PARTS);
+            for (uint32_t i = 0; i < count; i++)
+                means[client] += pixels[indices[i]] / (double)count;
+            if (strictness == 2 && client > 0) assert_true(means[client] > means[client - 1] + 60);
+        }
+        spread[strictness] = means[PARTS - 1] - means[0];
+    }
+    assert_true(spread[0] < 20 && spread[0] > -20 && spread[1] > 50 && spread[2] > spread[1]);
+}
+
+static void groups_have_so_many_users_in_the_order_of_appearance(void **state) {
+    (void)state;
+    enum { USERS = 7 };
+    static const uint32_t owners[USERS * 2] = {3, 0, 6, 1, 2, 5, 4, 3, 0, 6, 1, 2, 5, 4};
+    static const struct {
+        const char *text;
+        uint32_t clients, sizes[4];
+    } cases[] = {{"grouped-natural-id size=2", 4, {4, 4, 4, 2}},
+                 {"grouped-natural-id size=3 mode=allow-bigger", 2, {8, 6}},
+                 {"grouped-natural-id size=3 mode=drop-reminder", 2, {6, 6}},
+                 {"grouped-natural-id size=7 mode=strict", 1, {14}}};
+    Error err;
+    uint64_t block[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Partition partition;
+        PartitionSpec spec = {.clients = cases[i].clients, .seed = 1, .owners = owners, .users = USERS};
+        check_ok(partition_parse(&spec.form, cases[i].text, &err));
+        check_ok(partition_build(block, &spec, NULL, 2 * USERS, 1, &err));
+        check_ok(partition_view(&partition, block, sizeof block, &err));
+        for (uint32_t client = 0; client < cases[i].clients; client++) {
+            uint32_t count;
+            partition_client(&partition, client, &count);
+            assert_int_equal(count, cases[i].sizes[client]);
+        }
+    }
+    PartitionSpec spec = {.clients = 3, .seed = 1, .owners = owners, .users = USERS};
+    check_ok(partition_parse(&spec.form, "grouped-natural-id size=3 mode=strict", &err));
+    assert_int_equal(partition_build(block, &spec, NULL, 2 * USERS, 1, &err), STATUS_USAGE);
+    check_ok(partition_parse(&spec.form, "grouped-natural-id size=2", &err));
+    assert_int_equal(partition_build(block, &spec, NULL, 2 * USERS, 1, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "7 users make 4 groups, and there are 3 clients"));
+}
+
 static void a_mistyped_form_is_told_with_the_right_one(void **state) {
     (void)state;
     refuse("pathologcal", 2,
@@ -301,6 +411,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(sizes_grow_as_their_formula_says),
         cmocka_unit_test(runs_of_given_sizes_keep_the_order_of_the_file),
         cmocka_unit_test(a_distribution_gives_neighbouring_classes_by_a_power_law),
+        cmocka_unit_test(similarity_is_the_share_that_is_dealt_at_random),
+        cmocka_unit_test(quantities_differ_and_classes_do_not),
+        cmocka_unit_test(homo_is_iid),
+        cmocka_unit_test(strict_clients_are_sorted_by_brightness),
+        cmocka_unit_test(groups_have_so_many_users_in_the_order_of_appearance),
         cmocka_unit_test(a_mistyped_form_is_told_with_the_right_one),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
