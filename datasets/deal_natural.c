@@ -27,6 +27,45 @@ Status deal_natural_id(Deal *deal, Error *err) {
     return STATUS_OK;
 }
 
+// LEAF ----------------------------------------------------------------------------------------------------------------
+
+// Users in random order, those with fewer samples than the minimum left out, until the fraction of all samples is
+// reached; the last user's are cut. Returns how many users are taken; their owners are numbered in that order.
+static uint32_t take_users(Deal *deal, uint32_t *order, uint32_t *sizes) {
+    const PartitionSpec *spec = deal->spec;
+    const uint32_t minimum = (uint32_t)spec->form.number[1], wanted = (uint32_t)(spec->form.number[0] * deal->samples);
+    uint32_t taken = 0, given = 0;
+    for (uint32_t i = 0; i < deal->samples; i++)
+        sizes[spec->owners[i]]++;
+    for (uint32_t user = 0; user < spec->users; user++)
+        order[user] = user;
+    rng_shuffle(order, spec->users, rng_key(spec->seed, RNG_PARTITION, STREAM_PICKS, 1, 0));
+    for (uint32_t i = 0; i < spec->users && given < wanted; i++) {
+        const uint32_t user = order[i], left = wanted - given;
+        if (sizes[user] < minimum || sizes[user] == 0) continue;
+        uint32_t room = sizes[user] < left ? sizes[user] : left;
+        given += room;
+        for (uint32_t s = 0; s < deal->samples && room > 0; s++)
+            if (spec->owners[s] == user) deal->owner[s] = taken, room--;
+        taken++;
+    }
+    return taken;
+}
+
+Status deal_leaf(Deal *deal, Error *err) {
+    const uint32_t users = deal->spec->users;
+    TRY(check_owners(deal, "leaf", err));
+    uint32_t *order = calloc(users, 2 * sizeof *order);
+    if (!order) return fail(err, STATUS_OS, "no memory for %u users", users);
+    const uint32_t taken = take_users(deal, order, order + users);
+    free(order);
+    if (taken == deal->clients) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "leaf: this fraction and minimum take %u of %u users, and there are %u clients; set --clients "
+                "%u",
+                taken, users, deal->clients, taken);
+}
+
 // Groups --------------------------------------------------------------------------------------------------------------
 
 enum { ALLOW_SMALLER, ALLOW_BIGGER, DROP_REMINDER, STRICT };

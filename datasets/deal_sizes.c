@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "datasets/deal.h"
 
-// Gives each client its run; returns how many samples are given away.
+// Gives each client its run.
 static void deal_runs(Deal *deal, const uint32_t *sizes) {
     uint32_t sample = 0;
     for (uint32_t client = 0; client < deal->clients; client++)
@@ -62,22 +62,25 @@ Status deal_exponential(Deal *deal, Error *err) {
 Status deal_size(Deal *deal, Error *err) {
     double *wanted, sum = 0;
     TRY(deal_reals(&wanted, deal, 0, "sizes", err));
-    uint32_t *sizes = (uint32_t *)wanted; // in place: a size never lies behind its number
-    for (uint32_t client = 0; client < deal->clients; client++) {
-        sum += wanted[client];
+    uint32_t *sizes = malloc(deal->clients * sizeof *sizes);
+    for (uint32_t client = 0; client < deal->clients && sizes; client++) {
+        sum += floor(wanted[client]);
         sizes[client] = (uint32_t)wanted[client];
     }
-    if (sum > deal->samples) {
-        free(wanted);
-        return fail(err, STATUS_USAGE, "size: the sizes make %.0f samples, and there are %u; give smaller ones", sum,
-                    deal->samples);
-    }
-    if (sum < deal->samples)
+    Status status = STATUS_OK;
+    if (!sizes)
+        status = fail(err, STATUS_OS, "no memory for the sizes of %u clients", deal->clients);
+    else if (sum > deal->samples)
+        status = fail(err, STATUS_USAGE, "size: the sizes make %.0f samples, and there are %u; give smaller ones", sum,
+                      deal->samples);
+    else
+        deal_runs(deal, sizes);
+    if (status == STATUS_OK && sum < deal->samples)
         log_warning("--partition size: the sizes make %.0f samples, and %u are left over that nobody trains on", sum,
                     deal->samples - (uint32_t)sum);
-    deal_runs(deal, sizes);
+    free(sizes);
     free(wanted);
-    return STATUS_OK;
+    return status;
 }
 
 // NIID-Bench's iid-diff-quantity: sizes from one draw of Dirichlet(beta), again until all have the minimum; samples at

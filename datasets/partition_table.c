@@ -84,6 +84,9 @@ static const FormRow rows[] = {
     {.name = "homo", .source = NIID_BENCH, .help = "iid by the name it has there"},
     {.name = "similarity", .source = "SCAFFOLD (Karimireddy et al., ICML 2020)", .help = "so many per cent of the samples dealt at random, the others sorted by label and cut into runs",
      .keys = {{.name = "percent", .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = "10", .help = "0: clients of one or two classes, 100: iid"}}},
+    {.name = "leaf", .source = "LEAF (Caldas et al. 2018): -s niid", .help = "users in random order until a fraction of all samples is reached, the last one cut; a client is a user, the others are lost",
+     .keys = {{.name = "fraction", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.1", .help = "of the samples"},
+              {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "0", .help = "samples of a user who is taken"}}},
 };
 // clang-format on
 
@@ -109,6 +112,7 @@ const Partitioner partitioners[] = {
     {.deal = deal_quantity},
     {.build = build_iid},
     {.by_class = true, .deal = deal_similarity},
+    {.deal = deal_leaf},
 };
 
 static_assert(sizeof rows / sizeof *rows == sizeof partitioners / sizeof *partitioners, "a partitioner for each form");

@@ -382,6 +382,39 @@ static void groups_have_so_many_users_in_the_order_of_appearance(void **state) {
     assert_non_null(strstr(err.message, "7 users make 4 groups, and there are 3 clients"));
 }
 
+static void leaf_takes_users_until_it_has_its_fraction(void **state) {
+    (void)state;
+    enum { USERS = 10, COUNT = 145 };
+    static uint32_t owners[COUNT], sizes[USERS];
+    static uint64_t block[COUNT];
+    Error err;
+    for (uint32_t user = 0, s = 0; user < USERS; user++) // 10, 11, ... 19 samples
+        for (uint32_t i = 0; i < 10 + user; i++, s++) {
+            owners[s] = user;
+            sizes[user]++;
+        }
+    PartitionSpec spec = {.clients = 1, .seed = 1, .owners = owners, .users = USERS};
+    check_ok(partition_parse(&spec.form, "leaf fraction=0.5 minimum=12", &err));
+    Status status = STATUS_USAGE;
+    for (; status == STATUS_USAGE && spec.clients < USERS; spec.clients += status == STATUS_USAGE)
+        status = partition_build(block, &spec, NULL, COUNT, 1, &err);
+    check_ok(status);
+    Partition partition;
+    check_ok(partition_view(&partition, block, sizeof block, &err));
+    assert_int_equal(partition.samples, COUNT / 2);
+    for (uint32_t client = 0; client < spec.clients; client++) {
+        uint32_t count;
+        const uint32_t *indices = partition_client(&partition, client, &count), user = owners[indices[0]];
+        for (uint32_t i = 0; i < count; i++)
+            assert_int_equal(owners[indices[i]], user);
+        assert_in_range(sizes[user], 12, 19);
+        if (client + 1 < spec.clients) assert_int_equal(count, sizes[user]);
+    }
+    spec.clients = USERS + 1;
+    assert_int_equal(partition_build(block, &spec, NULL, COUNT, 1, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "of 10 users, and there are 11 clients; set --clients"));
+}
+
 static void a_mistyped_form_is_told_with_the_right_one(void **state) {
     (void)state;
     refuse("pathologcal", 2,
@@ -416,6 +449,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(homo_is_iid),
         cmocka_unit_test(strict_clients_are_sorted_by_brightness),
         cmocka_unit_test(groups_have_so_many_users_in_the_order_of_appearance),
+        cmocka_unit_test(leaf_takes_users_until_it_has_its_fraction),
         cmocka_unit_test(a_mistyped_form_is_told_with_the_right_one),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -146,7 +146,7 @@ const Option option_table[] = {
      .applies = is_partitioned, .condition = "--hogwild-data shard",
      .choices = {"contiguous", "iid", "dirichlet", "shards", "inner-dirichlet", "pathological", "shard", "linear", "square",
                  "exponential", "size", "distribution", "noniid-labeldir", "noniid-label", "natural-id", "grouped-natural-id", "continuous", "iid-diff-quantity", "homo",
-                 "similarity", "file:"},
+                 "similarity", "leaf", "file:"},
      .help = "how samples are dealt (help partitions)"},
     {.name = "alpha", .type = OPTION_REAL, FIELD(alpha), .group = GROUP_CLIENTS, .common = true,
      .also = "dirichlet-alpha concentration",
