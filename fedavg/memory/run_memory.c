@@ -171,6 +171,7 @@ void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
 void run_memory_free(RunMemory *memory) {
     if (memory->weights_fd >= 0) close(memory->weights_fd);
     if (memory->partition_fd >= 0) close(memory->partition_fd);
+    world_files_free(&memory->world_files);
     free(memory->kept_table);
     kept_file_free(&memory->kept);
     segment_free(&memory->slots_segment);

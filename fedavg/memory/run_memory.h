@@ -17,6 +17,7 @@
 #include "fedavg/memory/layout.h"
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/trace.h"
+#include "fedavg/memory/world_files.h"
 #include "fedavg/rules/server_rule.h"
 #include "shm/segment.h"
 
@@ -35,6 +36,7 @@ typedef struct RunMemory {
     Segment control_segment, partition_segment, weights_segment, slots_segment;
     DatasetSegment data_segment;
     KeptFile kept;
+    WorldFiles world_files;       // parent, owned: all zeros without files
     uint32_t *kept_table;         // parent, owned (1 + clients): whose row is which, see parent/kept_rows.h; NULL: none
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;

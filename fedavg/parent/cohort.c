@@ -14,7 +14,9 @@ Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per
     cohort->samples = malloc(clients * sizeof *cohort->samples);
     cohort->scratch = malloc(((size_t)clients + 1) * sizeof *cohort->scratch);
     cohort->members = malloc(clients * sizeof *cohort->members);
-    if (!cohort->drawn || !cohort->losses || !cohort->samples || !cohort->scratch || !cohort->members) {
+    bool has_file = memory->world_files.presences != NULL;
+    cohort->there = has_file ? malloc(clients) : NULL;
+    if ((has_file && !cohort->there) || !cohort->drawn || !cohort->losses || !cohort->samples || !cohort->scratch || !cohort->members) {
         cohort_free(cohort);
         return fail(err, STATUS_OS, "no memory for %u clients", clients);
     }
@@ -24,6 +26,7 @@ Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per
 }
 
 void cohort_free(Cohort *cohort) {
+    free(cohort->there);
     free(cohort->members);
     free(cohort->scratch);
     free(cohort->samples);
@@ -55,6 +58,10 @@ static void enlist(Cohort *cohort, uint32_t drawn) {
         else
             cohort->members[cohort->count++] =
                 (Member){.client = client, .samples = cohort->samples[client], .times = 1};
+        const ClientPace *pace = cohort->memory->world_files.paces;
+        Member *member = &cohort->members[cohort->count - 1];
+        if (pace) member->seconds_per_sample = 1e-6 * pace[client].microseconds_per_sample;
+        if (pace) member->bytes_per_second = pace[client].bytes_per_second;
     }
 }
 
@@ -63,11 +70,16 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     const World *world = &config->world;
     Draw draw = {.world = world,
                  .samples = cohort->samples,
+                 .there = cohort->there,
                  .scratch = cohort->scratch,
                  .clients = config->clients,
                  .size = selected(world, config->clients, cohort->wanted),
                  .seed = config->seed,
                  .round = round};
+    cohort->nobody_until = UINT64_MAX;
+    if (cohort->there)
+        cohort->nobody_until = world_files_presence(cohort->there, &cohort->memory->world_files,
+                                                    cohort->memory->control->totals.microseconds);
     uint32_t drawn = samplers[world->sampling](cohort->drawn, &draw);
     cohort->round = round;
     cohort->down_bytes = cohort->up_bytes = 0;
@@ -153,6 +165,8 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     count_absences(cohort);
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
     cohort->microseconds = arrivals.microseconds;
+    uint64_t now = cohort->memory->control->totals.microseconds;
+    if (cohort->count == 0 && cohort->nobody_until != UINT64_MAX) cohort->microseconds = cohort->nobody_until - now;
     cohort->abandoned = arrivals.abandoned;
     cohort->jobs = arrivals.abandoned ? 0 : arrivals.count;
     return STATUS_OK;

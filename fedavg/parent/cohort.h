@@ -28,6 +28,8 @@ typedef struct Cohort {
     double *losses;                         // owned (clients): theirs
     uint32_t *samples;                      // owned (clients): of each client
     uint64_t *scratch;                      // owned (clients + 1)
+    uint8_t *there;        // owned (clients): by --availability-file; NULL without it
+    uint64_t nobody_until; // microseconds of all rounds: when the next client comes, if nobody is there
     Member *members;                        // owned (clients): who was drawn
     uint32_t count;                         // of them
     CohortShares shares;                    // of those that arrive

@@ -134,7 +134,8 @@ static uint32_t draw_available(uint32_t *drawn, const Draw *draw) {
     RngKey there = rng_key(draw->seed, RNG_AVAILABLE, draw->round, 0, 0);
     uint32_t count = 0;
     for (uint32_t client = 0; client < draw->clients; client++)
-        if (unit(there, client) < draw->world->availability) drawn[count++] = client;
+        if ((!draw->there || draw->there[client]) && unit(there, client) < draw->world->availability)
+            drawn[count++] = client;
     uint32_t size = count < draw->size ? count : draw->size;
     draw_some(drawn, count, size, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
     return size;

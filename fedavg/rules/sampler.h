@@ -13,6 +13,7 @@
 typedef struct Draw {
     const World *world;
     const uint32_t *samples; // (clients) of each
+    const uint8_t *there;    // (clients), for available: 0 for those that are not; NULL: all are
     uint64_t *scratch;       // (clients + 1) of the caller's
     uint32_t clients, size;  // how many there are; how many are asked for, size <= clients
     uint64_t seed;

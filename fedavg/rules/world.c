@@ -49,7 +49,7 @@ void world_absences(Member *members, uint32_t count, const World *world, uint32_
 }
 
 // Seconds of a client, drawn once.
-static double base_seconds(const World *world, RngKey key) {
+static double base_seconds(const Member *member, const World *world, RngKey key) {
     double mean = world->time_mean, deviation = world->time_deviation, minimum = world->time_minimum;
     switch ((ClientTime)world->client_time) {
     case CLIENT_TIME_CONSTANT:
@@ -64,6 +64,8 @@ static double base_seconds(const World *world, RngKey key) {
         return -mean * log1p(-unit(key, 0));
     case CLIENT_TIME_PER_SAMPLE:
         return fmax(mean + deviation * rng_normal(key, 0), minimum);
+    case CLIENT_TIME_FILE:
+        return member->seconds_per_sample;
     }
     return mean;
 }
@@ -75,11 +77,13 @@ static double transfer_seconds(uint64_t bytes, double bytes_per_second) {
 uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
                         uint64_t up_bytes, uint64_t seed, uint32_t round) {
     const double longest_seconds = 1e9; // some thirty years: a clock of 64 bits never comes to its end
-    double seconds = base_seconds(world, rng_key(seed, RNG_CLOCK, 0, member->client, CLOCK_BASE));
-    bool per_sample = world->client_time == CLIENT_TIME_PER_SAMPLE;
+    double seconds = base_seconds(member, world, rng_key(seed, RNG_CLOCK, 0, member->client, CLOCK_BASE));
+    bool from_file = world->client_time == CLIENT_TIME_FILE;
+    bool per_sample = world->client_time == CLIENT_TIME_PER_SAMPLE || from_file;
     seconds *= per_sample ? (double)member->samples * member->epochs : (double)member->epochs / local_epochs;
     if (world->time_noise > 0)
         seconds *= exp(world->time_noise * rng_normal(rng_key(seed, RNG_CLOCK, round, member->client, CLOCK_NOISE), 0));
+    if (from_file) seconds += transfer_seconds(down_bytes + up_bytes, member->bytes_per_second);
     seconds += transfer_seconds(down_bytes, world->down_bytes_per_second);
     seconds += transfer_seconds(up_bytes, world->up_bytes_per_second);
     return (uint64_t)llround(1e6 * fmin(seconds, longest_seconds));

@@ -38,6 +38,7 @@ typedef enum ClientTime {
     CLIENT_TIME_UNIFORM,     // from minimum to 2 mean - minimum
     CLIENT_TIME_EXPONENTIAL, // of this mean
     CLIENT_TIME_PER_SAMPLE,  // max(N(mean, deviation), minimum), times the samples of all epochs
+    CLIENT_TIME_FILE,        // what the member says of itself, times the samples of all epochs
 } ClientTime;
 
 // The options of the world. Plain data; workers read it in the control segment.
@@ -69,8 +70,9 @@ typedef enum MemberFate {
 // A client that was drawn for a round, and what becomes of it.
 typedef struct Member {
     uint32_t client, samples;
-    uint32_t times;  // it was drawn so often; more than once only with replacement
-    uint32_t epochs; // it does if it trains
+    uint32_t times;                              // it was drawn so often; more than once only with replacement
+    uint32_t epochs;                             // it does if it trains
+    double seconds_per_sample, bytes_per_second; // with CLIENT_TIME_FILE; 0 bytes: no limit
     bool straggles;
     MemberFate fate;
     uint64_t steps;            // batches in those epochs

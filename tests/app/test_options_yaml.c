@@ -374,6 +374,7 @@ static void make_consistent(Options *options) {
     schedule->rounds = (uint32_t)options->rounds;
     schedule->minimum = fmin(schedule->minimum, (double)options->training.sgd.lr);
     if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
+    if (world->client_time == CLIENT_TIME_FILE) strcpy(options->client_file, "file");
     if (world->time_minimum > world->time_mean) world->time_mean = world->time_minimum;
     for (int pass = 0; pass < 2; pass++) // what makes an option apply may itself not apply
         for (int i = 0; i < option_count; i++)

@@ -170,6 +170,47 @@ class World(WorldCase):
         self.assertEqual(self.model("one"), self.model("two"))
         self.assertEqual(self.simulated("one"), self.simulated("two"))
 
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        return self.path(name)
+
+    def test_a_file_says_how_long_each_client_takes(self):
+        pace = self.write("pace", "# client, microseconds, bytes\n" + "".join(f"{k}, {1000 * (k + 1)}, {0 if k else 500}\n" for k in range(12)))
+        rounds = self.run_world("run", "--client-time", "file", "--client-file", pace, "--clients-per-round", "1", "--sampling", "cyclic",
+                                "--local-epochs", "2", "--rounds", "12")
+        model = self.model_bytes("run")
+        for k, entry in enumerate(rounds):
+            (client,) = self.cohorts("run")[k + 1]
+            self.assertEqual(client, k)
+            seconds = self.cohorts("run")[k + 1][client]["samples"] * (k + 1) / 1000 + (0 if k else (2 * model + 16) / 500)
+            self.assertAlmostEqual(entry["simulated_seconds"], seconds, places=5)
+
+    def test_a_file_says_when_clients_are_there_and_the_clock_waits_for_the_next(self):
+        trace = self.write("trace", "3 0 2\n4 0 1\n\n7 10 11.5\n")
+        rounds = self.run_world("run", "--sampling", "available", "--availability-file", trace, "--clients-per-round", "2", "--rounds", "6",
+                                "--workers", "2")
+        self.assertEqual([sorted(self.cohorts("run")[r]) for r in range(1, 7)], [[3, 4], [3], [], [7], [7], []])
+        self.assertEqual([entry["simulated_seconds_total"] for entry in rounds], [1, 2, 10, 11, 12, 12])
+        self.run_world("resumed", "--sampling", "available", "--availability-file", trace, "--clients-per-round", "2", "--rounds", "3")
+        self.train("--resume", "resumed", "--rounds", "6", "--quiet")
+        self.assertEqual(self.model("resumed"), self.model("run"))
+        self.write("trace", "3 0 3\n")
+        _, err = self.train("--resume", "resumed", "--rounds", "7", code=65)
+        self.assertIn("is of another run", err)
+
+    def test_a_file_that_does_not_fit_is_refused_with_its_line(self):
+        for text, sentence in (("0 1 2\n1 x 2\n", ":2: not a number from 0 on"), ("0 1\n", ":1: fewer than three numbers"),
+                               ("0 1 2 3\n", ":1: more than three numbers"), ("12 1 2\n", ":1: no number of a client"),
+                               ("0.5 1 2\n", ":1: no number of a client"), ("0 1 2\n0 1 2\n", ":2: a second line of this client"),
+                               ("0 1 2\n", "client 1 has no line"), ("0 -1 2\n", ":1: not a number"), ("0 inf 2\n", ":1: not a number")):
+            _, err = self.train(*SMALL, "--client-time", "file", "--client-file", self.write("bad", text), "--out", "none", code=64)
+            self.assertIn(sentence, err)
+        _, err = self.train(*SMALL, "--client-time", "file", code=64)
+        self.assertIn("--client-time file: needs --client-file FILE", err)
+        _, err = self.train(*SMALL, "--sampling", "available", "--availability-file", self.path("missing"), code=66)
+        self.assertIn("missing cannot be opened", err)
+
     def test_what_algorithms_without_cohorts_cannot_do_is_refused(self):
         for algorithm in ("ssgd", "hogwild"):
             for option in (["--sampling", "poisson"], ["--drop-out", "0.1"], ["--client-time", "lognormal"]):

@@ -88,7 +88,10 @@ static bool takes_time_of(const Options *options, unsigned kinds) {
     return draws_cohorts(options) && (kinds >> options->world.client_time & 1u);
 }
 static bool has_mean(const Options *options) {
-    return takes_time_of(options, ~(1u << CLIENT_TIME_HALF_NORMAL));
+    return takes_time_of(options, ~(1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_FILE));
+}
+static bool has_client_file(const Options *options) {
+    return takes_time_of(options, 1u << CLIENT_TIME_FILE);
 }
 static bool has_deviation(const Options *options) {
     return takes_time_of(options,
@@ -181,6 +184,10 @@ const Option option_table[] = {
      .placeholder = "P", .preset = "1", .minimum = 0, .above_minimum = true, .maximum = 1,
      .applies = samples_available, .condition = "--sampling available",
      .help = "probability that a client is there in a round"},
+    {.name = "availability-file", .type = OPTION_TEXT, FIELD(availability_file), .group = GROUP_WORLD,
+     .placeholder = "FILE", .derived = "none",
+     .applies = samples_available, .condition = "--sampling available",
+     .help = "when clients are there, in simulated seconds: lines of a client's number, begin and end"},
     {.name = "drop-out", .type = OPTION_REAL, FIELD(world.drop_out), .group = GROUP_WORLD,
      .also = "dropout drop-rate client-dropout",
      .placeholder = "P", .preset = "0", .minimum = 0, .maximum = 1,
@@ -209,11 +216,16 @@ const Option option_table[] = {
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .choices = {[CLIENT_TIME_CONSTANT] = "constant", [CLIENT_TIME_LOGNORMAL] = "lognormal",
                  [CLIENT_TIME_HALF_NORMAL] = "half-normal", [CLIENT_TIME_UNIFORM] = "uniform",
-                 [CLIENT_TIME_EXPONENTIAL] = "exponential", [CLIENT_TIME_PER_SAMPLE] = "per-sample"},
+                 [CLIENT_TIME_EXPONENTIAL] = "exponential", [CLIENT_TIME_PER_SAMPLE] = "per-sample",
+                 [CLIENT_TIME_FILE] = "file"},
      .help = "how a client's simulated seconds of training are drawn, once for all rounds"},
+    {.name = "client-file", .type = OPTION_TEXT, FIELD(client_file), .group = GROUP_WORLD,
+     .placeholder = "FILE", .derived = "none",
+     .applies = has_client_file, .condition = "--client-time file",
+     .help = "a line for each client: its number, microseconds a sample, bytes a second"},
     {.name = "client-time-mean", .type = OPTION_REAL, FIELD(world.time_mean), .group = GROUP_WORLD,
      .placeholder = "X", .preset = "1", .minimum = 0, .maximum = 1000000,
-     .applies = has_mean, .condition = "another --client-time than half-normal",
+     .applies = has_mean, .condition = "another --client-time than half-normal or file",
      .help = "simulated seconds: the mean, with lognormal the median, with per-sample those of one sample"},
     {.name = "client-time-deviation", .type = OPTION_REAL, FIELD(world.time_deviation), .group = GROUP_WORLD,
      .placeholder = "X", .preset = "1", .minimum = 0, .maximum = 1000000,

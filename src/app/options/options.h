@@ -46,6 +46,7 @@ typedef struct Options {
     double client_test;             // share of a client's samples that are held out; 0
     double alpha;                   // dirichlet, > 0, if the form does not say it; 0.5
     int shards_per_client;          // shards, likewise; 2
+    char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES]; // of the world; "": none
     World world;                    // uniform sampling, nobody drops out, straggles or takes other than a second
     int rounds;                     // 3
     Training training;              // lr 0.01, momentum 0.5, 1 local epoch, batches of 64

@@ -131,6 +131,8 @@ static Status resolve_world(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     World *world = &options->world;
     TRY(check_stragglers(options, err));
+    if (world->client_time == CLIENT_TIME_FILE && !options->client_file[0])
+        return fail(err, STATUS_USAGE, "%s file: needs --client-file FILE", options_named(name, options, "client-time"));
     if (world->client_time == CLIENT_TIME_UNIFORM && world->time_minimum > world->time_mean)
         return fail(err, STATUS_USAGE, "%s %g: with --client-time uniform at most the mean, which is %g",
                     options_named(name, options, "client-time-minimum"), world->time_minimum, world->time_mean);

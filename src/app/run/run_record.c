@@ -57,7 +57,7 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     snprintf(record->blas, sizeof record->blas, "%s", blas);
     write_hash(record->data, data);
     write_hash(record->partition, partition);
-    write_hash(record->identity, hash_options(options, data ^ partition));
+    write_hash(record->identity, hash_options(options, data ^ partition ^ world_files_hash(&memory->world_files)));
 }
 
 // A file that somebody has written to by hand may have anything at any key.

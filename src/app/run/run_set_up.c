@@ -60,19 +60,29 @@ static Status read_partition(PartitionSpec *partition, const Options *options, E
     return partition_parse(&partition->form, options_partition(form, options), err);
 }
 
+static Status read_world_files(RunMemory *memory, const Options *options, Error *err) {
+    world_files_free(&memory->world_files);
+    return world_files_read(&memory->world_files, options->client_file, options->availability_file,
+                            (uint32_t)options->clients, err);
+}
+
 Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err) {
     TRY(dataset_find(source, options->data, options->seed, err));
     if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
     PartitionSpec partition;
     TRY(read_partition(&partition, options, err));
     TRY(run_device_fit(options, source, err));
-    return run_memory_load(memory, source, &partition, err);
+    TRY(run_memory_load(memory, source, &partition, err));
+    Status status = read_world_files(memory, options, err);
+    if (status != STATUS_OK) run_memory_free(memory);
+    return status;
 }
 
 Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_side, Error *err) {
     int clients = options->clients;
     options_resolve_on_card(options, side_by_side);
     if (options->clients == clients) return STATUS_OK;
+    TRY(read_world_files(memory, options, err));
     PartitionSpec partition;
     TRY(read_partition(&partition, options, err));
     return run_memory_partition(memory, &partition, err);

@@ -38,7 +38,8 @@ static Status compare(const RunMemory *memory, const char *mine, const char *fir
                     nodes->rank, mine, first);
     if (data != first_data)
         return fail(err, STATUS_DATA,
-                    "the data set %s of node %u is not that of node 0; give all of them the same files",
+                    "the data set %s of node %u, or what a file says of its clients, is not that of node 0; give all of them "
+                    "the same files",
                     memory->data.name, nodes->rank);
     return STATUS_OK;
 }
@@ -49,7 +50,7 @@ Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *no
     struct {
         char arithmetic[TOGETHER_NAME_BYTES];
         uint64_t data;
-    } first = {.data = run_hash_data(&memory->data) ^ run_hash_partition(memory)};
+    } first = {.data = run_hash_data(&memory->data) ^ run_hash_partition(memory) ^ world_files_hash(&memory->world_files)};
     uint64_t data = first.data;
     snprintf(first.arithmetic, sizeof first.arithmetic, "%s", arithmetic);
     TRY(nodes_broadcast(nodes, &first, sizeof first, err));

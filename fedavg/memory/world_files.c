@@ -1,0 +1,148 @@
+#include "world_files.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { COLUMNS = 3 };
+
+typedef struct Reader {
+    const char *path, *form; // borrowed; form: what a line is
+    FILE *file;              // owned
+    char *text;              // owned: a line
+    size_t capacity;
+    unsigned line;
+    double number[COLUMNS];
+} Reader;
+
+static Status refuse(const Reader *reader, const char *why, Error *err) {
+    return fail(err, STATUS_USAGE, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why, reader->form);
+}
+
+// Splits the line into numbers. *found: whether it has any.
+static Status read_numbers(Reader *reader, bool *found, Error *err) {
+    char *rest = reader->text, *word;
+    int count = 0;
+    rest[strcspn(rest, "#\n")] = '\0';
+    while ((word = strsep(&rest, " ,\t\r"))) {
+        char *end;
+        if (!*word) continue;
+        if (count == COLUMNS) return refuse(reader, "more than three numbers", err);
+        reader->number[count] = strtod(word, &end);
+        if (*end || !isfinite(reader->number[count]) || reader->number[count] < 0)
+            return refuse(reader, "not a number from 0 on", err);
+        count++;
+    }
+    *found = count > 0;
+    return count == 0 || count == COLUMNS ? STATUS_OK : refuse(reader, "fewer than three numbers", err);
+}
+
+// *more: reader->number is the next line that tells something.
+static Status next_line(Reader *reader, bool *more, uint32_t clients, Error *err) {
+    for (;;) {
+        errno = 0;
+        *more = getline(&reader->text, &reader->capacity, reader->file) > 0;
+        if (!*more && !feof(reader->file)) return fail_errno(err, STATUS_IO, "%.500s cannot be read", reader->path);
+        if (!*more) return STATUS_OK;
+        reader->line++;
+        bool found;
+        TRY(read_numbers(reader, &found, err));
+        if (!found) continue;
+        if (reader->number[0] >= clients || reader->number[0] != floor(reader->number[0]))
+            return refuse(reader, "no number of a client, which are below --clients", err);
+        return STATUS_OK;
+    }
+}
+
+static Status read_paces(WorldFiles *files, Reader *reader, Error *err) {
+    bool more;
+    files->paces = malloc(files->clients * sizeof *files->paces);
+    if (!files->paces) return fail(err, STATUS_OS, "no memory for %u clients", files->clients);
+    for (uint32_t client = 0; client < files->clients; client++)
+        files->paces[client].microseconds_per_sample = -1;
+    for (;;) {
+        TRY(next_line(reader, &more, files->clients, err));
+        if (!more) break;
+        ClientPace *pace = &files->paces[(uint32_t)reader->number[0]];
+        if (pace->microseconds_per_sample >= 0) return refuse(reader, "a second line of this client", err);
+        *pace = (ClientPace){reader->number[1], reader->number[2]};
+    }
+    for (uint32_t client = 0; client < files->clients; client++)
+        if (files->paces[client].microseconds_per_sample < 0)
+            return fail(err, STATUS_USAGE, "%.500s: client %u has no line; each of the %u clients needs one",
+                        reader->path, client, files->clients);
+    return STATUS_OK;
+}
+
+static Status read_presences(WorldFiles *files, Reader *reader, Error *err) {
+    bool more;
+    uint32_t capacity = 0;
+    for (;;) {
+        TRY(next_line(reader, &more, files->clients, err));
+        if (!more) break;
+        if (reader->number[2] > 1e12) return refuse(reader, "more than 10^12 seconds", err);
+        if (files->presence_count == capacity) {
+            capacity = capacity ? 2 * capacity : 64;
+            Presence *grown = realloc(files->presences, capacity * sizeof *grown);
+            if (!grown) return fail(err, STATUS_OS, "no memory for %u lines of %.500s", capacity, reader->path);
+            files->presences = grown;
+        }
+        files->presences[files->presence_count++] =
+            (Presence){.client = (uint32_t)reader->number[0],
+                       .begin_microseconds = (uint64_t)llround(1e6 * reader->number[1]),
+                       .end_microseconds = (uint64_t)llround(1e6 * reader->number[2])};
+    }
+    if (files->presence_count > 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%.500s: no client is ever there", reader->path);
+}
+
+static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *, Error *), const char *path,
+                        const char *form, Error *err) {
+    Reader reader = {.path = path, .form = form, .file = *path ? fopen(path, "re") : NULL};
+    if (!*path) return STATUS_OK;
+    if (!reader.file) return fail_errno(err, STATUS_NOINPUT, "%.500s cannot be opened", path);
+    Status status = read(files, &reader, err);
+    free(reader.text);
+    fclose(reader.file);
+    return status;
+}
+
+Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file, uint32_t clients,
+                        Error *err) {
+    *files = (WorldFiles){.clients = clients};
+    Status status = read_file(files, read_paces, client_file, "CLIENT MICROSECONDS BYTES", err);
+    if (status == STATUS_OK) status = read_file(files, read_presences, availability_file, "CLIENT BEGIN END", err);
+    if (status != STATUS_OK) world_files_free(files);
+    return status;
+}
+
+void world_files_free(WorldFiles *files) {
+    free(files->presences);
+    free(files->paces);
+    *files = (WorldFiles){0};
+}
+
+uint64_t world_files_hash(const WorldFiles *files) {
+    uint64_t hash = 0;
+    if (files->paces) hash = XXH3_64bits(files->paces, files->clients * sizeof *files->paces);
+    if (!files->presences) return hash;
+    return XXH3_64bits_withSeed(files->presences, files->presence_count * sizeof *files->presences, hash);
+}
+
+uint64_t world_files_presence(uint8_t *there, const WorldFiles *files, uint64_t microseconds) {
+    uint64_t next = UINT64_MAX;
+    memset(there, 0, files->clients);
+    for (uint32_t i = 0; i < files->presence_count; i++) {
+        const Presence *presence = &files->presences[i];
+        if (presence->begin_microseconds <= microseconds && microseconds < presence->end_microseconds)
+            there[presence->client] = 1;
+        if (presence->begin_microseconds > microseconds && presence->begin_microseconds < next &&
+            presence->begin_microseconds < presence->end_microseconds)
+            next = presence->begin_microseconds;
+    }
+    return next;
+}
