@@ -53,6 +53,23 @@ class Evaluation(RunCase):
             for part, value in zip((0, .1, .25, .5, .75, .9, 1), entry["accuracy_quantiles"]):
                 self.assertAlmostEqual(value, quantile(values, part), places=9)
 
+    def test_a_client_is_tested_on_what_it_holds_out_and_never_trains_on(self):
+        options = ["--rounds", "2", "--eval-clients-every", "2", "--finetune-epochs", "2"]
+        self.run_small("whole", *options)
+        self.run_small("run", *options, "--client-test", "0.25")
+        sizes = {line["client"]: line["samples"] for line in self.of_type("whole", "client")}
+        trained = {line["client"]: line["samples"] for line in self.of_type("run", "client")}
+        lines = self.of_type("run", "client_evaluation")
+        self.assertEqual({line["data"] for line in lines}, {"client's held-out samples"})
+        self.assertEqual({line["data"] for line in self.of_type("whole", "client_evaluation")}, {"client's training samples"})
+        self.assertEqual({line["model"] for line in lines}, {"global", "fine-tuned"})
+        self.assertEqual(trained, {client: size * 3 // 4 for client, size in sizes.items()})
+        self.assertTrue(lines)
+        for line in lines:
+            self.assertEqual(line["samples"], sizes[line["client"]] - trained[line["client"]])
+        self.run_small("none", *options, "--client-test", "0")
+        self.assertEqual(self.model("none"), self.model("whole"))
+
     def test_a_model_fits_its_client_better_after_its_training_and_training_is_not_disturbed(self):
         plain = self.run_small("plain", "--rounds", "3")
         self.run_small("run", "--rounds", "3", "--eval-clients-every", "1", "--finetune-epochs", "5")
