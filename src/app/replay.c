@@ -21,6 +21,7 @@
 #include "app/options/replay_options.h"
 #include "app/run/model_file.h"
 #include "app/run/run_set_up.h"
+#include "fedavg/rules/lr.h"
 #include "fedavg/worker/client.h"
 #include "nn/kernels.h"
 
@@ -266,7 +267,9 @@ static Status train_client(Replay *self, Error *err) {
         return fail(err, STATUS_DATA, "--client %d: the run has only %u clients", self->options.client,
                     self->memory.config->clients);
     Job *job = post_job(self);
+    const Training *training = &self->memory.config->training;
     self->memory.control->config.inspects_updates = true;
+    self->memory.control->order.lr = lr_at(&training->schedule, training->sgd.lr, (uint32_t)self->options.round);
     TRY(local_model_init(&model, &self->memory, 0, err));
     self->capacity = (size_t)job->epochs * local_model_batches(&model, job->count);
     self->losses = calloc(self->capacity + 1, sizeof *self->losses);

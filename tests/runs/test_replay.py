@@ -34,7 +34,8 @@ class Replay(RunCase):
     def test_every_client_comes_out_as_in_the_run_from_its_first_round_to_its_last(self):
         self.run_small("run", "--rounds", "4", "--workers", "3", "--inspect-updates", "--partition", "dirichlet", "--alpha", "0.3",
                        "--clients-per-round", "3", "--sampling", "power-of-choice", "--candidates", "5", "--stragglers", "0.4",
-                       "--straggler-work", "partial", "--local-epochs", "3", "--weight-decay", "0.01")
+                       "--straggler-work", "partial", "--local-epochs", "3", "--weight-decay", "0.01",
+                       "--lr-schedule", "exponential")
         for round in (1, 3, 4):
             for line in self.clients("run", round):
                 told = self.replay("run", "--round", round, "--client", line["client"])
