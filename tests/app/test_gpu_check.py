@@ -183,6 +183,33 @@ class Neighbours(Rehearsal):
         if subprocess.run([sys.executable, "-c", "import torch.func"], stderr=subprocess.DEVNULL).returncode == 0:
             self.assertEqual(self.peer("card.py", "--job", "vmap", "--nets", "lenet:10:3")[0]["models"], 3)
 
+    def test_a_step_is_captured_once_and_replayed_with_the_calls_that_pytorch_wants(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("python3 has no torch")
+        stand_in = """
+import contextlib, sys, types
+sys.argv[1:] = []
+import torch
+import card
+calls, replays = [], []
+class Stream:
+    def wait_stream(self, other): assert isinstance(other, Stream)
+class Graph:
+    def replay(self): replays.append(len(calls))
+@contextlib.contextmanager
+def graph(captured):
+    assert isinstance(captured, Graph) and len(calls) == 3
+    yield
+current = Stream()
+torch.cuda = types.SimpleNamespace(Stream=Stream, current_stream=lambda: current, stream=lambda side: contextlib.nullcontext(), CUDAGraph=Graph, graph=graph,
+                                   synchronize=lambda: None)
+run = card.captured(lambda: calls.append(1), "cuda")
+card.wait_for("cuda")
+run(), run()
+assert (len(calls), replays) == (4, [4, 4]), (calls, replays)
+"""
+        subprocess.run([sys.executable, "-c", stand_in], check=True, cwd=PEERS)
+
     def test_the_peer_of_jax_runs(self):
         if subprocess.run([sys.executable, "-c", "import jax"], stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("python3 has no jax")
