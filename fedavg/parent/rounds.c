@@ -202,8 +202,9 @@ Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     return cohort_wants_losses(&rounds->cohort) ? evaluate_members(rounds, round, err) : STATUS_OK;
 }
 
-// The totals are those of published rounds.
+// The totals are those of published rounds, where clients are drawn and send updates.
 static void count_round(Rounds *rounds) {
+    if (engine_facts[rounds->memory->config->engine].whole_cohort) return;
     WorldTotals *totals = &rounds->memory->control->totals;
     totals->microseconds += rounds->cohort.microseconds;
     totals->down_bytes += rounds->cohort.down_bytes;

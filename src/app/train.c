@@ -379,6 +379,7 @@ static Status prepare(Run *run, Error *err) {
     TRY(status);
     status = run_read_model(&run->spec, run->about.text, &run->options, &run->memory.data, err);
     const Dataset *data = &run->memory.data;
+    if (status == STATUS_OK) status = goals_check(&run->options, data, err);
     const bool folder = run->source.folder[0] && !run->source.named;
     run->data_hash = run_hash_data(data);
     model_about_data(&run->about, data, folder ? data->name : run->options.data, run->data_hash, run->options.seed);

@@ -196,6 +196,17 @@ class Evaluation(RunCase):
         self.assertIsNone(summary["rounds_to_target"])
         self.assertIsNone(summary["up_bytes_to_target"])
 
+    def test_ssgd_has_a_target_too_but_no_bytes_of_clients_and_data_without_classes_have_none(self):
+        small = ["--data", "synthetic:1x8x8:200:500", "--model", "linear 10", "--quiet", "--rounds", "1", "--clients", "2"]
+        small += ["--device", "cuda" if ON_CARD else "cpu"]
+        self.train(*small, "--algorithm", "ssgd", "--target-accuracy", "1e-9", "--out", "run")
+        summary = self.metrics("run")[-1]
+        self.assertEqual(summary["rounds_to_target"], 1)
+        self.assertIsNone(summary["up_bytes_to_target"])
+        if not ON_CARD:
+            _, err = self.train("--data", "quadratics a=1 b=1", "--model", "linear 1", "--patience", "2", code=64)
+            self.assertIn("--patience: the samples of", err)
+
     def test_patience_ends_a_run_that_gets_no_better_also_across_a_resume(self):
         options = ["--lr", "1e-30", "--momentum", "0"]  # the first test is as good as all others
         self.run_small("run", *options, "--rounds", "20", "--patience", "3")

@@ -4,6 +4,15 @@
 #include <math.h>
 #include <stdio.h>
 
+Status goals_check(const Options *options, const Dataset *data, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    bool patience = options->patience > 0;
+    if (data->items.label_bytes == 1 || (!patience && options->target_accuracy == 0)) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s: the samples of %.64s have targets, no classes, and so a model no accuracy; leave it out",
+                options_named(name, options, patience ? "patience" : "target-accuracy"), data->name);
+}
+
 void goals_begin(Goals *goals, const Options *options) {
     if (goals->target == options->target_accuracy) return;
     goals->target = options->target_accuracy;
@@ -43,16 +52,17 @@ bool goals_end(const Goals *goals, const Options *options) {
 }
 
 void goals_put(JsonObject *line, const Goals *goals) {
-    bool reached = goals->target_round > 0;
+    bool reached = goals->target_round > 0,
+         counted = reached && goals->target_totals.down_bytes > 0; // not without clients
     if (goals->tested_round > 0) put_real(line, "best_accuracy", goals->best_accuracy);
     if (goals->tested_round > 0) put_whole(line, "best_round", goals->best_round);
     if (goals->target == 0) return;
     put_real(line, "target_accuracy", goals->target);
     put_real(line, "rounds_to_target", reached ? (double)goals->target_round : NAN);
     put_real(line, "rounds_to_target_interpolated", reached ? goals->target_crossing : NAN);
-    put_real(line, "down_bytes_to_target", reached ? (double)goals->target_totals.down_bytes : NAN);
-    put_real(line, "up_bytes_to_target", reached ? (double)goals->target_totals.up_bytes : NAN);
-    put_real(line, "simulated_seconds_to_target", reached ? (double)goals->target_totals.microseconds * 1e-6 : NAN);
+    put_real(line, "down_bytes_to_target", counted ? (double)goals->target_totals.down_bytes : NAN);
+    put_real(line, "up_bytes_to_target", counted ? (double)goals->target_totals.up_bytes : NAN);
+    put_real(line, "simulated_seconds_to_target", counted ? (double)goals->target_totals.microseconds * 1e-6 : NAN);
 }
 
 void goals_write(char text[GOALS_TEXT_BYTES], const Goals *goals) {

@@ -1,6 +1,7 @@
 // What a run is after besides its rounds: a test accuracy to reach (--target-accuracy), and no more rounds than help
 // (--patience). The state lies in shared memory and in checkpoints, so that a run that goes on knows what it has reached.
 //
+//   TRY(goals_check(&options, &data, err));
 //   goals_begin(&goals, &options);                            // after a checkpoint was restored
 //   if (goals_note(&goals, &report, &totals)) ...             // after each evaluation: the target was just reached
 //   while (... && !goals_end(&goals, &options))
@@ -14,6 +15,9 @@
 #include "io/json.h"
 
 enum { GOALS_TEXT_BYTES = 256 };
+
+// USAGE where there is no accuracy.
+Status goals_check(const Options *options, const Dataset *data, Error *err);
 
 // Another target than before begins anew: it counts as reached from the next evaluation on.
 void goals_begin(Goals *goals, const Options *options);
