@@ -399,6 +399,14 @@ class Options(CardCase):
                 self.assertEqual(self.model("cpu"), self.model(run))
         self.assertEqual(self.train(*TINY, "--workers", "2", "--quiet", "--out", "quiet", env=self.emulated(DEVICES=0)), ("", ""))
 
+    def test_float_samples_are_for_the_cpu_which_auto_takes(self):
+        options = ["--data", "fcube samples=100", "--model", "linear 2", "--rounds", "1", "--workers", "1"]
+        _, err = self.train(*options, "--device", "cuda", "--out", "run", code=64)
+        self.assertIn("--data fcube: its samples are float numbers, which are for the CPU alone; use --device cpu",
+                      self.has_one_sentence(err))
+        self.train(*options, "--out", "auto")
+        self.assertEqual(self.summary("auto")["device"], "cpu")
+
     def test_without_a_card_cuda_is_refused_and_nothing_is_left(self):
         for missing in ({"DEVICES": 0}, {"DRIVER": 0}):
             _, err = self.train(*CARD, code=69, env=self.emulated(**missing))
