@@ -200,25 +200,31 @@ static void shuffle(const CudaWorker *self, uint32_t *order, Job *const *jobs, u
     }
 }
 
+static void shuffle_next(CudaWorker *self, Job *const *jobs, uint32_t count, uint32_t round, uint32_t epoch) {
+    shuffle(self, self->next_order, jobs, count, round, epoch);
+    self->shuffled = (CudaShuffled){jobs[0], count, round, epoch};
+}
+
 // While the card works: what will be trained next is shuffled, the next epoch or the next jobs. A worker among several
 // takes no jobs in advance, which others may come to before it does.
 static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch, uint32_t epochs) {
-    if (self->next_is_shuffled) return;
-    if (epoch + 1 < epochs) {
-        shuffle(self, self->next_order, self->jobs, jobs, round, epoch + 1);
-    } else {
-        if (self->memory->config->workers == 1) self->next_count = take(self, self->next_jobs);
-        if (self->next_count == 0) return;
-        shuffle(self, self->next_order, self->next_jobs, self->next_count, round, 0);
-    }
-    self->next_is_shuffled = true;
+    if (self->shuffled.clients > 0) return;
+    if (epoch + 1 < epochs) return shuffle_next(self, self->jobs, jobs, round, epoch + 1);
+    if (self->memory->config->workers > 1 || self->next_count > 0) return;
+    self->next_count = take(self, self->next_jobs);
+    if (self->next_count > 0) shuffle_next(self, self->next_jobs, self->next_count, round, 0);
 }
 
-static void swap_orders(CudaWorker *self) {
+// host_order: of this epoch, whether it was shuffled in advance or not. A launch may be trained several times in a row.
+static void order_samples(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch) {
+    const CudaShuffled *next = &self->shuffled;
+    bool is_ready =
+        next->first == self->jobs[0] && next->clients == jobs && next->round == round && next->epoch == epoch;
+    if (!is_ready) return shuffle(self, self->host_order, self->jobs, jobs, round, epoch);
     uint32_t *order = self->host_order;
     self->host_order = self->next_order;
     self->next_order = order;
-    self->next_is_shuffled = false;
+    self->shuffled = (CudaShuffled){0};
 }
 
 // Gives every model the samples of its client for one epoch, shuffled. *steps: of the largest.
@@ -227,10 +233,7 @@ static Status assign_epoch(CudaWorker *self, uint32_t *steps, uint32_t jobs, uin
     const RunConfig *config = self->memory->config;
     uint32_t first = 0;
     *steps = 0;
-    if (self->next_is_shuffled)
-        swap_orders(self);
-    else
-        shuffle(self, self->host_order, self->jobs, jobs, round, epoch);
+    order_samples(self, jobs, round, epoch);
     for (uint32_t m = 0; m < jobs; m++) {
         uint32_t count = job_samples(self, self->jobs[m]), client = self->jobs[m]->client;
         Noise noise = {.seed = config->seed, .round = round, .client = client, .step = epoch * batches(self, count)};
@@ -415,7 +418,10 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
 // As many jobs as a launch has models, until there are none.
 static uint32_t take_jobs(CudaWorker *self) {
     uint32_t jobs = self->next_count;
-    if (jobs == 0) return take(self, self->jobs);
+    if (jobs == 0) {
+        self->shuffled = (CudaShuffled){0};
+        return take(self, self->jobs);
+    }
     Job **taken = self->next_jobs;
     self->next_jobs = self->jobs;
     self->jobs = taken;

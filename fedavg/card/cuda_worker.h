@@ -15,6 +15,12 @@
 #include "fedavg/memory/run_memory.h"
 #include "nn/cuda_net.h"
 
+// One epoch of a launch's clients, of which the first tells which launch it is. No clients: of nothing.
+typedef struct CudaShuffled {
+    const Job *first;
+    uint32_t clients, round, epoch;
+} CudaShuffled;
+
 typedef struct CudaWorker {
     const RunMemory *memory; // borrowed
     uint32_t rank;
@@ -30,13 +36,13 @@ typedef struct CudaWorker {
     uint64_t *unfit;                      // device, owned (models)
     uint32_t *counts;                     // device, owned (clients): samples of each; for ssgd
     uint32_t *host_order;                 // owned (partition's samples)
-    uint32_t *next_order;                 // owned, likewise: of what is trained next, once it is shuffled
-    bool next_is_shuffled;
-    uint64_t *host_unfit; // owned (models)
-    double *host_shares;  // owned (models)
-    bool *fits;           // owned (models): whether what a client would keep does
-    Job **jobs;           // owned (models)
-    Job **next_jobs;      // owned (models): next_count of them are taken already
+    uint32_t *next_order;                 // owned, likewise: of what is trained next, if it is shuffled already
+    CudaShuffled shuffled;                // what next_order is the order of
+    uint64_t *host_unfit;                 // owned (models)
+    double *host_shares;                  // owned (models)
+    bool *fits;                           // owned (models): whether what a client would keep does
+    Job **jobs;                           // owned (models)
+    Job **next_jobs;                      // owned (models): next_count of them are taken already
     uint32_t next_count;
     BatchResult *results; // owned (models)
 } CudaWorker;

@@ -76,6 +76,19 @@ class Results(CardCase):
                 for cpu, card in zip(self.rounds("cpu-" + algorithm), self.rounds(algorithm)):
                     self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
 
+    def test_what_one_worker_shuffles_in_advance_is_what_it_trains(self):
+        """Of several workers none takes clients in advance."""
+        options = [*CARD, "--clients", "7", "--local-epochs", "3", "--eval-clients-every", "1", "--finetune-epochs", "2"]
+        seen = []
+        for workers, launch in (("3", "2"), ("1", "2"), ("1", "7")):
+            run = workers + "-" + launch
+            self.train(*options, "--workers", workers, "--models-per-launch", launch, "--out", run)
+            figures = sorted((entry["round"], entry["client"], *(value for name, value in sorted(entry.items()) if "loss" in name or "accuracy" in name))
+                             for entry in self.metrics(run) if entry["type"] == "client_evaluation")
+            self.assertTrue(figures)
+            seen.append((self.model(run), figures))
+        self.assertEqual(seen[1:], seen[:-1])
+
     def test_the_order_of_threads_on_the_card_changes_nothing(self):
         models = set()
         for order in ("forward", "reversed", "shuffled"):
