@@ -12,7 +12,7 @@
 #include "fedavg/rules/rule.h"
 #include "nn/step.h"
 
-enum { OPTIMIZER_SGD, OPTIMIZER_COUNT };
+enum { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW, OPTIMIZER_COUNT };
 
 typedef struct OptimizerRule {
     RuleText text;

@@ -318,6 +318,9 @@ static Status check_halves(const Recipe *recipe, Error *err) {
 
 static Status check_schedule(const Recipe *recipe, Error *err) {
     if (recipe_engine(recipe) == ENGINE_ROUNDS) return STATUS_OK;
+    if (recipe->parts[PART_OPTIMIZER].number[0] != 0 && recipe->parts[PART_OPTIMIZER].row == OPTIMIZER_SGD)
+        return refuse_pair(PART_SCHEDULE, PART_OPTIMIZER, recipe, "nesterov=yes is for clients that train on their own",
+                           err);
     for (int part = 0; part < PART_SCHEDULE; part++)
         if (recipe->parts[part].row > 0)
             return refuse_pair(PART_SCHEDULE, (Part)part, recipe, "no clients come together there", err);

@@ -89,6 +89,7 @@ typedef struct Training {
     Sgd sgd;             // with the rate of the options; run_memory_training has the round's
     LrSchedule schedule; // of that rate
     bool nesterov;
+    double clip; // of a gradient: its length is at most that; 0: no limit
     uint32_t local_epochs, batch_size;
     bool global_batch;       // ssgd: the shards share one batch
     uint32_t hogwild_update; // HOGWILD_*

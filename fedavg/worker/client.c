@@ -10,8 +10,10 @@
 #include "datasets/order.h"
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/worker/personal.h"
+#include "fedavg/worker/stepper.h"
 
 static const LocalRule *local_rule(const RunConfig *config) {
     return local_rules[config->recipe.parts[PART_LOCAL].row];
@@ -37,11 +39,13 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     model->order = malloc((size_t)memory->partition.samples * sizeof(uint32_t));
     const LocalRule *rule = local_rule(config);
     const bool shifts = rule->shifts || rule->pull || config->personal.second;
+    const bool squares = optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1;
     if (shifts) model->shift = aligned_alloc(64, bytes);
+    if (squares) model->square = aligned_alloc(64, bytes);
     if (config->personal.second) model->second = aligned_alloc(64, bytes), model->initial = aligned_alloc(64, bytes);
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
     if (!model->weights || !model->velocity || !model->gradient || !model->order || (shifts && !model->shift) ||
-        (config->personal.second && (!model->second || !model->initial))) {
+        (squares && !model->square) || (config->personal.second && (!model->second || !model->initial))) {
         local_model_free(model);
         return fail(err, STATUS_OS, "no memory for a local model of %llu parameters",
                     (unsigned long long)config->parameters);
@@ -54,6 +58,7 @@ void local_model_free(LocalModel *model) {
     free(model->initial);
     free(model->second);
     free(model->shift);
+    free(model->square);
     free(model->gradient);
     free(model->velocity);
     free(model->weights);
@@ -81,8 +86,7 @@ Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t
 typedef struct Turn {
     LocalTurn rule;
     LocalVectors at; // the client's
-    double pull;
-    LocalStep step; // with the rule's pull in its weight decay
+    LocalStep step;
 } Turn;
 
 static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
@@ -98,23 +102,23 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
         .at = {.global = memory->weights, .own = model->weights, .kept = kept_row(&memory->kept, job->kept_from)},
         .step.sgd = training.sgd};
     if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
-    turn.pull = local_pull(chosen, &turn.rule);
-    turn.step.sgd.weight_decay += (float)turn.pull;
-    if (!rule->shifts && turn.pull == 0) return turn;
-    local_shift(model->shift, &turn.at, &turn.rule, turn.pull, chosen->row, config->parameters);
+    const double pull = local_pull(chosen, &turn.rule);
+    turn.step.pull = (float)pull;
+    if (!rule->shifts && pull == 0) return turn;
+    local_shift(model->shift, &turn.at, &turn.rule, pull, chosen->row, config->parameters);
     turn.step.shift = model->shift;
     return turn;
 }
 
 // One pass over the client's samples; returns the sum of their losses.
-static double train_epoch(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
+static double train_epoch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count,
                           Noise *noise, uint32_t epoch) {
     double loss_sum = 0;
     batch_order(model->order, indices, count, model->memory->config->seed, noise->round, noise->client, epoch);
     for (uint32_t number = 0; number < local_model_batches(model, count); number++, noise->step++) {
         Batch batch = local_model_batch(model, model->order, number, count);
         BatchResult result;
-        net_train_step(&model->net, model->weights, model->velocity, &result, &step->sgd, step->shift, &batch, noise);
+        stepper_step(stepper, model, &result, &batch, noise);
         loss_sum += result.loss_sum;
         if (model->on_step) model->on_step(model->on_step_context, result.loss_sum / batch.count);
     }
@@ -188,10 +192,12 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
     uint32_t count;
     const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
     memset(model->velocity, 0, config->parameters * sizeof(float));
+    if (model->square) memset(model->square, 0, config->parameters * sizeof(float));
+    Stepper stepper = stepper_begin(model->memory, step);
     Noise noise = {.seed = config->seed, .round = round, .client = client};
     double loss_sum = 0;
     for (uint32_t epoch = 0; epoch < epochs; epoch++)
-        loss_sum += train_epoch(model, step, indices, count, &noise, epoch);
+        loss_sum += train_epoch(model, &stepper, indices, count, &noise, epoch);
     return loss_sum;
 }
 

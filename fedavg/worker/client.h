@@ -15,6 +15,7 @@ typedef struct LocalModel {
     Net net;         // owned
     float *weights;  // owned (parameters): the local model
     float *velocity; // owned (parameters): SGD momentum
+    float *square;   // owned (parameters): Adam's second moment; NULL with SGD
     float *gradient; // owned (parameters)
     float *shift;    // owned (parameters): what a local rule adds to every slope; NULL: the rule adds nothing
     float *second;   // owned (parameters): a client's second model; NULL: there is none
@@ -37,9 +38,10 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count);
 // The slots of fedavg: a sum a worker.
 void client_plan(SlotPlan *slots, const RunConfig *config);
 
-// How a client steps: shift (parameters), unless NULL, joins every slope.
+// How a client steps: with shift (parameters), unless NULL, pull weight + shift joins every slope.
 typedef struct LocalStep {
     Sgd sgd;
+    float pull;
     const float *shift;
 } LocalStep;
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "datasets/order.h"
+#include "fedavg/worker/stepper.h"
 
 static bool all_finite(const float *values, size_t count) {
     // x * 0 is 0 for every finite x and NaN otherwise; the sum stays 0 exactly when all are finite.
@@ -28,6 +29,7 @@ static void hogwild_step(LocalModel *model, float *velocity, const Batch *batch,
         tally->refused_steps++;
         return;
     }
+    clip_gradient(model->gradient, config->training.clip, config->parameters);
     const Kernels *kernels = model->net.kernels;
     const Training training = run_memory_training(model->memory);
     (config->training.hogwild_update == HOGWILD_ATOMIC ? kernels->sgd_step_atomically : kernels->sgd_step)(

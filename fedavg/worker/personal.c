@@ -46,10 +46,9 @@ static void train_second(LocalModel *model, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &config->personal;
     const float lambda = (float)plan->lambda;
     LocalStep step = {.sgd = run_memory_training(model->memory).sgd};
-    step.sgd.weight_decay += lambda;
     for (size_t i = 0; i < config->parameters && lambda > 0; i++)
         model->shift[i] = -lambda * model->memory->weights[i];
-    if (lambda > 0) step.shift = model->shift;
+    if (lambda > 0) step.pull = lambda, step.shift = model->shift;
     local_model_train(model, &step, job->client, plan->epochs, personal_round(round));
 }
 

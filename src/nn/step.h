@@ -2,6 +2,7 @@
 #ifndef SOUNDER_NN_STEP_H
 #define SOUNDER_NN_STEP_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include "base/both.h"
@@ -42,6 +43,30 @@ typedef struct Sgd {
 BOTH float sgd_velocity(float velocity, float slope, float weight, const Sgd *sgd) {
     float decayed = slope + sgd->weight_decay * weight;
     return sgd->momentum * velocity + decayed;
+}
+
+// The same with Nesterov's momentum: changes the velocity and returns what lr is multiplied by.
+BOTH float sgd_nesterov(float *velocity, float slope, float weight, const Sgd *sgd) {
+    float decayed = slope + sgd->weight_decay * weight;
+    *velocity = sgd->momentum * *velocity + decayed;
+    return decayed + sgd->momentum * *velocity;
+}
+
+// A step of Adam or AdamW as PyTorch has them, as far as it is the same for all weights.
+typedef struct AdamStep {
+    float beta1, beta2, eps;
+    float rate;   // lr / (1 - beta1^t)
+    float root;   // sqrt(1 - beta2^t)
+    float decay;  // that joins the slope: Adam's
+    float shrink; // what the weight is multiplied by first: AdamW's 1 - lr decay, otherwise 1
+} AdamStep;
+
+// Returns the new weight. moment, square: start as zeros.
+BOTH float adam_moved(float weight, float *moment, float *square, float slope, const AdamStep *step) {
+    const float decayed = slope + step->decay * weight;
+    *moment += (1 - step->beta1) * (decayed - *moment);
+    *square = step->beta2 * *square + (1 - step->beta2) * (decayed * decayed);
+    return step->shrink * weight - step->rate * (*moment / (sqrtf(*square) / step->root + step->eps));
 }
 
 #endif

@@ -1,4 +1,4 @@
-"""How clients step, in whole runs: learning rates by round.
+"""How clients step, in whole runs: learning rates by round, optimizers, clipped gradients.
 
 Usage: test_steps.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
@@ -99,6 +99,62 @@ class Schedules(RunCase):
         result = subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *arguments], cwd=self.folder.name, text=True,
                                 capture_output=True, env=ENVIRONMENT, timeout=DEADLINE)
         self.assertEqual(result.returncode, 0, result.stderr)
+
+
+@unittest.skipIf(ON_CARD, "the card refuses them, see Refusals")
+class Optimizers(RunCase):
+    OPTIMIZERS = ("sgd nesterov=yes", "adam", "adamw beta1=0.8 beta2=0.99 eps=1e-6")
+
+    def run_it(self, run, algorithm, *options):
+        self.train(*SMALL, "--clients", "4", "--partition", "dirichlet", "--rounds", "2", "--algorithm", algorithm, *options, "--out", run)
+        return self.model(run)
+
+    def test_bits_depend_neither_on_workers_nor_on_nodes_nor_on_resuming(self):
+        for number, optimizer in enumerate(self.OPTIMIZERS):
+            with self.subTest(optimizer):
+                algorithm, clip, run = f"fedprox; optimizer {optimizer}", ["--clip-grad-norm", "0.5"], str(number)
+                expected = self.run_it(run, algorithm, *clip, "--workers", "1")
+                self.assertEqual(self.run_it(run + "-3", algorithm, *clip, "--workers", "3"), expected)
+                self.run_it(run + "-parts", algorithm, *clip, "--rounds", "1")
+                self.train("--resume", run + "-parts", "--rounds", "2", "--quiet")
+                self.assertEqual(self.model(run + "-parts"), expected)
+
+    def test_numbers_of_an_optimizer_make_a_difference(self):
+        models = [self.run_it(str(number), f"optimizer {optimizer}", *more) for number, (optimizer, more) in enumerate((
+            ("sgd", []), ("sgd nesterov=yes", []), ("adam", []), ("adam beta1=0.5", []), ("adam beta2=0.5", []), ("adam eps=0.1", []),
+            ("adam", ["--weight-decay", "0.01"]), ("adamw", []), ("adamw", ["--weight-decay", "0"]), ("sgd", ["--clip-grad-norm", "0.1"]),
+            ("adam", ["--clip-grad-norm", "0.1"])))]
+        self.assertEqual(len(set(models)), len(models) - 1)
+        self.assertEqual(models[2], models[8])  # without decay AdamW is Adam
+        self.assertEqual(self.run_it("same", "optimizer adamw", "--weight-decay", "0.01"), models[7])  # its default
+
+    def test_hogwild_clips_too(self):
+        plain = ["--algorithm", "hogwild", "--workers", "1", "--rounds", "1"]
+        for run, options in (("plain", []), ("clipped", ["--clip-grad-norm", "0.1"]), ("wide", ["--clip-grad-norm", "1000"])):
+            self.train(*SMALL, *plain, *options, "--out", run)
+        self.assertEqual(self.model("plain"), self.model("wide"))
+        self.assertNotEqual(self.model("plain"), self.model("clipped"))
+
+
+class Refusals(RunCase):
+    def test_what_nothing_would_read_is_refused_with_both_sides(self):
+        for algorithm, options, sentence in (
+                ("optimizer adam", ["--momentum", "0.9"], "--momentum 0.9: only used with optimizer sgd in --algorithm"),
+                ("ssgd", ["--clip-grad-norm", "1"], "--clip-grad-norm 1: only used with another --algorithm than ssgd"),
+                ("ssgd; optimizer sgd nesterov=yes", [], "schedule lockstep does not go with optimizer sgd: nesterov=yes"),
+                ("hogwild; optimizer adam", [], "schedule wild does not go with optimizer adam"),
+                ("scaffold; optimizer adam", [], "local scaffold does not go with optimizer adam"),
+                ("fednova; optimizer adamw", [], "combine nova does not go with optimizer adamw")):
+            with self.subTest(algorithm):
+                _, err = self.train(*SMALL, "--clients", "2", "--algorithm", algorithm, *options, "--out", "no", code=64)
+                self.assertIn(sentence, err)
+
+    @unittest.skipUnless(ON_CARD, "of the card")
+    def test_the_card_names_what_it_cannot_do(self):
+        for options, sentence in ((["--algorithm", "optimizer adam"], "with another optimizer than sgd without nesterov is for the CPU"),
+                                  (["--clip-grad-norm", "1"], "--clip-grad-norm is for the CPU alone; use --device cpu")):
+            _, err = self.train(*SMALL, "--clients", "2", *options, "--out", "no", code=64)
+            self.assertIn(sentence, err)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/form.h"
+#include "fedavg/rules/optimizer_rules.h"
 
 const char *const option_group_titles[GROUP_COUNT] = {
     [GROUP_MODEL] = "Data and model",
@@ -26,6 +27,15 @@ static bool is_hogwild(const Options *options) {
 }
 static bool is_ssgd(const Options *options) {
     return engine_facts[options_engine(options)].in_lockstep;
+}
+static bool steps_by_sgd(const Options *options) {
+    Recipe recipe;
+    Error ignored;
+    return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
+           recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD;
+}
+static bool is_not_ssgd(const Options *options) {
+    return !is_ssgd(options);
 }
 static bool has_schedule(const Options *options, unsigned kinds) {
     return (kinds >> options->training.schedule.kind & 1u) != 0;
@@ -313,11 +323,17 @@ const Option option_table[] = {
      .help = "rounds in which the learning rate rises to --lr, in equal steps; --lr-schedule begins behind them"},
     {.name = "momentum", .type = OPTION_FLOAT, FIELD(training.sgd.momentum), .group = GROUP_TRAINING,
      .placeholder = "X", .preset = "0.5", .minimum = 0, .maximum = 1, .below_maximum = true,
+     .applies = steps_by_sgd, .condition = "optimizer sgd in --algorithm",
      .help = "momentum of SGD; fedavg starts it anew in each round"},
     {.name = "weight-decay", .type = OPTION_FLOAT, FIELD(training.sgd.weight_decay), .group = GROUP_TRAINING,
      .also = "wd l2",
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1,
-     .help = "L2 penalty that is added to the gradient"},
+     .help = "L2 penalty that is added to the gradient; what AdamW shrinks weights by, there 0.01 unless given"},
+    {.name = "clip-grad-norm", .type = OPTION_REAL, FIELD(training.clip), .group = GROUP_TRAINING,
+     .also = "max-grad-norm clip-norm gradient-clip clip",
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1000000,
+     .applies = is_not_ssgd, .condition = "another --algorithm than ssgd",
+     .help = "longest gradient of a batch, over all weights: longer ones are scaled down; 0: as they are"},
     {.name = "hogwild-update", .type = OPTION_CHOICE, FIELD(training.hogwild_update), .group = GROUP_TRAINING,
      .placeholder = "HOW", .preset = "plain",
      .applies = is_hogwild, .condition = "--algorithm hogwild",

@@ -233,6 +233,8 @@ static Status read_algorithm(Options *options, Error *err) {
         return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), part.message);
     options->training.nesterov = options->recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD &&
                                  options->recipe.parts[PART_OPTIMIZER].number[0] != 0;
+    if (options->recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_ADAMW && !given(options, "weight-decay"))
+        options->training.sgd.weight_decay = 0.01f; // PyTorch's default
     return STATUS_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "shm/supervisor.h"
 
@@ -30,6 +31,9 @@ enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
 // What the card's lockstep cannot do, or NULL.
 static const char *only_on_cpu(const Options *options) {
+    if (options->recipe.parts[PART_OPTIMIZER].row != OPTIMIZER_SGD || options->training.nesterov)
+        return "--algorithm with another optimizer than sgd without nesterov is for the CPU alone";
+    if (options->training.clip > 0) return "--clip-grad-norm is for the CPU alone";
     if (options->recipe.parts[PART_PERSONAL].row != PERSONAL_NONE) return "personal models are for the CPU alone";
     if (!engine_facts[options_engine(options)].in_lockstep) return NULL;
     if (options->training.global_batch) return "--global-batch is for the CPU alone";

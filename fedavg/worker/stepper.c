@@ -1,0 +1,123 @@
+#include "stepper.h"
+
+#include <string.h>
+
+#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/optimizer_rules.h"
+
+Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
+    const Training *training = &memory->config->training;
+    return (Stepper){.optimizer = &memory->config->recipe.parts[PART_OPTIMIZER],
+                     .step = *step,
+                     .nesterov = training->nesterov,
+                     .clip = training->clip,
+                     .forgotten = {1, 1}};
+}
+
+AGGREGATE_VECTORS static void add_terms(float *restrict slopes, const float *restrict weights,
+                                        const float *restrict shift, float pull, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        slopes[i] = slopes[i] + pull * weights[i] + shift[i];
+}
+
+// Sixteen sums side by side, whatever the machine's vectors: the same bits everywhere.
+AGGREGATE_VECTORS static double sum_of_squares(const float *values, size_t count) {
+    enum { SUMS = 16 };
+    double sums[SUMS] = {0};
+    size_t i = 0;
+    for (; i + SUMS <= count; i += SUMS)
+        for (size_t s = 0; s < SUMS; s++)
+            sums[s] += (double)values[i + s] * (double)values[i + s];
+    for (size_t s = 0; i + s < count; s++)
+        sums[s] += (double)values[i + s] * (double)values[i + s];
+    for (size_t half = SUMS / 2; half > 0; half /= 2)
+        for (size_t s = 0; s < half; s++)
+            sums[s] += sums[s + half];
+    return sums[0];
+}
+
+AGGREGATE_VECTORS static void scale(float *values, float factor, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        values[i] *= factor;
+}
+
+// As torch.nn.utils.clip_grad_norm_.
+void clip_gradient(float *gradient, double most, size_t count) {
+    if (most == 0) return;
+    const double factor = most / (sqrt(sum_of_squares(gradient, count)) + 1e-6);
+    if (factor < 1) scale(gradient, (float)factor, count);
+}
+
+AGGREGATE_VECTORS static void step_nesterov(float *restrict weights, float *restrict velocity,
+                                            const float *restrict slopes, const Sgd *given, size_t count) {
+    const Sgd sgd = *given;
+    for (size_t i = 0; i < count; i++)
+        weights[i] -= sgd.lr * sgd_nesterov(&velocity[i], slopes[i], weights[i], &sgd);
+}
+
+AGGREGATE_VECTORS static void step_sgd(float *restrict weights, float *restrict velocity, const float *restrict slopes,
+                                       const Sgd *given, size_t count) {
+    const Sgd sgd = *given;
+    for (size_t i = 0; i < count; i++) {
+        velocity[i] = sgd_velocity(velocity[i], slopes[i], weights[i], &sgd);
+        weights[i] -= sgd.lr * velocity[i];
+    }
+}
+
+AGGREGATE_VECTORS static void step_adam(float *restrict weights, float *restrict moment, float *restrict square,
+                                        const float *restrict slopes, const AdamStep *given, size_t count) {
+    const AdamStep step = *given;
+    for (size_t i = 0; i < count; i++)
+        weights[i] = adam_moved(weights[i], &moment[i], &square[i], slopes[i], &step);
+}
+
+// Products instead of powers, which C libraries round differently.
+static AdamStep next_adam_step(Stepper *stepper) {
+    const double *number = stepper->optimizer->number, lr = (double)stepper->step.sgd.lr;
+    const double decay = (double)stepper->step.sgd.weight_decay;
+    const bool shrinks = stepper->optimizer->row == OPTIMIZER_ADAMW;
+    for (int moment = 0; moment < 2; moment++)
+        stepper->forgotten[moment] *= number[moment];
+    return (AdamStep){.beta1 = (float)number[0],
+                      .beta2 = (float)number[1],
+                      .eps = (float)number[2],
+                      .rate = (float)(lr / (1 - stepper->forgotten[0])),
+                      .root = (float)sqrt(1 - stepper->forgotten[1]),
+                      .decay = shrinks ? 0 : (float)decay,
+                      .shrink = shrinks ? (float)(1 - lr * decay) : 1};
+}
+
+// The weights from first to end - 1.
+static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel *model, size_t first, size_t end) {
+    float *weights = model->weights + first, *velocity = model->velocity + first;
+    const float *slopes = model->gradient + first;
+    if (stepper->optimizer->row != OPTIMIZER_SGD)
+        step_adam(weights, velocity, model->square + first, slopes, adam, end - first);
+    else
+        (stepper->nesterov ? step_nesterov : step_sgd)(weights, velocity, slopes, &stepper->step.sgd, end - first);
+}
+
+static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch,
+                       const Noise *noise) {
+    Sgd sgd = stepper->step.sgd;
+    sgd.weight_decay += stepper->step.pull;
+    net_train_step(&model->net, model->weights, model->velocity, result, &sgd, stepper->step.shift, batch, noise);
+}
+
+void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise) {
+    const LocalStep *step = &stepper->step;
+    const size_t count = model->memory->config->parameters;
+    const size_t still = model->net.still_first, moves = model->net.still_end;
+    if (stepper->optimizer->row == OPTIMIZER_SGD && !stepper->nesterov && stepper->clip == 0) {
+        step_fused(stepper, model, result, batch, noise);
+        return;
+    }
+    net_gradient(&model->net, model->gradient, result, model->weights, batch, noise);
+    if (step->shift) add_terms(model->gradient, model->weights, step->shift, step->pull, count);
+    memset(model->gradient + still, 0, (moves - still) * sizeof *model->gradient);
+    clip_gradient(model->gradient, stepper->clip, count);
+    AdamStep adam = {0};
+    if (stepper->optimizer->row != OPTIMIZER_SGD) adam = next_adam_step(stepper);
+    step_along(stepper, &adam, model, 0, still);
+    step_along(stepper, &adam, model, moves, count);
+}

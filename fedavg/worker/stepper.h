@@ -1,0 +1,32 @@
+// How a client takes its steps, from one turn's first to its last: with the optimizer of the recipe, the round's learning
+// rate, and what the local rule adds (rules/local_rule.h).
+//
+//   Stepper stepper = stepper_begin(&memory, &step);
+//   stepper_step(&stepper, model, &result, &batch, &noise);      // once a batch
+//
+// The slope of a weight is made in this order: the gradient, + pull weight + shift, clipped, + weight decay. Plain SGD is
+// fused with the way back through the net (net_train_step); everything else is a gradient and loops over the weights,
+// which have the same bits on every instruction set.
+#ifndef SOUNDER_FEDAVG_WORKER_STEPPER_H
+#define SOUNDER_FEDAVG_WORKER_STEPPER_H
+
+#include "fedavg/worker/client.h"
+
+typedef struct Stepper {
+    const Chosen *optimizer;
+    LocalStep step;
+    bool nesterov;
+    double clip;
+    double forgotten[2]; // Adam's: of the moments' start, what is left after the steps so far
+} Stepper;
+
+Stepper stepper_begin(const RunMemory *memory, const LocalStep *step);
+
+// One step of model->weights; model->velocity and model->square are what the optimizer remembers, zeros at first.
+// Layers that stand still (net.h) do.
+void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise);
+
+// Scales the gradient (count) down to the length `most`, unless that is 0 or it is no longer.
+void clip_gradient(float *gradient, double most, size_t count);
+
+#endif
