@@ -1,0 +1,206 @@
+"""Whole runs against other code: the same algorithm in a few lines of NumPy, written from the papers, and the optimizers
+of torch.optim.
+
+Softmax regression on full batches, so that the order of samples cannot matter; five rounds of three clients of unequal
+size. The error is measured against what the training changed.
+
+Usage: test_references.py PATH_OF_SOUNDER [unittest arguments]. Exits with 77 without Debian's NumPy and PyTorch.
+"""
+import os, struct, sys, unittest
+
+try:
+    import numpy as np, torch
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+from runs import RunCase, parse_safetensors
+
+SIZES, SIDE, CLASSES, ROUNDS, STEPS, LR, MOMENTUM = [40, 25, 10], 5, 4, 5, 3, 0.2, 0.5
+SHARES = {"samples": lambda n: n, "uniform": lambda n: 1, "sqrt": np.sqrt, "log": lambda n: np.log10(1 + n)}
+
+
+def idx(path, array):
+    with open(path, "wb") as file:
+        file.write(struct.pack(">HBB", 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())
+
+
+class Client:
+    """Full-batch training of softmax regression in double, as PyTorch's SGD has its momentum."""
+
+    def __init__(self, x, y):
+        self.x, self.y = np.hstack([x, np.ones((len(x), 1))]), np.eye(CLASSES)[y]
+        self.n = len(x)
+
+    def gradient(self, w):
+        z = self.x @ w
+        p = np.exp(z - z.max(1, keepdims=True))
+        return self.x.T @ (p / p.sum(1, keepdims=True) - self.y) / self.n
+
+    def loss(self, w):
+        z = self.x @ w
+        return np.mean(np.log(np.exp(z).sum(1)) - (z * self.y).sum(1))
+
+    def train(self, w, pull=0.0, anchor=None, shift=0.0, momentum=MOMENTUM):
+        start, v = w, np.zeros_like(w)
+        for _ in range(STEPS):
+            g = self.gradient(w) + pull * (w - start) + shift
+            v = momentum * v + g
+            w = w - LR * v
+        return w - start
+
+
+def mean(clients, updates, weights="samples"):
+    shares = np.array([SHARES[weights](c.n) for c in clients], dtype=float)
+    return sum(s * d for s, d in zip(shares / shares.sum(), updates))
+
+
+def averaged(step=lambda w, d, state: w + d, weights="samples", pull=0.0):
+    def run(w, clients):
+        state = {"t": 0}
+        for _ in range(ROUNDS):
+            state["t"] += 1
+            w = step(w, mean(clients, [c.train(w, pull) for c in clients], weights), state)
+        return w
+    return run
+
+
+def momentum_step(beta, lr, nesterov=False):
+    def step(w, d, s):
+        s["v"] = beta * s.get("v", 0) + d
+        return w + lr * (d + beta * s["v"] if nesterov else s["v"])
+    return step
+
+
+def adaptive(kind, lr, tau=1e-3, b1=0.9, b2=0.99):
+    def step(w, d, s):
+        if kind == "adagrad":
+            s["V"] = s.get("V", 0) + d * d
+            return w + lr * d / (np.sqrt(s["V"]) + tau)
+        V = s.get("V", tau * tau)
+        s["m"] = b1 * s.get("m", 0) + (1 - b1) * d
+        s["V"] = b2 * V + (1 - b2) * d * d if kind == "adam" else V - (1 - b2) * d * d * np.sign(V - d * d)
+        return w + lr * s["m"] / (np.sqrt(s["V"]) + tau)
+    return step
+
+
+def nova(w, clients):
+    a = (STEPS - MOMENTUM * (1 - MOMENTUM ** STEPS) / (1 - MOMENTUM)) / (1 - MOMENTUM)
+    for _ in range(ROUNDS):  # as many steps for all: tau_eff sum p d / a
+        w = w + a * mean(clients, [c.train(w) / a for c in clients])
+    return w
+
+
+def scaffold(w, clients):
+    c, own = np.zeros_like(w), [np.zeros_like(w) for _ in clients]
+    for _ in range(ROUNDS):
+        updates = [k.train(w, shift=c - ck, momentum=0) for k, ck in zip(clients, own)]
+        after = [ck - c - d / (STEPS * LR) for ck, d in zip(own, updates)]
+        w = w + sum(updates) / len(clients)
+        c = c + sum(new - old for new, old in zip(after, own)) / len(clients)
+        own = after
+    return w
+
+
+def feddyn(alpha):
+    def run(w, clients):
+        gradients, h = [np.zeros_like(w) for _ in clients], np.zeros_like(w)  # the paper's: of the linear terms
+        for _ in range(ROUNDS):
+            updates = [c.train(w, pull=alpha, shift=-g, momentum=0) for c, g in zip(clients, gradients)]
+            gradients = [g - alpha * d for g, d in zip(gradients, updates)]
+            h = h - alpha / len(clients) * sum(updates)
+            w = w + sum(updates) / len(clients) - h / alpha
+        return w
+    return run
+
+
+ALGORITHMS = {
+    "fedavg": averaged(), "fedavg weights=uniform": averaged(weights="uniform"), "fedavg weights=sqrt": averaged(weights="sqrt"),
+    "fedavg weights=log": averaged(weights="log"), "server average lr=0.5": averaged(lambda w, d, s: w + 0.5 * d),
+    "fedavgm beta=0.8 lr=0.7": averaged(momentum_step(0.8, 0.7)),
+    "fedavgm beta=0.8 nesterov=yes": averaged(momentum_step(0.8, 1, True)),
+    "fedadagrad": averaged(adaptive("adagrad", 0.1)), "fedadam": averaged(adaptive("adam", 0.1)),
+    "fedyogi": averaged(adaptive("yogi", 0.01)), "bmuf": averaged(momentum_step(1 - 1 / 3, 1)),
+    "fedprox mu=0.3": averaged(pull=0.3), "fednova": nova,
+}
+WITHOUT_MOMENTUM = {"scaffold": scaffold, "feddyn alpha=0.1": feddyn(0.1)}
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01),
+    "sgd nesterov=yes": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p, lr=LR, weight_decay=0.01),
+    "adam beta1=0.7 beta2=0.9 eps=1e-4": lambda p: torch.optim.Adam(p, lr=LR, betas=(0.7, 0.9), eps=1e-4, weight_decay=0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=LR, weight_decay=0.01),
+}
+
+
+class References(RunCase):
+    def setUp(self):
+        super().setUp()
+        random = np.random.default_rng(1)
+        labels = random.integers(0, CLASSES, sum(SIZES)).astype(np.uint8)
+        labels[:CLASSES] = range(CLASSES)
+        pixels = (random.random((CLASSES, SIDE, SIDE))[labels] * 160 + random.random((len(labels), SIDE, SIDE)) * 90).astype(np.uint8)
+        os.mkdir(self.path("data"))
+        for name, count in (("train", len(labels)), ("t10k", 8)):
+            idx(self.path("data", name + "-images-idx3-ubyte"), pixels[:count])
+            idx(self.path("data", name + "-labels-idx1-ubyte"), labels[:count])
+        x, y = ((pixels / 255 - 0.1307) / 0.3081).reshape(len(labels), -1), labels
+        ends = np.cumsum(SIZES)
+        self.clients = [Client(x[e - n:e], y[e - n:e]) for n, e in zip(SIZES, ends)]
+
+    def weights(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            tensors = {name.split(".")[1]: np.array(values).reshape(shape) for name, (shape, values) in
+                       parse_safetensors(file.read())[1].items()}
+        return np.vstack([tensors["weight"].T, tensors["bias"][None]])
+
+    def run_it(self, run, algorithm, *options):
+        self.train("--data", self.path("data"), "--model", f"linear {CLASSES}", "--clients", "3", "--partition", "size sizes=40,25,10",
+                   "--batch-size", "100", "--eval-every", "0", "--device", "cpu", "--quiet", "--algorithm", algorithm, *options, "--out", run)
+        return self.weights(run)
+
+    def start_weights(self):
+        return self.run_it("start", "fedavg", "--lr", "1e-30", "--rounds", "1")
+
+    def check(self, name, actual, expected, start):
+        error = np.linalg.norm(actual - expected) / np.linalg.norm(expected - start)
+        self.assertLessEqual(error, 1e-5, name)
+
+    def compare(self, algorithms, momentum):
+        start = self.start_weights()
+        for number, (algorithm, reference) in enumerate(algorithms.items()):
+            with self.subTest(algorithm):
+                actual = self.run_it(f"{number}-{momentum}", algorithm, "--lr", str(LR), "--momentum", str(momentum), "--rounds", str(ROUNDS),
+                                     "--local-epochs", str(STEPS))
+                self.check(algorithm, actual, reference(start, self.clients), start)
+
+    def test_algorithms_are_those_of_the_papers(self):
+        self.compare(ALGORITHMS, MOMENTUM)
+
+    def test_algorithms_with_vectors_that_clients_keep_are_those_of_the_papers(self):
+        self.compare(WITHOUT_MOMENTUM, 0)
+
+    def test_optimizers_are_those_of_pytorch(self):
+        start = self.start_weights()
+        x = torch.tensor(np.vstack([c.x for c in self.clients]))
+        y = torch.tensor(np.vstack([c.y for c in self.clients])).argmax(1)
+        for number, (name, make) in enumerate(OPTIMIZERS.items()):
+            for clip in (0, 0.3):
+                with self.subTest(name, clip=clip):
+                    w = torch.tensor(start, requires_grad=True)
+                    optimizer = make([w])
+                    for _ in range(20):
+                        optimizer.zero_grad()
+                        torch.nn.functional.cross_entropy(x @ w, y).backward()
+                        if clip:
+                            torch.nn.utils.clip_grad_norm_([w], clip)
+                        optimizer.step()
+                    momentum = ["--momentum", str(MOMENTUM)] if name.startswith("sgd") else []
+                    actual = self.run_it(f"o{number}-{clip}", f"optimizer {name}", "--clients", "1", "--partition", "contiguous", *momentum,
+                                         "--lr", str(LR), "--rounds", "1", "--local-epochs", "20", "--weight-decay", "0.01",
+                                         "--clip-grad-norm", str(clip))
+                    self.check(name, actual, w.detach().numpy(), start)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_references.py"] + sys.argv[2:], verbosity=2)

@@ -1,0 +1,109 @@
+"""Every algorithm that has a name, in whole runs: the same bits whatever happens to the processes.
+
+The names are read from `sounder help algorithms`, so that a new one is in this table by itself. Where an algorithm cannot
+have a column, REASONS says why, and the program has to refuse it or to have other bits.
+
+Usage: test_zoo.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
+"""
+import os, random, re, signal, subprocess, unittest
+
+from runs import DEADLINE, SOUNDER, RunCase
+from test_nodes import ENVIRONMENT, can_run as why_no_nodes
+
+ON_CARD = "emulated" in os.path.basename(SOUNDER)
+TASK = ["--data", "synthetic:1x8x8:240:60", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--quiet",
+        "--rounds", "3", "--eval-every", "0", "--device", "cuda" if ON_CARD else "cpu"]
+CLIENTS = ["--clients", "4", "--partition", "dirichlet"]
+
+# (algorithm, column) -> why there is no such column; the sentence is part of what the program says, where it refuses.
+REASONS = {
+    ("hogwild", "workers"): None,  # its bits depend on who comes first: only one worker has any
+    ("hogwild", "storm"): None,
+    ("hogwild", "killed"): None,   # and a killed worker's steps of the round stay in the weights
+    ("hogwild", "nodes"): "its workers write one piece of memory",
+    ("fedbn", "all"): "norm",      # no net has such layers so far
+}
+for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
+    REASONS[name, "card"] = "personal models are for the CPU alone"
+
+
+def zoo():
+    text = subprocess.run([SOUNDER, "help", "algorithms"], text=True, stdout=subprocess.PIPE, check=True).stdout
+    return re.findall(r"^  ([a-z][a-z0-9-]*): ", text, re.MULTILINE)
+
+
+class Zoo(RunCase):
+    def options(self, algorithm):
+        return [*TASK, "--algorithm", algorithm, *([] if algorithm == "hogwild" else CLIENTS)]
+
+    def lacks(self, algorithm, column):
+        """Whether the algorithm has no such column; if its row gives a sentence, the program has to say it."""
+        key = next((key for key in ((algorithm, column), (algorithm, "all")) if key in REASONS), None)
+        if ON_CARD and (algorithm, "card") in REASONS:
+            key = (algorithm, "card")
+        if key is None or REASONS[key] is None:
+            return key is not None
+        command = [SOUNDER, "train", *self.options(algorithm), "--workers", "1", "--out", f"refused-{algorithm}-{column}"]
+        command = ["mpirun", "-np", "2", *command] if key[1] == "nodes" else command
+        result = subprocess.run(command, cwd=self.folder.name, text=True, capture_output=True, env=ENVIRONMENT, timeout=DEADLINE)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(REASONS[key], result.stderr)
+        return True
+
+    def each(self, column):
+        for algorithm in zoo():
+            with self.subTest(algorithm):
+                if not self.lacks(algorithm, column):
+                    yield algorithm, self.one(algorithm)
+
+    def one(self, algorithm):
+        self.train(*self.options(algorithm), "--workers", "1", "--out", algorithm)
+        return self.model(algorithm)
+
+    def test_the_names_are_those_of_the_zoo(self):
+        self.assertGreaterEqual(len(zoo()), 10)
+        self.assertEqual({name for name, _ in REASONS} - set(zoo()), set(), "reasons for what is not there")
+
+    def test_workers(self):
+        for algorithm, expected in self.each("workers"):
+            for workers in ("2",) if ON_CARD else ("2", "3"):
+                run = f"{algorithm}-{workers}"
+                self.train(*self.options(algorithm), "--workers", workers, "--out", run)
+                self.assertEqual(self.model(run), expected)
+
+    @unittest.skipIf(ON_CARD, "deaths on the card have tests of their own")
+    def test_a_storm_of_kills(self):
+        for algorithm, expected in self.each("storm"):
+            run = algorithm + "-storm"
+            process = self.start(*self.options(algorithm), "--workers", "2", "--on-worker-death", "respawn", "--out", run)
+            self.kill_workers_during(process, 0.02, random.Random(1), most=8)
+            self.finish(process)
+            self.assertEqual(self.model(run), expected)
+
+    @unittest.skipIf(ON_CARD, "deaths on the card have tests of their own")
+    def test_a_killed_parent_and_resume(self):
+        for algorithm, _ in self.each("killed"):
+            whole, run = algorithm + "-whole", algorithm + "-killed"
+            options = [*self.options(algorithm), "--workers", "2", "--rounds", "20"]
+            self.train(*options, "--out", whole)
+            process = self.start(*options, "--out", run)
+            self.wait_for_round(run, 2)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            self.train("--resume", run, "--quiet")
+            self.assertEqual(self.model(run), self.model(whole))
+
+    @unittest.skipIf(ON_CARD, "nodes are the business of the CPU's runs")
+    def test_two_nodes(self):
+        if why_no_nodes():
+            self.skipTest(why_no_nodes())
+        for algorithm, expected in self.each("nodes"):
+            run = algorithm + "-nodes"
+            result = subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *self.options(algorithm), "--workers", "1", "--out", run],
+                                    cwd=self.folder.name, text=True, capture_output=True, env=ENVIRONMENT, timeout=DEADLINE)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(self.model(run), expected)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_zoo.py"] + __import__("sys").argv[2:], verbosity=2)
