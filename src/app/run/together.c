@@ -38,8 +38,8 @@ static Status compare(const RunMemory *memory, const char *mine, const char *fir
                     nodes->rank, mine, first);
     if (data != first_data)
         return fail(err, STATUS_DATA,
-                    "the data set %s of node %u, or what a file says of its clients, is not that of node 0; give all of them "
-                    "the same files",
+                    "the data set %s of node %u is not that of node 0, or a file says something else of its clients; give all "
+                    "of them the same files",
                     memory->data.name, nodes->rank);
     return STATUS_OK;
 }
