@@ -149,40 +149,39 @@ Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
-// Loss of the global model on what each candidate trains on.
-static Status evaluate_candidates(Rounds *rounds, uint32_t round, Error *err) {
+// losses (count) of the global model on what each of the clients (count) trains on.
+static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const uint32_t *clients, uint32_t count,
+                          Error *err) {
     Queue *queue = rounds->memory->queue;
-    Cohort *cohort = &rounds->cohort;
     queue_clear(queue);
-    for (uint32_t place = 0; place < cohort->candidates; place++) {
+    for (uint32_t place = 0; place < count; place++) {
         if (!node_jobs_mine(rounds->nodes, place)) continue;
         Job *job = rounds_post(rounds, place);
-        job->client = cohort->drawn[place];
+        job->client = clients[place];
         job->task = EVALUATE_TRAINING_DATA;
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     TRY(node_jobs_merge(queue, rounds->nodes, err));
-    for (uint32_t place = 0; place < cohort->candidates; place++)
-        cohort->losses[place] = queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
+    for (uint32_t place = 0; place < count; place++)
+        losses[place] = queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
+    return STATUS_OK;
+}
+
+static Status evaluate_candidates(Rounds *rounds, uint32_t round, Error *err) {
+    Cohort *cohort = &rounds->cohort;
+    TRY(find_losses(rounds, round, cohort->losses, cohort->drawn, cohort->candidates, err));
     cohort_choose(cohort);
     return STATUS_OK;
 }
 
-// Loss of the global model on what each member trains on.
+// Those who train, now that it is known who does.
 static Status evaluate_members(Rounds *rounds, uint32_t round, Error *err) {
-    Queue *queue = rounds->memory->queue;
     Cohort *cohort = &rounds->cohort;
-    queue_clear(queue);
-    for (uint32_t place = 0; place < cohort->jobs; place++) {
-        if (!node_jobs_mine(rounds->nodes, place)) continue;
-        Job *job = rounds_post(rounds, place);
-        job->client = cohort->members[place].client;
-        job->task = EVALUATE_TRAINING_DATA;
-    }
-    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
-    TRY(node_jobs_merge(queue, rounds->nodes, err));
     for (uint32_t place = 0; place < cohort->jobs; place++)
-        cohort->members[place].loss = queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
+        cohort->drawn[place] = cohort->members[place].client;
+    TRY(find_losses(rounds, round, cohort->losses, cohort->drawn, cohort->jobs, err));
+    for (uint32_t place = 0; place < cohort->jobs; place++)
+        cohort->members[place].loss = cohort->losses[place];
     return cohort_weigh(cohort, rounds->nodes, err);
 }
 
