@@ -82,6 +82,8 @@ typedef struct ZooAlgorithm {
 extern const ZooAlgorithm zoo_algorithms[];
 extern const size_t zoo_algorithm_count;
 
+enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT }; // what a client's optimizer begins its turn with: zeros, or what it had
+
 enum { HOGWILD_PLAIN, HOGWILD_ATOMIC }; // how steps are written: plain stores, or one compare-and-swap a weight
 
 // The numbers of every local training.
@@ -89,7 +91,8 @@ typedef struct Training {
     Sgd sgd;             // with the rate of the options; run_memory_training has the round's
     LrSchedule schedule; // of that rate
     bool nesterov;
-    double clip; // of a gradient: its length is at most that; 0: no limit
+    uint32_t optimizer_state; // OPTIMIZER_FRESH, OPTIMIZER_KEPT
+    double clip;              // of a gradient: its length is at most that; 0: no limit
     uint32_t local_epochs, batch_size;
     bool global_batch;       // ssgd: the shards share one batch
     uint32_t hogwild_update; // HOGWILD_*

@@ -102,6 +102,10 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
         .at = {.global = memory->weights, .own = model->weights, .kept = kept_row(&memory->kept, job->kept_from)},
         .step.sgd = training.sgd};
     if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
+    if (training.optimizer_state == OPTIMIZER_KEPT) {
+        turn.step.state = turn.at.kept;
+        turn.step.state_after = kept_row(&memory->kept, job->kept_to);
+    }
     const double pull = local_pull(chosen, &turn.rule);
     turn.step.pull = (float)pull;
     if (!rule->shifts && pull == 0) return turn;
@@ -111,8 +115,8 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
 }
 
 // One pass over the client's samples; returns the sum of their losses.
-static double train_epoch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count,
-                          Noise *noise, uint32_t epoch) {
+static double train_epoch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count, Noise *noise,
+                          uint32_t epoch) {
     double loss_sum = 0;
     batch_order(model->order, indices, count, model->memory->config->seed, noise->round, noise->client, epoch);
     for (uint32_t number = 0; number < local_model_batches(model, count); number++, noise->step++) {
@@ -191,13 +195,13 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
     const RunConfig *config = model->memory->config;
     uint32_t count;
     const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
-    memset(model->velocity, 0, config->parameters * sizeof(float));
-    if (model->square) memset(model->square, 0, config->parameters * sizeof(float));
     Stepper stepper = stepper_begin(model->memory, step);
+    stepper_load(&stepper, model, step->state);
     Noise noise = {.seed = config->seed, .round = round, .client = client};
     double loss_sum = 0;
     for (uint32_t epoch = 0; epoch < epochs; epoch++)
         loss_sum += train_epoch(model, &stepper, indices, count, &noise, epoch);
+    if (step->state_after) stepper_store(step->state_after, &stepper, model);
     return loss_sum;
 }
 

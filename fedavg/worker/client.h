@@ -43,6 +43,8 @@ typedef struct LocalStep {
     Sgd sgd;
     float pull;
     const float *shift;
+    const float *state; // what the optimizer begins with (stepper.h); NULL: zeros
+    float *state_after; // gets what it ends with; NULL: nobody wants that
 } LocalStep;
 
 // Trains the model, which holds the weights to begin with, on the client's samples with a fresh optimizer. Shuffles and

@@ -14,6 +14,33 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
                      .forgotten = {1, 1}};
 }
 
+// The velocity; with Adam also the squares, and how much of both is still that of their start.
+uint64_t stepper_state_floats(const RunConfig *config) {
+    const uint32_t states = optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states;
+    return states * config->parameters + (states > 1 ? 4 : 0); // two doubles
+}
+
+void stepper_load(Stepper *stepper, LocalModel *model, const float *row) {
+    const size_t count = model->memory->config->parameters, bytes = count * sizeof(float);
+    if (!row) {
+        memset(model->velocity, 0, bytes);
+        if (model->square) memset(model->square, 0, bytes);
+        return;
+    }
+    memcpy(model->velocity, row, bytes);
+    if (!model->square) return;
+    memcpy(model->square, row + count, bytes);
+    memcpy(stepper->forgotten, row + 2 * count, sizeof stepper->forgotten);
+}
+
+void stepper_store(float *row, const Stepper *stepper, const LocalModel *model) {
+    const size_t count = model->memory->config->parameters, bytes = count * sizeof(float);
+    memcpy(row, model->velocity, bytes);
+    if (!model->square) return;
+    memcpy(row + count, model->square, bytes);
+    memcpy(row + 2 * count, stepper->forgotten, sizeof stepper->forgotten);
+}
+
 AGGREGATE_VECTORS static void add_terms(float *restrict slopes, const float *restrict weights,
                                         const float *restrict shift, float pull, size_t count) {
     for (size_t i = 0; i < count; i++)

@@ -22,6 +22,13 @@ typedef struct Stepper {
 
 Stepper stepper_begin(const RunMemory *memory, const LocalStep *step);
 
+// Floats of what an optimizer remembers of a model, as a client's row keeps it (memory/kept_file.h).
+uint64_t stepper_state_floats(const RunConfig *config);
+
+// What the optimizer remembers becomes that of the row, zeros for NULL; the other way round.
+void stepper_load(Stepper *stepper, LocalModel *model, const float *row);
+void stepper_store(float *row, const Stepper *stepper, const LocalModel *model);
+
 // One step of model->weights; model->velocity and model->square are what the optimizer remembers, zeros at first.
 // Layers that stand still (net.h) do.
 void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise);

@@ -120,6 +120,18 @@ class Reductions(RunCase):
                 moved = {name.split(".")[0] for name in early if early[name] != late[name]}
                 self.assertEqual(moved, {"fc1", "fc2", "fc3"} - set(still))
 
+    def test_a_kept_optimizer_is_a_fresh_one_in_a_clients_first_turn_and_without_momentum(self):
+        keep = {"client-optimizer-state": "keep"}
+        for algorithm, changed in (("fedavg", {"rounds": "1"}), ("fedavg", {"momentum": "0"}),
+                                   ("optimizer adam", {"rounds": "1"}), ("fedprox", {"rounds": "1"})):
+            with self.subTest(algorithm, **changed):
+                self.assertEqual(self.bits(algorithm, changed), self.bits(algorithm, {**changed, **keep}))
+        for algorithm in ("fedavg", "optimizer adam", "optimizer sgd nesterov=yes"):
+            with self.subTest(algorithm):
+                self.assertNotEqual(self.bits(algorithm, {}), self.bits(algorithm, keep))
+                self.assertEqual(self.bits(algorithm, {**keep, "workers": "1"}), self.bits(algorithm, {**keep, "workers": "3"}))
+        self.train("--algorithm", "scaffold", "--client-optimizer-state", "keep", code=64)
+
     def test_and_otherwise_they_do_not(self):
         for one, other, changed in DIFFERENT:
             with self.subTest(f"{one}, {other}"):

@@ -151,7 +151,7 @@ class World(WorldCase):
         self.assertEqual(self.simulated("1"), self.simulated("3"))
         self.assertTrue(any(row[2] for row in self.simulated("1")) and any(row[4] for row in self.simulated("1")))
         process = self.start(*SMALL, *WORLD, "--workers", "3", "--on-worker-death", "respawn", "--out", "killed")
-        kills = self.kill_workers_during(process, 0.02, random.Random(1), 60)
+        kills = self.kill_workers_during(process, 0.004, random.Random(1), 60)
         self.finish(process)
         self.assertGreater(kills, 0)
         self.assertEqual(self.model("killed"), self.model("1"))

@@ -7,7 +7,10 @@
 #include "datasets/federation.h"
 #include "datasets/partition.h"
 #include "datasets/partition_file.h"
+#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/personal_rules.h"
 #include "option_table.h"
 #include "options.h"
 
@@ -104,6 +107,22 @@ static int default_workers(void) {
     return smaller(cores_usable(), (int)workers->maximum);
 }
 
+// A client keeps one thing from turn to turn, and the length of a training is known only from a standing start.
+static Status check_optimizer_state(const Options *options, Error *err) {
+    const Chosen *parts = options->recipe.parts;
+    const Part others[] = {PART_LOCAL, PART_PERSONAL, PART_COMBINE};
+    const bool clashes[] = {local_rules[parts[PART_LOCAL].row]->keeps, parts[PART_PERSONAL].row != PERSONAL_NONE,
+                            combine_rules[parts[PART_COMBINE].row].cut != NULL};
+    if (options->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
+    for (int i = 0; i < 3; i++)
+        if (clashes[i])
+            return fail(err, STATUS_USAGE, "--client-optimizer-state keep does not go with %s %s of --algorithm: %s",
+                        part_names[others[i]], part_rule(others[i], parts[others[i]].row)->name,
+                        i < 2 ? "a client keeps one of the two"
+                              : "the length of a training is known only where the optimizer starts anew");
+    return STATUS_OK;
+}
+
 static Status check_stragglers(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const World *world = &options->world;
@@ -132,7 +151,8 @@ static Status resolve_world(Options *options, Error *err) {
     World *world = &options->world;
     TRY(check_stragglers(options, err));
     if (world->client_time == CLIENT_TIME_FILE && !options->client_file[0])
-        return fail(err, STATUS_USAGE, "%s file: needs --client-file FILE", options_named(name, options, "client-time"));
+        return fail(err, STATUS_USAGE, "%s file: needs --client-file FILE",
+                    options_named(name, options, "client-time"));
     if (world->client_time == CLIENT_TIME_UNIFORM && world->time_minimum > world->time_mean)
         return fail(err, STATUS_USAGE, "%s %g: with --client-time uniform at most the mean, which is %g",
                     options_named(name, options, "client-time-minimum"), world->time_minimum, world->time_mean);
@@ -285,6 +305,7 @@ Status options_resolve(Options *options, Error *err) {
     TRY(check_global_batch(options, err));
     TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
+    TRY(check_optimizer_state(options, err));
     TRY(resolve_schedule(options, err));
     const EngineFacts *facts = &engine_facts[options_engine(options)];
     if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);

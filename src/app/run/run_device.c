@@ -33,6 +33,8 @@ enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 static const char *only_on_cpu(const Options *options) {
     if (options->recipe.parts[PART_OPTIMIZER].row != OPTIMIZER_SGD || options->training.nesterov)
         return "--algorithm with another optimizer than sgd without nesterov is for the CPU alone";
+    if (options->training.optimizer_state == OPTIMIZER_KEPT)
+        return "--client-optimizer-state keep is for the CPU alone";
     if (options->training.clip > 0) return "--clip-grad-norm is for the CPU alone";
     if (options->recipe.parts[PART_PERSONAL].row != PERSONAL_NONE) return "personal models are for the CPU alone";
     if (!engine_facts[options_engine(options)].in_lockstep) return NULL;

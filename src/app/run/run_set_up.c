@@ -18,6 +18,7 @@
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/shard_sum.h"
+#include "fedavg/worker/stepper.h"
 #include "nn/spec.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
@@ -171,7 +172,10 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 // What clients keep grows with those that have had a turn: the disk must have room for all that can.
 static Status plan_kept(RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
     const bool keeps = local_rules[config->recipe.parts[PART_LOCAL].row]->keeps;
-    const uint64_t floats = keeps ? config->parameters : personal_floats(&config->personal, config->parameters);
+    const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
+    const uint64_t floats = keeps   ? config->parameters
+                            : state ? stepper_state_floats(config)
+                                    : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return STATUS_OK;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
