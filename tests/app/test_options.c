@@ -202,6 +202,11 @@ static void options_that_contradict_each_other_are_refused(void **state) {
          "--hogwild-update atomic: only used with --algorithm hogwild; add that or leave --hogwild-update out"},
         {"--algorithm|ssgd|--hogwild-data|shard",
          "--hogwild-data shard: only used with --algorithm hogwild; add that or leave --hogwild-data out"},
+        {"--client-optimizer-state|keep|--algorithm|scaffold",
+         "--client-optimizer-state keep does not go with local scaffold of --algorithm: a client keeps one of the two"},
+        {"--client-optimizer-state|keep|--algorithm|fednova",
+         "--client-optimizer-state keep does not go with combine nova of --algorithm: the length of a training is known only "
+         "where the optimizer starts anew"},
         {"--algorithm|hogwild|--partition|iid",
          "--partition iid: only used with --hogwild-data shard; add that or leave --partition out"},
         {"--algorithm|hogwild|--workers|4|--clients|8",

@@ -364,6 +364,7 @@ static void make_consistent(Options *options) {
     strcpy(options->partition, forms[options->seed % (sizeof forms / sizeof *forms)]);
     options->device = DEVICE_CPU;
     options->resume[0] = '\0';
+    options->training.optimizer_state = OPTIMIZER_FRESH; // not every algorithm lets a client keep another one
     snprintf(options->algorithm, sizeof options->algorithm, "%s", zoo_algorithms[options->seed % zoo_algorithm_count].name);
     if (options_engine(options) != ENGINE_ROUNDS) options->clients = options->workers;
     if (options_engine(options) != ENGINE_ROUNDS || options->clients_per_round > options->clients)
