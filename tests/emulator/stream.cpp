@@ -206,6 +206,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flag
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     cudaError_t error = enter(__func__);
     if (known(stream) && stream) drain(stream);
+    for (CUevent_st *event : all().events) // an event may outlive its stream, whose work is done by now
+        if (event->stream == stream) event->stream = nullptr;
     cudaError_t released = destroy(all().streams, stream);
     return leave(error ? error : released);
 }

@@ -49,8 +49,8 @@ static Status measure_copy(double *bytes_per_second, size_t bytes, Error *err) {
         rates[i] = 2e3 * (double)bytes / (double)milliseconds;
     }
     if (begin) cudaEventDestroy(begin);
-    if (stream) cudaStreamDestroy(stream);
     if (end) cudaEventDestroy(end);
+    if (stream) cudaStreamDestroy(stream);
     cudaFree(memory);
     CUDA_TRY(error, err, "measuring a copy of %zu bytes", bytes);
     *bytes_per_second = median(rates, COPIES);
