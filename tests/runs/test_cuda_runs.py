@@ -4,7 +4,7 @@ Usage: test_cuda_runs.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
 import os, pty, random, re, select, signal, subprocess, sys, time, unittest
 
-from runs import DEADLINE, SLOWED, SOUNDER, RunCase, alive, children_of, in_shared_memory, wait_until
+from runs import DEADLINE, SANITIZED, SLOWED, SOUNDER, RunCase, alive, children_of, in_shared_memory, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = "synthetic:1x8x8:160:60"
@@ -188,7 +188,7 @@ class Deaths(CardCase):
                     self.train(*options, "--workers", "2", "--out", "calm-" + algorithm)
                     self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))
 
-    @unittest.skipIf(SLOWED > 1, "a sanitizer's runtime wants to be preloaded first")
+    @unittest.skipIf(SANITIZED, "a sanitizer's runtime wants to be preloaded first")
     def test_workers_end_in_order_when_a_run_ends_so_that_who_looks_at_them_sees_them_end(self):
         library = os.path.join(os.path.dirname(SOUNDER), "tests", "libexit_witness.so")
         for device in ("cuda", "cpu"):
