@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 enum { PAGE_BYTES = 4096 };
 
@@ -39,8 +42,9 @@ Status kept_file_create(KeptFile *file, const KeptPlan *plan, const Folder *fold
     *file = (KeptFile){.plan = *plan, .fd = -1};
     struct stat about;
     TRY(open_file(file, folder, err));
-    if (fstat(file->fd, &about) == 0 &&
-        ((uint64_t)about.st_size >= file_bytes(plan) || ftruncate(file->fd, (off_t)file_bytes(plan)) == 0))
+    const bool found = fstat(file->fd, &about) == 0;
+    if (found) file->found_bytes = (uint64_t)about.st_size;
+    if (found && ((uint64_t)about.st_size >= file_bytes(plan) || ftruncate(file->fd, (off_t)file_bytes(plan)) == 0))
         return map(file, KEPT_FILE_NAME, err);
     Status status =
         fail_errno(err, STATUS_IO, "making " KEPT_FILE_NAME " %llu bytes long", (unsigned long long)file_bytes(plan));
@@ -69,6 +73,11 @@ Status kept_file_reserve(const KeptFile *file, uint32_t row, Error *err) {
     errno = error;
     return fail_errno(err, STATUS_IO, "%llu bytes for what a client keeps, in " KEPT_FILE_NAME,
                       (unsigned long long)file->plan.row_bytes);
+}
+
+void kept_file_leave(const KeptFile *file) {
+    if (ftruncate(file->fd, (off_t)file->found_bytes) != 0)
+        log_warning(KEPT_FILE_NAME " cannot be made %llu bytes long again", (unsigned long long)file->found_bytes);
 }
 
 Status kept_file_sync(const KeptFile *file, Error *err) {

@@ -25,8 +25,9 @@ typedef struct KeptPlan {
 
 typedef struct KeptFile {
     KeptPlan plan;
-    int fd;        // owned; -1: clients keep nothing
-    void *mapping; // owned
+    int fd;               // owned; -1: clients keep nothing
+    uint64_t found_bytes; // of the file before it was made as long as planned: 0 for a new one
+    void *mapping;        // owned
 } KeptFile;
 
 // So many rows of `floats`.
@@ -47,6 +48,9 @@ float *kept_row(const KeptFile *file, uint32_t row);
 
 // Has the row's space allocated, so that a full disk is a sentence here and no SIGBUS in a worker.
 Status kept_file_reserve(const KeptFile *file, uint32_t row, Error *err);
+
+// Makes the file as long as it was found, so that the next run finds what this one did. Nobody may read rows any more.
+void kept_file_leave(const KeptFile *file);
 
 // Waits until what was written lies on the disk: before a checkpoint that says which row is whose.
 Status kept_file_sync(const KeptFile *file, Error *err);

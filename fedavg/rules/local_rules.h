@@ -3,7 +3,8 @@
 //
 //   LocalTurn turn = local_turn(chosen, &training, steps, size_ratio);
 //   local_shift(shift, row, global, kept, common, &turn, count);     // before the client trains
-//   local_conclude(after, changes, row, ...);                        // when it has trained: what it keeps from now on
+//   local_conclude(after, &vectors, &turn, row, limit, count);       // when it has trained: what it keeps from now on
+//   local_add_changes(changes, after, kept, count);                  // and by how much that has grown
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_RULES_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_RULES_H
 
@@ -47,11 +48,12 @@ typedef struct LocalVectors {
 // shift (count) = the rule's shift - pull * global.
 void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, double pull, uint32_t row, size_t count);
 
-// kept_after (count) = what the client keeps from now on; changes (count) += how much that has grown, in units of 2^-40.
-// Returns false when an element of kept_after is not finite, or beyond 2^22 / population: then its sum over all clients
-// could overflow, and changes are spoiled.
+// kept_after (count) = what the client keeps from now on. False when an element is not finite, or not below the limit in
+// magnitude: its sum over all clients could overflow.
 bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
                     size_t count);
+
+// changes (count) += how much that is more than before, in units of 2^-40. kept: NULL for zeros.
 void local_add_changes(int64_t *changes, const float *kept_after, const float *kept, size_t count);
 
 #ifdef __cplusplus

@@ -1,7 +1,5 @@
 // How a client steps: SGD, fused with the way back through the net (nn/net.h), or an optimizer with a loop of its own
-// over the gradient. What it remembers starts at zero in every round.
-//
-// The functions of one weight are compiled for both devices without fused operations.
+// over the gradient (worker/stepper.h). What it remembers starts at zero in every round, unless clients keep it.
 #ifndef SOUNDER_FEDAVG_RULES_OPTIMIZER_RULES_H
 #define SOUNDER_FEDAVG_RULES_OPTIMIZER_RULES_H
 

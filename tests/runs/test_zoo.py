@@ -95,6 +95,16 @@ class Zoo(RunCase):
             self.train("--resume", run, "--quiet")
             self.assertEqual(self.model(run), self.model(whole))
 
+    @unittest.skipIf(ON_CARD, "the file is the same")
+    def test_a_run_does_not_go_on_without_what_its_clients_kept(self):
+        self.train(*self.options("scaffold"), "--out", "run")
+        kept = self.path("run", "clients.kept")
+        for damage in (lambda path: os.truncate(path, 4096), os.remove):
+            damage(kept)
+            for _ in range(2):  # a run that was refused has changed nothing
+                _, err = self.train("--resume", "run", "--rounds", "50", "--quiet", code=65)
+                self.assertIn("clients.kept is missing or has been cut off", err)
+
     @unittest.skipIf(ON_CARD, "nodes are the business of the CPU's runs")
     def test_two_nodes(self):
         if why_no_nodes():

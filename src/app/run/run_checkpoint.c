@@ -86,6 +86,19 @@ static const char *write_totals(char text[TOTALS_BYTES], const WorldTotals *tota
     return text;
 }
 
+// The checkpoint says which row is whose, the rows themselves lie beside it.
+static Status check_kept(const RunMemory *memory, const RunFolder *folder, Error *err) {
+    if (memory->config->kept.rows == 0) return STATUS_OK;
+    const uint64_t needed = memory->kept_table[0] * memory->config->kept.row_bytes;
+    if (needed <= memory->kept.found_bytes) return STATUS_OK;
+    kept_file_leave(&memory->kept);
+    return fail(err, STATUS_DATA,
+                "%s/" KEPT_FILE_NAME
+                " is missing or has been cut off: it has %llu bytes of what clients keep, %llu are "
+                "needed; give it back, or begin anew with another --out",
+                folder->path, (unsigned long long)memory->kept.found_bytes, (unsigned long long)needed);
+}
+
 Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Spec *spec, const RunFolder *folder,
                               const RunRecord *record, const RunRecord *past, Error *err) {
     char path[RUN_PATH_BYTES];
@@ -103,6 +116,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
         const NamedTensor tensor = lasting_tensor(memory, i);
         status = checkpoint_load((void *)tensor.values, tensor.type, (size_t)tensor.shape[0], &file, tensor.name, err);
     }
+    if (status == STATUS_OK) status = check_kept(memory, folder, err);
     if (status == STATUS_OK) read_notes(memory->control, &file);
     safetensors_close(&file);
     return status;
