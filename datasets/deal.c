@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "base/form.h"
-#include "datasets/dirichlet.h"
 #include "datasets/order.h"
-#include "datasets/partition_table.h"
 
 Status by_class_init(ByClass *classes, const Deal *deal, Error *err) {
     uint32_t next[DATASET_MAX_CLASSES];

@@ -1,5 +1,5 @@
 // Flower's InnerDirichletPartitioner (Hsu, Qi, Brown 2019): every client has its own mixture of the classes, drawn from
-// Dirichlet(alpha), and as many samples as it is said to have. The other Dirichlet partitions are dirichlet.h's.
+// Dirichlet(alpha), and as many samples as it is said to have. The other Dirichlet partitions are dirichlet.c's.
 #include <stdlib.h>
 
 #include "base/form.h"

@@ -1,4 +1,4 @@
-#include "datasets/dirichlet.h"
+#include "datasets/deal.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/federation_kinds.h"
-
 enum { MOST_USERS = 1000 }; // of those whose numbers stand in the form
 
 // Quadratics ----------------------------------------------------------------------------------------------------------

@@ -42,4 +42,16 @@ typedef struct FederationArrays {
 
 Status federation_fill(FederationArrays *arrays, const DatasetSource *source, Error *err);
 
+// What is behind the rows of federation_table besides quadratics: for federation.c.
+
+// Each describes a source whose form, seed, name and items are set, and fills arrays of that size.
+Status describe_fedprox(DatasetSource *source, Error *err);
+Status fill_fedprox(FederationArrays *arrays, const DatasetSource *source, Error *err);
+Status describe_feddyn(DatasetSource *source, Error *err);
+Status fill_feddyn(FederationArrays *arrays, const DatasetSource *source, Error *err);
+Status describe_leaf(DatasetSource *source, Error *err);
+Status fill_leaf(FederationArrays *arrays, const DatasetSource *source, Error *err);
+Status describe_fcube(DatasetSource *source, Error *err);
+Status fill_fcube(FederationArrays *arrays, const DatasetSource *source, Error *err);
+
 #endif

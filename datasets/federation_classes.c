@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "datasets/federation_kinds.h"
+#include "datasets/federation.h"
 
 // The streams of RNG_FEDERATION: the first number of a key.
 enum { STREAM_SIZES, STREAM_USER, STREAM_WEIGHTS, STREAM_MEANS, STREAM_SAMPLES, STREAM_CLUSTERS, STREAM_LOGITS };

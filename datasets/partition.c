@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 #include "datasets/dataset.h"
-#include "datasets/partition_table.h"
+#include "datasets/deal.h"
 
 enum { PARTITION_MAGIC = 0x50444e53, PARTITION_VERSION = 1 }; // "SNDP"
 

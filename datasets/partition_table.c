@@ -1,5 +1,5 @@
 // The partitioners: how each is written, and what it does. A row here and one below, in the same order.
-#include "datasets/partition_table.h"
+#include "datasets/deal.h"
 
 #include <assert.h>
 

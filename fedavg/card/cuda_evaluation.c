@@ -6,7 +6,7 @@
 #include "base/cuda_try.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/card/cuda_worker.h"
-#include "fedavg/worker/evaluation.h"
+#include "fedavg/worker/client.h"
 
 // Gives every model the samples of its job's client. *steps: of the largest.
 static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, Error *err) {

@@ -5,7 +5,7 @@
 #include "datasets/order.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/card/cuda_worker.h"
-#include "fedavg/worker/ssgd_shards.h"
+#include "fedavg/worker/ssgd.h"
 
 // One worker's view of a round.
 typedef struct CudaLockstep {

@@ -13,7 +13,7 @@
 //   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h; the server rule's states,
 //            written by the parent; a vector of what it tells the clients, if it does
 //   hogwild  a vector a client (= worker): its velocity, kept from round to round
-//   ssgd     the vectors of fedavg/worker/ssgd_shards.h: the velocity, common to all; a gradient a shard
+//   ssgd     the vectors of fedavg/worker/ssgd.h: the velocity, common to all; a gradient a shard
 //
 // A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
 // lies here then is what the host needs: the partition, a copy of the weights, and of the slots the vectors that outlive
@@ -94,7 +94,7 @@ typedef struct RunConfig {
     Training training;
     World world;
     Recipe recipe;
-    EngineKind engine; // the recipe's
+    EngineKind engine;           // the recipe's
     uint32_t eval_clients_every; // rounds between two evaluations on clients' own samples; 0: never
     bool inspects_updates;       // their lengths and fingerprints are noted
     uint32_t finetune_epochs;    // after which those are evaluated, too; 0: not

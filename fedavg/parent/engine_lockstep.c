@@ -1,7 +1,7 @@
 // ssgd: a round is all or nothing; after a death it starts over from the weights it began with.
 #include "base/log.h"
 #include "fedavg/parent/rounds.h"
-#include "fedavg/worker/ssgd_shards.h"
+#include "fedavg/worker/ssgd.h"
 
 enum { MAX_ATTEMPTS = 100 }; // at one round
 

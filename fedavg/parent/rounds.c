@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/worker/ssgd_shards.h"
+#include "fedavg/worker/ssgd.h"
 
 // Training ------------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "fedavg/rules/lr.h"
+#include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/rule.h"
 #include "nn/augment.h"
 #include "nn/step.h"

@@ -12,7 +12,6 @@
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/server_rules.h"
-#include "fedavg/worker/personal.h"
 #include "fedavg/worker/stepper.h"
 
 static const LocalRule *local_rule(const RunConfig *config) {

@@ -60,4 +60,32 @@ void client_inspect(Job *job, const RunMemory *memory, const float *trained);
 // before) when the update is not finite or out of range.
 void client_train(LocalModel *model, Job *job, uint32_t round);
 
+// A client's own part of the model, or its own model, around and beside its training (rules/personal_rules.h).
+
+// model->weights are the global ones: those that stay with the client become its own.
+void personal_begin(LocalModel *model, const Job *job);
+
+// The client has been trained: what stays goes into its new row, and nothing of it is sent. A second model is trained
+// here, from the client's row.
+void personal_conclude(LocalModel *model, const Job *job, uint32_t round);
+
+// model->weights become the client's personal model: for evaluation.
+void personal_load(LocalModel *model, const Job *job);
+
+// What a worker evaluates: the global model on the test set, or on a client's own samples, before and after training.
+
+// Does what job->task says and finishes the job with loss_sum, hits and samples. The sums are made in the same order by
+// whichever worker, so that the same bits come out.
+void evaluation_run(LocalModel *model, Job *job, uint32_t round);
+
+// The samples that a job about a client is to be evaluated on, and how they are called in the metrics.
+const uint32_t *evaluation_samples(const Partition *partition, const Job *job, uint32_t *count);
+const char *evaluation_data_name(const Partition *partition);
+
+// The round whose shuffles and dropout a training draws that belongs to no round: no round has this number, and the keys
+// of the round's own training stay untouched.
+static inline uint32_t evaluation_round(uint32_t round) {
+    return round | 1u << 31;
+}
+
 #endif

@@ -1,9 +1,8 @@
-#include "evaluation.h"
+#include "client.h"
 
 #include <string.h>
 
 #include "base/clock.h"
-#include "fedavg/worker/personal.h"
 
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     const Dataset *data = &model->memory->data;

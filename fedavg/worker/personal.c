@@ -1,4 +1,4 @@
-#include "personal.h"
+#include "client.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "ssgd_shards.h"
+#include "ssgd.h"
 
 #include "base/clock.h"
 

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "fedavg/worker/client.h"
-#include "fedavg/worker/evaluation.h"
 #include "fedavg/worker/hogwild.h"
 #include "fedavg/worker/ssgd.h"
 #include "fedavg/worker/worker_math.h"

@@ -5,7 +5,6 @@
 #include "app/commands.h"
 #include "app/launch/launch_options.h"
 #include "app/options/option_table.h"
-#include "app/options/replay_options.h"
 #include "base/suggest.h"
 #include "datasets/federation.h"
 #include "datasets/partition.h"

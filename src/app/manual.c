@@ -5,7 +5,6 @@
 
 #include "app/launch/launch_options.h"
 #include "app/options/options.h"
-#include "app/options/replay_options.h"
 
 const char *const manual_examples[] = {
     "sounder train --model 2nn --clients 100 --rounds 50",

@@ -9,7 +9,7 @@
 #include "app/options/option_table.h"
 #include "app/run/run_set_up.h"
 #include "base/log.h"
-#include "datasets/partition_file.h"
+#include "datasets/partition.h"
 #include "datasets/partition_stats.h"
 
 // What the command knows besides the options of a run.

@@ -18,10 +18,9 @@
 #include <unistd.h>
 
 #include "app/options/option_table.h"
-#include "app/options/replay_options.h"
 #include "app/run/model_file.h"
 #include "app/run/run_set_up.h"
-#include "fedavg/rules/lr.h"
+#include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/worker/client.h"
 #include "nn/kernels.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/partition_file.h"
+#include "datasets/partition.h"
 #include "tests/check.h"
 #include "tests/scratch.h"
 

@@ -5,7 +5,7 @@
 
 #include "fedavg/parent/engine.h"
 #include "fedavg/parent/parent_math.h"
-#include "fedavg/worker/ssgd_shards.h"
+#include "fedavg/worker/ssgd.h"
 #include "tests/check.h"
 
 enum { PARAMETERS = 100, CLIENTS = 3, SLOT_FLOATS = SLOT_ALIGNMENT / sizeof(float) * 2 };

@@ -34,18 +34,18 @@ typedef enum MpsUse { MPS_AUTO, MPS_OFF, MPS_START } MpsUse;
 typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPolicy;
 
 typedef struct Options {
-    char data[OPTION_TEXT_BYTES];   // fashion-mnist
-    char model[OPTION_TEXT_BYTES];  // lenet
+    char data[OPTION_TEXT_BYTES];      // fashion-mnist
+    char model[OPTION_TEXT_BYTES];     // lenet
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
     Recipe recipe;                     // of algorithm; by options_resolve
-    int workers;                    // 1 to 256; until options_resolve 0: as many as usable cores, on a card one
-    bool workers_by_cores;          // nobody gave workers, and they are as many as usable cores
-    int clients;                    // 1 to 1,000,000; until options_resolve 0: as many as workers
-    int clients_per_round;          // 1 to clients; until options_resolve 0: all
+    int workers;                       // 1 to 256; until options_resolve 0: as many as usable cores, on a card one
+    bool workers_by_cores;             // nobody gave workers, and they are as many as usable cores
+    int clients;                       // 1 to 1,000,000; until options_resolve 0: as many as workers
+    int clients_per_round;             // 1 to clients; until options_resolve 0: all
     char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
-    double client_test;             // share of a client's samples that are held out; 0
-    double alpha;                   // dirichlet, > 0, if the form does not say it; 0.5
-    int shards_per_client;          // shards, likewise; 2
+    double client_test;                // share of a client's samples that are held out; 0
+    double alpha;                      // dirichlet, > 0, if the form does not say it; 0.5
+    int shards_per_client;             // shards, likewise; 2
     char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES]; // of the world; "": none
     World world;                    // uniform sampling, nobody drops out, straggles or takes other than a second
     int rounds;                     // 3
@@ -73,10 +73,10 @@ typedef struct Options {
     char trace[OPTION_TEXT_BYTES];  // "": no trace
     bool confusion, json;           // of sounder eval: false
     char predictions[OPTION_TEXT_BYTES]; // likewise; "": none
-    int nodes;                      // machines that take part, no option: mpirun and srun say it; 1
-    int log_level;                  // LogLevel: warning ("error", "warning", "info", "debug")
-    bool given[OPTION_MAX_COUNT];   // by table index: set by YAML or command line
-    int lines[OPTION_MAX_COUNT];    // by table index: the line of `file` that set it; 0: the command line, or nothing
+    int nodes;                           // machines that take part, no option: mpirun and srun say it; 1
+    int log_level;                       // LogLevel: warning ("error", "warning", "info", "debug")
+    bool given[OPTION_MAX_COUNT];        // by table index: set by YAML or command line
+    int lines[OPTION_MAX_COUNT];      // by table index: the line of `file` that set it; 0: the command line, or nothing
     bool file_used[OPTION_MAX_COUNT]; // by table index: set by `file`, where it also made it apply
     char file[OPTION_TEXT_BYTES];     // the experiment file; "": none
 } Options;
@@ -144,5 +144,21 @@ void options_print_eval_help(FILE *file);
 void options_print_words(FILE *file);
 // The OPTIONS section of the man page (troff).
 void options_print_man(FILE *file);
+
+// The options of `sounder replay`: rows as those of train, with a record of their own.
+
+typedef struct ReplayOptions {
+    const char *run;             // its folder; borrowed from argv
+    int round;                   // 1, 2, ...
+    int client;                  // 0, 1, ...
+    char out[OPTION_TEXT_BYTES]; // "": none
+} ReplayOptions;
+
+// argv holds what follows `sounder replay`. USAGE unless run, round and client are there.
+Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error *err);
+
+void replay_options_print_help(FILE *file);
+void replay_options_print_words(FILE *file);
+void replay_options_print_man(FILE *file);
 
 #endif

@@ -6,7 +6,6 @@
 #include "base/cores.h"
 #include "datasets/federation.h"
 #include "datasets/partition.h"
-#include "datasets/partition_file.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"

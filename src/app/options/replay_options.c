@@ -1,4 +1,4 @@
-#include "replay_options.h"
+#include "options.h"
 
 #include <stddef.h>
 

@@ -9,7 +9,7 @@
 #include "app/run/run_goals.h"
 #include "app/run/run_record.h"
 #include "fedavg/rules/fairness.h"
-#include "fedavg/worker/evaluation.h"
+#include "fedavg/worker/client.h"
 
 static void put_fingerprint(JsonObject *line, const char *key, uint64_t hash) {
     char text[HASH_TEXT_BYTES];
