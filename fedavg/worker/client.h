@@ -13,14 +13,15 @@ typedef struct LocalModel {
     const RunMemory *memory; // borrowed
     uint32_t rank;
     Net net;         // owned
-    float *weights;  // owned (parameters): the local model
-    float *velocity; // owned (parameters): SGD momentum
-    float *square;   // owned (parameters): Adam's second moment; NULL with SGD
-    float *gradient; // owned (parameters)
-    float *shift;    // owned (parameters): what a local rule adds to every slope; NULL: the rule adds nothing
-    float *second;   // owned (parameters): a client's second model; NULL: there is none
-    float *initial;  // owned (parameters): the weights before the first round, where there is one
-    uint32_t *order; // owned (partition's samples): this epoch's shuffled sample indices
+    void *vectors;   // owned: the vectors below lie in it, each (parameters)
+    float *weights;  // the local model
+    float *velocity; // SGD momentum
+    float *gradient;
+    float *square;                               // Adam's second moment; NULL with SGD
+    float *shift;                                // what a local rule adds to every slope; NULL: the rule adds nothing
+    float *second;                               // a client's second model; NULL: there is none
+    float *initial;                              // the weights before the first round, where there is one
+    uint32_t *order;                             // owned (partition's samples): this epoch's shuffled sample indices
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
     void *on_step_context;
 } LocalModel;

@@ -63,7 +63,8 @@ typedef struct DropoutNoise {
 typedef struct Descent {
     float keep, lr, weight_decay;
     const float *shift; // one for each weight, joins its slope; NULL: none. Only with weights at hand
-} Descent;
+    bool upwards; // linear layers go from the last output to the first: what a step ends with is still in the cache
+} Descent;        // when the next one begins there
 
 // A linear layer's input of one sample as its ops keep it: padded, and by a vector more, so that the same place in
 // neighbouring rows does not compete for the same set of a cache.

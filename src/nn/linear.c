@@ -198,8 +198,17 @@ ALWAYS_INLINE void descend_tile(float *gradient, float *weight, const float *shi
                     shift ? shift + c * SOUNDER_LANES : NULL, sums[r][c], descent, keeps);
 }
 
-// Outputs from o on and `columns` vectors of inputs from i on. While the slopes are computed, what they will change is
-// on its way from memory.
+// A tile of the shift sets out from the second cache, or the third, before its slopes are computed: weights and velocity
+// alone fit where all three do not.
+ALWAYS_INLINE void fetch_tile(const float *shift, size_t ins, int outs, int columns) {
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            __builtin_prefetch(shift + (size_t)r * ins + (size_t)c * SOUNDER_LANES);
+}
+
+// Outputs from o on and `columns` vectors of inputs from i on.
 ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int outs, int columns) {
     const size_t at = o * step->ins + i;
     const Descent *descent = step->descent;
@@ -207,8 +216,9 @@ ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int out
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
     ScalarMatrix slopes = step->slopes;
     slopes.at += o * slopes.row_stride;
-    product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
     const float *shift = descent->shift ? descent->shift + at : NULL;
+    if (shift) fetch_tile(shift, step->ins, outs, columns);
+    product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
     if (shift && descent->keep != 0)
         descend_tile(gradient, weight, shift, sums, step->ins, descent, true, outs, columns);
     else if (shift)
@@ -258,12 +268,12 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, con
                        .row_floats = linear_row_floats(layer),
                        .count = (size_t)count,
                        .descent = descent};
+    const size_t whole = outs / PRODUCT_ROWS * PRODUCT_ROWS;
     for (size_t from = 0; from < ins; from += strip_of(count)) {
         Strip strip = strip_at(from, ins, count);
-        size_t o = 0;
-        for (; o + PRODUCT_ROWS <= outs; o += PRODUCT_ROWS)
-            step_rows(&step, o, strip, PRODUCT_ROWS);
-        for (; o < outs; o++)
+        for (size_t o = 0; o < whole; o += PRODUCT_ROWS)
+            step_rows(&step, descent->upwards ? whole - PRODUCT_ROWS - o : o, strip, PRODUCT_ROWS);
+        for (size_t o = whole; o < outs; o++)
             step_rows(&step, o, strip, 1);
     }
 }

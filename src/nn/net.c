@@ -221,8 +221,10 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
     if (at->in_gradient) linear_backward_input(net, at, layer, pass->parameters + layer->weight, chunk);
     if (stands_still(net, layer, pass)) return;
     bool step = pass->stepping && is_last(pass, chunk);
-    Descent descent = {
-        .keep = chunk.first > 0 ? 1 : pass->sgd.momentum, .lr = pass->sgd.lr, .weight_decay = pass->sgd.weight_decay};
+    Descent descent = {.keep = chunk.first > 0 ? 1 : pass->sgd.momentum,
+                       .lr = pass->sgd.lr,
+                       .weight_decay = pass->sgd.weight_decay,
+                       .upwards = net->steps % 2 != 0};
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
     float *gradient = pass->gradient + layer->weight, *weight = step ? pass->stepping + layer->weight : NULL;
     if (net->blas && linear_blas_pays(layer, chunk.count))
@@ -354,6 +356,7 @@ void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *r
                  .sgd = *sgd,
                  .noise = noise,
                  .count = batch->count};
+    net->steps++;
     if (batch->count > 0) result->loss_sum = train(net, &pass, batch);
 }
 
