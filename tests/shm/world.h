@@ -148,11 +148,12 @@ typedef struct World {
     Supervisor supervisor;
     char *arguments[5];
     int fds[1];
-    uint32_t ticks, reported_deaths, reported_rank;
+    uint32_t ticks; // of this phase
+    uint32_t reported_deaths, reported_rank;
     bool departed_before_report;
-    int stop_rank, kill_rank;     // stopped, killed in the first tick; -1: none
+    int stop_rank, kill_rank;     // stopped, killed in the first tick of a phase; -1: none
     int interrupts_to_raise;      // one a tick
-    long first_tick_milliseconds; // how long the first tick keeps the supervisor from observing
+    long first_tick_milliseconds; // how long a phase's first tick keeps the supervisor from observing
     uint32_t tell_at_tick;        // when HANG_UNTIL_TOLD ends; 0: never
 } World;
 
@@ -217,6 +218,7 @@ static inline Status world_start(World *world, Error *err) {
 // Lets everybody do one phase and waits for its end.
 static inline Status world_phase(World *world, Error *err) {
     world->control->phase++;
+    world->ticks = 0; // a slow machine has had some while the workers started
     supervisor_release(&world->supervisor);
     return supervisor_gather(&world->supervisor, err);
 }
