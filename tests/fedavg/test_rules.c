@@ -2,6 +2,7 @@
 #include "fedavg/rules/recipe.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "fedavg/rules/combine_rules.h"
@@ -54,7 +55,8 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
          "servr: no such algorithm, did you mean server?; `sounder help algorithms` lists names and parts"},
         {"fedavg; servr adam", "servr: no such part, did you mean server?; the parts are local, optimizer, personal, "
                                "combine, server and schedule"},
-        {"fedavg; fedadam", "fedadam: no such part; the parts are local, optimizer, personal, combine, server and schedule"},
+        {"fedavg; fedadam",
+         "fedadam: no such part; the parts are local, optimizer, personal, combine, server and schedule"},
         {"server momentun", "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are "
                             "average, momentum, adagrad, adam, yogi, bmuf, ..."},
         {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf, "
@@ -175,19 +177,23 @@ static void adaptive_rules_are_those_of_reddi_and_others(void **state) {
     for (int r = 0; r < ROUNDS; r++)
         V += MEANS[r] * MEANS[r], adagrad[r] = w += 0.1 * MEANS[r] / (sqrt(V) + 1e-3);
     check_steps("fedadagrad", adagrad);
-    for (int corrects = 0; corrects < 2; corrects++) {
-        double m = 0, va = corrects ? 0 : 1e-6, vy = va, adam[ROUNDS], yogi[ROUNDS], wa = 1, wy = 1;
+    static const char *const corrections[] = {"no", "yes", "folded"};
+    for (int c = 0; c < 3; c++) {
+        double m = 0, va = c ? 0 : 1e-6, vy = va, adam[ROUNDS], yogi[ROUNDS], wa = 1, wy = 1;
         for (int r = 0; r < ROUNDS; r++) {
-            const double D = MEANS[r], D2 = D * D, c1 = corrects ? 1 - pow(0.9, r + 1) : 1,
-                         c2 = corrects ? 1 - pow(0.99, r + 1) : 1;
+            const double D = MEANS[r], D2 = D * D, c1 = c ? 1 - pow(0.9, r + 1) : 1, c2 = c ? 1 - pow(0.99, r + 1) : 1;
+            const double tau = c == 2 ? 1e-3 / sqrt(c2) : 1e-3; // folded: lr sqrt(c2) / c1 m / (sqrt(V) + tau)
             m = 0.9 * m + 0.1 * D;
             va = 0.99 * va + 0.01 * D2;
             vy -= 0.01 * D2 * ((vy > D2) - (vy < D2));
-            adam[r] = wa += 0.1 * (m / c1) / (sqrt(va / c2) + 1e-3);
-            yogi[r] = wy += 0.01 * (m / c1) / (sqrt(vy / c2) + 1e-3);
+            adam[r] = wa += 0.1 * (m / c1) / (sqrt(va / c2) + tau);
+            yogi[r] = wy += 0.01 * (m / c1) / (sqrt(vy / c2) + tau);
         }
-        check_steps(corrects ? "fedadam bias-correction=yes" : "fedadam", adam);
-        check_steps(corrects ? "fedyogi bias-correction=yes" : "fedyogi", yogi);
+        char text[64];
+        snprintf(text, sizeof text, "fedadam bias-correction=%s", corrections[c]);
+        check_steps(text, adam);
+        snprintf(text, sizeof text, "fedyogi bias-correction=%s", corrections[c]);
+        check_steps(text, yogi);
     }
 }
 

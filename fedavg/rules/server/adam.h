@@ -7,7 +7,9 @@
 //   w += lr m / (sqrt V + tau)
 //
 // As in the paper V starts at tau^2 and nothing is corrected for the start from zero; with bias-correction both moments
-// are divided by what has been forgotten of their start, and V starts at zero, as in Adam (Kingma, Ba 2015).
+// are divided by what has been forgotten of their start, and V starts at zero, as in Adam (Kingma, Ba 2015, Algorithm 1);
+// bias-correction=folded puts both divisions into the rate, as the same paper's section 2 does and Flower: tau then weighs
+// more in the first rounds, 1 / sqrt(1 - beta2^round) times.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 
@@ -38,9 +40,11 @@ BOTH double server_yogi(double weight, Update update, ServerState *state, float 
 
 #ifndef __cplusplus
 static inline void adam_prepare(ServerTurn *turn) {
-    const bool corrects = turn->number[4] != 0;
+    enum { NO, YES, FOLDED };
+    const int correction = (int)turn->number[4];
     for (int moment = 0; moment < 2; moment++)
-        turn->derived[moment] = corrects ? 1 / (1 - pow(turn->number[1 + moment], turn->round)) : 1;
+        turn->derived[moment] = correction == NO ? 1 : 1 / (1 - pow(turn->number[1 + moment], turn->round));
+    if (correction == FOLDED) turn->derived[0] /= sqrt(turn->derived[1]), turn->derived[1] = 1;
 }
 
 static inline double adam_start(const ServerTurn *turn, int state) {
@@ -53,7 +57,7 @@ static inline double adam_start(const ServerTurn *turn, int state) {
             {.name = "beta1", .preset = 0.9, .minimum = 0, .maximum = 0.999999},                                       \
             {.name = "beta2", .preset = 0.99, .minimum = 0, .maximum = 0.999999},                                      \
             {.name = "tau", .preset = 1e-3, .minimum = 1e-12, .maximum = 1}, {                                         \
-            .name = "bias-correction", .words = { "no", "yes" }                                                        \
+            .name = "bias-correction", .words = { "no", "yes", "folded" }                                                        \
         }                                                                                                              \
     }
 
