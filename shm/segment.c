@@ -30,8 +30,7 @@ _Static_assert(offsetof(SegmentHeader, ready) == 12, "layout of version 1");
 _Static_assert(offsetof(SegmentHeader, bytes) == 16, "layout of version 1");
 _Static_assert(sizeof(SegmentHeader) <= PAYLOAD_OFFSET, "the header must fit before the payload");
 
-// Bytes of memory that can be handed out without swapping; practically unlimited where the kernel does not tell.
-static uint64_t available_memory(void) {
+uint64_t segment_available(void) {
     uint64_t kibibytes = UINT64_MAX / 1024;
     FILE *file = fopen("/proc/meminfo", "re");
     if (!file) return UINT64_MAX;
@@ -63,7 +62,7 @@ static int allocate_or_close(int fd, size_t bytes) {
 // A descriptor of `bytes` zeroed bytes that have no name. O_TMPFILE rather than shm_open and shm_unlink, between which
 // a SIGKILL would leave the name behind.
 static Status nameless_memory(int *fd, const char *name, size_t bytes, Error *err) {
-    uint64_t available = available_memory();
+    uint64_t available = segment_available();
     if (bytes > available) // filling the machine would end in the out-of-memory killer, not in an error
         return fail(err, STATUS_OS, "segment %s needs %zu bytes of shared memory; the machine has %lu available", name,
                     bytes, available);

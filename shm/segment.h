@@ -16,6 +16,7 @@
 #define SOUNDER_SHM_SEGMENT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -48,6 +49,9 @@ Status segment_map_raw(Segment *segment, int fd, SegmentAccess access, Error *er
 // A new descriptor (owned by the caller, close-on-exec) of the same memory through which nobody can write: opened
 // O_RDONLY via /proc/self/fd, and it is tried out that a writable mapping of it is refused.
 Status segment_reopen_readonly(int *fd, const Segment *segment, Error *err);
+
+// Bytes of memory that can be handed out without swapping; practically unlimited where the kernel does not tell.
+uint64_t segment_available(void);
 
 // Does nothing for a segment that is zeroed, failed or already freed.
 void segment_free(Segment *segment);

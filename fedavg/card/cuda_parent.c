@@ -309,6 +309,14 @@ static Status average_with_nodes(Parent *parent, bool *finite, const bool *used,
     return status;
 }
 
+static Status average_total(Parent *parent, bool *finite, const Mean *mean, const ServerTurn *turn, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    const CudaParent *self = parent->state;
+    TRY(copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0, 0), mean->total,
+             config->parameters * sizeof *mean->total, err));
+    return apply(parent, finite, (const bool[]){true}, 1, mean, turn, err);
+}
+
 // The length of the mean update, for who asks for it: on the host, block by block as there (server_rules.c).
 static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, Error *err) {
     enum { BLOCK = 4096 };
@@ -330,13 +338,15 @@ static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, E
 
 static Status cuda_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                            Error *err) {
-    if (parent->nodes->size > 1)
+    static const bool first_alone[MAX_WORKERS] = {true}; // there lies the sum of several nodes, or of rows
+    if (mean->total)
+        TRY(average_total(parent, finite, mean, turn, err));
+    else if (parent->nodes->size > 1)
         TRY(average_with_nodes(parent, finite, used, mean, turn, err));
     else
         TRY(apply(parent, finite, used, parent->memory->config->workers, mean, turn, err));
     if (!*finite) return STATUS_OK;
-    static const bool first_alone[MAX_WORKERS] = {true}; // of several nodes: there lies the sum of all
-    TRY(measure_mean(parent, parent->nodes->size > 1 ? first_alone : used, mean, err));
+    TRY(measure_mean(parent, mean->total || parent->nodes->size > 1 ? first_alone : used, mean, err));
     TRY(take_lasting(parent, err));
     publish(parent);
     return STATUS_OK;
@@ -345,7 +355,7 @@ static Status cuda_average(Parent *parent, bool *finite, const bool *used, const
 static Status cuda_adopt(Parent *parent, bool *finite, Error *err) {
     RunMemory *memory = parent->memory;
     CudaParent *self = parent->state;
-    const Mean nothing = {1, 1};
+    const Mean nothing = {.arrived = 1, .factor = 1};
     const ServerTurn turn = server_turn(&memory->config->recipe.parts[PART_SERVER], 1, 1, 1);
     uint64_t updates;
     TRY(apply(parent, finite, NULL, 0, &nothing, &turn, err));

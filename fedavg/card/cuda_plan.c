@@ -51,7 +51,7 @@ static CardNeed card_need(const RunConfig *config, const Spec *spec, const Datas
                           uint32_t models) {
     const CardConfig *card = &config->card;
     SlotPlan slots = config->slots;
-    slots.sums = workers * slots.each;
+    if (slots.rows == 0) slots.sums = workers * slots.each;
     CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
     // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps; the parent the host's view and two copies.
     need.weights = block_bytes(card->weights_bytes) + block_bytes(slots_bytes(&slots)) +

@@ -354,6 +354,20 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
+// What the clients with a share hand in goes into their rows, which lie in the host's memory.
+static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
+    const RunMemory *memory = self->memory;
+    const size_t parameters = memory->config->parameters;
+    for (uint32_t m = 0; m < jobs; m++)
+        if (self->host_shares[m] > 0)
+            TRY(copy(self, run_memory_row(memory, self->jobs[m]->place), self->weights + m * parameters,
+                     parameters * sizeof(float), err));
+    TRY(cuda_worker_wait(self, err, "handing the updates in"));
+    for (uint32_t m = 0; m < jobs; m++)
+        if (self->host_shares[m] > 0) queue_finish(self->jobs[m], JOB_DONE);
+    return STATUS_OK;
+}
+
 // Adds the updates to this worker's slot and finishes the jobs. A worker that dies from here to the last line leaves a
 // sum of which nobody knows what it holds, and says so by `adding`.
 static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
@@ -363,6 +377,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     TRY(cuda_clients_conclude(&self->clients, self->fits, self->jobs, jobs, err));
     TRY(judge(self, &accepted, jobs, err));
     if (accepted == 0) return STATUS_OK;
+    if (config->slots.rows > 0) return hand_in_rows(self, jobs, err);
     TRY(begin_sum(self, round, err));
     atomic_store(&state->adding, 1);
     cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights,

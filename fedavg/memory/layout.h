@@ -5,19 +5,22 @@
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
-//   [vectors | states | sums]          slots segment: float vectors of one model each, what the server rule remembers (64
-//                                      bits a weight), int64 sums of each worker, as the engine plans them (SlotPlan)
+//   [vectors | states | sums | rows]   slots segment: float vectors of one model each, what the server rule remembers (64
+//                                      bits a weight), int64 sums of each worker, a float row for each client of the
+//                                      cohort, as the engine plans them (SlotPlan)
 //   [rows of floats]                   what clients keep, a file (memory/kept_file.h)
 //
 // An array of the slots segment has one writer at a time, and no two share a cache line:
 //   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h; the server rule's states,
-//            written by the parent; a vector of what it tells the clients, if it does
+//            written by the parent; a vector of what it tells the clients, if it does. Where the combine rule wants the
+//            updates side by side, a row for each of the phase's jobs instead of sums: what that client hands in, written
+//            by whoever has the job, over again if need be
 //   hogwild  a vector a client (= worker): its velocity, kept from round to round
 //   ssgd     the vectors of fedavg/worker/ssgd.h: the velocity, common to all; a gradient a shard
 //
 // A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
 // lies here then is what the host needs: the partition, a copy of the weights, and of the slots the vectors that outlive
-// a round (velocities, states).
+// a round (velocities, states), and all rows.
 #ifndef SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 #define SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 
@@ -49,6 +52,7 @@ typedef struct SlotPlan {
     uint32_t states;                  // 64 bits a weight (parameters), behind the vectors; all of them last
     uint32_t sums;                    // int64 (parameters), behind the states: `each` of every worker, side by side
     uint32_t each;                    // 1, or 2 where clients keep vectors, whose changes are summed, too
+    uint32_t rows;                    // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
     uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
 } SlotPlan;
 
@@ -56,6 +60,7 @@ enum { SLOT_ALIGNMENT = 256 }; // bytes
 
 enum { COMMON_VECTOR = 0 }; // fedavg: what the server rule tells the clients
 
+// Without rows.
 static inline uint64_t slots_bytes(const SlotPlan *slots) {
     return slots->vectors * slots->vector_bytes + (slots->states + slots->sums) * slots->sum_bytes;
 }
@@ -67,6 +72,15 @@ static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index)
 // Where the host has the states of a run on the card: behind the lasting vectors.
 static inline uint64_t slots_host_state_offset(const SlotPlan *slots, uint32_t index) {
     return slots->lasting * slots->vector_bytes + index * slots->sum_bytes;
+}
+
+// The host's segment: rows lie behind the rest of it.
+static inline uint64_t slots_host_bytes(const SlotPlan *slots, bool on_card) {
+    return on_card ? slots_host_state_offset(slots, slots->states) : slots_bytes(slots);
+}
+
+static inline uint64_t slots_rows_bytes(const SlotPlan *slots) {
+    return slots->rows * slots->vector_bytes;
 }
 
 // which: 0, the updates; 1, the changes of what clients keep.
@@ -102,6 +116,7 @@ typedef struct RunConfig {
     KeptPlan kept;
     PersonalPlan personal;
     uint32_t workers, clients;
+    uint32_t cohort; // clients that train in a round, at most
     uint32_t log_level;
     uint64_t seed;
     uint64_t parameters;     // floats in the model

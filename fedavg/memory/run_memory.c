@@ -106,7 +106,7 @@ static Status create_weights(RunMemory *memory, RunPlan *plan, Error *err) {
 
 static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
     const SlotPlan *slots = &plan->config.slots;
-    uint64_t bytes = plan->config.card.used ? slots_host_state_offset(slots, slots->states) : slots_bytes(slots);
+    uint64_t bytes = slots_host_bytes(slots, plan->config.card.used) + slots_rows_bytes(slots);
     // A segment has at least one byte.
     return segment_create(&memory->slots_segment, "slots", bytes > 0 ? bytes : SLOT_ALIGNMENT, err);
 }
@@ -194,6 +194,12 @@ ServerState *run_memory_state(const RunMemory *memory, uint32_t index) {
 
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which) {
     return (int64_t *)(memory->slots + slots_sum_offset(&memory->config->slots, rank, which));
+}
+
+float *run_memory_row(const RunMemory *memory, uint32_t place) {
+    const RunConfig *config = memory->config;
+    return (float *)(memory->slots + slots_host_bytes(&config->slots, config->card.used) +
+                     place / config->nodes * config->slots.vector_bytes);
 }
 
 Training run_memory_training(const RunMemory *memory) {

@@ -71,6 +71,10 @@ float *run_memory_vector(const RunMemory *memory, uint32_t index);
 ServerState *run_memory_state(const RunMemory *memory, uint32_t index);
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which);
 
+// What the client at this place of the phase hands in (parameters), where the plan has rows and the client is this
+// node's; also on the card here.
+float *run_memory_row(const RunMemory *memory, uint32_t place);
+
 // The numbers of the local trainings of this round: those of the options, with the learning rate of the parent's order.
 Training run_memory_training(const RunMemory *memory);
 

@@ -16,7 +16,8 @@ Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per
     cohort->members = malloc(clients * sizeof *cohort->members);
     bool has_file = memory->world_files.presences != NULL;
     cohort->there = has_file ? malloc(clients) : NULL;
-    if ((has_file && !cohort->there) || !cohort->drawn || !cohort->losses || !cohort->samples || !cohort->scratch || !cohort->members) {
+    if ((has_file && !cohort->there) || !cohort->drawn || !cohort->losses || !cohort->samples || !cohort->scratch ||
+        !cohort->members) {
         cohort_free(cohort);
         return fail(err, STATUS_OS, "no memory for %u clients", clients);
     }
@@ -45,6 +46,11 @@ uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_
     if (world->sampling == SAMPLING_POISSON) return clients;
     if (world->sampling == SAMPLING_POWER_OF_CHOICE) return (uint32_t)world->candidates;
     return selected(world, clients, clients_per_round);
+}
+
+// Of more than are wanted the first to come are kept.
+uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_per_round) {
+    return world->sampling == SAMPLING_POISSON ? clients : clients_per_round;
 }
 
 // The drawn clients as members, those that were drawn several times once.
@@ -144,7 +150,7 @@ static int job_order(const void *a, const void *b) {
 }
 
 bool cohort_wants_losses(const Cohort *cohort) {
-    return combine_rules[cohort->memory->config->recipe.parts[PART_COMBINE].row].by_loss != NULL && cohort->jobs > 0;
+    return combine_rules[cohort->memory->config->recipe.parts[PART_COMBINE].row]->by_loss != NULL && cohort->jobs > 0;
 }
 
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {

@@ -43,8 +43,9 @@ typedef struct Cohort {
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err);
 void cohort_free(Cohort *cohort);
 
-// Members in the largest cohort, or candidates: what a queue must have room for.
+// Members in the largest cohort, or candidates: what a queue must have room for. And of them those that can train.
 uint32_t cohort_capacity(const World *world, uint32_t clients, uint32_t clients_per_round);
+uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_per_round);
 
 void cohort_begin(Cohort *cohort, uint32_t round);
 

@@ -21,13 +21,19 @@ static double arrived_share(uint32_t *clients, const Rounds *rounds) {
                : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
 }
 
-// What the sum of the updates is divided by and multiplied with.
-static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Error *err) {
+// What the sum of the updates is divided by and multiplied with; of updates side by side, the sum as the rule makes it.
+static Status find_mean(Mean *mean, uint32_t *clients, Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
-    const CombineRule *rule = &combine_rules[chosen->row];
+    const CombineRule *rule = combine_rules[chosen->row];
     const Queue *queue = rounds->memory->queue;
     *mean = (Mean){.arrived = arrived_share(clients, rounds), .factor = rounds->cohort.shares.factor};
+    if (rule->rows) {
+        *mean = (Mean){.arrived = 1, .factor = 1};
+        if (*clients == 0) return STATUS_OK;
+        TRY(combine_rows(&rounds->combine, err));
+        mean->total = rounds->combine.total;
+    }
     if (!rule->factor) return STATUS_OK;
     double *squared_lengths = malloc((queue->count + 1) * sizeof *squared_lengths);
     if (!squared_lengths) return fail(err, STATUS_OS, "no memory for the updates of %u clients", queue->count);

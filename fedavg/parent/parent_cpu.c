@@ -97,10 +97,12 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
             self->sums[which][count] = run_memory_sum(parent->memory, rank, which);
         count++;
     }
-    if (self->total) TRY(sum_over_nodes(parent, count, err));
+    if (!mean->total && self->total) TRY(sum_over_nodes(parent, count, err));
+    if (mean->total) self->sums[0][0] = mean->total;
+    if (mean->total || self->total) count = 1;
     const ServerSums sums = {.updates = self->sums[0],
                              .changes = self->sums[1],
-                             .count = self->total ? 1 : count,
+                             .count = count,
                              .arrived = mean->arrived,
                              .factor = mean->factor,
                              .squared_length = config->inspects_updates ? &parent->squared_length : NULL};

@@ -23,9 +23,10 @@
 
 typedef struct Parent Parent;
 
-// What the sum of the cohort's updates is divided by and multiplied with: as in rules/server_rules.h.
+// The sum of the cohort's updates, and what it is divided by and multiplied with: as in rules/server_rules.h.
 typedef struct Mean {
     double arrived, factor;
+    const int64_t *total; // (parameters), of all nodes; NULL: it lies in the slots of the workers
 } Mean;
 
 typedef struct ParentMath {
@@ -41,8 +42,8 @@ typedef struct ParentMath {
     Status (*begin)(Parent *parent, Error *err);
     Status (*restore)(Parent *parent, Error *err);
 
-    // fedavg: one step of the server rule on the exact mean of the sums of the ranks with used (workers), and of those of
-    // the other nodes. Weights that are no longer finite are not put back: the run ends there.
+    // fedavg: one step of the server rule on the exact mean: of the sums of the ranks with used (workers) and of those of
+    // the other nodes, or of what the mean has for their sum. Weights that are no longer finite are not put back: the run ends there.
     Status (*average)(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                       Error *err);
 

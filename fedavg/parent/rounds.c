@@ -366,6 +366,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
+    combine_free(&rounds->combine);
     kept_rows_free(&rounds->kept);
     cohort_free(&rounds->cohort);
 }
@@ -375,6 +376,7 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     const uint32_t members = cohort_capacity(&run->world, run->clients, config->clients_per_round);
     TRY(cohort_init(&rounds->cohort, rounds->memory, config->clients_per_round, err));
     TRY(kept_rows_init(&rounds->kept, rounds->memory, members, config->rounds_done, err));
+    TRY(combine_init(&rounds->combine, rounds->memory, rounds->nodes, err));
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 

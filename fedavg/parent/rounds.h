@@ -17,6 +17,7 @@
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/parent/cohort.h"
+#include "fedavg/parent/combine.h"
 #include "fedavg/parent/engine.h"
 #include "fedavg/parent/kept_rows.h"
 #include "fedavg/parent/parent_math.h"
@@ -63,6 +64,7 @@ struct Rounds {
     RunMemory *memory; // borrowed
     Cohort cohort;
     KeptRows kept;
+    Combine combine;
     Parent parent;
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes

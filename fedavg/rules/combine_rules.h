@@ -1,4 +1,4 @@
-// How much each client of a cohort counts: its share in the mean, which is known before it trains.
+// All combine rules, and how much each client of a cohort counts: its share in the mean, which is known before it trains.
 //
 //   cohort_shares(&all, members, count, &world, &recipe->parts[PART_COMBINE]);
 //
@@ -7,29 +7,20 @@
 #ifndef SOUNDER_FEDAVG_RULES_COMBINE_RULES_H
 #define SOUNDER_FEDAVG_RULES_COMBINE_RULES_H
 
-#include "fedavg/rules/rule.h"
-#include "fedavg/rules/world.h"
+#include "fedavg/rules/combine_rule.h"
 
-// Of the whole cohort.
-typedef struct CohortShares {
-    double factor; // of the mean
-    double total;  // what the shares sum to: exactly 1 unless they were cut
-} CohortShares;
+// The rows of the table, in this order. The first is what a recipe has that names none.
+#define COMBINE_RULES(X) X(mean) X(nova) X(qffl) X(median) X(trimmed)
 
-typedef struct CombineRule {
-    RuleText text;
-    // Cuts the shares of those that arrive, which are their weights, summing to 1. NULL: nothing.
-    void (*cut)(CohortShares *all, Member *members, uint32_t count, const double *number);
-    // What a client counts by its loss; NULL: the losses are not asked for, which saves a pass over the data.
-    double (*by_loss)(double loss, const double *number);
-    // The factor, once the lengths of the updates are known; NULL: it is that of the cohort.
-    double (*factor)(const Member *members, const double *squared_lengths, uint32_t count, double lr,
-                     const double *number);
-} CombineRule;
+#define COMBINE_ROW(name) COMBINE_ROW_##name,
+enum { COMBINE_RULES(COMBINE_ROW) COMBINE_RULE_COUNT };
+#undef COMBINE_ROW
 
-enum { COMBINE_MEAN, COMBINE_NOVA, COMBINE_QFFL, COMBINE_RULE_COUNT };
+#define COMBINE_ROW(name) extern const CombineRule name##_combine_rule;
+COMBINE_RULES(COMBINE_ROW)
+#undef COMBINE_ROW
 
-extern const CombineRule combine_rules[COMBINE_RULE_COUNT];
+extern const CombineRule *const combine_rules[COMBINE_RULE_COUNT];
 
 // Fills in the shares of the members (ascending by client) that arrive; the others have none. Who was drawn by size
 // counts as often as it was drawn, where others count by their samples.

@@ -43,7 +43,7 @@ const RuleText *part_rule(Part part, uint32_t row) {
     case PART_PERSONAL:
         return row < PERSONAL_COUNT ? &personal_rules[row].text : NULL;
     case PART_COMBINE:
-        return row < COMBINE_RULE_COUNT ? &combine_rules[row].text : NULL;
+        return row < COMBINE_RULE_COUNT ? &combine_rules[row]->text : NULL;
     case PART_SERVER:
         return row < SERVER_RULE_COUNT ? &server_rules[row]->text : NULL;
     case PART_SCHEDULE:
@@ -301,16 +301,16 @@ static Status check_halves(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_SERVER, PART_LOCAL, recipe, "it is the half of the local rule of its name", err);
     if (local->keeps && !half)
         return refuse_pair(PART_LOCAL, PART_SERVER, recipe, "it needs the server rule of its name", err);
-    if (local->keeps && recipe->parts[PART_COMBINE].row != COMBINE_MEAN)
+    if (local->keeps && recipe->parts[PART_COMBINE].row != COMBINE_ROW_mean)
         return refuse_pair(PART_LOCAL, PART_COMBINE, recipe, "its clients are averaged as they are", err);
     if (local->keeps && recipe->parts[PART_PERSONAL].row != PERSONAL_NONE)
         return refuse_pair(PART_LOCAL, PART_PERSONAL, recipe, "a client keeps one of the two", err);
-    if (recipe->parts[PART_COMBINE].row == COMBINE_QFFL && recipe->parts[PART_SERVER].row != SERVER_ROW_average)
+    if (recipe->parts[PART_COMBINE].row == COMBINE_ROW_qffl && recipe->parts[PART_SERVER].row != SERVER_ROW_average)
         return refuse_pair(PART_COMBINE, PART_SERVER, recipe, "its step has a length of its own", err);
     if (local->asks && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
         return refuse_pair(PART_LOCAL, PART_OPTIMIZER, recipe,
                            "what a client keeps is an average of gradients, which only SGD's way tells", err);
-    if (recipe->parts[PART_COMBINE].row == COMBINE_NOVA && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
+    if (recipe->parts[PART_COMBINE].row == COMBINE_ROW_nova && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
         return refuse_pair(PART_COMBINE, PART_OPTIMIZER, recipe, "the length of a training is known for SGD alone",
                            err);
     return STATUS_OK;

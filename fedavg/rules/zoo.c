@@ -16,6 +16,8 @@ const ZooAlgorithm zoo_algorithms[] = {
     {"fedyogi", "server yogi", "Yogi on the mean update", "Reddi et al., ICLR 2021"},
     {"bmuf", "server bmuf", "block momentum", "Chen, Huo, ICASSP 2016"},
     {"qfedavg", "combine qffl", "clients with large losses count more", "Li et al., ICLR 2020"},
+    {"median", "combine median", "every weight moves by the median of the clients' updates of it", "Yin et al., ICML 2018"},
+    {"trimmed", "combine trimmed", "of every weight the smallest and largest updates are left out", "Yin et al., ICML 2018"},
     {"ditto", "personal ditto", "each client trains a second model, pulled to the global one", "Li et al., ICML 2021"},
     {"fedper", "personal head", "the last layer stays with the client", "Arivazhagan et al. 2019"},
     {"fedrep", "personal alternate", "the last layer stays with the client, head and body are trained in turn",

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/server_rules.h"
@@ -23,8 +24,13 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     const LocalRule *local = local_rule(config);
     const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
     const uint32_t each = local->keeps ? 2 : 1, common = server->tells ? 1 : 0;
-    *slots = (SlotPlan){
-        .vectors = common, .lasting = common, .states = server->states, .sums = each * config->workers, .each = each};
+    const bool rows = combine_rules[config->recipe.parts[PART_COMBINE].row]->rows;
+    *slots = (SlotPlan){.vectors = common,
+                        .lasting = common,
+                        .states = server->states,
+                        .sums = rows ? 1 : each * config->workers, // with rows the parent's
+                        .each = each,
+                        .rows = rows ? (config->cohort + config->nodes - 1) / config->nodes : 0};
 }
 
 // Vectors a little more than whole pages apart: the same place of two of them does not compete for one set of a cache.
@@ -193,7 +199,7 @@ static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) 
     return false;
 }
 
-// Adds the client's update to this worker's slot and finishes the job, or refuses it by name.
+// Adds the client's update to this worker's slot, or puts it into its row, and finishes the job, or refuses it by name.
 static void hand_in(const LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
     const RunMemory *memory = model->memory;
     const size_t parameters = memory->config->parameters;
@@ -201,6 +207,11 @@ static void hand_in(const LocalModel *model, Job *job, const Turn *turn, uint32_
     client_inspect(job, memory, model->weights);
     if (is_refused(model, job) || !conclude(model, job, turn)) {
         queue_finish(job, JOB_REFUSED);
+        return;
+    }
+    if (memory->config->slots.rows > 0) {
+        memcpy(run_memory_row(memory, job->place), model->weights, parameters * sizeof(float));
+        queue_finish(job, JOB_DONE);
         return;
     }
     begin_sum(model, round);

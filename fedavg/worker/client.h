@@ -36,7 +36,7 @@ Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t
 // Batches in one epoch of `count` samples.
 uint32_t local_model_batches(const LocalModel *model, uint32_t count);
 
-// The slots of fedavg: a sum a worker.
+// The slots of fedavg: a sum a worker, or a row a client where the combine rule wants them.
 void client_plan(SlotPlan *slots, const RunConfig *config);
 
 // How a client steps: with shift (parameters), unless NULL, pull weight + shift joins every slope.

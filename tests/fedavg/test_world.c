@@ -29,7 +29,7 @@ static void nothing_happens_unless_it_is_asked_for(void **state) {
     for (uint32_t i = 0; i < MEMBERS; i++)
         members[i].end_microseconds = world_duration(&members[i], &world, EPOCHS, 1000, 1000, 1, 1);
     Arrivals arrivals = world_arrivals(members, MEMBERS, MEMBERS, &world);
-    cohort_shares(&(CohortShares){0}, members, MEMBERS, &world, &(Chosen){.row = COMBINE_MEAN});
+    cohort_shares(&(CohortShares){0}, members, MEMBERS, &world, &(Chosen){.row = COMBINE_ROW_mean});
     assert_int_equal(arrivals.count, MEMBERS);
     assert_int_equal(arrivals.microseconds, 1000000);
     assert_false(arrivals.abandoned);
@@ -101,7 +101,7 @@ static void dropped_stragglers_have_no_share_and_the_others_share_to_one(void **
     enlist(members);
     world_absences(members, MEMBERS, &world, 1, 1, 1);
     world_arrivals(members, MEMBERS, MEMBERS, &world);
-    cohort_shares(&(CohortShares){0}, members, MEMBERS, &world, &(Chosen){.row = COMBINE_MEAN});
+    cohort_shares(&(CohortShares){0}, members, MEMBERS, &world, &(Chosen){.row = COMBINE_ROW_mean});
     for (uint32_t i = 0; i < MEMBERS; i++) {
         dropped += members[i].fate == MEMBER_IS_DROPPED;
         if (members[i].fate == MEMBER_IS_DROPPED) assert_true(members[i].share == 0);
@@ -259,13 +259,13 @@ static void who_was_drawn_by_size_counts_as_often_as_it_was_drawn(void **state) 
     World world = quiet_world();
     Member members[] = {{.client = 1, .samples = 100, .times = 3}, {.client = 2, .samples = 1, .times = 1}};
     world.sampling = SAMPLING_BY_SIZE;
-    cohort_shares(&(CohortShares){0}, members, 2, &world, &(Chosen){.row = COMBINE_MEAN});
+    cohort_shares(&(CohortShares){0}, members, 2, &world, &(Chosen){.row = COMBINE_ROW_mean});
     assert_true(members[0].share == 0.75 && members[1].share == 0.25);
     members[0].fate = MEMBER_DROPS_OUT;
-    cohort_shares(&(CohortShares){0}, members, 2, &world, &(Chosen){.row = COMBINE_MEAN});
+    cohort_shares(&(CohortShares){0}, members, 2, &world, &(Chosen){.row = COMBINE_ROW_mean});
     assert_true(members[0].share == 0 && members[1].share == 1);
     members[1].fate = MEMBER_DROPS_OUT;
-    cohort_shares(&(CohortShares){0}, members, 2, &world, &(Chosen){.row = COMBINE_MEAN});
+    cohort_shares(&(CohortShares){0}, members, 2, &world, &(Chosen){.row = COMBINE_ROW_mean});
     assert_true(members[0].share == 0 && members[1].share == 0);
 }
 

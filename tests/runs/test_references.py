@@ -84,6 +84,14 @@ def adaptive(kind, lr, tau=1e-3, b1=0.9, b2=0.99):
     return step
 
 
+def robust(combine):
+    def run(w, clients):
+        for _ in range(ROUNDS):
+            w = w + combine(np.array([c.train(w) for c in clients]))
+        return w
+    return run
+
+
 def nova(w, clients):
     a = (STEPS - MOMENTUM * (1 - MOMENTUM ** STEPS) / (1 - MOMENTUM)) / (1 - MOMENTUM)
     for _ in range(ROUNDS):  # as many steps for all: tau_eff sum p d / a
@@ -122,6 +130,7 @@ ALGORITHMS = {
     "fedadagrad": averaged(adaptive("adagrad", 0.1)), "fedadam": averaged(adaptive("adam", 0.1)),
     "fedyogi": averaged(adaptive("yogi", 0.01)), "bmuf": averaged(momentum_step(1 - 1 / 3, 1)),
     "fedprox mu=0.3": averaged(pull=0.3), "fednova": nova,
+    "median": robust(lambda d: np.median(d, axis=0)), "trimmed 0.34": robust(lambda d: np.sort(d, axis=0)[1:-1].mean(axis=0)),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold, "feddyn alpha=0.1": feddyn(0.1)}
 OPTIMIZERS = {

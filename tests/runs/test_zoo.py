@@ -105,6 +105,13 @@ class Zoo(RunCase):
                 _, err = self.train("--resume", "run", "--rounds", "50", "--quiet", code=65)
                 self.assertIn("clients.kept is missing or has been cut off", err)
 
+    def test_updates_side_by_side_that_no_machine_has_room_for_are_refused_with_the_numbers(self):
+        _, err = self.train(*TASK, "--clients", "240", "--model", "linear 40000; linear 40000; linear 10", "--algorithm", "median",
+                            "--out", "run", code=71)
+        self.assertRegex(err, r"combine median of --algorithm has the updates of 240 clients side by side, which take 15\d{5}\.\d MB, "
+                              r"where \d+\.\d MB are available; lower --clients-per-round")
+        self.assertFalse(os.path.exists(self.path("run", "config.yaml")))
+
     @unittest.skipIf(ON_CARD, "nodes are the business of the CPU's runs")
     def test_two_nodes(self):
         if why_no_nodes():

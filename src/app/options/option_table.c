@@ -268,7 +268,7 @@ const Option option_table[] = {
      .also = "strategy method aggregator",
      .placeholder = "NAME|PARTS", .preset = "fedavg",
      .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
-                 "bmuf", "qfedavg", "ditto", "fedper", "fedrep", "lg-fedavg", "local-only", "hogwild", "ssgd"},
+                 "bmuf", "qfedavg", "median", "trimmed", "ditto", "fedper", "fedrep", "lg-fedavg", "local-only", "hogwild", "ssgd"},
      .help = "fedavg, fedprox, fedadam, hogwild, ssgd, or what `sounder help algorithms` lists"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
      .also = "num-rounds comm-rounds communication-rounds global-epochs",

@@ -111,7 +111,7 @@ static Status check_optimizer_state(const Options *options, Error *err) {
     const Chosen *parts = options->recipe.parts;
     const Part others[] = {PART_LOCAL, PART_PERSONAL, PART_COMBINE};
     const bool clashes[] = {local_rules[parts[PART_LOCAL].row]->keeps, parts[PART_PERSONAL].row != PERSONAL_NONE,
-                            combine_rules[parts[PART_COMBINE].row].cut != NULL};
+                            combine_rules[parts[PART_COMBINE].row]->cut != NULL};
     if (options->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
     for (int i = 0; i < 3; i++)
         if (clashes[i])

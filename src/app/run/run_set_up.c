@@ -20,6 +20,7 @@
 #include "fedavg/rules/shard_sum.h"
 #include "fedavg/worker/stepper.h"
 #include "nn/spec.h"
+#include "shm/segment.h"
 
 enum { SPINS_WHEN_CORES_SUFFICE = 4000 }; // polls of a barrier before sleeping, some 100 microseconds
 
@@ -145,10 +146,12 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
                        .engine = recipe_engine(&options->recipe),
                        .eval_clients_every = (uint32_t)options->eval_clients_every,
                        .inspects_updates = options->inspect_updates ||
-                                           combine_rules[options->recipe.parts[PART_COMBINE].row].factor != NULL,
+                                           combine_rules[options->recipe.parts[PART_COMBINE].row]->factor != NULL,
                        .finetune_epochs = (uint32_t)options->finetune_epochs,
                        .workers = (uint32_t)options->workers,
                        .clients = (uint32_t)options->clients,
+                       .cohort = cohort_trains(&options->world, (uint32_t)options->clients,
+                                               (uint32_t)options->clients_per_round),
                        .log_level = (uint32_t)options->log_level,
                        .seed = options->seed,
                        .parameters = spec->parameter_count,
@@ -191,6 +194,20 @@ static Status plan_kept(RunConfig *config, const Options *options, const RunFold
                 bytes / 1e6, folder->path, free_bytes / 1e6);
 }
 
+// Updates side by side grow with the cohort: they are compared with what the machine has before anything is filled.
+static Status check_rows(const RunConfig *config, Error *err) {
+    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
+    if (bytes == 0) return STATUS_OK;
+    log_info("combine %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available",
+             part_rule(PART_COMBINE, chosen->row)->name, config->slots.rows, bytes / 1e6, available / 1e6);
+    if (bytes <= available) return STATUS_OK;
+    return fail(err, STATUS_OS,
+                "combine %s of --algorithm has the updates of %u clients side by side, which take %.1f MB, where %.1f MB "
+                "are available; lower --clients-per-round or take a smaller --model",
+                part_rule(PART_COMBINE, chosen->row)->name, config->slots.rows, bytes / 1e6, available / 1e6);
+}
+
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
                          const RunDevice *device, const RunFolder *folder, const Nodes *nodes, Error *err) {
     const Dataset *data = &memory->data;
@@ -205,6 +222,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     if (planned != STATUS_OK)
         return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
     engine_plan(&plan.config);
+    TRY(check_rows(&plan.config, err));
     const Folder kept_folder = run_folder_at(folder);
     if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
     TRY(plan_kept(&plan.config, options, folder, err));

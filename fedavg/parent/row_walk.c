@@ -1,0 +1,117 @@
+#include "row_walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedavg/rules/shard_sum.h"
+
+enum { TRAVELLING_FLOATS = 1 << 24 }; // at once, of all rows: 64 MiB
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static Slice section_at(size_t parameters, uint32_t section) {
+    const size_t blocks = (parameters + ROW_BLOCK - 1) / ROW_BLOCK;
+    return (Slice){smaller(blocks * section / ROW_SECTIONS * ROW_BLOCK, parameters),
+                   smaller(blocks * (section + 1) / ROW_SECTIONS * ROW_BLOCK, parameters)};
+}
+
+static Status allocate_messages(RowWalk *walk, uint32_t rows, Error *err) {
+    const size_t blocks = TRAVELLING_FLOATS / ROW_BLOCK / rows, most = walk->piece / ROW_BLOCK;
+    walk->piece = (blocks == 0 ? 1 : smaller(blocks, most)) * ROW_BLOCK;
+    walk->sent = malloc(rows * walk->piece * sizeof *walk->sent);
+    walk->received = malloc(rows * walk->piece * sizeof *walk->received);
+    walk->sent_bytes = malloc(walk->nodes->size * sizeof *walk->sent_bytes);
+    walk->received_bytes = malloc(walk->nodes->size * sizeof *walk->received_bytes);
+    if (walk->sent && walk->received && walk->sent_bytes && walk->received_bytes) return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory to exchange the updates of %u clients with %u nodes", rows,
+                walk->nodes->size);
+}
+
+// A section is a piece where nothing travels.
+Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, Error *err) {
+    const RunConfig *config = memory->config;
+    const uint32_t rows = config->slots.rows > 0 ? config->cohort : 0;
+    *walk = (RowWalk){.memory = memory, .nodes = nodes};
+    if (rows == 0) return STATUS_OK;
+    const size_t blocks = (config->parameters + ROW_BLOCK - 1) / ROW_BLOCK;
+    const size_t section = (blocks + ROW_SECTIONS - 1) / ROW_SECTIONS * ROW_BLOCK;
+    walk->piece = section;
+    walk->values = malloc(rows * sizeof *walk->values);
+    walk->from = malloc(rows * sizeof *walk->from);
+    Status status = walk->values && walk->from ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u rows", rows);
+    if (status == STATUS_OK && nodes->size > 1) status = allocate_messages(walk, rows, err);
+    walk->pieces = (uint32_t)((section + walk->piece - 1) / walk->piece);
+    if (status != STATUS_OK) row_walk_free(walk);
+    return status;
+}
+
+void row_walk_free(RowWalk *walk) {
+    free(walk->received_bytes);
+    free(walk->sent_bytes);
+    free(walk->received);
+    free(walk->sent);
+    free(walk->from);
+    free(walk->values);
+    *walk = (RowWalk){0};
+}
+
+// What a node sees in this step: a piece of one of its sections, or nothing.
+static Slice piece_at(const RowWalk *walk, uint32_t node, uint32_t step, uint32_t *section) {
+    const uint32_t size = walk->nodes->size, end = ROW_SECTIONS * (node + 1) / size;
+    *section = ROW_SECTIONS * node / size + step / walk->pieces;
+    if (*section >= end) return (Slice){0, 0};
+    const Slice slice = section_at(walk->memory->config->parameters, *section);
+    const size_t first = slice.first + step % walk->pieces * walk->piece;
+    return (Slice){smaller(first, slice.end), smaller(first + walk->piece, slice.end)};
+}
+
+// For every node its piece of each of this node's rows; what comes lies node by node, a row behind the other.
+static Status exchange(RowWalk *walk, const Job *const *jobs, uint32_t count, uint32_t step, size_t own, Error *err) {
+    Nodes *nodes = walk->nodes;
+    float *next = walk->sent;
+    for (uint32_t node = 0; node < nodes->size; node++) {
+        uint32_t section;
+        const Slice slice = piece_at(walk, node, step, &section);
+        const size_t floats = slice.end - slice.first;
+        walk->sent_bytes[node] = walk->received_bytes[node] = 0;
+        for (uint32_t row = 0; row < count; row++) {
+            if (jobs[row]->node == node) walk->received_bytes[node] += own * sizeof *next;
+            if (jobs[row]->node != nodes->rank) continue;
+            memcpy(next, run_memory_row(walk->memory, jobs[row]->place) + slice.first, floats * sizeof *next);
+            walk->sent_bytes[node] += floats * sizeof *next;
+            next += floats;
+        }
+    }
+    TRY(nodes->transport->begin_exchange(nodes->connection, walk->received, walk->sent, walk->received_bytes,
+                                         walk->sent_bytes, err));
+    return nodes_wait(nodes, err);
+}
+
+static void find_received(RowWalk *walk, const Job *const *jobs, uint32_t count, size_t own) {
+    const float *at = walk->received;
+    for (uint32_t node = 0; node < walk->nodes->size; node++)
+        for (uint32_t row = 0; row < count; row++)
+            if (jobs[row]->node == node) walk->values[row] = at, at += own;
+}
+
+Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, RowVisit visit, void *context, Error *err) {
+    const uint32_t size = walk->nodes->size, steps = (ROW_SECTIONS + size - 1) / size * walk->pieces;
+    for (uint32_t step = 0; step < steps; step++) {
+        uint32_t section;
+        const Slice piece = piece_at(walk, walk->nodes->rank, step, &section);
+        const size_t own = piece.end - piece.first;
+        if (size > 1) {
+            TRY(exchange(walk, jobs, count, step, own, err));
+            find_received(walk, jobs, count, own);
+        }
+        for (uint32_t row = 0; row < count; row++) {
+            if (size == 1) walk->values[row] = run_memory_row(walk->memory, jobs[row]->place) + piece.first;
+            walk->from[row] = walk->memory->weights + piece.first;
+        }
+        const Rows rows = {.values = walk->values, .from = walk->from, .count = count};
+        if (own > 0) visit(context, &rows, section, piece.first, own);
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,41 @@
+// The rows of a cohort (rules/rows.h) piece by piece, wherever they lie: alone in this node's memory, or on several nodes,
+// each of which has those of its own clients.
+//
+//   TRY(row_walk_init(&walk, &memory, nodes, err));
+//   TRY(row_walk(&walk, jobs, count, visit, context, err));      // by all nodes, with the jobs of all of them
+//   row_walk_free(&walk);
+//
+// The weights are cut into ROW_SECTIONS sections of whole blocks, of which each node has a run: it sees all rows of these,
+// and sends the others what they see. So what is computed from a section is computed once, from the same numbers in the
+// same order, for any number of nodes.
+#ifndef SOUNDER_FEDAVG_PARENT_ROW_WALK_H
+#define SOUNDER_FEDAVG_PARENT_ROW_WALK_H
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
+#include "fedavg/rules/rows.h"
+
+enum { ROW_SECTIONS = 8 };
+
+typedef struct RowWalk {
+    const RunMemory *memory;             // borrowed
+    Nodes *nodes;                        // borrowed
+    const float **values, **from;        // owned (rows): of the piece at hand
+    float *sent, *received;              // owned (rows, piece); NULL: one node has them all
+    size_t *sent_bytes, *received_bytes; // owned (nodes)
+    size_t piece;                        // weights that travel at once: a multiple of ROW_BLOCK
+    uint32_t pieces;                     // in the largest section
+} RowWalk;
+
+// Where the run has no rows it does nothing. Nothing to free on failure.
+Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, Error *err);
+void row_walk_free(RowWalk *walk);
+
+// A piece: rows.values point at its first weight. Pieces of one section come one after the other.
+typedef void (*RowVisit)(void *context, const Rows *rows, uint32_t section, size_t first, size_t count);
+
+// jobs (count): done, on all nodes; their rows come in this order.
+Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, RowVisit visit, void *context, Error *err);
+
+#endif

@@ -1,0 +1,32 @@
+// FedNova (Wang, Liu, Liang, Joshi, Poor, NeurIPS 2020, equations 5 to 8): D = tau_eff sum p_k d_k / a_k.
+#include <math.h>
+
+#include "fedavg/rules/combine_rules.h"
+
+// With a_ref the least a_k the share is p_k (a_ref / a_k), and the factor tau_eff / a_ref; both are exactly those of
+// FedAvg when all a_k are equal.
+static void cut(CohortShares *all, Member *members, uint32_t count, const double *number) {
+    const bool counts_steps = number[1] != 0;
+    double least = INFINITY, most = 0, effective = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        if (members[k].share == 0) continue;
+        const double reach = members[k].reach;
+        least = fmin(least, reach);
+        most = fmax(most, reach);
+        effective += members[k].share * (counts_steps ? (double)members[k].steps : reach);
+    }
+    all->factor = least == most && !counts_steps ? 1 : effective / least;
+    all->total = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        if (members[k].share == 0) continue;
+        members[k].share *= least / members[k].reach;
+        all->total += members[k].share;
+    }
+    if (least == most) all->total = 1;
+}
+
+const CombineRule nova_combine_rule = {.text = {"nova",
+                                                "updates are divided by the length of their local training first",
+                                                "Wang et al., NeurIPS 2020, equations 5 to 8",
+                                                {COMBINE_WEIGHTS, {.name = "tau", .words = {"a", "steps"}}}},
+                                       .cut = cut};

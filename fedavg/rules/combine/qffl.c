@@ -1,0 +1,33 @@
+// q-FFL (Li, Sanjabi, Beirami, Smith, ICLR 2020, Algorithm 2), with 1/lr for the Lipschitz constant:
+//
+//   w += sum F_k^q d_k / sum (q F_k^(q-1) |d_k|^2 / lr + F_k^q)
+//
+// F_k is the loss of the global weights on all that client k trains on. With q = 0 all clients count alike.
+#include <math.h>
+
+#include "fedavg/rules/combine_rules.h"
+
+static double by_loss(double loss, const double *number) {
+    return pow(loss, number[0]);
+}
+
+static double factor(const Member *members, const double *squared_lengths, uint32_t count, double lr,
+                     const double *number) {
+    const double q = number[0];
+    double of_all = 0, below = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        of_all += pow(members[k].loss, q);
+        if (isnan(squared_lengths[k])) continue; // refused
+        if (q != 0) below += q * pow(members[k].loss + 1e-10, q - 1) * squared_lengths[k] / lr;
+        below += pow(members[k].loss, q);
+    }
+    return of_all / below;
+}
+
+const CombineRule qffl_combine_rule = {
+    .text = {"qffl",
+             "clients count by a power of their loss, so that those the model serves badly count more",
+             "Li et al., ICLR 2020, Algorithm 2",
+             {{.name = "q", .preset = 0.1, .minimum = 0, .maximum = 100}}},
+    .by_loss = by_loss,
+    .factor = factor};

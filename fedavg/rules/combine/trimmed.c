@@ -1,0 +1,35 @@
+// The trimmed mean of every weight (Yin, Chen, Ramchandran, Bartlett, ICML 2018): of n values the b smallest and the b
+// largest are left out, and the rest is averaged exactly. The median is the one with the largest b that leaves any: of an
+// even number the mean of the two in the middle.
+#include <math.h>
+
+#include "fedavg/rules/combine_rules.h"
+
+static void trimmed_column(int64_t *total, const float *sorted, const float *from, uint32_t count,
+                           const double *number) {
+    const uint32_t cut = (uint32_t)floor(number[0] * count + 1e-9); // 0.29 of 100 is 29, whatever 0.29 is in binary
+    column_mean(total, sorted, from, cut, count - cut);
+}
+
+static void median_column(int64_t *total, const float *sorted, const float *from, uint32_t count,
+                          const double *number) {
+    (void)number;
+    const uint32_t cut = (count - 1) / 2;
+    column_mean(total, sorted, from, cut, count - cut);
+}
+
+const CombineRule trimmed_combine_rule = {
+    .text =
+        {"trimmed",
+         "of every weight the smallest and largest values are left out, this share of either, and the rest averaged",
+         "Yin et al., ICML 2018",
+         {{.name = "share", .preset = 0.2, .minimum = 0, .maximum = 0.4999}}},
+    .rows = true,
+    .column = trimmed_column};
+
+const CombineRule median_combine_rule = {.text = {"median",
+                                                  "every weight moves by the median of the clients' updates of it",
+                                                  "Yin et al., ICML 2018",
+                                                  {{0}}},
+                                         .rows = true,
+                                         .column = median_column};

@@ -1,0 +1,44 @@
+// What a combine rule is: what becomes of the updates that a cohort hands in. One file a rule (combine/NAME.c) and one
+// line in COMBINE_RULES (combine_rules.h).
+//
+// A rule that knows how much each client counts before it trains needs no more than one sum (rules/aggregate.h). A robust
+// one, which has to see all updates, gets them side by side (rows.h), in which all clients count the same unless it says
+// otherwise: a weight that a client could choose would be a weapon. What it takes of them becomes a sum of integers, too.
+#ifndef SOUNDER_FEDAVG_RULES_COMBINE_RULE_H
+#define SOUNDER_FEDAVG_RULES_COMBINE_RULE_H
+
+#include <stdbool.h>
+
+#include "fedavg/rules/rows.h"
+#include "fedavg/rules/rule.h"
+#include "fedavg/rules/world.h"
+
+// Of the whole cohort.
+typedef struct CohortShares {
+    double factor; // of the mean
+    double total;  // what the shares sum to: exactly 1 unless they were cut
+} CohortShares;
+
+typedef struct CombineRule {
+    RuleText text; // a number called "weights" (COMBINE_WEIGHTS): by what clients count; without it all count the same
+    // Cuts the shares of those that arrive, which are their weights, summing to 1. NULL: nothing.
+    void (*cut)(CohortShares *all, Member *members, uint32_t count, const double *number);
+    // What a client counts by its loss; NULL: the losses are not asked for, which saves a pass over the data.
+    double (*by_loss)(double loss, const double *number);
+    // The factor, once the lengths of the updates are known; NULL: it is that of the cohort.
+    double (*factor)(const Member *members, const double *squared_lengths, uint32_t count, double lr,
+                     const double *number);
+
+    // Robust rules.
+    bool rows;        // the updates are wanted side by side
+    RowColumn column; // what becomes of each weight on its own; NULL: the mean by shares
+} CombineRule;
+
+enum { WEIGHTS_SAMPLES, WEIGHTS_UNIFORM, WEIGHTS_SQRT, WEIGHTS_LOG };
+
+#define COMBINE_WEIGHTS                                                                                                \
+    {                                                                                                                  \
+        .name = "weights", .words = { "samples", "uniform", "sqrt", "log" }                                            \
+    }
+
+#endif
