@@ -18,7 +18,8 @@ BEGIN {
     may["app/options"] = all "app/options "
     may["app/launch"] = all "app app/options app/launch "
     may["app/run"] = all "app app/options app/run "
-    may["app"] = all "app app/options app/launch app/run "
+    may["app/look"] = all "app app/options app/run app/look "
+    may["app"] = all "app app/options app/launch app/run app/look "
     may["tests"] = may["app"] "tests "
 }
 

@@ -126,6 +126,7 @@ void manual_print(FILE *file) {
     fputs(".SH FILES\n"
           ".TP\n\\fIOUT\\fR/config.yaml\nthe effective configuration, which \\fBsounder train\\fR reads again\n"
           ".TP\n\\fIOUT\\fR/metrics.jsonl\none JSON object per round, per client and round, and for the summary\n"
+          ".TP\n\\fIOUT\\fR/tensorboard/\nthe same for \\fBtensorboard \\-\\-logdir\\fR \\fIOUT\\fR\n"
           ".TP\n\\fIOUT\\fR/model.safetensors\nthe trained model, with PyTorch's names and shapes\n"
           ".TP\n\\fIOUT\\fR/checkpoints/\nwhat \\fB\\-\\-resume\\fR continues from\n"
           ".TP\n\\fIOUT\\fR/live/global.safetensors\nthe weights as they are now, while the run lives\n"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/look/tensorboard.h"
 #include "app/run/progress.h"
 #include "app/run/report.h"
 #include "app/run/run_device.h"
@@ -41,6 +42,7 @@ typedef struct Run {
     Nodes nodes;
     Rounds rounds;
     Metrics metrics;
+    Tensorboard tensorboard;
     Progress progress;
     TraceFile trace;
     uint32_t rounds_done;
@@ -278,6 +280,15 @@ static void note_signal(const Run *run, bool at_once, int *exit_code) {
                     run->folder.path);
 }
 
+static void note_line(void *run, const json_t *line) {
+    tensorboard_note(&((Run *)run)->tensorboard, line);
+}
+
+static void close_metrics(Run *run) {
+    metrics_close(&run->metrics);
+    tensorboard_end(&run->tensorboard);
+}
+
 // What stands in the folder from the start. It is written when the workers stand ready, so that a run that cannot start
 // leaves nothing that would have to be resumed.
 static Status begin_files(Run *run, Error *err) {
@@ -290,7 +301,11 @@ static Status begin_files(Run *run, Error *err) {
     Status status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
     if (status == STATUS_OK) status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
     if (status != STATUS_OK) metrics_close(&run->metrics);
-    return status;
+    if (status != STATUS_OK) return status;
+    tensorboard_begin(&run->tensorboard, &folder, &run->options, run->rounds_done);
+    run->metrics.on_line = note_line;
+    run->metrics.context = run;
+    return STATUS_OK;
 }
 
 // The trace comes first: where it cannot be written, no run begins.
@@ -312,7 +327,7 @@ static Status run_with_workers(Run *run, Error *err) {
     run->worker_bytes = report_worker_bytes(&run->rounds.phases.supervisor);
     if (status != STATUS_OK) save_what_is_there(run);
     run_folder_unlink_live(&run->folder);
-    if (status != STATUS_OK) metrics_close(&run->metrics);
+    if (status != STATUS_OK) close_metrics(run);
     return status;
 }
 
@@ -367,7 +382,7 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
     TRY(train(run, exit_code, err));
     if (!is_first(run)) return STATUS_OK;
     Status status = is_finished(run) ? write_model(run, err) : STATUS_OK;
-    metrics_close(&run->metrics);
+    close_metrics(run);
     return status;
 }
 

@@ -36,8 +36,19 @@ typedef struct Line {
     Error why;           // the latter
 } Line;
 
-// *more: there was another line.
-static Status next_line(Line *line, bool *more, FILE *file, const char *path, Error *err) {
+// Whether a line may be of one of the types, which end with NULL; no types: all of them. Lines begin with their type
+// unless somebody has written them by hand.
+static bool may_be_of(const char *text, const char *const *types) {
+    static const char beginning[] = "{\"type\":\"";
+    if (!types || strncmp(text, beginning, sizeof beginning - 1) != 0) return true;
+    text += sizeof beginning - 1;
+    for (; *types; types++)
+        if (strncmp(text, *types, strlen(*types)) == 0 && text[strlen(*types)] == '"') return true;
+    return false;
+}
+
+// *more: there was another line. One that is not of the types (NULL: all) has no object.
+static Status next_line_of(Line *line, bool *more, FILE *file, const char *const *types, const char *path, Error *err) {
     json_decref(line->object);
     line->object = NULL;
     line->first_byte += line->bytes;
@@ -49,9 +60,13 @@ static Status next_line(Line *line, bool *more, FILE *file, const char *path, Er
     if (bytes < 0 && (errno || !feof(file))) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
     if (bytes < 0) return STATUS_OK;
     line->bytes = (size_t)bytes;
-    if (line->text[bytes - 1] != '\n') return STATUS_OK;
+    if (line->text[bytes - 1] != '\n' || !may_be_of(line->text, types)) return STATUS_OK;
     Status status = json_read_object(&line->object, line->text, line->bytes, path, line->first_byte, &line->why);
     return status == STATUS_DATA || status == STATUS_OK ? STATUS_OK : fail(err, status, "%s", line->why.message);
+}
+
+static Status next_line(Line *line, bool *more, FILE *file, const char *path, Error *err) {
+    return next_line_of(line, more, file, NULL, path, err);
 }
 
 static void line_free(Line *line) {
@@ -118,6 +133,29 @@ Status metrics_read(json_t **lines, const Folder *folder, Error *err) {
     return status;
 }
 
+static bool is_one_of(const json_t *object, const char *const *types) {
+    for (; *types; types++)
+        if (has_type(object, *types)) return true;
+    return false;
+}
+
+Status metrics_visit(const Folder *folder, const char *const *types,
+                     Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err) {
+    FILE *file;
+    char path[4096];
+    TRY(open_past(&file, path, folder, err));
+    Line line = {0};
+    Status status = STATUS_OK;
+    for (bool more = file != NULL; more && status == STATUS_OK;) {
+        status = next_line_of(&line, &more, file, types, path, err);
+        if (status == STATUS_OK && line.object && is_one_of(line.object, types))
+            status = visit(context, line.object, err);
+    }
+    line_free(&line);
+    if (file) fclose(file);
+    return status;
+}
+
 // Does a run that goes on after `rounds_done` rounds keep this line? Not if it is torn, tells of a later round or sums
 // the run up.
 static bool is_kept(const Line *line, uint32_t rounds_done) {
@@ -167,6 +205,7 @@ static Status remove_undone(const Folder *folder, uint32_t rounds_done, Error *e
 // Writing ------------------------------------------------------------------------------------------------------------
 
 static Status open_to_append(Metrics *metrics, const Folder *folder, int flags, Error *err) {
+    metrics->on_line = NULL;
     if ((size_t)snprintf(metrics->path, sizeof metrics->path, "%s/%s", folder->path, FILE_NAME) >= sizeof metrics->path)
         return fail(err, STATUS_CANTCREATE, "the path of %s is too long: %s", FILE_NAME, folder->path);
     metrics->fd = openat(folder->fd, FILE_NAME, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
@@ -207,18 +246,28 @@ static size_t write_all(int fd, const char *bytes, size_t count) {
     return done;
 }
 
-Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
-    char *text;
-    size_t length;
-    TRY(json_text(&text, &length, line, JSON_COMPACT | JSON_REAL_PRECISION(10), metrics->path, err));
-    text[length] = '\n'; // in the place of the terminator
+static Status append_text(Metrics *metrics, const char *text, size_t length, Error *err) {
     off_t before = lseek(metrics->fd, 0, SEEK_END);
-    size_t written = write_all(metrics->fd, text, length + 1);
-    free(text);
-    if (written == length + 1) return STATUS_OK;
+    size_t written = write_all(metrics->fd, text, length);
+    if (written == length) return STATUS_OK;
     Status status = fail_errno(err, STATUS_IO, "%s: a line cannot be written", metrics->path);
     if (before >= 0 && written > 0 && ftruncate(metrics->fd, before) != 0)
         log_warning("%s: its last line stays torn", metrics->path);
+    return status;
+}
+
+Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
+    char *text;
+    size_t length;
+    json_t *root = json_incref(line->root);
+    Status status = json_text(&text, &length, line, JSON_COMPACT | JSON_REAL_PRECISION(10), metrics->path, err);
+    if (status == STATUS_OK) {
+        text[length] = '\n'; // in the place of the terminator
+        status = append_text(metrics, text, length + 1, err);
+        free(text);
+    }
+    if (status == STATUS_OK && metrics->on_line) metrics->on_line(metrics->context, root);
+    json_decref(root);
     return status;
 }
 

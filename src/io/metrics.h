@@ -4,6 +4,7 @@
 //   metrics_begin(&round, "round");                // "type" and "time", with which every line begins
 //   put_real(&round, "seconds", 0.5);
 //   TRY(metrics_append(&metrics, &round, err));    // a field that could not be added shows here
+//   metrics.on_line = look; metrics.context = &eyes;   // who wants every line that was written from here on
 //
 // A new run creates the file and never finds one. A run that goes on reopens its own, which removes a torn last line,
 // every line of a round after `rounds_done`, and the summary.
@@ -19,6 +20,8 @@
 typedef struct Metrics {
     int fd; // owned
     char path[4096];
+    void (*on_line)(void *context, const json_t *line); // NULL: nobody looks
+    void *context;
 } Metrics;
 
 // CANTCREATE when there is one already, or it cannot be made.
@@ -32,6 +35,11 @@ Status metrics_past(json_t **start, uint32_t *round, const Folder *folder, Error
 // All whole lines of the file in folder, as an array that is the caller's to json_decref. NOINPUT without a file, or
 // with one that has no line.
 Status metrics_read(json_t **lines, const Folder *folder, Error *err);
+
+// Calls visit for every whole line whose type is one of `types` (which end with NULL), in order; others are not even
+// parsed. Ends with the first failure of visit. A file that is not there has no lines.
+Status metrics_visit(const Folder *folder, const char *const *types,
+                     Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err);
 
 // A line's first fields: its type, and the time of the day as 2026-11-22T01:18:15.123Z.
 void metrics_begin(JsonObject *line, const char *type);

@@ -28,7 +28,7 @@ class Runs(RunCase):
         self.assertEqual(len(re.findall(r"^round \d/6  loss \d", out, re.M)), 6, out)
         self.assertRegex(out, r"\nround 6/6 .*  test \d\.\d{4}  +\d+\.\d\d%  ")
         self.assertEqual(sorted(os.listdir(self.path("run"))),
-                         ["checkpoints", "config.yaml", "metrics.jsonl", "model.safetensors"])
+                         ["checkpoints", "config.yaml", "metrics.jsonl", "model.safetensors", "tensorboard"])
         self.assertEqual(sorted(os.listdir(self.path("run", "checkpoints"))),
                          ["round-000005.safetensors", "round-000006.safetensors"])
         rounds, summary = self.rounds("run"), self.metrics("run")[-1]
@@ -398,7 +398,8 @@ class Runs(RunCase):
         self.assertIn("--resume run", err)
 
     def test_a_new_run_refuses_a_folder_that_holds_any_of_its_names_and_deletes_nothing(self):
-        for name in ("metrics.jsonl", "model.safetensors", "checkpoints/round-000009.safetensors", "live/mine"):
+        for name in ("metrics.jsonl", "model.safetensors", "checkpoints/round-000009.safetensors", "live/mine",
+                     "tensorboard/mine"):
             with self.subTest(name):
                 folder = name.split("/")[0]
                 os.makedirs(os.path.dirname(self.path(folder, name)))

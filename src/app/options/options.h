@@ -71,6 +71,7 @@ typedef struct Options {
     double hang_seconds;            // 60; 0: never
     bool quiet;                     // false
     char trace[OPTION_TEXT_BYTES];  // "": no trace
+    bool tensorboard;               // true
     bool confusion, json;           // of sounder eval: false
     char predictions[OPTION_TEXT_BYTES]; // likewise; "": none
     int nodes;                           // machines that take part, no option: mpirun and srun say it; 1

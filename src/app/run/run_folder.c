@@ -77,7 +77,7 @@ bool run_folder_has(const RunFolder *folder, const char *name) {
 // A run deletes nothing that it has not written, so it begins where none of its names is taken. (An empty checkpoints/
 // is what a run leaves that is killed before it has begun.)
 static Status check_names(const RunFolder *folder, Error *err) {
-    static const char *const names[] = {"metrics.jsonl", "model.safetensors", KEPT_FILE_NAME, "live", "checkpoints"};
+    static const char *const names[] = {"metrics.jsonl", "model.safetensors", KEPT_FILE_NAME, "live", "tensorboard", "checkpoints"};
     if (run_folder_has(folder, CONFIG))
         return fail(err, STATUS_USAGE, "%s already holds a run; continue it with --resume %s, or give another --out",
                     folder->path, folder->path);

@@ -2,6 +2,7 @@
 //
 //   config.yaml                 the effective options
 //   metrics.jsonl               one JSON object a line, appended as the run goes
+//   tensorboard/                the same for TensorBoard
 //   checkpoints/                the last two checkpoints
 //   clients.kept                what clients keep from turn to turn, where an algorithm has them do so
 //   live/global.safetensors     while the run lives: a link to the shared weights themselves
