@@ -24,6 +24,9 @@ Status command_diff(int argc, char **argv, int *exit_code, Error *err);
 // [--option value ...] [--json] [--save FILE]`. argv is rearranged.
 Status command_partition(int argc, char **argv, Error *err);
 
+// Lists runs, compares them, averages: `sounder runs [FOLDER ...] [--by OPTION,...] [--format FORM]`. argv is rearranged.
+Status command_runs(int argc, char **argv, Error *err);
+
 // Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not come
 // out as in the run. *exit_code as for train.
 Status command_replay(int argc, char **argv, int *exit_code, Error *err);

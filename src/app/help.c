@@ -4,6 +4,7 @@
 
 #include "app/commands.h"
 #include "app/launch/launch_options.h"
+#include "app/look/look_options.h"
 #include "app/options/option_table.h"
 #include "base/suggest.h"
 #include "datasets/federation.h"
@@ -19,11 +20,16 @@ static void print_overview(FILE *file) {
     print_entry(file, "sounder partition [EXPERIMENT.yaml] [--OPTION VALUE ...]",
                 "who gets which samples in such a run, as a picture and in numbers");
     print_entry(file, "sounder replay RUN --round R --client K", "train one client of one round again and compare");
+    for (int i = 0; i < look_command_count; i++) {
+        char usage[128];
+        snprintf(usage, sizeof usage, "sounder %s %s", look_commands[i].name, look_commands[i].arguments);
+        print_entry(file, usage, look_commands[i].summary);
+    }
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(
         file, "sounder help [TOPIC]",
-        "train, eval, diff, replay, partition, launch, nodes, metrics, models, algorithms, partitions, federations, the name "
+        "train, eval, diff, replay, partition, runs, launch, nodes, metrics, models, algorithms, partitions, federations, the name "
         "of an option, man (the man "
         "page as troff), "
         "completion bash (a "
@@ -348,6 +354,13 @@ Status command_help(int argc, char **argv, Error *err) {
         }
         suggestion_consider(&suggestion, topics[i].name);
     }
+    const LookCommand *command = look_command_find(argv[0]);
+    if (command) {
+        look_command_print_help(stdout, command);
+        return STATUS_OK;
+    }
+    for (int i = 0; i < look_command_count; i++)
+        suggestion_consider(&suggestion, look_commands[i].name);
     const Option *option = option_find(argv[0] + strspn(argv[0], "-"));
     if (option) {
         print_option(stdout, option);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/commands.h"
+#include "app/look/look_options.h"
 #include "base/device.h"
 #include "base/log.h"
 #include "base/suggest.h"
@@ -30,6 +31,8 @@ static Status unknown_command(const char *name, Error *err) {
     Suggestion suggestion = {.typed = name};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         suggestion_consider(&suggestion, commands[i]);
+    for (int i = 0; i < look_command_count; i++)
+        suggestion_consider(&suggestion, look_commands[i].name);
     if (suggestion.best)
         return fail(err, STATUS_USAGE, "%.60s: unknown command; did you mean %s?", name, suggestion.best);
     return fail(err, STATUS_USAGE, "%.60s: unknown command; `sounder help` lists them", name);
@@ -40,7 +43,7 @@ static bool is_command(const char *name) {
     static const char *const names[] = {"train", "eval", "diff", "replay", "partition"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
-    return false;
+    return look_command_find(name) != NULL;
 }
 
 // `sounder train --help` is `sounder help train`, `sounder train -h` is `sounder help train -h`. 0: no help is asked for,
@@ -71,6 +74,7 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "replay") == 0) return command_replay(rest, arguments, exit_code, err);
     if (strcmp(name, "diff") == 0) return command_diff(rest, arguments, exit_code, err);
     if (strcmp(name, "partition") == 0) return command_partition(rest, arguments, err);
+    if (strcmp(name, "runs") == 0) return command_runs(rest, arguments, err);
     return command_eval(rest, arguments, err);
 }
 

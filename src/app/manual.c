@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "app/launch/launch_options.h"
+#include "app/look/look_options.h"
 #include "app/options/options.h"
 
 const char *const manual_examples[] = {
@@ -97,10 +98,12 @@ void manual_print(FILE *file) {
           ".B sounder diff\n\\fIRUN\\fR \\fIRUN\\fR\n.br\n"
           ".B sounder replay\n\\fIRUN\\fR \\fB\\-\\-round\\fR \\fIR\\fR \\fB\\-\\-client\\fR \\fIK\\fR [\\fB\\-\\-out\\fR \\fIFILE\\fR]\n.br\n"
           ".B sounder partition\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n"
-          "[\\fB\\-\\-json\\fR] [\\fB\\-\\-save\\fR \\fIFILE\\fR]\n.br\n"
-          ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
+          "[\\fB\\-\\-json\\fR] [\\fB\\-\\-save\\fR \\fIFILE\\fR]\n.br\n",
+          file);
+    look_commands_print_synopsis(file);
+    fputs(".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
           "[\\fIARGUMENT\\fR ...]\n.br\n"
-          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIfederations\\fR | \\fIOPTION\\fR |\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIruns\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIfederations\\fR | \\fIOPTION\\fR |\n"
           "\\fIman\\fR | \\fIcompletion bash\\fR]\n"
           ".SH DESCRIPTION\n"
           "\\fBsounder train\\fR starts worker processes that share one model through\n"
@@ -121,6 +124,7 @@ void manual_print(FILE *file) {
     options_print_man(file);
     fputs(".SH OPTIONS OF SOUNDER REPLAY\n", file);
     replay_options_print_man(file);
+    look_commands_print_man(file);
     fputs(".SH OPTIONS OF SOUNDER LAUNCH\n", file);
     launch_options_print_man(file);
     fputs(".SH FILES\n"
@@ -147,6 +151,7 @@ void manual_print_completion(FILE *file) {
     options_print_words(file);
     replay_options_print_words(file);
     launch_options_print_words(file);
+    look_commands_print_words(file);
     fputs("partition --json\npartition --save\n"
           "'\n"
           "_sounder() {\n"
@@ -155,12 +160,12 @@ void manual_print_completion(FILE *file) {
           "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition launch help --version --help' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition runs launch help --version --help' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    if [ \"$command\" = help ]; then\n"
           "        [ \"$previous\" = completion ] && mapfile -t COMPREPLY < <(compgen -W bash -- \"$word\") && return\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition launch nodes metrics models algorithms partitions federations man completion' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition runs launch nodes metrics models algorithms partitions federations man completion' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    local commands name values names=--help\n"

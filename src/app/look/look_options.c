@@ -1,0 +1,114 @@
+#include "look_options.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "table.h"
+
+#define FIELD(member) .offset = offsetof(LookOptions, member)
+#define ROWS(of)                                                                                                       \
+    { .rows = of, .count = sizeof of / sizeof *of }
+
+// clang-format off
+static const Option runs_rows[] = {
+    {.name = "by", .type = OPTION_TEXT, FIELD(by), .also = "group group-by average", .placeholder = "OPTION,...", .derived = "a line a run",
+     .help = "a line for each value of these options (alpha, or algorithm,alpha), with mean and standard deviation over the "
+             "finished runs that have it"},
+    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
+     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
+     .help = "how the table is written"},
+};
+// clang-format on
+
+const LookCommand look_commands[] = {
+    {.name = "runs",
+     .arguments = "[FOLDER ...] [--OPTION VALUE ...]",
+     .summary = "list runs, compare them, average over seeds",
+     .description =
+         "Lists all runs in the folders and below them (runs/ if none is given), also those that still run: state, "
+         "rounds "
+         "done, accuracy on the test samples after the last test and the best there was, seconds, training samples a "
+         "second, and of the options those in which the runs differ. --by averages: sounder runs sweeps/a --by alpha",
+     .table = ROWS(runs_rows),
+     .most = INT_MAX},
+};
+const int look_command_count = sizeof look_commands / sizeof *look_commands;
+
+const LookCommand *look_command_find(const char *name) {
+    for (int i = 0; i < look_command_count; i++)
+        if (strcmp(look_commands[i].name, name) == 0) return &look_commands[i];
+    return NULL;
+}
+
+Status look_options_parse(LookOptions *options, const LookCommand *command, int argc, char **argv, Error *err) {
+    OptionTable table = command->table;
+    table.command = command->name;
+    *options = (LookOptions){.folders = argv};
+    for (int next = 0; next < argc;) {
+        const Option *option;
+        const char *value;
+        if (argv[next][0] != '-') {
+            argv[options->folder_count++] = argv[next++];
+            continue;
+        }
+        TRY(option_take(&option, &value, &next, argc, argv, &table, err));
+        TRY(option_read(options, option, value, "--", err));
+    }
+    if (options->folder_count >= command->least && options->folder_count <= command->most) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "sounder %s: needs %s; write sounder %s %s", command->name,
+                options->folder_count < command->least ? "a run" : "one run alone", command->name, command->arguments);
+}
+
+// Help ----------------------------------------------------------------------------------------------------------------
+
+void look_command_print_help(FILE *file, const LookCommand *command) {
+    fprintf(file, "Usage: sounder %s %s\n\n", command->name, command->arguments);
+    print_paragraph(file, 0, command->description);
+    fputc('\n', file);
+    for (int i = 0; i < command->table.count; i++)
+        option_print_help(file, &command->table.rows[i]);
+}
+
+// "[--OPTION VALUE ...]" with words that stand for something in italics, dashes as they are typed.
+static void print_arguments(FILE *file, const char *text) {
+    while (*text) {
+        const size_t letters = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+        if (letters > 1) {
+            fprintf(file, "\\fI%.*s\\fR", (int)letters, text);
+            text += letters;
+            continue;
+        }
+        if (*text == '-') fputc('\\', file);
+        fputc(*text++, file);
+    }
+}
+
+void look_commands_print_synopsis(FILE *file) {
+    for (int i = 0; i < look_command_count; i++) {
+        fprintf(file, ".B sounder %s\n", look_commands[i].name);
+        print_arguments(file, look_commands[i].arguments);
+        fputs("\n.br\n", file);
+    }
+}
+
+void look_commands_print_man(FILE *file) {
+    for (int i = 0; i < look_command_count; i++) {
+        fputs(".SH OPTIONS OF SOUNDER ", file);
+        for (const char *c = look_commands[i].name; *c; c++)
+            fputc(toupper((unsigned char)*c), file);
+        fputc('\n', file);
+        for (const char *c = look_commands[i].description; *c; c++)
+            fprintf(file, "%s%c", *c == '-' ? "\\" : "", *c);
+        fputc('\n', file);
+        for (int row = 0; row < look_commands[i].table.count; row++)
+            option_print_man(file, &look_commands[i].table.rows[row]);
+    }
+}
+
+void look_commands_print_words(FILE *file) {
+    for (int i = 0; i < look_command_count; i++)
+        for (int row = 0; row < look_commands[i].table.count; row++)
+            option_print_words(file, &look_commands[i].table.rows[row], look_commands[i].name);
+}

@@ -1,0 +1,220 @@
+#include "past_run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "io/metrics.h"
+
+const char *const run_state_names[] = {
+    [RUN_STOPPED] = "stopped", [RUN_RUNNING] = "running", [RUN_FINISHED] = "finished"};
+
+enum { MOST_DEPTH = 16, PATH_BYTES = 4096 };
+
+// One run -------------------------------------------------------------------------------------------------------------
+
+static bool has_type(const json_t *line, const char *type) {
+    const char *text = json_string_value(json_object_get(line, "type"));
+    return text && strcmp(text, type) == 0;
+}
+
+static double number_of(const json_t *line, const char *key) {
+    const json_t *value = json_object_get(line, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static double plus(double sum, double more) {
+    return isnan(more) ? sum : sum + more;
+}
+
+static void note_test(PastRun *run, const json_t *line) {
+    const double accuracy = number_of(line, "test_accuracy"), loss = number_of(line, "test_loss");
+    if (!isnan(loss)) run->loss = loss;
+    if (isnan(accuracy)) return;
+    run->accuracy = accuracy;
+    if (accuracy <= run->best) return;
+    run->best = accuracy;
+    run->best_round = run->rounds;
+}
+
+static void note_round(PastRun *run, const json_t *line) {
+    const json_int_t round = json_integer_value(json_object_get(line, "round"));
+    if (round > 0 && round <= UINT32_MAX) run->rounds = (uint32_t)round;
+    note_test(run, line);
+    run->train_loss = number_of(line, "train_loss");
+    run->seconds = plus(plus(run->seconds, number_of(line, "seconds")), number_of(line, "eval_seconds"));
+    run->samples = plus(run->samples, number_of(line, "samples"));
+    run->simulated_seconds = number_of(line, "simulated_seconds_total");
+    run->bytes = number_of(line, "down_bytes_total") + number_of(line, "up_bytes_total");
+    run->workers_lost = plus(run->workers_lost, number_of(line, "workers_lost"));
+}
+
+static Status note_line(void *context, json_t *line, Error *err) {
+    (void)err;
+    PastRun *run = context;
+    if (has_type(line, "start") && !run->start) run->start = json_incref(line);
+    if (has_type(line, "round")) note_round(run, line);
+    if (!has_type(line, "summary")) return STATUS_OK;
+    json_decref(run->summary);
+    run->summary = json_incref(line);
+    run->rounds_to_target = number_of(line, "rounds_to_target");
+    return STATUS_OK;
+}
+
+// A count that the run's own file leaves to follow from other options stands in what it told at its start.
+static void complete(PastRun *run) {
+    const struct {
+        int *value;
+        const char *key;
+    } counts[] = {{&run->options.workers, "workers"},
+                  {&run->options.clients, "clients"},
+                  {&run->options.clients_per_round, "clients_per_round"}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const json_int_t told = json_integer_value(json_object_get(run->start, counts[i].key));
+        if (*counts[i].value == 0 && told > 0 && told <= 1000000) *counts[i].value = (int)told;
+    }
+}
+
+// A run that begins at this moment waits for the lock (run_folder.c) longer than it is held here.
+static RunState state_of(const PastRun *run, int folder_fd) {
+    if (flock(folder_fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) return RUN_RUNNING;
+    flock(folder_fd, LOCK_UN);
+    return run->summary ? RUN_FINISHED : RUN_STOPPED;
+}
+
+Status past_run_read(PastRun *run, const char *path, Error *err) {
+    static const char *const types[] = {"start", "round", "summary", NULL};
+    char config[PATH_BYTES];
+    *run = (PastRun){.accuracy = NAN,
+                     .loss = NAN,
+                     .best = NAN,
+                     .train_loss = NAN,
+                     .rounds_to_target = NAN,
+                     .simulated_seconds = NAN,
+                     .bytes = NAN};
+    run->best = -1;
+    if (snprintf(config, sizeof config, "%s/config.yaml", path) >= PATH_BYTES)
+        return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", path);
+    options_defaults(&run->options);
+    TRY(options_read_yaml(&run->options, config, err));
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+    const Folder folder = {.fd = fd, .path = path};
+    Status status = metrics_visit(&folder, types, note_line, run, err);
+    run->state = state_of(run, fd);
+    close(fd);
+    run->path = status == STATUS_OK ? strdup(path) : NULL;
+    if (status == STATUS_OK && !run->path) status = fail(err, STATUS_OS, "no memory for the run %.200s", path);
+    if (run->best < 0) run->best = NAN;
+    complete(run);
+    if (status != STATUS_OK) past_run_free(run);
+    return status;
+}
+
+void past_run_free(PastRun *run) {
+    json_decref(run->summary);
+    json_decref(run->start);
+    free(run->path);
+    run->summary = run->start = NULL;
+    run->path = NULL;
+}
+
+void past_run_option(char *text, const PastRun *run, const Option *option) {
+    const bool empty = !option->preset && option_is_zero(&run->options, option);
+    text[0] = '\0';
+    if (!empty && option_applies(&run->options, option)) option_format(text, &run->options, option);
+}
+
+bool past_runs_differ(const PastRun *runs, size_t count, const Option *option) {
+    char first[OPTION_VALUE_BYTES], other[OPTION_VALUE_BYTES];
+    if (count > 0) past_run_option(first, &runs[0], option);
+    for (size_t i = 1; i < count; i++) {
+        past_run_option(other, &runs[i], option);
+        if (strcmp(first, other) != 0) return true;
+    }
+    return false;
+}
+
+// All runs ------------------------------------------------------------------------------------------------------------
+
+static Status add_run(PastRuns *runs, const char *path, Error *err) {
+    PastRun *all = realloc(runs->all, (runs->count + 1) * sizeof *all);
+    if (!all) return fail(err, STATUS_OS, "no memory for %zu runs", runs->count + 1);
+    runs->all = all;
+    Status status = past_run_read(&all[runs->count], path, err);
+    if (status == STATUS_OK) runs->count++;
+    if (status == STATUS_OK || status == STATUS_OS) return status;
+    log_warning("%s is left out: %s", path, err->message);
+    return STATUS_OK;
+}
+
+static bool is_folder(int fd, const struct dirent *entry) {
+    struct stat about;
+    if (entry->d_name[0] == '.') return false;
+    if (entry->d_type != DT_UNKNOWN) return entry->d_type == DT_DIR;
+    return fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
+}
+
+static Status search(PastRuns *runs, const char *path, int depth, Error *err);
+
+static Status search_below(PastRuns *runs, const char *path, DIR *list, int depth, Error *err) {
+    for (const struct dirent *entry; (entry = readdir(list));) {
+        char below[PATH_BYTES];
+        if (!is_folder(dirfd(list), entry) || depth == MOST_DEPTH) continue;
+        if (snprintf(below, sizeof below, "%s/%s", path, entry->d_name) < PATH_BYTES)
+            TRY(search(runs, below, depth + 1, err));
+    }
+    return STATUS_OK;
+}
+
+static Status search(PastRuns *runs, const char *path, int depth, Error *err) {
+    char config[PATH_BYTES];
+    if (snprintf(config, sizeof config, "%s/config.yaml", path) < PATH_BYTES && access(config, F_OK) == 0)
+        return add_run(runs, path, err);
+    DIR *list = opendir(path);
+    if (!list && depth > 0) return STATUS_OK; // somebody else's, or gone by now
+    if (!list) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+    Status status = search_below(runs, path, list, depth, err);
+    closedir(list);
+    return status;
+}
+
+// run-2 comes before run-10.
+static int compare_paths(const void *a, const void *b) {
+    return strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
+}
+
+Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Error *err) {
+    Status status = STATUS_OK;
+    *runs = (PastRuns){0};
+    for (int i = 0; i < folder_count && status == STATUS_OK; i++) {
+        char path[PATH_BYTES];
+        const size_t before = runs->count;
+        snprintf(path, sizeof path, "%s", folders[i]);
+        for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
+            path[end - 1] = '\0';
+        status = search(runs, path, 0, err);
+        if (status == STATUS_OK && runs->count == before)
+            status = fail(err, STATUS_NOINPUT,
+                          "%.200s holds no run; give the folder of one (train's --out), or one above it", path);
+    }
+    if (status != STATUS_OK)
+        past_runs_free(runs);
+    else
+        qsort(runs->all, runs->count, sizeof *runs->all, compare_paths);
+    return status;
+}
+
+void past_runs_free(PastRuns *runs) {
+    for (size_t i = 0; i < runs->count; i++)
+        past_run_free(&runs->all[i]);
+    free(runs->all);
+    *runs = (PastRuns){0};
+}

@@ -1,0 +1,58 @@
+// What a run folder tells of its run, finished or not: options, state, and figures from metrics.jsonl.
+//
+//   PastRuns runs;
+//   TRY(past_runs_find(&runs, folders, folder_count, err));     // every run in them, however deep
+//   for (size_t i = 0; i < runs.count; i++) ... runs.all[i].path
+//   past_runs_free(&runs);
+#ifndef SOUNDER_APP_LOOK_PAST_RUN_H
+#define SOUNDER_APP_LOOK_PAST_RUN_H
+
+#include <jansson.h>
+
+#include "app/options/option_table.h"
+#include "base/err.h"
+
+// Running: a process has the folder locked. Finished: it has a summary, the last thing that a run writes.
+typedef enum RunState { RUN_STOPPED, RUN_RUNNING, RUN_FINISHED } RunState;
+extern const char *const run_state_names[];
+
+// NaN: not known.
+typedef struct PastRun {
+    char *path; // owned
+    Options options;
+    RunState state;
+    json_t *start;         // owned: its first "start" line; NULL: none
+    json_t *summary;       // owned; NULL: none
+    uint32_t rounds;       // done
+    double accuracy, loss; // of the last test
+    double best;           // accuracy
+    uint32_t best_round;
+    double train_loss;               // of the last round
+    double seconds;                  // of all rounds, tests included
+    double samples;                  // trained
+    double rounds_to_target;         // with --target-accuracy
+    double simulated_seconds, bytes; // in all, both ways
+    double workers_lost;
+} PastRun;
+
+// path: its folder. NOINPUT where there is no run, USAGE or DATA where its files cannot be understood.
+Status past_run_read(PastRun *run, const char *path, Error *err);
+void past_run_free(PastRun *run);
+
+// The value of an option as the run had it; empty where it did not matter. text: (OPTION_VALUE_BYTES) of the caller's.
+void past_run_option(char *text, const PastRun *run, const Option *option);
+
+// Whether some of the runs differ in it.
+bool past_runs_differ(const PastRun *runs, size_t count, const Option *option);
+
+typedef struct PastRuns {
+    PastRun *all; // owned, (count), ordered by path
+    size_t count;
+} PastRuns;
+
+// All runs in the folders and below them. NOINPUT, with its name, for a folder without any. A run whose files cannot be
+// understood is left out with a warning.
+Status past_runs_find(PastRuns *runs, char *const *folders, int folder_count, Error *err);
+void past_runs_free(PastRuns *runs);
+
+#endif

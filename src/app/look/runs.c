@@ -1,0 +1,264 @@
+// `sounder runs`: lists runs, compares them, averages over what --by leaves.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/commands.h"
+#include "app/look/look_options.h"
+#include "app/look/past_run.h"
+#include "app/look/table.h"
+
+// Options as columns ---------------------------------------------------------------------------------------------------
+
+typedef struct Shown {
+    const Option *options[OPTION_MAX_COUNT];
+    size_t columns[OPTION_MAX_COUNT]; // of the table
+    int count;
+} Shown;
+
+static void show_option(Shown *shown, const Option *option) {
+    for (int i = 0; i < shown->count; i++)
+        if (shown->options[i] == option) return;
+    shown->options[shown->count++] = option;
+}
+
+// Figures ---------------------------------------------------------------------------------------------------------------
+
+// What the table tells of each run besides its options.
+typedef enum Figure { ROUNDS, ACCURACY, BEST, LOSS, TARGET, SIMULATED, BYTES, SECONDS, SPEED, FIGURES } Figure;
+
+static const struct {
+    const char *title, *key;
+    int decimals;
+} figures[FIGURES] = {
+    [ROUNDS] = {"rounds", "rounds", 0},
+    [ACCURACY] = {"accuracy %", "accuracy_percent", 2},
+    [BEST] = {"best %", "best_percent", 2},
+    [LOSS] = {"test loss", "test_loss", 4},
+    [TARGET] = {"rounds to target", "rounds_to_target", 0},
+    [SIMULATED] = {"simulated s", "simulated_seconds", 0},
+    [BYTES] = {"MB sent", "megabytes_sent", 1},
+    [SECONDS] = {"seconds", "seconds", 2},
+    [SPEED] = {"samples/s", "samples_per_second", 0},
+};
+
+// NaN: unknown.
+static double figure_of(const PastRun *run, Figure figure) {
+    switch (figure) {
+    case ROUNDS:
+        return run->rounds;
+    case ACCURACY:
+        return 100 * run->accuracy;
+    case BEST:
+        return 100 * run->best;
+    case LOSS:
+        return run->loss;
+    case TARGET:
+        return run->rounds_to_target;
+    case SIMULATED:
+        return run->simulated_seconds;
+    case BYTES:
+        return run->bytes / 1e6;
+    case SECONDS:
+        return run->rounds > 0 ? run->seconds : NAN;
+    case SPEED:
+        return run->seconds > 0 ? run->samples / run->seconds : NAN;
+    case FIGURES:
+        break;
+    }
+    return NAN;
+}
+
+// Simulated seconds are the rounds' number where nobody simulates anything.
+static bool is_shown(const PastRuns *runs, Figure figure) {
+    for (size_t i = 0; i < runs->count && figure == SIMULATED; i++) {
+        const double seconds = figure_of(&runs->all[i], figure);
+        if (!isnan(seconds) && seconds != runs->all[i].rounds) return true;
+    }
+    return figure != SIMULATED;
+}
+
+static void add_figures(Table *table, size_t columns[FIGURES], const PastRuns *runs) {
+    for (int f = 0; f < FIGURES; f++)
+        columns[f] = is_shown(runs, (Figure)f)
+                         ? table_add_column(table, figures[f].title, figures[f].key, figures[f].decimals)
+                         : SIZE_MAX;
+}
+
+static void add_options(Table *table, Shown *shown) {
+    for (int i = 0; i < shown->count; i++)
+        shown->columns[i] = table_add_column(table, shown->options[i]->name, shown->options[i]->name, -1);
+}
+
+static void put_options(Table *table, const Shown *shown, const PastRun *run) {
+    for (int i = 0; i < shown->count; i++) {
+        char text[OPTION_VALUE_BYTES];
+        past_run_option(text, run, shown->options[i]);
+        if (*text) table_put_text(table, shown->columns[i], text);
+    }
+}
+
+// A line a run -----------------------------------------------------------------------------------------------------------
+
+static Status print_list(const PastRuns *runs, TableFormat format, Error *err) {
+    Table table = {0};
+    Shown shown = {.count = 0};
+    size_t columns[FIGURES];
+    for (int i = 0; i < option_count; i++)
+        if (!option_table[i].unsaved && past_runs_differ(runs->all, runs->count, &option_table[i]))
+            show_option(&shown, &option_table[i]);
+    const size_t path = table_add_column(&table, "run", "run", -1),
+                 state = table_add_column(&table, "state", "state", -1);
+    add_options(&table, &shown);
+    add_figures(&table, columns, runs);
+    for (size_t i = 0; i < runs->count; i++) {
+        const PastRun *run = &runs->all[i];
+        table_add_row(&table);
+        table_put_text(&table, path, run->path);
+        table_put_text(&table, state, run_state_names[run->state]);
+        put_options(&table, &shown, run);
+        for (int f = 0; f < FIGURES; f++)
+            if (columns[f] != SIZE_MAX) table_put_number(&table, columns[f], figure_of(run, (Figure)f));
+    }
+    table_drop_empty(&table);
+    Status status = table_print(stdout, &table, format, err);
+    table_free(&table);
+    return status;
+}
+
+// A line a group ---------------------------------------------------------------------------------------------------------
+
+static Status read_by(Shown *shown, const char *by, Error *err) {
+    char names[OPTION_TEXT_BYTES], *rest;
+    *shown = (Shown){.count = 0};
+    snprintf(names, sizeof names, "%s", by);
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
+        const Option *option = option_find(name);
+        if (!option) return option_unknown(name, "--by ", err);
+        if (option->unsaved || option->not_train)
+            return fail(err, STATUS_USAGE,
+                        "--by %s: is about one process, no run has a value of it; give one that stands "
+                        "in config.yaml, such as alpha",
+                        option->name);
+        show_option(shown, option);
+    }
+    if (shown->count > 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--by: needs the name of an option, such as alpha");
+}
+
+// Order of two runs by the values of the options: numbers as numbers. 0: the same group.
+static int compare_groups(const PastRun *a, const PastRun *b, const Shown *shown) {
+    for (int i = 0; i < shown->count; i++) {
+        char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES], *left_end, *right_end;
+        past_run_option(left, a, shown->options[i]);
+        past_run_option(right, b, shown->options[i]);
+        if (strcmp(left, right) == 0) continue;
+        const double x = strtod(left, &left_end), y = strtod(right, &right_end);
+        const bool numbers = *left && *right && !*left_end && !*right_end;
+        if (numbers && x != y) return x < y ? -1 : 1;
+        return strcmp(left, right);
+    }
+    return 0;
+}
+
+static int compare_runs(const void *a, const void *b, void *shown) {
+    const int order = compare_groups(a, b, shown);
+    return order ? order : strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
+}
+
+// Mean and standard deviation (of a sample: n - 1) of those that are known; how many that are. NaN: unknown.
+static int spread_of(double *mean, double *deviation, const PastRun *runs, size_t count, Figure figure) {
+    double sum = 0, squares = 0;
+    int known = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double value = figure_of(&runs[i], figure);
+        if (!isnan(value)) sum += value, known++;
+    }
+    *mean = known > 0 ? sum / known : NAN;
+    for (size_t i = 0; i < count; i++) {
+        const double value = figure_of(&runs[i], figure);
+        if (!isnan(value)) squares += (value - *mean) * (value - *mean);
+    }
+    *deviation = known > 1 ? sqrt(squares / (known - 1)) : NAN;
+    return known;
+}
+
+static void put_group(Table *table, const size_t columns[FIGURES], size_t reached, const PastRun *runs, size_t count) {
+    for (int f = 0; f < FIGURES; f++) {
+        double mean, deviation;
+        if (columns[f] == SIZE_MAX) continue;
+        const int known = spread_of(&mean, &deviation, runs, count, (Figure)f);
+        if (f == ROUNDS && deviation == 0) deviation = NAN;
+        table_put_spread(table, columns[f], mean, deviation);
+        const bool had_target = runs[0].options.target_accuracy > 0;
+        if (f == TARGET && had_target) table_put_number(table, reached, known);
+    }
+}
+
+// Takes the runs apart that are not finished: a mean with them would be of nothing.
+static void print_notes(const PastRuns *runs, size_t finished, const Shown *by) {
+    const char *separator = "mean ± standard deviation over: ";
+    for (int i = 0; i < option_count; i++) {
+        bool named = false;
+        for (int k = 0; k < by->count; k++)
+            named |= by->options[k] == &option_table[i];
+        if (named || option_table[i].unsaved || !past_runs_differ(runs->all, finished, &option_table[i])) continue;
+        printf("%s%s", separator, option_table[i].name);
+        separator = ", ";
+    }
+    if (separator[0] == ',') putchar('\n');
+    if (finished < runs->count)
+        printf("left out, for %s not finished: %zu of %zu runs\n", runs->count - finished == 1 ? "it is" : "they are",
+               runs->count - finished, runs->count);
+}
+
+static int unfinished_last(const void *a, const void *b) {
+    const PastRun *left = a, *right = b;
+    const int order = (right->state == RUN_FINISHED) - (left->state == RUN_FINISHED);
+    return order ? order : strverscmp(left->path, right->path);
+}
+
+static Status print_groups(PastRuns *runs, const LookOptions *options, Error *err) {
+    Table table = {0};
+    Shown by;
+    size_t columns[FIGURES], finished = 0;
+    TRY(read_by(&by, options->by, err));
+    qsort(runs->all, runs->count, sizeof *runs->all, unfinished_last);
+    while (finished < runs->count && runs->all[finished].state == RUN_FINISHED)
+        finished++;
+    if (finished == 0)
+        return fail(err, STATUS_NOINPUT, "none of the %zu runs is finished; sounder runs without --by lists them",
+                    runs->count);
+    qsort_r(runs->all, finished, sizeof *runs->all, compare_runs, &by);
+    add_options(&table, &by);
+    const size_t number = table_add_column(&table, "n", "runs", 0);
+    add_figures(&table, columns, runs);
+    const size_t reached = table_add_column(&table, "reached it", "reached_target", 0);
+    for (size_t first = 0, next; first < finished; first = next) {
+        for (next = first + 1; next < finished && compare_groups(&runs->all[first], &runs->all[next], &by) == 0;)
+            next++;
+        table_add_row(&table);
+        put_options(&table, &by, &runs->all[first]);
+        table_put_number(&table, number, (double)(next - first));
+        put_group(&table, columns, reached, &runs->all[first], next - first);
+    }
+    table_drop_empty(&table);
+    Status status = table_print(stdout, &table, (TableFormat)options->format, err);
+    table_free(&table);
+    if (status == STATUS_OK && options->format == TABLE_TEXT) print_notes(runs, finished, &by);
+    return status;
+}
+
+Status command_runs(int argc, char **argv, Error *err) {
+    static char *const usual[] = {"runs"};
+    LookOptions options;
+    PastRuns runs;
+    TRY(look_options_parse(&options, look_command_find("runs"), argc, argv, err));
+    const bool given = options.folder_count > 0;
+    TRY(past_runs_find(&runs, given ? options.folders : usual, given ? options.folder_count : 1, err));
+    Status status =
+        options.by[0] ? print_groups(&runs, &options, err) : print_list(&runs, (TableFormat)options.format, err);
+    past_runs_free(&runs);
+    return status;
+}

@@ -1,0 +1,323 @@
+#include "table.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { CELL_BYTES = 4096, LEAST_WIDTH = 8, GAP = 2 };
+
+static Cell *cell_at(const Table *table, size_t row, size_t column) {
+    return &table->cells[row * table->column_count + column];
+}
+
+size_t table_add_column(Table *table, const char *title, const char *key, int decimals) {
+    Column *columns = realloc(table->columns, (table->column_count + 1) * sizeof *columns);
+    if (!columns) {
+        table->no_memory = true;
+        return 0;
+    }
+    table->columns = columns;
+    Column *column = &columns[table->column_count];
+    *column = (Column){.decimals = decimals, .is_text = decimals < 0};
+    snprintf(column->title, sizeof column->title, "%s", title);
+    snprintf(column->key, sizeof column->key, "%s", key);
+    return table->column_count++;
+}
+
+void table_add_row(Table *table) {
+    const size_t count = (table->row_count + 1) * table->column_count;
+    Cell *cells = table->no_memory ? NULL : realloc(table->cells, (count + 1) * sizeof *cells);
+    if (!cells) {
+        table->no_memory = true;
+        return;
+    }
+    table->cells = cells;
+    memset(cells + count - table->column_count, 0, table->column_count * sizeof *cells);
+    table->row_count++;
+}
+
+static void put(Table *table, size_t column, Cell cell) {
+    if (!table->no_memory) *cell_at(table, table->row_count - 1, column) = cell;
+}
+
+void table_put_text(Table *table, size_t column, const char *text) {
+    char *copy = table->no_memory ? NULL : strdup(text);
+    if (!copy) table->no_memory = true;
+    put(table, column, (Cell){.kind = CELL_TEXT, .text = copy});
+}
+
+void table_put_number(Table *table, size_t column, double number) {
+    if (isfinite(number)) put(table, column, (Cell){.kind = CELL_NUMBER, .number = number});
+}
+
+void table_put_spread(Table *table, size_t column, double mean, double deviation) {
+    if (isfinite(mean)) put(table, column, (Cell){.kind = CELL_SPREAD, .number = mean, .deviation = deviation});
+}
+
+void table_drop_empty(Table *table) {
+    for (size_t column = table->column_count; column-- > 0 && !table->no_memory;) {
+        bool empty = true;
+        for (size_t row = 0; row < table->row_count; row++)
+            empty &= cell_at(table, row, column)->kind == CELL_EMPTY;
+        if (!empty) continue;
+        for (size_t to = 0, from = 0; from < table->row_count * table->column_count; from++)
+            if (from % table->column_count != column) table->cells[to++] = table->cells[from];
+        table->column_count--;
+        memmove(table->columns + column, table->columns + column + 1,
+                (table->column_count - column) * sizeof *table->columns);
+    }
+}
+
+void table_free(Table *table) {
+    for (size_t i = 0; i < table->row_count * table->column_count; i++)
+        free(table->cells[i].text);
+    free(table->cells);
+    free(table->columns);
+    *table = (Table){0};
+}
+
+// Texts of cells -------------------------------------------------------------------------------------------------------
+
+// 68214.3 without decimals is 68,214.
+static void write_number(char text[CELL_BYTES], double number, int decimals) {
+    char digits[400];
+    snprintf(digits, sizeof digits, "%.*f", decimals, fabs(number));
+    const size_t whole = strcspn(digits, ".");
+    char *to = text;
+    if (number < 0 && strspn(digits, "0.") < strlen(digits)) *to++ = '-';
+    for (size_t i = 0; digits[i]; i++) {
+        if (i > 0 && i < whole && whole > 3 && (whole - i) % 3 == 0) *to++ = ',';
+        *to++ = digits[i];
+    }
+    *to = '\0';
+}
+
+// plus_minus: how the format writes it.
+static void write_cell(char text[CELL_BYTES], const Cell *cell, const Column *column, const char *plus_minus) {
+    char deviation[CELL_BYTES];
+    text[0] = '\0';
+    if (cell->kind == CELL_TEXT) snprintf(text, CELL_BYTES, "%s", cell->text);
+    if (cell->kind != CELL_NUMBER && cell->kind != CELL_SPREAD) return;
+    write_number(text, cell->number, column->decimals);
+    if (cell->kind == CELL_NUMBER || isnan(cell->deviation)) return;
+    write_number(deviation, cell->deviation, column->decimals);
+    const size_t length = strlen(text);
+    snprintf(text + length, CELL_BYTES - length, " %s %.400s", plus_minus, deviation);
+}
+
+// Text ----------------------------------------------------------------------------------------------------------------
+
+// Of UTF-8: bytes that begin a character.
+static size_t width_of(const char *text) {
+    size_t width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+// Where there is a terminal, its width.
+static size_t width_there_is(FILE *file) {
+    struct winsize size;
+    if (ioctl(fileno(file), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return SIZE_MAX;
+    return size.ws_col;
+}
+
+// The widest column of texts gives way, character by character, until the table fits or nothing more can.
+static void fit(size_t *widths, const Table *table, size_t limit) {
+    for (;;) {
+        size_t total = 0, widest = SIZE_MAX;
+        for (size_t c = 0; c < table->column_count; c++) {
+            total += widths[c] + (c ? GAP : 0);
+            if (table->columns[c].is_text && widths[c] > LEAST_WIDTH &&
+                (widest == SIZE_MAX || widths[c] > widths[widest]))
+                widest = c;
+        }
+        if (total <= limit || widest == SIZE_MAX) return;
+        widths[widest]--;
+    }
+}
+
+// A text that is too long loses its beginning: of a path and of an algorithm the end tells more.
+static void print_field(FILE *file, const char *text, size_t width, bool left, bool last) {
+    size_t wide = width_of(text);
+    const bool cut = wide > width;
+    for (; wide > width - cut; wide--)
+        do
+            text++;
+        while (((unsigned char)*text & 0xc0) == 0x80);
+    const int pad = (int)(width - wide - cut);
+    if (left)
+        fprintf(file, "%s%s%*s", cut ? "…" : "", text, last ? 0 : pad, "");
+    else
+        fprintf(file, "%*s%s", pad, "", text);
+}
+
+static Status print_text(FILE *file, const Table *table, Error *err) {
+    size_t *widths = calloc(table->column_count + 1, sizeof *widths);
+    if (!widths) return fail(err, STATUS_OS, "no memory for the table");
+    char text[CELL_BYTES];
+    for (size_t c = 0; c < table->column_count; c++) {
+        widths[c] = width_of(table->columns[c].title);
+        for (size_t row = 0; row < table->row_count; row++) {
+            write_cell(text, cell_at(table, row, c), &table->columns[c], "±");
+            if (width_of(text) > widths[c]) widths[c] = width_of(text);
+        }
+    }
+    fit(widths, table, width_there_is(file));
+    for (size_t row = 0; row <= table->row_count; row++) {
+        for (size_t c = 0; c < table->column_count; c++) {
+            const Column *column = &table->columns[c];
+            if (row > 0) write_cell(text, cell_at(table, row - 1, c), column, "±");
+            if (c) fprintf(file, "%*s", GAP, "");
+            print_field(file, row > 0 ? text : column->title, widths[c], column->is_text, c + 1 == table->column_count);
+        }
+        fputc('\n', file);
+    }
+    free(widths);
+    return STATUS_OK;
+}
+
+// Other formats -------------------------------------------------------------------------------------------------------
+
+static bool has_spread(const Table *table, size_t column) {
+    for (size_t row = 0; row < table->row_count; row++)
+        if (cell_at(table, row, column)->kind == CELL_SPREAD) return true;
+    return false;
+}
+
+static void print_quoted(FILE *file, const char *text) {
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text; text++)
+        fputs(*text == '"' ? "\"\"" : (char[]){*text, '\0'}, file);
+    fputc('"', file);
+}
+
+// RFC 4180. A mean has its standard deviation in a column of its own.
+static void print_csv(FILE *file, const Table *table) {
+    for (size_t c = 0; c < table->column_count; c++) {
+        fprintf(file, "%s%s", c ? "," : "", table->columns[c].key);
+        if (has_spread(table, c)) fprintf(file, ",%s_std", table->columns[c].key);
+    }
+    for (size_t row = 0; row < table->row_count; row++) {
+        for (size_t c = 0; c < table->column_count; c++) {
+            const Cell *cell = cell_at(table, row, c);
+            fputs(c ? "," : "\n", file);
+            if (cell->kind == CELL_TEXT) print_quoted(file, cell->text);
+            if (cell->kind > CELL_TEXT) fprintf(file, "%.10g", cell->number);
+            if (!has_spread(table, c)) continue;
+            fputc(',', file);
+            if (cell->kind == CELL_SPREAD && !isnan(cell->deviation)) fprintf(file, "%.10g", cell->deviation);
+        }
+    }
+    fputc('\n', file);
+}
+
+static void print_escaped(FILE *file, const char *text, const char *special, const char *before) {
+    for (; *text; text++)
+        fprintf(file, "%s%c", strchr(special, *text) ? before : "", *text);
+}
+
+static void print_markdown(FILE *file, const Table *table) {
+    char text[CELL_BYTES];
+    for (size_t c = 0; c < table->column_count; c++)
+        fprintf(file, "| %s ", table->columns[c].title);
+    fputs("|\n", file);
+    for (size_t c = 0; c < table->column_count; c++)
+        fputs(table->columns[c].is_text ? "|---" : "|---:", file);
+    for (size_t row = 0; row < table->row_count; row++) {
+        for (size_t c = 0; c < table->column_count; c++) {
+            write_cell(text, cell_at(table, row, c), &table->columns[c], "±");
+            fputs(c ? " | " : "|\n| ", file);
+            print_escaped(file, text, "|\\", "\\");
+        }
+        fputs(" ", file);
+    }
+    fputs("|\n", file);
+}
+
+static void print_tex(FILE *file, const char *text) {
+    for (; *text; text++) {
+        if (*text == '\\')
+            fputs("\\textbackslash{}", file);
+        else if (*text == '~' || *text == '^')
+            fprintf(file, "\\%c{}", *text);
+        else
+            print_escaped(file, (char[]){*text, '\0'}, "&%$#_{}", "\\");
+    }
+}
+
+// With the booktabs package.
+static void print_latex(FILE *file, const Table *table) {
+    char text[CELL_BYTES];
+    fputs("\\begin{tabular}{", file);
+    for (size_t c = 0; c < table->column_count; c++)
+        fputc(table->columns[c].is_text ? 'l' : 'r', file);
+    fputs("}\n\\toprule\n", file);
+    for (size_t row = 0; row <= table->row_count; row++) {
+        for (size_t c = 0; c < table->column_count; c++) {
+            const Cell *cell = row > 0 ? cell_at(table, row - 1, c) : NULL;
+            if (c) fputs(" & ", file);
+            if (cell) write_cell(text, cell, &table->columns[c], "$\\pm$");
+            if (cell && cell->kind == CELL_SPREAD)
+                fputs(text, file);
+            else
+                print_tex(file, cell ? text : table->columns[c].title);
+        }
+        fputs(row > 0 ? " \\\\\n" : " \\\\\n\\midrule\n", file);
+    }
+    fputs("\\bottomrule\n\\end{tabular}\n", file);
+}
+
+// A text that is a number or a truth value is one.
+static json_t *value_of(const Cell *cell, const Column *column) {
+    if (cell->kind == CELL_EMPTY) return json_null();
+    const bool is_whole = column->decimals == 0 && fabs(cell->number) < 1e15 && cell->number == floor(cell->number);
+    if (cell->kind != CELL_TEXT) return is_whole ? json_integer((json_int_t)cell->number) : json_real(cell->number);
+    json_t *value = json_loads(cell->text, JSON_DECODE_ANY, NULL);
+    if (json_is_number(value) || json_is_boolean(value)) return value;
+    json_decref(value);
+    return json_string(cell->text);
+}
+
+static Status print_json(FILE *file, const Table *table, Error *err) {
+    json_t *rows = json_array();
+    bool made = rows != NULL;
+    for (size_t row = 0; row < table->row_count && made; row++) {
+        json_t *object = json_object();
+        for (size_t c = 0; c < table->column_count && made; c++) {
+            const Cell *cell = cell_at(table, row, c);
+            char key[64];
+            snprintf(key, sizeof key, "%s_std", table->columns[c].key);
+            made = json_object_set_new(object, table->columns[c].key, value_of(cell, &table->columns[c])) == 0;
+            if (made && has_spread(table, c))
+                made = json_object_set_new(object, key,
+                                           isnan(cell->deviation) || cell->kind != CELL_SPREAD
+                                               ? json_null()
+                                               : json_real(cell->deviation)) == 0;
+        }
+        made = json_array_append_new(rows, object) == 0 && made;
+    }
+    made = made && json_dumpf(rows, file, JSON_INDENT(1) | JSON_REAL_PRECISION(10)) == 0;
+    json_decref(rows);
+    if (!made) return fail(err, STATUS_OS, "no memory for the table as JSON");
+    fputc('\n', file);
+    return STATUS_OK;
+}
+
+Status table_print(FILE *file, const Table *table, TableFormat format, Error *err) {
+    if (table->no_memory) return fail(err, STATUS_OS, "no memory for the table");
+    if (format == TABLE_TEXT) return print_text(file, table, err);
+    if (format == TABLE_JSON) return print_json(file, table, err);
+    if (format == TABLE_CSV) print_csv(file, table);
+    if (format == TABLE_MARKDOWN) print_markdown(file, table);
+    if (format == TABLE_LATEX) print_latex(file, table);
+    return STATUS_OK;
+}
