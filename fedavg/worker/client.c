@@ -75,7 +75,8 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         bytes += vectors[v].wanted ? stride : 0;
     model->order = malloc((size_t)memory->partition.samples * sizeof(uint32_t));
     model->vectors = allocate_vectors(bytes);
-    if (!model->order || !model->vectors) {
+    model->hash = XXH3_createState();
+    if (!model->hash || !model->order || !model->vectors) {
         local_model_free(model);
         return fail(err, STATUS_OS, "no memory for a local model of %llu parameters",
                     (unsigned long long)config->parameters);
@@ -88,6 +89,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
 }
 
 void local_model_free(LocalModel *model) {
+    XXH3_freeState(model->hash);
     free(model->order);
     free(model->vectors);
     net_free(&model->net);
@@ -167,10 +169,20 @@ static void begin_sum(const LocalModel *model, uint32_t round) {
     atomic_store(&state->round, round);
 }
 
-static bool is_refused(const LocalModel *model, const Job *job) {
+// Notes the fingerprint of what was trained on the way: each block is in the cache for both.
+static bool is_refused(const LocalModel *model, Job *job) {
+    enum { BLOCK = 1 << 15 };
     const float *before = model->memory->weights, *after = model->weights;
-    size_t count = model->memory->config->parameters;
-    size_t unfit = aggregate_first_unfit(after, before, count);
+    const size_t count = model->memory->config->parameters;
+    size_t unfit = count;
+    XXH3_64bits_reset(model->hash);
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t block = count - first < BLOCK ? count - first : BLOCK;
+        const size_t found = aggregate_first_unfit(after + first, before + first, block);
+        if (unfit == count && found < block) unfit = first + found;
+        XXH3_64bits_update(model->hash, after + first, block * sizeof *after);
+    }
+    job->fingerprint = XXH3_64bits_digest(model->hash);
     if (unfit == count) return false;
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
                 spec_tensor_name(&model->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit]);
@@ -178,11 +190,10 @@ static bool is_refused(const LocalModel *model, const Job *job) {
 }
 
 void client_inspect(Job *job, const RunMemory *memory, const float *trained) {
-    size_t parameters = memory->config->parameters;
-    job->squared_length = NAN;
-    if (!memory->config->inspects_updates) return;
-    job->squared_length = aggregate_squared_update(trained, memory->weights, parameters);
-    job->fingerprint = XXH3_64bits(trained, parameters * sizeof *trained);
+    const size_t parameters = memory->config->parameters;
+    const bool inspects = memory->config->inspects_updates;
+    job->squared_length = inspects ? aggregate_squared_update(trained, memory->weights, parameters) : NAN;
+    job->fingerprint = inspects ? XXH3_64bits(trained, parameters * sizeof *trained) : 0;
 }
 
 // What the client keeps from now on goes into its new row. Returns whether it may: sums over all clients must not
@@ -204,7 +215,8 @@ static void hand_in(const LocalModel *model, Job *job, const Turn *turn, uint32_
     const RunMemory *memory = model->memory;
     const size_t parameters = memory->config->parameters;
     SumState *state = &memory->control->sums[model->rank];
-    client_inspect(job, memory, model->weights);
+    job->squared_length =
+        memory->config->inspects_updates ? aggregate_squared_update(model->weights, memory->weights, parameters) : NAN;
     if (is_refused(model, job) || !conclude(model, job, turn)) {
         queue_finish(job, JOB_REFUSED);
         return;

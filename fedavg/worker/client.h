@@ -5,6 +5,8 @@
 #ifndef SOUNDER_FEDAVG_WORKER_CLIENT_H
 #define SOUNDER_FEDAVG_WORKER_CLIENT_H
 
+#include <xxhash.h>
+
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "nn/net.h"
@@ -17,11 +19,13 @@ typedef struct LocalModel {
     float *weights;  // the local model
     float *velocity; // SGD momentum
     float *gradient;
-    float *square;                               // Adam's second moment; NULL with SGD
-    float *shift;                                // what a local rule adds to every slope; NULL: the rule adds nothing
-    float *second;                               // a client's second model; NULL: there is none
-    float *initial;                              // the weights before the first round, where there is one
-    uint32_t *order;                             // owned (partition's samples): this epoch's shuffled sample indices
+    float *square;      // Adam's second moment; NULL with SGD
+    float *shift;       // what a local rule adds to every slope; NULL: the rule adds nothing
+    float *second;      // a client's second model; NULL: there is none
+    float *initial;     // the weights before the first round, where there is one
+    XXH3_state_t *hash; // owned
+    uint32_t *order;    // owned (partition's samples): this epoch's shuffled sample indices
+
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
     void *on_step_context;
 } LocalModel;
@@ -52,8 +56,8 @@ typedef struct LocalStep {
 // dropout are those of `round`. Returns the sum of the losses.
 double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round);
 
-// The length of the update and the fingerprint of what was trained (parameters), beside the job: for who asks for them
-// (RunConfig.inspects_updates), since it takes two more passes over the weights.
+// The length of the update and the fingerprint of what was trained (parameters), beside the job, for who asks for them
+// (RunConfig.inspects_updates): for models that were not trained here. client_train notes the fingerprint always.
 void client_inspect(Job *job, const RunMemory *memory, const float *trained);
 
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact

@@ -78,10 +78,8 @@ static void print_diff(FILE *file) {
     print_paragraph(
         file, 0,
         "Compares two runs' records: names the first round after which their models differ, the first client whose "
-        "training "
-        "does (surely with --inspect-updates, otherwise if its loss shows it), the first tensor, and the options, data "
-        "and "
-        "machines that were different from the start. Exits with 0 if all common rounds are the same, with 1 if not.");
+        "training does (on a card surely with --inspect-updates, otherwise if its loss shows it), the first tensor, and "
+        "the options, data and machines that were different from the start. Exits with 0 if all common rounds are the same, with 1 if not.");
 }
 
 static void print_replay(FILE *file) {
@@ -90,7 +88,7 @@ static void print_replay(FILE *file) {
         file, 0,
         "Trains one client of one round again, alone on the CPU, from the model that the round began with: that of the run's last "
         "checkpoint before it, from which the rounds in between are trained again. Compares what comes out with the run's "
-        "record: by its hash if the run had --inspect-updates, otherwise by its loss; another result is an error (65).");
+        "record: by its hash (of a run on a card without --inspect-updates: by its loss); another result is an error (65).");
     fputc('\n', file);
     replay_options_print_help(file);
 }
@@ -105,7 +103,7 @@ static void print_metrics(FILE *file) {
         {"client", "a client has trained in a round"},
         {"  share", "its weight in the mean of the round's updates"},
         {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
-        {"  weights_xxh3", "XXH3 of what it trained; with --inspect-updates"},
+        {"  weights_xxh3", "XXH3 of what it trained; on a card with --inspect-updates"},
         {"client_evaluation",
          "a model on one client's own samples: which model (global, or fine-tuned by so many epochs of its "
          "own training) on which data"},

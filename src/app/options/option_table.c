@@ -415,8 +415,8 @@ const Option option_table[] = {
     {.name = "inspect-updates", .type = OPTION_FLAG, FIELD(inspect_updates), .group = GROUP_RUN,
      .preset = "false", .may_change = true,
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .help = "note the length of every update, how much the updates of a round differ, and a hash of what every client "
-             "trained, for `sounder diff` and `sounder replay`; costs little but where clients are tiny"},
+     .help = "note the length of every update and how much the updates of a round differ; on a card also a hash of what "
+             "every client trained, for `sounder diff` and `sounder replay`, which is noted anyway on the CPU"},
     {.name = "target-accuracy", .type = OPTION_REAL, FIELD(target_accuracy), .group = GROUP_RUN,
      .also = "target",
      .placeholder = "X", .derived = "none", .minimum = 0, .above_minimum = true, .maximum = 1, .may_change = true,
