@@ -40,6 +40,8 @@ typedef struct Job {
     double seconds;
     double squared_length; // training: of the update; NaN where it is not measured
     uint64_t fingerprint;  // training: XXH3 of the trained weights; 0: not made
+    uint64_t sent_bytes;   // training: of the encoded update; the parent says first what it is if nobody encodes it
+    uint32_t clipped;      // training: 1: the update was longer than it may be
 } Job;
 
 typedef struct Queue {

@@ -5,10 +5,27 @@
 
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/sampler.h"
+#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/server_rules.h"
+
+static void plan_bytes(Cohort *cohort) {
+    const RunConfig *config = cohort->memory->config;
+    const Chosen *parts = config->recipe.parts;
+    const uint64_t whole = config->parameters * sizeof(float);
+    SentWeights sent;
+    sent_weights(&sent, &config->spec, config->personal.first, config->personal.end);
+    cohort->down_each = sent.count * sizeof(float); // what stays is not sent
+    if (parts[PART_SERVER].row == SERVER_ROW_vote) cohort->down_each = bytes_of_bits(sent.count, 2);
+    if (server_rules[parts[PART_SERVER].row]->tells) cohort->down_each += whole;
+    cohort->sent_each = send_bytes(&parts[PART_CODE], &sent);
+    cohort->up_each = cohort->sent_each + REPORT_BYTES;
+    if (local_rules[parts[PART_LOCAL].row]->asks) cohort->up_each += whole; // its c_k has changed by that
+}
 
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
     uint32_t clients = memory->config->clients;
     *cohort = (Cohort){.memory = memory, .wanted = clients_per_round};
+    plan_bytes(cohort);
     cohort->drawn = malloc(clients * sizeof *cohort->drawn);
     cohort->losses = malloc(clients * sizeof *cohort->losses);
     cohort->samples = malloc(clients * sizeof *cohort->samples);
@@ -93,16 +110,10 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     if (cohort->candidates == 0) enlist(cohort, drawn);
 }
 
-static uint64_t model_bytes(const Cohort *cohort) {
-    const RunConfig *config = cohort->memory->config;
-    return (config->parameters - (config->personal.end - config->personal.first)) *
-           sizeof(float); // what stays is not sent
-}
-
 void cohort_choose(Cohort *cohort) {
     const RunConfig *config = cohort->memory->config;
     uint32_t size = selected(&config->world, config->clients, cohort->wanted);
-    cohort->down_bytes = cohort->candidates * model_bytes(cohort);
+    cohort->down_bytes = cohort->candidates * cohort->down_each;
     cohort->up_bytes = (uint64_t)cohort->candidates * REPORT_BYTES;
     enlist(cohort, sampler_keep_largest(cohort->drawn, cohort->losses, cohort->candidates, size));
     cohort->candidates = 0;
@@ -111,22 +122,20 @@ void cohort_choose(Cohort *cohort) {
 static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
     const Training training = run_memory_training(cohort->memory);
-    uint64_t bytes = model_bytes(cohort);
     for (uint32_t i = 0; i < cohort->count; i++) {
         Member *member = &cohort->members[i];
         uint32_t size = config->training.batch_size;
         member->steps = (uint64_t)member->epochs * (member->samples / size + (member->samples % size != 0));
         member->reach = local_turn(&config->recipe.parts[PART_LOCAL], &training, member->steps, 1).displacement /
                         (double)training.sgd.lr;
-        member->end_microseconds = world_duration(member, &config->world, config->training.local_epochs, bytes,
-                                                  bytes + REPORT_BYTES, config->seed, cohort->round);
+        member->end_microseconds = world_duration(member, &config->world, config->training.local_epochs,
+                                                  cohort->down_each, cohort->up_each, config->seed, cohort->round);
     }
     if (!world_has_random_durations(&config->world)) return STATUS_OK;
     return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members, err);
 }
 
 static void count_absences(Cohort *cohort) {
-    uint64_t bytes = model_bytes(cohort);
     bool has_model = cohort->memory->config->world.sampling == SAMPLING_POWER_OF_CHOICE; // from its evaluation
     cohort->dropped_out = cohort->straggling = cohort->late = 0;
     for (uint32_t i = 0; i < cohort->count; i++) {
@@ -135,9 +144,14 @@ static void count_absences(Cohort *cohort) {
         cohort->dropped_out += member->fate == MEMBER_DROPS_OUT;
         cohort->straggling += member->straggles;
         cohort->late += member->fate == MEMBER_IS_LATE;
-        if (!has_model) cohort->down_bytes += bytes;
-        if (hands_in) cohort->up_bytes += bytes + REPORT_BYTES;
+        if (!has_model) cohort->down_bytes += cohort->down_each;
+        if (hands_in) cohort->up_bytes += cohort->up_each;
     }
+}
+
+void cohort_count_sent(Cohort *cohort, const Queue *queue) {
+    for (uint32_t i = 0; i < queue->count; i++)
+        cohort->up_bytes = cohort->up_bytes - cohort->sent_each + queue->jobs[i].sent_bytes;
 }
 
 static int job_order(const void *a, const void *b) {

@@ -7,8 +7,9 @@
 //               cohort_complete(&cohort);               // members[0] to members[jobs - 1] train, in this order
 //   cohort_free(&cohort);
 //
-// Bytes: every client that starts receives the model, also if it drops out; those that hand in, also too late, send an
-// update of the model's size and REPORT_BYTES; a candidate receives the model once and sends its loss.
+// Bytes: every client that starts receives the model (of a majority vote its outcome, 2 bits a weight) and what the server
+// rule tells, also if it drops out; those that hand in, also too late, send the encoded update, REPORT_BYTES, and what
+// their local rule has the server sum besides; a candidate receives the model once and sends its loss.
 #ifndef SOUNDER_FEDAVG_PARENT_COHORT_H
 #define SOUNDER_FEDAVG_PARENT_COHORT_H
 
@@ -36,6 +37,7 @@ typedef struct Cohort {
     uint32_t jobs;                          // the first so many train, the one with most to do first
     uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
     bool abandoned;                         // too few arrived in time: nobody trains
+    uint64_t down_each, sent_each, up_each; // bytes to a client; of its encoded update, and of all that it hands in
     uint64_t microseconds, down_bytes, up_bytes;
 } Cohort;
 
@@ -54,6 +56,9 @@ void cohort_begin(Cohort *cohort, uint32_t round);
 bool cohort_wants_losses(const Cohort *cohort);
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err);
 void cohort_choose(Cohort *cohort);
+
+// The round's jobs are done: what varies of their bytes is known.
+void cohort_count_sent(Cohort *cohort, const Queue *queue);
 
 // nodes: durations are those of node 0, whose exp and log may differ from another's.
 Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err);

@@ -27,6 +27,7 @@ static void post_clients(Rounds *rounds) {
         job->count = member->samples;
         job->epochs = member->epochs;
         job->share = member->share;
+        job->sent_bytes = rounds->cohort.sent_each;
         if (rounds->memory->config->kept.rows == 0) continue;
         job->kept_from = kept_rows_of(&rounds->kept, member->client);
         job->kept_to = rounds->kept.staged[place];
@@ -205,6 +206,7 @@ Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
 static void count_round(Rounds *rounds) {
     if (engine_facts[rounds->memory->config->engine].whole_cohort) return;
     WorldTotals *totals = &rounds->memory->control->totals;
+    cohort_count_sent(&rounds->cohort, rounds->memory->queue);
     totals->microseconds += rounds->cohort.microseconds;
     totals->down_bytes += rounds->cohort.down_bytes;
     totals->up_bytes += rounds->cohort.up_bytes;

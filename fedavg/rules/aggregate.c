@@ -13,21 +13,45 @@ static bool fits(float trained, float global) {
     return fabsf(trained - global) < LIMIT;
 }
 
-AGGREGATE_VECTORS size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
+AGGREGATE_VECTORS static size_t count_unfit(const float *trained, const float *global, size_t count) {
     size_t unfit = 0;
     for (size_t i = 0; i < count; i++) // without an early exit: this loop becomes vectors
         unfit += !fits(trained[i], global[i]);
+    return unfit;
+}
+
+AGGREGATE_VECTORS static size_t count_unfit_values(const float *values, size_t count) {
+    size_t unfit = 0;
+    for (size_t i = 0; i < count; i++)
+        unfit += !fits(values[i], 0);
+    return unfit;
+}
+
+size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
+    const size_t unfit = global ? count_unfit(trained, global, count) : count_unfit_values(trained, count);
     size_t first = unfit ? 0 : count;
-    while (first < count && fits(trained[first], global[first]))
+    while (first < count && fits(trained[first], global ? global[first] : 0))
         first++;
     return first;
 }
 
-AGGREGATE_VECTORS void aggregate_add(int64_t *sum, const float *trained, const float *global, double share,
-                                     size_t count) {
-    double scale = share * AGGREGATE_UNIT;
+AGGREGATE_VECTORS static void add_difference(int64_t *sum, const float *trained, const float *global, double scale,
+                                             size_t count) {
     for (size_t i = 0; i < count; i++)
         sum[i] += llrint(((double)trained[i] - (double)global[i]) * scale);
+}
+
+AGGREGATE_VECTORS static void add_values(int64_t *sum, const float *values, double scale, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        sum[i] += llrint((double)values[i] * scale);
+}
+
+void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
+    const double scale = share * AGGREGATE_UNIT;
+    if (global)
+        add_difference(sum, trained, global, scale, count);
+    else
+        add_values(sum, trained, scale, count);
 }
 
 // total (count) += the sums of up to four slots, read side by side: that many streams keep the memory busy.
@@ -89,5 +113,27 @@ AGGREGATE_VECTORS double aggregate_squared_total(const int64_t *total, double sc
         double update = (double)total[i] * scale;
         lanes[i - whole] += update * update;
     }
+    return sum_lanes(lanes);
+}
+
+AGGREGATE_VECTORS double aggregate_squared_length(const float *values, size_t count) {
+    double lanes[LANES] = {0};
+    size_t whole = count / LANES * LANES;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] += (double)values[i + l] * (double)values[i + l];
+    for (size_t i = whole; i < count; i++)
+        lanes[i - whole] += (double)values[i] * (double)values[i];
+    return sum_lanes(lanes);
+}
+
+AGGREGATE_VECTORS double aggregate_absolute_sum(const float *values, size_t count) {
+    double lanes[LANES] = {0};
+    size_t whole = count / LANES * LANES;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] += fabs((double)values[i + l]);
+    for (size_t i = whole; i < count; i++)
+        lanes[i - whole] += fabs((double)values[i]);
     return sum_lanes(lanes);
 }

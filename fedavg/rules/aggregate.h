@@ -27,6 +27,8 @@
 #define AGGREGATE_VECTORS
 #endif
 
+// Below, global may be NULL for zeros, where the update itself is at hand.
+
 // The first element for which the update trained - global (count) must be refused; count when there is none.
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count);
 
@@ -36,9 +38,11 @@ void aggregate_add(int64_t *sum, const float *trained, const float *global, doub
 // total (count) = the elements first to first + count - 1 of the sum over sum_count >= 0 slots.
 void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t first, size_t count);
 
-// The squared length of the update trained - global (count), and that of total * scale (count). Both are added in 16
-// fixed partial sums, so that every instruction set gives the same bits.
+// The squared length of the update trained - global (count), that of total * scale (count), that of values (count), and
+// the sum of their magnitudes. All are added in 16 fixed partial sums, so that every instruction set gives the same bits.
 double aggregate_squared_update(const float *trained, const float *global, size_t count);
 double aggregate_squared_total(const int64_t *total, double scale, size_t count);
+double aggregate_squared_length(const float *values, size_t count);
+double aggregate_absolute_sum(const float *values, size_t count);
 
 #endif

@@ -20,6 +20,10 @@ static int weights_of(const Chosen *chosen) {
     return WEIGHTS_UNIFORM;
 }
 
+bool combine_is_uniform(const Chosen *chosen) {
+    return !combine_rules[chosen->row]->by_loss && weights_of(chosen) == WEIGHTS_UNIFORM;
+}
+
 static double weight_of(const Member *member, const World *world, const Chosen *chosen) {
     const CombineRule *rule = combine_rules[chosen->row];
     if (member->fate != MEMBER_ARRIVES) return 0;

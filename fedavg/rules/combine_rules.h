@@ -22,6 +22,9 @@ COMBINE_RULES(COMBINE_ROW)
 
 extern const CombineRule *const combine_rules[COMBINE_RULE_COUNT];
 
+// Whether all clients count alike, however many samples they have.
+bool combine_is_uniform(const Chosen *chosen);
+
 // Fills in the shares of the members (ascending by client) that arrive; the others have none. Who was drawn by size
 // counts as often as it was drawn, where others count by their samples.
 void cohort_shares(CohortShares *all, Member *members, uint32_t count, const World *world, const Chosen *chosen);

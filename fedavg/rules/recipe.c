@@ -12,6 +12,7 @@
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
 
 // The tables ----------------------------------------------------------------------------------------------------------
@@ -32,6 +33,7 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
 
 const char *const part_names[PART_COUNT] = {
     [PART_LOCAL] = "local",     [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal",
+    [PART_CLIP] = "send",       [PART_NOISE] = "send",          [PART_CODE] = "send",
     [PART_COMBINE] = "combine", [PART_SERVER] = "server",       [PART_SCHEDULE] = "schedule"};
 
 const RuleText *part_rule(Part part, uint32_t row) {
@@ -42,6 +44,12 @@ const RuleText *part_rule(Part part, uint32_t row) {
         return row < OPTIMIZER_COUNT ? &optimizer_rules[row].text : NULL;
     case PART_PERSONAL:
         return row < PERSONAL_COUNT ? &personal_rules[row].text : NULL;
+    case PART_CLIP:
+        return row < CLIP_RULE_COUNT ? &clip_rules[row] : NULL;
+    case PART_NOISE:
+        return row < NOISE_RULE_COUNT ? &noise_rules[row] : NULL;
+    case PART_CODE:
+        return row < SEND_CODE_COUNT ? &send_codes[row]->text : NULL;
     case PART_COMBINE:
         return row < COMBINE_RULE_COUNT ? &combine_rules[row]->text : NULL;
     case PART_SERVER:
@@ -188,13 +196,19 @@ static int part_named(const char *word) {
     return -1;
 }
 
+// Whether this part has the name of another one, too: what a text calls by it may be a rule of either.
+static bool share_name(Part a, Part b) {
+    return strcmp(part_names[a], part_names[b]) == 0;
+}
+
 static Status refuse_rule(const PartText *of, Part part, Error *err) {
     char names[512] = "";
     Suggestion suggestion = {.typed = of->count > 1 ? of->words[1] : ""};
-    for (uint32_t row = 0; part_rule(part, row); row++) {
-        add(names, sizeof names, "%s%s", row ? ", " : "", part_rule(part, row)->name);
-        suggestion_consider(&suggestion, part_rule(part, row)->name);
-    }
+    for (int named = part; named < PART_COUNT && share_name(part, (Part)named); named++)
+        for (uint32_t row = 0; part_rule((Part)named, row); row++) {
+            add(names, sizeof names, "%s%s", *names ? ", " : "", part_rule((Part)named, row)->name);
+            suggestion_consider(&suggestion, part_rule((Part)named, row)->name);
+        }
     if (of->count == 1)
         return fail(err, STATUS_USAGE, PART_FORMAT "which %s rule? There are %s", PART_ARGS(of), part_names[part],
                     names);
@@ -209,7 +223,7 @@ static Status refuse_name(const PartText *of, Error *err) {
         suggestion_consider(&suggestion, zoo_algorithms[i].name);
     for (int part = 0; part < PART_COUNT; part++)
         suggestion_consider(&suggestion, part_names[part]);
-    const char *known = "the parts are local, optimizer, personal, combine, server and schedule";
+    const char *known = "the parts are local, optimizer, personal, send, combine, server and schedule";
     if (of->number == 1) known = "`sounder help algorithms` lists names and parts";
     return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
                 suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
@@ -222,14 +236,16 @@ typedef struct Reader {
     bool named[PART_COUNT];
 } Reader;
 
-static Status read_part(Reader *reader, const PartText *of, Part part, Error *err) {
-    reader->named[part] = true;
-    for (uint32_t row = 0; of->count > 1 && part_rule(part, row); row++) {
-        if (strcmp(part_rule(part, row)->name, of->words[1]) != 0) continue;
-        choose(&reader->recipe->parts[part], part, row);
-        return read_numbers(&reader->recipe->parts[part], part_rule(part, row), of, 2, err);
-    }
-    return refuse_rule(of, part, err);
+static Status read_part(Reader *reader, const PartText *of, Part first, Error *err) {
+    for (int part = first; part < PART_COUNT && share_name(first, (Part)part); part++)
+        for (uint32_t row = 0; of->count > 1 && part_rule((Part)part, row); row++) {
+            const RuleText *rule = part_rule((Part)part, row);
+            if (strcmp(rule->name, of->words[1]) != 0) continue;
+            reader->named[part] = true;
+            choose(&reader->recipe->parts[part], (Part)part, row);
+            return read_numbers(&reader->recipe->parts[part], rule, of, 2, err);
+        }
+    return refuse_rule(of, first, err);
 }
 
 // The part whose rule has the number that a word after a zoo name means: of the parts that make up the entry, or of the
@@ -316,6 +332,31 @@ static Status check_halves(const Recipe *recipe, Error *err) {
     return STATUS_OK;
 }
 
+// What a client keeps from turn to turn is one thing, and the changes of what it keeps are not encoded.
+static Status check_send(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts;
+    const LocalRule *local = local_rules[parts[PART_LOCAL].row];
+    const bool feeds_back = send_feeds_back(&parts[PART_CODE]), codes = parts[PART_CODE].row != SEND_ROW_whole;
+    if (parts[PART_NOISE].row != NOISE_NONE && parts[PART_CLIP].row == CLIP_NONE)
+        return refuse_pair(PART_NOISE, PART_CLIP, recipe,
+                           "its noise is a multiple of what updates are clipped to; add send clip", err);
+    if (local->keeps && codes && !local->asks)
+        return refuse_pair(PART_CODE, PART_LOCAL, recipe, "the server has to know the updates exactly", err);
+    if (feeds_back && local->keeps)
+        return refuse_pair(PART_CODE, PART_LOCAL, recipe, "a client keeps one of the two; take feedback=no", err);
+    if (feeds_back && parts[PART_PERSONAL].row != PERSONAL_NONE)
+        return refuse_pair(PART_CODE, PART_PERSONAL, recipe, "a client keeps one of the two; take feedback=no", err);
+    if (feeds_back && parts[PART_NOISE].row != NOISE_NONE)
+        return refuse_pair(PART_CODE, PART_NOISE, recipe,
+                           "what feeds back is not clipped, and nothing is private; take feedback=no", err);
+    if (parts[PART_SERVER].row == SERVER_ROW_vote && parts[PART_CODE].row != SEND_ROW_sign)
+        return refuse_pair(PART_SERVER, PART_CODE, recipe, "it counts signs; add send sign", err);
+    if (parts[PART_SERVER].row == SERVER_ROW_vote &&
+        (parts[PART_COMBINE].row != COMBINE_ROW_mean || !combine_is_uniform(&parts[PART_COMBINE])))
+        return refuse_pair(PART_SERVER, PART_COMBINE, recipe, "votes count alike; add combine mean uniform", err);
+    return STATUS_OK;
+}
+
 static Status check_schedule(const Recipe *recipe, Error *err) {
     if (recipe_engine(recipe) == ENGINE_ROUNDS) return STATUS_OK;
     if (recipe->parts[PART_OPTIMIZER].number[0] != 0 && recipe->parts[PART_OPTIMIZER].row == OPTIMIZER_SGD)
@@ -336,6 +377,7 @@ Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
     if (!text[strspn(text, " \t\n")]) return fail(err, STATUS_USAGE, "empty; write a name or parts, such as fedavg");
     TRY(read_parts(&reader, text, err));
     TRY(check_halves(recipe, err));
+    TRY(check_send(recipe, err));
     return check_schedule(recipe, err);
 }
 

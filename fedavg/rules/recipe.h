@@ -8,6 +8,7 @@
 //   fedprox mu=0.1                             ... with another number
 //   local prox mu=0.01; server adam lr=0.03    a rule for each part, the others as in FedAvg
 //   fedadam lr=0.03; local prox 0.1            parts after a zoo name replace its own
+//   send clip 1; send top-k 0.01               what a client does to its update has several parts of one name
 //
 //   Recipe recipe;
 //   TRY(recipe_parse(&recipe, "fedprox mu=0.1", err));    // USAGE, with the part, its form and the nearest word
@@ -50,6 +51,9 @@ typedef enum Part {
     PART_LOCAL,     // what a client adds to its steps, and keeps (local_rules.h)
     PART_OPTIMIZER, // how a client steps
     PART_PERSONAL,  // what of the model is the client's own (personal_rules.h)
+    PART_CLIP,      // what a client does to its update, one after the other (send_rules.h): shortens it,
+    PART_NOISE,     // adds noise,
+    PART_CODE,      // encodes it
     PART_COMBINE,   // how much each client counts (combine_rules.h)
     PART_SERVER,    // what the mean update makes of the weights (server_rules.h)
     PART_SCHEDULE,  // who waits for whom: an EngineKind
@@ -68,7 +72,7 @@ EngineKind recipe_engine(const Recipe *recipe);
 // The first words of an algorithm's text: "fedprox", or "local prox" where it begins with a part.
 const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text);
 
-// For help and messages. A rule of a part; NULL behind the last row.
+// For help and messages; parts of one name follow each other. A rule of a part; NULL behind the last row.
 extern const char *const part_names[PART_COUNT];
 const RuleText *part_rule(Part part, uint32_t row);
 

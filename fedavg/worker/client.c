@@ -85,10 +85,13 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     for (int v = 0; v < VECTORS; v++)
         if (vectors[v].wanted) *vectors[v].vector = (float *)(void *)next, next += stride;
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
-    return STATUS_OK;
+    const Status status = sender_init(&model->sender, memory, err);
+    if (status != STATUS_OK) local_model_free(model);
+    return status;
 }
 
 void local_model_free(LocalModel *model) {
+    sender_free(&model->sender);
     XXH3_freeState(model->hash);
     free(model->order);
     free(model->vectors);
@@ -189,6 +192,17 @@ static bool is_refused(const LocalModel *model, Job *job) {
     return true;
 }
 
+// Noise and what feeds back may make more of an update than was trained.
+static bool is_sent_in_vain(const LocalModel *model, const Job *job, const Sent *sent) {
+    const size_t count = model->memory->config->parameters;
+    if (sent->values == model->weights) return false;
+    const size_t unfit = aggregate_first_unfit(sent->values, sent->from, count);
+    if (unfit == count) return false;
+    log_warning("client %u: update refused: what it sends of %s moves a weight by %g", job->client,
+                spec_tensor_name(&model->net.spec, unfit), log_real((double)sent->values[unfit]));
+    return true;
+}
+
 void client_inspect(Job *job, const RunMemory *memory, const float *trained) {
     const size_t parameters = memory->config->parameters;
     const bool inspects = memory->config->inspects_updates;
@@ -211,7 +225,7 @@ static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) 
 }
 
 // Adds the client's update to this worker's slot, or puts it into its row, and finishes the job, or refuses it by name.
-static void hand_in(const LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
+static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
     const RunMemory *memory = model->memory;
     const size_t parameters = memory->config->parameters;
     SumState *state = &memory->control->sums[model->rank];
@@ -221,14 +235,19 @@ static void hand_in(const LocalModel *model, Job *job, const Turn *turn, uint32_
         queue_finish(job, JOB_REFUSED);
         return;
     }
+    const Sent sent = sender_send(&model->sender, job, model->weights, round);
+    if (is_sent_in_vain(model, job, &sent)) {
+        queue_finish(job, JOB_REFUSED);
+        return;
+    }
     if (memory->config->slots.rows > 0) {
-        memcpy(run_memory_row(memory, job->place), model->weights, parameters * sizeof(float));
+        sent_as_weights(run_memory_row(memory, job->place), &sent, memory->weights, parameters);
         queue_finish(job, JOB_DONE);
         return;
     }
     begin_sum(model, round);
     atomic_store(&state->adding, 1);
-    aggregate_add(run_memory_sum(memory, model->rank, 0), model->weights, memory->weights, job->share, parameters);
+    aggregate_add(run_memory_sum(memory, model->rank, 0), sent.values, sent.from, job->share * sent.factor, parameters);
     if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
         local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
                           parameters);

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/worker/sender.h"
 #include "nn/net.h"
 
 typedef struct LocalModel {
@@ -25,6 +26,7 @@ typedef struct LocalModel {
     float *initial;     // the weights before the first round, where there is one
     XXH3_state_t *hash; // owned
     uint32_t *order;    // owned (partition's samples): this epoch's shuffled sample indices
+    Sender sender;      // owned
 
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
     void *on_step_context;

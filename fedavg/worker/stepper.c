@@ -47,22 +47,6 @@ AGGREGATE_VECTORS static void add_terms(float *restrict slopes, const float *res
         slopes[i] = slopes[i] + pull * weights[i] + shift[i];
 }
 
-// Sixteen sums side by side, whatever the machine's vectors: the same bits everywhere.
-AGGREGATE_VECTORS static double sum_of_squares(const float *values, size_t count) {
-    enum { SUMS = 16 };
-    double sums[SUMS] = {0};
-    size_t i = 0;
-    for (; i + SUMS <= count; i += SUMS)
-        for (size_t s = 0; s < SUMS; s++)
-            sums[s] += (double)values[i + s] * (double)values[i + s];
-    for (size_t s = 0; i + s < count; s++)
-        sums[s] += (double)values[i + s] * (double)values[i + s];
-    for (size_t half = SUMS / 2; half > 0; half /= 2)
-        for (size_t s = 0; s < half; s++)
-            sums[s] += sums[s + half];
-    return sums[0];
-}
-
 AGGREGATE_VECTORS static void scale(float *values, float factor, size_t count) {
     for (size_t i = 0; i < count; i++)
         values[i] *= factor;
@@ -71,7 +55,7 @@ AGGREGATE_VECTORS static void scale(float *values, float factor, size_t count) {
 // As torch.nn.utils.clip_grad_norm_.
 void clip_gradient(float *gradient, double most, size_t count) {
     if (most == 0) return;
-    const double factor = most / (sqrt(sum_of_squares(gradient, count)) + 1e-6);
+    const double factor = most / (sqrt(aggregate_squared_length(gradient, count)) + 1e-6);
     if (factor < 1) scale(gradient, (float)factor, count);
 }
 

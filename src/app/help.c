@@ -103,6 +103,8 @@ static void print_metrics(FILE *file) {
         {"client", "a client has trained in a round"},
         {"  share", "its weight in the mean of the round's updates"},
         {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
+        {"  sent_bytes", "of its encoded update"},
+        {"  clipped", "whether the update was longer than `send clip` allows"},
         {"  weights_xxh3", "XXH3 of what it trained; on a card with --inspect-updates"},
         {"client_evaluation",
          "a model on one client's own samples: which model (global, or fine-tuned by so many epochs of its "
@@ -290,7 +292,10 @@ static void print_algorithms(FILE *file) {
         file, 0,
         "Parts, separated by ';', each with the rules there are for it; the first is what a text means that "
         "does not name the part. Numbers have the values shown unless they are given; the first of a rule "
-        "needs no name: \"local prox 0.1\".");
+        "needs no name: \"local prox 0.1\". What a client sends may have several parts: \"send clip 1; send qsgd\" "
+        "clips the update, then encodes it; in whichever order they are named, it is clipped first and encoded last. "
+        "What "
+        "stands behind \"send\" is for the CPU alone.");
     for (int part = 0; part < PART_COUNT; part++) {
         fputc('\n', file);
         for (uint32_t row = 0; part_rule((Part)part, row); row++)

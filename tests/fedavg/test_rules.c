@@ -40,6 +40,12 @@ static void a_text_names_an_algorithm_or_parts_or_both(void **state) {
     recipe = parsed("fedavgm weights=uniform"); // of a part that the name leaves as it is
     assert_true(recipe.parts[PART_COMBINE].number[0] == 1);
     assert_int_equal(recipe_engine(&recipe), ENGINE_ROUNDS);
+    recipe = parsed("send qsgd levels=15; send clip 2"); // several parts of one name, in any order
+    assert_string_equal(rule_of(&recipe, PART_CLIP), "clip");
+    assert_string_equal(rule_of(&recipe, PART_CODE), "qsgd");
+    assert_true(recipe.parts[PART_CLIP].number[0] == 2 && recipe.parts[PART_CODE].number[0] == 15);
+    recipe = parsed("top-k share=0.5; send whole"); // one of them behind a name replaces that one
+    assert_string_equal(rule_of(&recipe, PART_CODE), "whole");
     recipe = parsed("hogwild");
     assert_int_equal(recipe_engine(&recipe), ENGINE_WILD);
     recipe = parsed("ssgd");
@@ -54,13 +60,15 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"servr adam",
          "servr: no such algorithm, did you mean server?; `sounder help algorithms` lists names and parts"},
         {"fedavg; servr adam", "servr: no such part, did you mean server?; the parts are local, optimizer, personal, "
-                               "combine, server and schedule"},
-        {"fedavg; fedadam",
-         "fedadam: no such part; the parts are local, optimizer, personal, combine, server and schedule"},
+                               "send, combine, server and schedule"},
+        {"fedavg; fedadam", "fedadam: no such part; the parts are local, optimizer, personal, send, combine, server "
+                            "and schedule"},
         {"server momentun", "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are "
                             "average, momentum, adagrad, adam, yogi, bmuf, ..."},
         {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf, "
                    "..."},
+        {"send top_k", "part 1 (\"send top_k\"): no send rule top_k, did you mean top-k?; there are unclipped, clip, "
+                       "..."},
         {"server momentum bta=1", "part 1 (\"server momentum bta=1\"): momentum has no number \"bta\", did you mean "
                                   "beta?; write it as \"momentum [beta=0.9] [lr=1] [nesterov=no|yes]\""},
         {"server momentum 1 2", "part 1 (\"server momentum 1 2\"): momentum has no number \"2\"; write it as "
@@ -211,6 +219,13 @@ static void block_momentum_is_classical_or_looks_ahead(void **state) {
     check_steps("bmuf kind=nesterov momentum=0", (double[]){1.5, 1.25, 1.375, 2.125});
 }
 
+static void the_majority_of_signs_decides_and_a_tie_moves_nothing(void **state) {
+    (void)state;
+    float weight[ROUNDS];
+    steps_of(weight, "server vote lr=0.5; send sign; combine mean uniform", (double[]){0.25, -1, 0, 1e-11});
+    assert_memory_equal(weight, ((float[]){1.5f, 1, 1, 1.5f}), sizeof weight);
+}
+
 // Reductions hold bit for bit.
 static void server_rules_without_their_numbers_are_the_average(void **state) {
     (void)state;
@@ -239,14 +254,29 @@ static void yogis_second_moment_is_never_negative(void **state) {
 
 // Local rules ---------------------------------------------------------------------------------------------------------
 
-// The halves of an algorithm go together, and no other way.
-static void halves_that_do_not_belong_together_are_refused(void **state) {
+// Both sides are named.
+static void parts_that_do_not_go_together_are_refused(void **state) {
     (void)state;
     static const char *const cases[][2] = {
         {"server scaffold", "server scaffold does not go with local sgd: it is the half of the local rule of its name"},
         {"local dyn", "local dyn does not go with server average: it needs the server rule of its name"},
         {"scaffold; server adam", "local scaffold does not go with server adam: it needs the server rule of its name"},
         {"feddyn; combine nova", "local dyn does not go with combine nova: its clients are averaged as they are"},
+        {"scaffold; send top-k",
+         "send top-k does not go with local scaffold: a client keeps one of the two; take feedback=no"},
+        {"feddyn; send qsgd", "send qsgd does not go with local dyn: the server has to know the updates exactly"},
+        {"fedper; send scaled-sign",
+         "send scaled-sign does not go with personal head: a client keeps one of the two; take feedback=no"},
+        {"send noise",
+         "send noise does not go with send unclipped: its noise is a multiple of what updates are clipped to; add send "
+         "clip"},
+        {"send noise; send clip; send top-k",
+         "send top-k does not go with send noise: what feeds back is not clipped, and "
+         "nothing is private; take feedback=no"},
+        {"server vote", "server vote does not go with send whole: it counts signs; add send sign"},
+        {"server vote; send sign",
+         "server vote does not go with combine mean: votes count alike; add combine mean uniform"},
+        {"ssgd; send clip", "schedule lockstep does not go with send clip: no clients come together there"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Recipe recipe;
@@ -376,9 +406,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(momentum_is_that_of_the_papers),
         cmocka_unit_test(adaptive_rules_are_those_of_reddi_and_others),
         cmocka_unit_test(block_momentum_is_classical_or_looks_ahead),
+        cmocka_unit_test(the_majority_of_signs_decides_and_a_tie_moves_nothing),
         cmocka_unit_test(server_rules_without_their_numbers_are_the_average),
         cmocka_unit_test(yogis_second_moment_is_never_negative),
-        cmocka_unit_test(halves_that_do_not_belong_together_are_refused),
+        cmocka_unit_test(parts_that_do_not_go_together_are_refused),
         cmocka_unit_test(kept_numbers_lie_on_the_grid_of_the_exact_sums),
         cmocka_unit_test(changes_add_up_to_what_is_kept),
         cmocka_unit_test(what_is_not_finite_or_could_overflow_is_not_kept),

@@ -25,6 +25,15 @@ REASONS = {
 }
 for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
+for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd"):
+    REASONS[name, "card"] = "a send rule is for the CPU alone"
+# Texts that come to the same algorithm, bit for bit.
+SAME = {
+    "fedavg": ["send top-k 1", "send top-k 1 feedback=no", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0"],
+    "fedprox": ["local prox; send top-k 1"],
+    "fedper": ["fedper; send top-k 1 feedback=no"],
+    "scaffold": ["scaffold; send random-k 1"],
+}
 
 
 def zoo():
@@ -60,6 +69,9 @@ class Zoo(RunCase):
         self.train(*self.options(algorithm), "--workers", "1", "--out", algorithm)
         return self.model(algorithm)
 
+    def lines(self, run, kind):
+        return [line for line in self.metrics(run) if line["type"] == kind]
+
     def test_the_names_are_those_of_the_zoo(self):
         self.assertGreaterEqual(len(zoo()), 10)
         self.assertEqual({name for name, _ in REASONS} - set(zoo()), set(), "reasons for what is not there")
@@ -70,6 +82,38 @@ class Zoo(RunCase):
                 run = f"{algorithm}-{workers}"
                 self.train(*self.options(algorithm), "--workers", workers, "--out", run)
                 self.assertEqual(self.model(run), expected)
+
+    @unittest.skipIf(ON_CARD, "what is sent on a card is what was trained")
+    def test_bytes_that_travel_are_counted(self):
+        parameters, tensors, clients = 310, 4, 4
+        whole, bits = 4 * parameters, lambda each: -(-parameters * each // 8)
+        cases = {"fedavg": (whole, whole), "top-k": (4 * 31 + bits(1), whole), "random-k": (4 * 31 + 8, whole),
+                 "qsgd": (4 + bits(9), whole), "terngrad": (4 * tensors + bits(2), whole), "fedpaq": (4 + bits(8), whole),
+                 "ef-sgd": (4 + bits(1), whole), "signsgd": (bits(1), bits(2))}
+        for algorithm, (up, down) in cases.items():
+            with self.subTest(algorithm):
+                self.one(algorithm)
+                for line in self.lines(algorithm, "round"):
+                    self.assertEqual((line["up_bytes"], line["down_bytes"]), (clients * (up + 16), clients * down))
+                self.assertEqual({line["sent_bytes"] for line in self.lines(algorithm, "client")}, {up})
+        self.one("scaffold")  # its control variates travel both ways, too
+        for line in self.lines("scaffold", "round"):
+            self.assertEqual((line["up_bytes"], line["down_bytes"]), (clients * (2 * whole + 16), clients * 2 * whole))
+        self.train(*self.options("send threshold 0.01"), "--out", "threshold")
+        for line in self.lines("threshold", "round"):
+            sent = [client["sent_bytes"] for client in self.lines("threshold", "client") if client["round"] == line["round"]]
+            self.assertEqual(line["up_bytes"], sum(sent) + 16 * clients)
+            self.assertTrue(all(4 < size < 8 * parameters + 4 and size % 8 == 4 for size in sent), sent)
+
+    @unittest.skipIf(ON_CARD, "what is sent on a card is what was trained")
+    def test_numbers_that_change_nothing_change_nothing(self):
+        for name, texts in SAME.items():
+            expected = self.one(name)
+            for number, text in enumerate(texts):
+                with self.subTest(text):
+                    run = f"{name}-same-{number}"
+                    self.train(*self.options(text), "--workers", "2", "--out", run)
+                    self.assertEqual(self.model(run), expected)
 
     @unittest.skipIf(ON_CARD, "deaths on the card have tests of their own")
     def test_a_storm_of_kills(self):

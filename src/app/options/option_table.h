@@ -29,7 +29,7 @@ typedef enum OptionGroup {
     GROUP_COUNT
 } OptionGroup;
 
-enum { OPTION_MAX_CHOICES = 32, OPTION_VALUE_BYTES = OPTION_TEXT_BYTES, OPTION_RANGE_BYTES = 128 };
+enum { OPTION_MAX_CHOICES = 64, OPTION_VALUE_BYTES = OPTION_TEXT_BYTES, OPTION_RANGE_BYTES = 128 };
 
 typedef struct Option {
     const char *name;                        // the same on the command line (--name) and in YAML (name:)

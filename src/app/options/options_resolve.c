@@ -10,6 +10,7 @@
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/send_rules.h"
 #include "option_table.h"
 #include "options.h"
 
@@ -109,15 +110,15 @@ static int default_workers(void) {
 // A client keeps one thing from turn to turn, and the length of a training is known only from a standing start.
 static Status check_optimizer_state(const Options *options, Error *err) {
     const Chosen *parts = options->recipe.parts;
-    const Part others[] = {PART_LOCAL, PART_PERSONAL, PART_COMBINE};
+    const Part others[] = {PART_LOCAL, PART_PERSONAL, PART_CODE, PART_COMBINE};
     const bool clashes[] = {local_rules[parts[PART_LOCAL].row]->keeps, parts[PART_PERSONAL].row != PERSONAL_NONE,
-                            combine_rules[parts[PART_COMBINE].row]->cut != NULL};
+                            send_feeds_back(&parts[PART_CODE]), combine_rules[parts[PART_COMBINE].row]->cut != NULL};
     if (options->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (clashes[i])
             return fail(err, STATUS_USAGE, "--client-optimizer-state keep does not go with %s %s of --algorithm: %s",
                         part_names[others[i]], part_rule(others[i], parts[others[i]].row)->name,
-                        i < 2 ? "a client keeps one of the two"
+                        i < 3 ? "a client keeps one of the two"
                               : "the length of a training is known only where the optimizer starts anew");
     return STATUS_OK;
 }
@@ -145,10 +146,25 @@ static Status resolve_candidates(Options *options, Error *err) {
                 options->clients);
 }
 
+// The simulated clock has to know how long an update travels before it is trained.
+static Status check_varying_bytes(const Options *options, Error *err) {
+    static const char *const clocks[] = {"up-bandwidth", "over-selection", "deadline", "client-file"};
+    const SendCode *code = send_codes[options->recipe.parts[PART_CODE].row];
+    char name[OPTION_NAMED_BYTES];
+    for (size_t i = 0; i < sizeof clocks / sizeof *clocks && code->varies; i++)
+        if (given(options, clocks[i]))
+            return fail(err, STATUS_USAGE,
+                        "%s does not go with send %s of --algorithm: how much a client sends is known only when it has "
+                        "trained; take send top-k",
+                        options_named(name, options, clocks[i]), code->text.name);
+    return STATUS_OK;
+}
+
 static Status resolve_world(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     World *world = &options->world;
     TRY(check_stragglers(options, err));
+    TRY(check_varying_bytes(options, err));
     if (world->client_time == CLIENT_TIME_FILE && !options->client_file[0])
         return fail(err, STATUS_USAGE, "%s file: needs --client-file FILE",
                     options_named(name, options, "client-time"));

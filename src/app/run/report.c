@@ -21,6 +21,8 @@ static void put_update(JsonObject *line, const Job *job) {
     put_whole(line, "epochs", job->epochs);
     put_real(line, "share", job->share);
     put_real(line, "update_length", sqrt(job->squared_length));
+    put_whole(line, "sent_bytes", (int64_t)job->sent_bytes);
+    put_flag(line, "clipped", job->clipped);
     if (job->fingerprint) put_fingerprint(line, "weights_xxh3", job->fingerprint);
 }
 

@@ -16,6 +16,7 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/shard_sum.h"
 #include "fedavg/worker/stepper.h"
@@ -176,9 +177,10 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 static Status plan_kept(RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
     const bool keeps = local_rules[config->recipe.parts[PART_LOCAL].row]->keeps;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
-    const uint64_t floats = keeps   ? config->parameters
-                            : state ? stepper_state_floats(config)
-                                    : personal_floats(&config->personal, config->parameters);
+    const bool feeds_back = send_feeds_back(&config->recipe.parts[PART_CODE]);
+    const uint64_t floats = keeps || feeds_back ? config->parameters
+                            : state             ? stepper_state_floats(config)
+                                                : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return STATUS_OK;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);

@@ -1,0 +1,55 @@
+// QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NIPS 2017), one bucket, no Elias code:
+//
+//   norm sign(x) xi / s,   l = floor(s |x| / norm),   xi = l + [u < s |x| / norm - l]
+//
+// On the wire the norm, and a sign and ceil(log2(s + 1)) bits for each weight.
+#include <math.h>
+
+#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/send_rules.h"
+
+static int level_bits(const Coding *coding) {
+    const uint32_t levels = (uint32_t)coding->number[0];
+    int bits = 0;
+    while (bits < 31 && levels >> bits)
+        bits++;
+    return bits; // of 0 to s
+}
+
+static uint64_t qsgd_bytes(const Coding *coding) {
+    return 4 + bytes_of_bits(coding->count, 1 + level_bits(coding));
+}
+
+static size_t qsgd_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
+    const float norm = (float)sqrt(aggregate_squared_length(payload->update, coding->count));
+    const double levels = floor(coding->number[0]), per_length = norm > 0 ? levels / (double)norm : 0;
+    const int bits = level_bits(coding);
+    BitWriter writer = {.to = put_float(wire, norm)};
+    for (size_t i = 0; i < coding->count; i++) {
+        const double level = fmin(fabs((double)payload->update[i]) * per_length, levels), below = floor(level);
+        const bool up = (double)code_uniform(coding->key, i) < level - below;
+        bits_put(&writer, (uint32_t)below + up, bits);
+        bits_put(&writer, payload->update[i] < 0, 1);
+    }
+    return (size_t)(bits_end(&writer) - wire);
+}
+
+static void qsgd_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
+    (void)bytes;
+    const float norm = take_float(wire), step = (float)((double)norm / floor(coding->number[0]));
+    const int bits = level_bits(coding);
+    BitReader reader = {.from = wire + 4};
+    for (size_t i = 0; i < coding->count; i++) {
+        const float value = step * (float)bits_take(&reader, bits);
+        values[i] = bits_take(&reader, 1) ? -value : value;
+    }
+}
+
+const SendCode qsgd_send_code = {
+    .text = {"qsgd",
+             "each change is rounded at random to one of so many levels of the update's length",
+             "Alistarh et al., NIPS 2017",
+             {{.name = "levels", .preset = 255, .minimum = 1, .maximum = 65535}, FEEDBACK_OFF}},
+    .bytes = qsgd_bytes,
+    .encode = qsgd_encode,
+    .decode = qsgd_decode};

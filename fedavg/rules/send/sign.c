@@ -1,0 +1,30 @@
+// The signs alone (signSGD: Bernstein, Wang, Azizzadenesheli, Anandkumar, ICML 2018), for the server's majority vote
+// (server/vote.h). On the wire a bit for each weight; a change of exactly zero has a sign drawn at random, so that weights
+// that nobody moves stay where they are on average.
+#include "fedavg/rules/send_rules.h"
+
+static uint64_t sign_bytes(const Coding *coding) {
+    return bytes_of_bits(coding->count, 1);
+}
+
+static size_t sign_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
+    BitWriter writer = {.to = wire};
+    for (size_t i = 0; i < coding->count; i++) {
+        const float value = payload->update[i];
+        bits_put(&writer, value < 0 || (value == 0 && code_uniform(coding->key, i) < 0.5f), 1);
+    }
+    return (size_t)(bits_end(&writer) - wire);
+}
+
+static void sign_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
+    (void)bytes;
+    BitReader reader = {.from = wire};
+    for (size_t i = 0; i < coding->count; i++)
+        values[i] = bits_take(&reader, 1) ? -1 : 1;
+}
+
+const SendCode sign_send_code = {
+    .text = {"sign", "only the signs of the changes are sent", "Bernstein et al., ICML 2018 (signSGD)", {{0}}},
+    .bytes = sign_bytes,
+    .encode = sign_encode,
+    .decode = sign_decode};

@@ -1,0 +1,99 @@
+// Top-k sparsification (Aji, Heafield, EMNLP 2017; with error feedback: Stich, Cordonnier, Jaggi, NeurIPS 2018):
+//
+//   k = ceil(share P) of the largest |x|, the lower index where they are equal
+//
+// On the wire pairs of index and value, or a bit for each weight and then the values, whichever is shorter:
+// min(8 k, 4 k + P/8) bytes.
+#include <math.h>
+
+#include "fedavg/rules/send_rules.h"
+
+static size_t kept_count(const Coding *coding) {
+    const size_t kept = (size_t)ceil(coding->number[0] * (double)coding->count);
+    return kept < coding->count ? kept : coding->count;
+}
+
+static bool sends_pairs(size_t kept, size_t count) {
+    return 8 * kept <= 4 * kept + bytes_of_bits(count, 1);
+}
+
+static uint64_t top_k_bytes(const Coding *coding) {
+    const size_t kept = kept_count(coding);
+    return sends_pairs(kept, coding->count) ? 8 * kept : 4 * kept + bytes_of_bits(coding->count, 1);
+}
+
+// The magnitude as a whole number of the same order.
+static uint32_t magnitude(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & 0x7fffffffu;
+}
+
+// One digit of the k-th largest magnitude, of those whose higher digits are `prefix`. *left: how many of these are wanted.
+static uint32_t select_digit(size_t *left, const float *values, size_t count, uint32_t prefix, int shift, int bits) {
+    size_t histogram[2048] = {0};
+    const uint32_t mask = (1u << bits) - 1;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t m = magnitude(values[i]);
+        histogram[m >> shift & mask] += (m >> (shift + bits)) == prefix;
+    }
+    uint32_t digit = mask;
+    for (; digit > 0 && histogram[digit] < *left; digit--)
+        *left -= histogram[digit];
+    return digit;
+}
+
+// The k-th largest magnitude; *equal: how many of those that have it belong to the k.
+static uint32_t kth_largest(size_t *equal, const float *values, size_t count, size_t kept) {
+    enum { HIGH = 11, LOW = 10 };
+    *equal = kept;
+    uint32_t found = select_digit(equal, values, count, 0, 2 * LOW, HIGH);
+    found = found << LOW | select_digit(equal, values, count, found, LOW, LOW);
+    return found << LOW | select_digit(equal, values, count, found, 0, LOW);
+}
+
+static size_t top_k_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
+    const size_t kept = kept_count(coding), count = coding->count;
+    const bool pairs = sends_pairs(kept, count);
+    size_t equal;
+    const uint32_t least = kth_largest(&equal, payload->update, count, kept);
+    uint8_t *value = pairs ? wire : wire + bytes_of_bits(count, 1);
+    if (!pairs) memset(wire, 0, bytes_of_bits(count, 1));
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t m = magnitude(payload->update[i]);
+        if (m < least || (m == least && equal == 0)) continue;
+        equal -= m == least;
+        const uint32_t index = (uint32_t)i;
+        if (pairs)
+            memcpy(value, &index, sizeof index), value += sizeof index;
+        else
+            wire[i / 8] |= (uint8_t)(1u << i % 8);
+        value = put_float(value, payload->become[i]);
+    }
+    return (size_t)(value - wire);
+}
+
+static void top_k_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
+    const size_t kept = kept_count(coding), count = coding->count;
+    if (sends_pairs(kept, count)) {
+        for (size_t at = 0; at + 8 <= bytes; at += 8) {
+            uint32_t index;
+            memcpy(&index, wire + at, sizeof index);
+            values[index] = take_float(wire + at + sizeof index);
+        }
+        return;
+    }
+    const uint8_t *value = wire + bytes_of_bits(count, 1);
+    for (size_t i = 0; i < count; i++)
+        if (wire[i / 8] >> i % 8 & 1) values[i] = take_float(value), value += 4;
+}
+
+const SendCode top_k_send_code = {
+    .text = {"top-k",
+             "only the largest changes are sent",
+             "Aji, Heafield, EMNLP 2017; Stich et al., NeurIPS 2018",
+             {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1}, FEEDBACK_ON}},
+    .becomes = true,
+    .bytes = top_k_bytes,
+    .encode = top_k_encode,
+    .decode = top_k_decode};

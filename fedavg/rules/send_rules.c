@@ -1,0 +1,70 @@
+#include "send_rules.h"
+
+#include <math.h>
+
+const RuleText clip_rules[CLIP_RULE_COUNT] = {
+    [CLIP_NONE] = {"unclipped", "updates are as long as they are", "McMahan et al., AISTATS 2017", {{0}}},
+    [CLIP_FIXED] = {"clip",
+                    "an update that is longer than norm is shortened to it",
+                    "McMahan, Ramage, Talwar, Zhang, ICLR 2018",
+                    {{.name = "norm", .preset = 1, .minimum = 1e-9, .maximum = 1e5}}},
+};
+
+const RuleText noise_rules[NOISE_RULE_COUNT] = {
+    [NOISE_NONE] = {"noiseless", "updates are sent as they are", "McMahan et al., AISTATS 2017", {{0}}},
+    [NOISE_GAUSSIAN] = {"noise",
+                        "local privacy: noise of multiplier times the clip's norm on every weight of every update",
+                        "Dwork, Roth 2014",
+                        {{.name = "multiplier", .preset = 1, .minimum = 0, .maximum = 1e6}}},
+};
+
+static uint64_t whole_bytes(const Coding *coding) {
+    return 4 * (uint64_t)coding->count;
+}
+
+const SendCode whole_send_code = {
+    .text = {"whole", "every weight is sent as it was trained", "McMahan et al., AISTATS 2017", {{0}}},
+    .becomes = true,
+    .bytes = whole_bytes};
+
+#define SEND_ROW(name) [SEND_ROW_##name] = &name##_send_code,
+const SendCode *const send_codes[SEND_CODE_COUNT] = {SEND_CODES(SEND_ROW)};
+#undef SEND_ROW
+
+double clip_factor(double squared_length, double most) {
+    const double length = sqrt(squared_length);
+    return length > most ? most / length : 1;
+}
+
+bool send_feeds_back(const Chosen *code) {
+    const RuleNumber *numbers = send_codes[code->row]->text.numbers;
+    for (int n = 0; n < RULE_NUMBERS && numbers[n].name; n++)
+        if (strcmp(numbers[n].name, "feedback") == 0) return strcmp(numbers[n].words[(int)code->number[n]], "yes") == 0;
+    return false;
+}
+
+void sent_weights(SentWeights *sent, const Spec *spec, size_t still_first, size_t still_end) {
+    *sent = (SentWeights){
+        .count = spec->parameter_count - (still_end - still_first), .still_first = still_first, .still_end = still_end};
+    size_t end = 0;
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        if (tensor->first >= still_first && tensor->first < still_end) continue; // whole layers stay
+        end += tensor->count;
+        sent->ends[sent->tensors++] = end;
+    }
+}
+
+uint64_t send_bytes(const Chosen *code, const SentWeights *sent) {
+    const Coding coding = {.number = code->number, .count = sent->count, .ends = sent->ends, .tensors = sent->tensors};
+    return send_codes[code->row]->bytes(&coding);
+}
+
+// The rounding of a sum of floats is a float: what the wire's weight is off by is exact.
+void send_left_over(float *left, const Payload *payload, const float *sent, const float *global, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const double arrived = (double)sent[i] - (global ? (double)global[i] : 0);
+        const bool as_trained = global && sent[i] == payload->become[i] && left[i] == 0;
+        left[i] = as_trained ? 0 : (float)((double)payload->update[i] - arrived);
+    }
+}

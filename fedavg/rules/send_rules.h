@@ -1,0 +1,61 @@
+// All that a client does to its update before it hands it in, in this order: it clips, adds noise, encodes. Each is a part
+// of the recipe of its own, and a text names all of them "send":
+//
+//   send clip norm=1                        the update is no longer than that
+//   send noise multiplier=2                 ... and noise of 2 times that length is added to every weight
+//   send top-k share=0.01                   what is left is encoded (send_rule.h)
+//
+//   clipped = clip_factor(squared_length, most);                    // 1: nothing is multiplied
+//   bytes = code->encode(wire, &payload, &coding);  code->decode(values, wire, bytes, &coding);
+#ifndef SOUNDER_FEDAVG_RULES_SEND_RULES_H
+#define SOUNDER_FEDAVG_RULES_SEND_RULES_H
+
+#include "base/err.h"
+#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/send_rule.h"
+#include "nn/spec.h"
+
+enum { CLIP_NONE, CLIP_FIXED, CLIP_RULE_COUNT };
+enum { CLIP_NORM }; // numbers of a clip
+extern const RuleText clip_rules[CLIP_RULE_COUNT];
+
+enum { NOISE_NONE, NOISE_GAUSSIAN, NOISE_RULE_COUNT };
+enum { NOISE_MULTIPLIER }; // numbers of a noise
+extern const RuleText noise_rules[NOISE_RULE_COUNT];
+
+// The rows of the table of codes, in this order. The first is what a recipe has that names none.
+#define SEND_CODES(X) X(whole) X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign)
+
+#define SEND_ROW(name) SEND_ROW_##name,
+enum { SEND_CODES(SEND_ROW) SEND_CODE_COUNT };
+#undef SEND_ROW
+
+#define SEND_ROW(name) extern const SendCode name##_send_code;
+SEND_CODES(SEND_ROW)
+#undef SEND_ROW
+
+extern const SendCode *const send_codes[SEND_CODE_COUNT];
+
+// What an update of this length is multiplied with so that it is no longer than `most`: exactly 1 if it is not.
+double clip_factor(double squared_length, double most);
+
+// Whether the chosen code adds what it leaves out to the client's next update.
+bool send_feeds_back(const Chosen *code);
+
+// The weights that are sent: all but those from still_first to still_end - 1, which stay with the client.
+typedef struct SentWeights {
+    size_t count, still_first, still_end;
+    size_t ends[SPEC_MAX_TENSORS];
+    uint32_t tensors;
+} SentWeights;
+
+void sent_weights(SentWeights *sent, const Spec *spec, size_t still_first, size_t still_end);
+
+// Bytes of an update on the wire: exactly, or the most where the code varies.
+uint64_t send_bytes(const Chosen *code, const SentWeights *sent);
+
+// left (count): what had been left over before, and becomes what the server still misses of the payload. sent: as the
+// server reads it; global: NULL if those are values of the update.
+void send_left_over(float *left, const Payload *payload, const float *sent, const float *global, size_t count);
+
+#endif

@@ -1,0 +1,184 @@
+#include "sender.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedavg/rules/aggregate.h"
+
+enum { STREAM_OF_CLIENTS = 1 }; // of RNG_DP_NOISE: the last number of a key
+
+static const Chosen *part(const Sender *sender, Part which) {
+    return &sender->memory->config->recipe.parts[which];
+}
+
+static const SendCode *code_of(const Sender *sender) {
+    return send_codes[part(sender, PART_CODE)->row];
+}
+
+static bool adds_noise(const Sender *sender) {
+    return part(sender, PART_NOISE)->row != NOISE_NONE && part(sender, PART_NOISE)->number[NOISE_MULTIPLIER] > 0;
+}
+
+// *array (count): aligned for vectors. Returns whether there was enough memory.
+static bool allocate(void *array, size_t count, size_t item_bytes) {
+    void *block = aligned_alloc(64, (count * item_bytes + 64) / 64 * 64);
+    memcpy(array, &block, sizeof block);
+    return block != NULL;
+}
+
+Status sender_init(Sender *sender, const RunMemory *memory, Error *err) {
+    const RunConfig *config = memory->config;
+    *sender = (Sender){.memory = memory};
+    sent_weights(&sender->weights, &config->spec, config->personal.first, config->personal.end);
+    const size_t count = sender->weights.count;
+    const bool encodes = code_of(sender)->encode, changes = encodes || adds_noise(sender);
+    const bool feeds_back = send_feeds_back(part(sender, PART_CODE));
+    bool enough = !changes ||
+                  (allocate(&sender->update, count, sizeof(float)) && allocate(&sender->become, count, sizeof(float)) &&
+                   allocate(&sender->global, count, sizeof(float)) && allocate(&sender->read, count, sizeof(float)) &&
+                   allocate(&sender->values, config->parameters, sizeof(float)));
+    if (enough && feeds_back) enough = allocate(&sender->left, count, sizeof(float));
+    if (enough && encodes) enough = allocate(&sender->wire, send_bytes(part(sender, PART_CODE), &sender->weights), 1);
+    if (enough) return STATUS_OK;
+    sender_free(sender);
+    return fail(err, STATUS_OS, "no memory to encode an update of %zu parameters", count);
+}
+
+void sender_free(Sender *sender) {
+    free(sender->wire);
+    free(sender->values);
+    free(sender->read);
+    free(sender->global);
+    free(sender->left);
+    free(sender->become);
+    free(sender->update);
+    *sender = (Sender){0};
+}
+
+static double clip_norm(const Sender *sender) {
+    return part(sender, PART_CLIP)->number[CLIP_NORM];
+}
+
+static double clip(const Sender *sender, Job *job, const float *trained) {
+    const RunMemory *memory = sender->memory;
+    job->clipped = 0;
+    if (part(sender, PART_CLIP)->row == CLIP_NONE) return 1;
+    const double squared = aggregate_squared_update(trained, memory->weights, memory->config->parameters);
+    const double factor = clip_factor(squared, clip_norm(sender));
+    job->clipped = factor < 1;
+    return factor;
+}
+
+// The weights that are sent, of all (parameters), and the other way round.
+static void gather(float *sent, const float *all, const SentWeights *weights) {
+    memcpy(sent, all, weights->still_first * sizeof *sent);
+    memcpy(sent + weights->still_first, all + weights->still_end,
+           (weights->count - weights->still_first) * sizeof *sent);
+}
+
+static void scatter(float *all, const float *sent, const SentWeights *weights) {
+    memcpy(all, sent, weights->still_first * sizeof *sent);
+    memcpy(all + weights->still_end, sent + weights->still_first,
+           (weights->count - weights->still_first) * sizeof *sent);
+}
+
+// update, become (count): from what was trained, which become holds. Where nothing was done to an element it becomes
+// exactly what was trained.
+AGGREGATE_VECTORS static void fill_payload(float *restrict update, float *restrict become, const float *restrict global,
+                                           double factor, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const double change = ((double)become[i] - (double)global[i]) * factor;
+        update[i] = (float)change;
+        become[i] = factor == 1 ? become[i] : (float)((double)global[i] + change);
+    }
+}
+
+// What has been changed becomes the global weight plus the change.
+static void add_to_payload(float *update, float *become, const float *global, const float *more, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (more[i] == 0) continue;
+        update[i] = update[i] + more[i];
+        become[i] = global[i] + update[i];
+    }
+}
+
+static void add_noise(Sender *sender, double deviation, RngKey key) {
+    for (size_t i = 0; i < sender->weights.count; i++) {
+        sender->update[i] = (float)((double)sender->update[i] + deviation * rng_normal(key, (uint32_t)i));
+        sender->become[i] = sender->global[i] + sender->update[i];
+    }
+}
+
+// What earlier updates left over joins this one, and what this one leaves over stands in the job's new row.
+static void begin_feedback(Sender *sender, const Job *job) {
+    const size_t count = sender->weights.count;
+    const float *before = kept_row(&sender->memory->kept, job->kept_from);
+    if (!sender->left) return;
+    memset(sender->left, 0, count * sizeof *sender->left);
+    if (!before) return;
+    memcpy(sender->left, before, count * sizeof *before);
+    add_to_payload(sender->update, sender->become, sender->global, before, count);
+}
+
+static void end_feedback(Sender *sender, const Job *job, const Payload *payload, bool becomes) {
+    const size_t count = sender->weights.count;
+    float *after = kept_row(&sender->memory->kept, job->kept_to);
+    if (!sender->left || !after) return;
+    send_left_over(sender->left, payload, sender->read, becomes ? sender->global : NULL, count);
+    memcpy(after, sender->left, count * sizeof *after);
+}
+
+// The update becomes bytes, and these what the server reads.
+static void encode(Sender *sender, Job *job, RngKey key) {
+    const SendCode *code = code_of(sender);
+    const SentWeights *weights = &sender->weights;
+    const Payload payload = {sender->update, sender->become};
+    Coding coding = {.number = part(sender, PART_CODE)->number,
+                     .count = weights->count,
+                     .ends = weights->ends,
+                     .tensors = weights->tensors,
+                     .key = key,
+                     .feeds_back = sender->left != NULL};
+    begin_feedback(sender, job);
+    job->sent_bytes = code->encode(sender->wire, &payload, &coding);
+    coding.key = (RngKey){{0}}; // the client's own, which the server does not have
+    if (code->becomes) memcpy(sender->read, sender->global, weights->count * sizeof *sender->read);
+    code->decode(sender->read, sender->wire, job->sent_bytes, &coding);
+    end_feedback(sender, job, &payload, code->becomes);
+}
+
+Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round) {
+    const RunMemory *memory = sender->memory;
+    const RunConfig *config = memory->config;
+    const SentWeights *weights = &sender->weights;
+    const SendCode *code = code_of(sender);
+    const double factor = clip(sender, job, trained);
+    job->sent_bytes = send_bytes(part(sender, PART_CODE), weights);
+    if (!sender->update) return (Sent){trained, memory->weights, factor};
+    gather(sender->global, memory->weights, weights);
+    gather(sender->become, trained, weights);
+    fill_payload(sender->update, sender->become, sender->global, factor, weights->count);
+    if (adds_noise(sender))
+        add_noise(sender, part(sender, PART_NOISE)->number[NOISE_MULTIPLIER] * clip_norm(sender),
+                  rng_key(config->seed, RNG_DP_NOISE, round, job->client, STREAM_OF_CLIENTS));
+    const bool becomes = code->encode && code->becomes;
+    if (code->encode) encode(sender, job, rng_key(config->seed, RNG_COMPRESS, round, job->client, 0));
+    if (becomes)
+        memcpy(sender->values, memory->weights, config->parameters * sizeof *sender->values);
+    else
+        memset(sender->values, 0, config->parameters * sizeof *sender->values);
+    scatter(sender->values, code->encode ? sender->read : sender->update, weights);
+    return (Sent){sender->values, becomes ? memory->weights : NULL, 1};
+}
+
+void sent_as_weights(float *row, const Sent *sent, const float *global, size_t count) {
+    if (sent->from && sent->factor == 1) {
+        memcpy(row, sent->values, count * sizeof *row);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const double change = (double)sent->values[i] - (sent->from ? (double)sent->from[i] : 0);
+        row[i] = (float)((double)global[i] + sent->factor * change);
+    }
+}

@@ -1,0 +1,41 @@
+// What a client does to its update before it hands it in (rules/send_rules.h): clips it, adds noise, encodes it. The
+// bytes that would travel are really made, and what is handed in is what the server reads from them.
+//
+//   const Sent sent = sender_send(&sender, job, trained, round);
+//   aggregate_add(sum, sent.values, sent.from, job->share * sent.factor, parameters);
+#ifndef SOUNDER_FEDAVG_WORKER_SENDER_H
+#define SOUNDER_FEDAVG_WORKER_SENDER_H
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/rules/send_rules.h"
+
+typedef struct Sender {
+    const RunMemory *memory; // borrowed
+    SentWeights weights;
+    float *update, *become; // owned (sent): what is encoded; NULL where nothing is
+    float *left;            // owned (sent): what a client's updates left over; NULL where nothing feeds back
+    float *global;          // owned (sent): the global weights that are sent
+    float *read;            // owned (sent): what the server reads
+    float *values;          // owned (parameters): the same among all weights; NULL where that is what was trained
+    uint8_t *wire;          // owned
+} Sender;
+
+// An update as it is handed in: factor * (values - from).
+typedef struct Sent {
+    const float *values, *from; // (parameters); from NULL: zeros
+    double factor;              // what clipping left; exactly 1 where nothing was clipped
+} Sent;
+
+// Nothing to free on failure.
+Status sender_init(Sender *sender, const RunMemory *memory, Error *err);
+void sender_free(Sender *sender);
+
+// trained (parameters): finite. What feeds back goes into the job's new row, what was sent is counted in the job. The
+// result borrows from trained, the sender and the memory.
+Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round);
+
+// row (count) = the global weights moved by the update.
+void sent_as_weights(float *row, const Sent *sent, const float *global, size_t count);
+
+#endif

@@ -1,0 +1,272 @@
+// What a client sends: the encoded bytes have the size of the formula, and the server reads from them what the paper says.
+#include "fedavg/rules/send_rules.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "fedavg/rules/aggregate.h"
+#include "tests/check.h"
+
+enum { WEIGHTS = 1003, TENSORS = 3, KEYS = 400 };
+
+static const size_t ENDS[TENSORS] = {100, 357, WEIGHTS};
+
+// An update as a client has trained it, from weights of another size, so that differences of floats round.
+typedef struct Client {
+    float global[WEIGHTS], update[WEIGHTS], become[WEIGHTS], read[WEIGHTS];
+    uint8_t wire[8 * WEIGHTS + 64];
+    Recipe recipe;
+    Coding coding;
+    const SendCode *code;
+    size_t bytes;
+} Client;
+
+static void fill(Client *client) {
+    const RngKey key = rng_key(3, RNG_INIT, 0, 0, 0);
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        client->global[i] = 0.05f * (float)rng_normal(key, i);
+        client->become[i] = client->global[i] + 0.01f * (float)rng_normal(key, WEIGHTS + i);
+        client->update[i] = client->become[i] - client->global[i];
+    }
+}
+
+static void choose(Client *client, const char *text) {
+    Error err;
+    check_ok(recipe_parse(&client->recipe, text, &err));
+    const Chosen *chosen = &client->recipe.parts[PART_CODE];
+    client->code = send_codes[chosen->row];
+    client->coding = (Coding){.number = chosen->number,
+                              .count = WEIGHTS,
+                              .ends = ENDS,
+                              .tensors = TENSORS,
+                              .key = rng_key(7, RNG_COMPRESS, 2, 5, 0),
+                              .feeds_back = send_feeds_back(chosen)};
+}
+
+static void travel(Client *client) {
+    memset(client->wire, 0xa5, sizeof client->wire);
+    const Payload payload = {client->update, client->become};
+    client->bytes = client->code->encode(client->wire, &payload, &client->coding);
+    for (size_t i = client->bytes; i < sizeof client->wire; i++)
+        assert_int_equal(client->wire[i], 0xa5); // nothing is written behind the bytes that count
+    Coding server = client->coding;
+    server.key = (RngKey){{0}};
+    if (client->code->becomes)
+        memcpy(client->read, client->global, sizeof client->read);
+    else
+        for (size_t i = 0; i < WEIGHTS; i++)
+            client->read[i] = NAN;
+    client->code->decode(client->read, client->wire, client->bytes, &server);
+}
+
+static void sent(Client *client, const char *text) {
+    fill(client);
+    choose(client, text);
+    travel(client);
+}
+
+static void encoded_updates_have_the_bytes_of_the_formula(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+    } cases[] = {{"send top-k share=0.01", 8 * 11},
+                 {"send top-k share=0.1", 4 * 101 + 126},
+                 {"send top-k share=1", 4 * 1003 + 126},
+                 {"send random-k share=0.01", 4 * 11 + 8},
+                 {"send random-k share=1", 4 * 1003 + 8},
+                 {"send qsgd levels=255", 4 + (1003 * 9 + 7) / 8},
+                 {"send qsgd levels=1", 4 + (1003 * 2 + 7) / 8},
+                 {"send qsgd levels=256", 4 + (1003 * 10 + 7) / 8},
+                 {"send terngrad", 4 * 3 + 251},
+                 {"send bits b=8", 4 + 1003},
+                 {"send bits b=3", 4 + (1003 * 3 + 7) / 8},
+                 {"send scaled-sign", 4 + 126},
+                 {"send sign", 126}};
+    static Client client;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sent(&client, cases[i].text);
+        const SentWeights weights = {.count = WEIGHTS, .tensors = TENSORS};
+        if (client.bytes != cases[i].bytes) fail_msg("%s: %zu bytes", cases[i].text, client.bytes);
+        assert_int_equal(send_bytes(&client.recipe.parts[PART_CODE], &weights), cases[i].bytes);
+    }
+    sent(&client, "send threshold tau=0.01");
+    size_t large = 0;
+    for (size_t i = 0; i < WEIGHTS; i++)
+        large += fabsf(client.update[i]) >= 0.01f;
+    assert_true(large > 100 && large < 900);
+    assert_int_equal(client.bytes, 8 * large + 4);
+}
+
+static void codes_that_send_everything_send_what_was_trained(void **state) {
+    (void)state;
+    static const char *const texts[] = {"send top-k share=1", "send random-k share=1", "send threshold tau=0"};
+    static Client client;
+    for (size_t i = 0; i < 3; i++) {
+        sent(&client, texts[i]);
+        assert_memory_equal(client.read, client.become, sizeof client.read);
+    }
+}
+
+static int by_magnitude(const void *a, const void *b) {
+    const float x = fabsf(*(const float *)a), y = fabsf(*(const float *)b);
+    return (x < y) - (x > y);
+}
+
+static void top_k_sends_the_largest_and_of_equal_ones_the_first(void **state) {
+    (void)state;
+    static Client client;
+    sent(&client, "send top-k share=0.2");
+    float sorted[WEIGHTS];
+    memcpy(sorted, client.update, sizeof sorted);
+    qsort(sorted, WEIGHTS, sizeof *sorted, by_magnitude);
+    for (size_t i = 0; i < WEIGHTS; i++)
+        assert_int_equal(client.read[i] != client.global[i], fabsf(client.update[i]) >= fabsf(sorted[200]));
+    for (size_t i = 0; i < WEIGHTS; i++)
+        client.update[i] = i % 2 ? 0.5f : -0.5f, client.become[i] = client.global[i] + client.update[i];
+    travel(&client);
+    for (size_t i = 0; i < WEIGHTS; i++)
+        assert_int_equal(client.read[i] != client.global[i], i < 201);
+}
+
+static void what_is_left_over_and_what_was_sent_are_the_update(void **state) {
+    (void)state;
+    static const char *const texts[] = {"send top-k share=0.3", "send random-k share=0.3 feedback=yes",
+                                        "send threshold tau=0.01"};
+    static Client client;
+    for (size_t t = 0; t < 3; t++) {
+        sent(&client, texts[t]);
+        float left[WEIGHTS];
+        for (size_t i = 0; i < WEIGHTS; i++) { // p = e + d
+            left[i] = 0.002f * (float)rng_normal(rng_key(4, RNG_INIT, 0, 0, 0), (uint32_t)i);
+            client.update[i] += left[i];
+            client.become[i] = client.global[i] + client.update[i];
+        }
+        travel(&client);
+        const Payload payload = {client.update, client.become};
+        send_left_over(left, &payload, client.read, client.global, WEIGHTS);
+        for (size_t i = 0; i < WEIGHTS; i++)
+            assert_true((double)client.read[i] - (double)client.global[i] + (double)left[i] ==
+                        (double)client.update[i]);
+    }
+}
+
+// The mean over many keys comes to the update: within five standard errors, each at most `most` wide.
+static void is_unbiased(const char *text, double most) {
+    static Client client;
+    static double sum[WEIGHTS];
+    memset(sum, 0, sizeof sum);
+    fill(&client);
+    choose(&client, text);
+    for (uint32_t k = 0; k < KEYS; k++) {
+        client.coding.key = rng_key(11, RNG_COMPRESS, k, 0, 0);
+        travel(&client);
+        for (size_t i = 0; i < WEIGHTS; i++)
+            sum[i] += (double)client.read[i] - (client.code->becomes ? (double)client.global[i] : 0);
+    }
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        const double mean = sum[i] / (KEYS);
+        if (!(fabs(mean - (double)client.update[i]) < 5 * most / sqrt((double)KEYS)))
+            fail_msg("%s: weight %zu has a mean of %g, not %g", text, i, mean, (double)client.update[i]);
+    }
+}
+
+static void random_codes_are_right_on_average(void **state) {
+    (void)state;
+    static Client client;
+    fill(&client);
+    double length = sqrt(aggregate_squared_length(client.update, WEIGHTS)), most = 0;
+    for (size_t i = 0; i < WEIGHTS; i++)
+        most = fmax(most, fabs((double)client.update[i]));
+    is_unbiased("send qsgd levels=16", 0.5 * length / 16);
+    is_unbiased("send bits b=4", 0.5 * 2 * most / 15);
+    is_unbiased("send terngrad", most);
+    is_unbiased("send random-k share=0.5", 1.1 * most);
+}
+
+static void values_on_the_wire_are_those_of_the_papers(void **state) {
+    (void)state;
+    static Client client;
+    sent(&client, "send terngrad");
+    size_t kinds[3] = {0};
+    for (size_t i = 0, t = 0; i < WEIGHTS; i++) {
+        t += i == ENDS[t];
+        float most = 0;
+        for (size_t j = t ? ENDS[t - 1] : 0; j < ENDS[t]; j++)
+            most = fmaxf(most, fabsf(client.update[j]));
+        assert_true(client.read[i] == 0 || client.read[i] == copysignf(most, client.update[i]));
+        kinds[client.read[i] == 0 ? 0 : client.read[i] > 0 ? 1 : 2]++;
+    }
+    assert_true(kinds[0] > 100 && kinds[1] > 100 && kinds[2] > 100);
+    sent(&client, "send bits b=5");
+    float most = 0, error = 0;
+    for (size_t i = 0; i < WEIGHTS; i++)
+        most = fmaxf(most, fabsf(client.update[i])), error = fmaxf(error, fabsf(client.read[i] - client.update[i]));
+    assert_true(error > 0 && error <= 2 * most / 31);
+    sent(&client, "send scaled-sign");
+    const float mean = (float)(aggregate_absolute_sum(client.update, WEIGHTS) / WEIGHTS);
+    for (size_t i = 0; i < WEIGHTS; i++)
+        assert_true(client.read[i] == (client.update[i] < 0 ? -mean : mean));
+    sent(&client, "send sign");
+    for (size_t i = 0; i < WEIGHTS; i++)
+        assert_true(client.read[i] == (client.update[i] < 0 ? -1 : 1));
+}
+
+static void an_update_of_zeros_arrives_as_zeros(void **state) {
+    (void)state;
+    static const char *const texts[] = {"send qsgd", "send bits", "send terngrad", "send scaled-sign", "send top-k"};
+    static Client client;
+    for (size_t t = 0; t < 5; t++) {
+        fill(&client);
+        memset(client.update, 0, sizeof client.update);
+        memcpy(client.become, client.global, sizeof client.become);
+        choose(&client, texts[t]);
+        travel(&client);
+        for (size_t i = 0; i < WEIGHTS; i++)
+            assert_true(client.read[i] == (client.code->becomes ? client.global[i] : 0));
+    }
+    choose(&client, "send sign"); // of exact zeros there are as many signs of either kind
+    travel(&client);
+    double sum = 0;
+    for (size_t i = 0; i < WEIGHTS; i++)
+        sum += (double)client.read[i];
+    assert_true(fabs(sum) < 5 * sqrt(WEIGHTS));
+}
+
+static void clipping_multiplies_nothing_that_is_short_enough(void **state) {
+    (void)state;
+    assert_true(clip_factor(4, 2) == 1);
+    assert_true(clip_factor(0, 1e-9) == 1);
+    assert_true(clip_factor(4, 1) == 0.5);
+}
+
+static void weights_that_stay_are_not_sent(void **state) {
+    (void)state;
+    Spec spec;
+    Error err;
+    check_ok(spec_parse(&spec, "linear 3; relu; linear 2", (Shape){1, 2, 2}, 2, &err));
+    SentWeights sent;
+    sent_weights(&sent, &spec, 0, 15);
+    assert_int_equal(sent.count, 8);
+    assert_int_equal(sent.tensors, 2);
+    assert_int_equal(sent.ends[0], 6);
+    assert_int_equal(sent.ends[1], 8);
+    sent_weights(&sent, &spec, 0, 0);
+    assert_int_equal(sent.count, 23);
+    assert_int_equal(sent.ends[3], 23);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(encoded_updates_have_the_bytes_of_the_formula),
+        cmocka_unit_test(codes_that_send_everything_send_what_was_trained),
+        cmocka_unit_test(top_k_sends_the_largest_and_of_equal_ones_the_first),
+        cmocka_unit_test(what_is_left_over_and_what_was_sent_are_the_update),
+        cmocka_unit_test(random_codes_are_right_on_average),
+        cmocka_unit_test(values_on_the_wire_are_those_of_the_papers),
+        cmocka_unit_test(an_update_of_zeros_arrives_as_zeros),
+        cmocka_unit_test(clipping_multiplies_nothing_that_is_short_enough),
+        cmocka_unit_test(weights_that_stay_are_not_sent),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}
