@@ -230,11 +230,8 @@ static void print_models(FILE *file) {
     }
     fputc('\n', file);
     print_paragraph(file, 0, "Layers, separated by ';' (\"classes\" stands for the number of classes of the data):");
-    print_entry(file, "conv CHANNELS KERNEL [pad P]", "convolution of stride 1, square kernel, with bias");
-    print_entry(file, "pool SIZE", "max pooling, window and stride SIZE");
-    print_entry(file, "relu", "what is negative becomes 0");
-    print_entry(file, "dropout RATE, dropout2d RATE", "elements or whole channels dropped in training");
-    print_entry(file, "linear FEATURES", "fully connected, with bias");
+    for (size_t i = 0; i < layer_form_count; i++)
+        print_entry(file, layer_forms[i].form, layer_forms[i].help);
     print_paragraph(file, 0,
                     "The last layer gives one output a class; softmax and cross-entropy follow by themselves.");
 }

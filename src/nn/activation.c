@@ -1,4 +1,6 @@
-// Rectified linear units, in place.
+// Functions of one value: rectified linear units, in place, and those of activation.h.
+#include "activation.h"
+
 #include "ops.h"
 
 // Both comparisons are false for a NaN, which therefore stays: a diverged net must show in its loss.
@@ -16,4 +18,29 @@ void ISA_NAME(relu_backward)(float *gradient, const float *out, size_t features,
     size_t count = features * (size_t)samples / SOUNDER_LANES;
     for (size_t i = 0; i < count; i++)
         slope[i] = lanes_select(value[i] <= lanes_of(0), lanes_of(0), slope[i]);
+}
+
+void ISA_NAME(activation_forward)(float *restrict out, const float *restrict in, const Layer *layer, int samples) {
+    const size_t count = shape_size(layer->in) * (size_t)samples;
+    const float number = layer->rate;
+#define APPLY(kind, name)                                                                                              \
+    case kind:                                                                                                         \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            out[i] = name##_value(in[i], number);                                                                      \
+        break;
+    switch (layer->activation) { ACTIVATIONS(APPLY) }
+#undef APPLY
+}
+
+void ISA_NAME(activation_backward)(float *restrict in_gradient, const float *restrict in,
+                                   const float *restrict out_gradient, const Layer *layer, int samples) {
+    const size_t count = shape_size(layer->in) * (size_t)samples;
+    const float number = layer->rate;
+#define APPLY(kind, name)                                                                                              \
+    case kind:                                                                                                         \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            in_gradient[i] = out_gradient[i] * name##_slope(in[i], number);                                            \
+        break;
+    switch (layer->activation) { ACTIVATIONS(APPLY) }
+#undef APPLY
 }

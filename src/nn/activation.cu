@@ -1,4 +1,5 @@
 // The GPU's side of activation.c.
+#include "nn/activation.h"
 #include "nn/cuda_launch.h"
 
 namespace {
@@ -27,6 +28,42 @@ __global__ void __launch_bounds__(ITEM_THREADS) relu_backward(float4 *gradient, 
                               rectified_slope(slope.z, value.z), rectified_slope(slope.w, value.w));
 }
 
+template <Activation KIND> __device__ float value_of(float x, float number) {
+#define APPLY(kind, name)                                                                                              \
+    if (KIND == kind) return name##_value(x, number);
+    ACTIVATIONS(APPLY)
+#undef APPLY
+    return x;
+}
+
+template <Activation KIND> __device__ float slope_of(float x, float number) {
+#define APPLY(kind, name)                                                                                              \
+    if (KIND == kind) return name##_slope(x, number);
+    ACTIVATIONS(APPLY)
+#undef APPLY
+    return x;
+}
+
+template <Activation KIND>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    activation_forward(float4 *out, const float4 *in, float number, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    float4 x = in[i];
+    out[i] = make_float4(value_of<KIND>(x.x, number), value_of<KIND>(x.y, number), value_of<KIND>(x.z, number),
+                         value_of<KIND>(x.w, number));
+}
+
+template <Activation KIND>
+__global__ void __launch_bounds__(ITEM_THREADS)
+    activation_backward(float4 *in_gradient, const float4 *in, const float4 *slopes, float number, size_t count) {
+    size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i >= count) return;
+    float4 x = in[i], slope = slopes[i];
+    in_gradient[i] = make_float4(slope.x * slope_of<KIND>(x.x, number), slope.y * slope_of<KIND>(x.y, number),
+                                 slope.z * slope_of<KIND>(x.z, number), slope.w * slope_of<KIND>(x.w, number));
+}
+
 // Vectors of four samples in all models' tensors together: the op does the same to all of them.
 size_t quads_of(size_t features, const CudaStep *step) {
     return (size_t)step->models * features * (size_t)step->samples / 4;
@@ -46,4 +83,26 @@ void cuda_relu_forward(float *values, size_t features, const CudaStep *step) {
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step) {
     size_t count = quads_of(features, step);
     launch(relu_backward, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)gradient, (const float4 *)out, count);
+}
+
+void cuda_activation_forward(float *out, const float *in, const Layer *layer, const CudaStep *step) {
+    const size_t count = quads_of(shape_size(layer->in), step);
+    void (*kernel)(float4 *, const float4 *, float, size_t) = NULL;
+#define CHOOSE(kind, name)                                                                                             \
+    if (layer->activation == kind) kernel = activation_forward<kind>;
+    ACTIVATIONS(CHOOSE)
+#undef CHOOSE
+    launch(kernel, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)out, (const float4 *)in, layer->rate, count);
+}
+
+void cuda_activation_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                              const CudaStep *step) {
+    const size_t count = quads_of(shape_size(layer->in), step);
+    void (*kernel)(float4 *, const float4 *, const float4 *, float, size_t) = NULL;
+#define CHOOSE(kind, name)                                                                                             \
+    if (layer->activation == kind) kernel = activation_backward<kind>;
+    ACTIVATIONS(CHOOSE)
+#undef CHOOSE
+    launch(kernel, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)in_gradient, (const float4 *)in,
+           (const float4 *)out_gradient, layer->rate, count);
 }

@@ -26,10 +26,6 @@ static float *carve_floats(Carver *carver, size_t floats) {
     return carve(carver, floats * sizeof(float));
 }
 
-static bool in_place(LayerKind kind) {
-    return kind == LAYER_RELU || kind == LAYER_DROPOUT || kind == LAYER_DROPOUT2D;
-}
-
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
@@ -44,7 +40,7 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
         const Layer *layer = &spec->layers[l];
         LayerBuffers *at = &buffers->layers[l];
         *at = (LayerBuffers){.in = values};
-        if (!in_place(layer->kind)) values = carve_floats(carver, shape_size(layer->out) * n);
+        if (!layer_is_in_place(layer)) values = carve_floats(carver, shape_size(layer->out) * n);
         at->out = values;
         if (layer->kind == LAYER_CONV) {
             bool transformed =
@@ -62,8 +58,7 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
         }
         if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
             at->keep = carve(carver, dropout_features(layer) * n);
-        bool parameters = layer->kind == LAYER_CONV || layer->kind == LAYER_LINEAR;
-        if (parameters && l < buffers->first_layer) buffers->first_layer = l;
+        if (layer_has_parameters(layer) && l < buffers->first_layer) buffers->first_layer = l;
     }
     buffers->scratch = carve_floats(carver, scratch);
     buffers->labels = carve(carver, n);
@@ -73,7 +68,8 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
 
 // Pooling may write its input's gradient over the input, unless a relu still has to look there.
 static bool pool_overwrites(const Spec *spec, int l) {
-    for (l--; l >= 0 && in_place(spec->layers[l].kind); l--)
+    if (!layer_is_plain(&spec->layers[l])) return false;
+    for (l--; l >= 0 && layer_is_in_place(&spec->layers[l]); l--)
         if (spec->layers[l].kind == LAYER_RELU) return false;
     return true;
 }
@@ -86,7 +82,7 @@ static void carve_backward(NetBuffers *buffers, Carver *carver, const Spec *spec
         const Layer *layer = &spec->layers[l];
         if (layer->kind == LAYER_POOL && pool_overwrites(spec, l))
             current = ELSEWHERE;
-        else if (!in_place(layer->kind))
+        else if (!layer_is_in_place(layer))
             current = current == 0 ? 1 : 0;
         targets[l] = current;
         if (current != ELSEWHERE) floats[current] = larger(floats[current], shape_size(layer->in) * n);
@@ -98,9 +94,9 @@ static void carve_backward(NetBuffers *buffers, Carver *carver, const Spec *spec
         LayerBuffers *at = &buffers->layers[l];
         at->out_gradient = gradient;
         if (l == buffers->first_layer) break;
-        gradient = targets[l] != ELSEWHERE          ? buffers->gradients[targets[l]]
-                   : in_place(spec->layers[l].kind) ? gradient
-                                                    : at->in;
+        gradient = targets[l] != ELSEWHERE               ? buffers->gradients[targets[l]]
+                   : layer_is_in_place(&spec->layers[l]) ? gradient
+                                                         : at->in;
         at->in_gradient = gradient;
     }
 }
@@ -116,7 +112,7 @@ int buffers_chunk(const Spec *spec, bool through_blas) {
     size_t floats = shape_size(spec->input), weights = 0, wide = 0;
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
-        if (!in_place(layer->kind)) floats += 2 * shape_size(layer->out);
+        if (!layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
         if (layer->kind == LAYER_LINEAR) weights += shape_size(layer->in) * shape_size(layer->out);
         if (linear_is_wide(layer)) wide += shape_size(layer->in) * shape_size(layer->out);
     }

@@ -66,6 +66,8 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_DROPOUT2D:
         return 2 * in + 2 * keep;
     case LAYER_POOL:
+    case LAYER_AVERAGE:
+    case LAYER_ACTIVATION:
     case LAYER_RELU:
         break;
     }
@@ -85,7 +87,7 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     case CUDA_PART_LOSS:
         return 3 * lanes(pass, (size_t)spec->classes);
     case CUDA_PART_BACK:
-        return op->layer->kind == LAYER_POOL ? 2 * in + out : 3 * out;
+        return op->layer->kind == LAYER_POOL ? 2 * in + out : op->layer->kind == LAYER_AVERAGE ? in + out : 3 * out;
     case CUDA_PART_INPUT:
         return in + out + own;
     case CUDA_PART_SLOPES:
@@ -112,9 +114,10 @@ static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *o
 static void name_part(char *name, CudaPart part, const CudaOp *op) {
     static const char *const parts[] = {"gather", "forward",         "loss", "back", "input",
                                         "slopes", "slopes and step", "step"};
-    static const char *const layers[] = {
-        [LAYER_CONV] = "conv",       [LAYER_POOL] = "pool",           [LAYER_RELU] = "relu",
-        [LAYER_DROPOUT] = "dropout", [LAYER_DROPOUT2D] = "dropout2d", [LAYER_LINEAR] = "linear"};
+    static const char *const layers[] = {[LAYER_CONV] = "conv",           [LAYER_POOL] = "pool",
+                                         [LAYER_RELU] = "relu",           [LAYER_DROPOUT] = "dropout",
+                                         [LAYER_DROPOUT2D] = "dropout2d", [LAYER_LINEAR] = "linear",
+                                         [LAYER_AVERAGE] = "average",     [LAYER_ACTIVATION] = "activation"};
     if (op)
         snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layers[op->layer->kind], op->number + 1, parts[part]);
     else

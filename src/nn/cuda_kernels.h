@@ -58,10 +58,17 @@ void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, con
                               const Layer *layer, const CudaStep *step);
 
 // With relu, max(0, .) follows the pooling in the same pass; on the way back a window whose maximum is not above zero
-// then gets no gradient. in_gradient may be `in` itself.
+// then gets no gradient. in_gradient may be `in` itself if the layer is plain.
 void cuda_pool_forward(float *out, const float *in, bool relu, const Layer *layer, const CudaStep *step);
 void cuda_pool_backward(float *in_gradient, const float *in, const float *out_gradient, bool relu, const Layer *layer,
                         const CudaStep *step);
+
+void cuda_average_forward(float *out, const float *in, const Layer *layer, const CudaStep *step);
+void cuda_average_backward(float *in_gradient, const float *out_gradient, const Layer *layer, const CudaStep *step);
+
+void cuda_activation_forward(float *out, const float *in, const Layer *layer, const CudaStep *step);
+void cuda_activation_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                              const CudaStep *step);
 
 void cuda_relu_forward(float *values, size_t features, const CudaStep *step);
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step);

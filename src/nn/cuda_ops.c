@@ -23,11 +23,6 @@ static float *carve_lanes(Carver *carver, size_t features) {
     return carve(carver, features * carver->lanes * sizeof(float));
 }
 
-static bool in_place(const CudaOp *op) {
-    LayerKind kind = op->layer->kind;
-    return kind == LAYER_RELU || kind == LAYER_DROPOUT || kind == LAYER_DROPOUT2D;
-}
-
 // The layers from `l` on that one op computes: writes it and returns their number.
 static int fuse(CudaOp *op, const Spec *spec, int l) {
     const Layer *layer = &spec->layers[l], *next = l + 1 < spec->layer_count ? layer + 1 : NULL;
@@ -43,8 +38,7 @@ static void list_ops(CudaOps *ops, const Spec *spec) {
     for (int l = 0; l < spec->layer_count;)
         l += fuse(&ops->ops[ops->count++], spec, l);
     ops->first = 0;
-    while (ops->first < ops->count && ops->ops[ops->first].layer->kind != LAYER_CONV &&
-           ops->ops[ops->first].layer->kind != LAYER_LINEAR)
+    while (ops->first < ops->count && !layer_has_parameters(ops->ops[ops->first].layer))
         ops->first++;
 }
 
@@ -53,7 +47,7 @@ static void carve_forward(CudaOps *ops, Carver *carver, const Spec *spec, bool t
     for (int i = 0; i < ops->count; i++) {
         CudaOp *op = &ops->ops[i];
         op->in = values;
-        if (!in_place(op)) values = carve_lanes(carver, shape_size(op->layer->out));
+        if (!layer_is_in_place(op->layer)) values = carve_lanes(carver, shape_size(op->layer->out));
         op->out = values;
         bool drops = op->layer->kind == LAYER_DROPOUT || op->layer->kind == LAYER_DROPOUT2D;
         if (drops && training) op->keep = carve(carver, dropout_features(op->layer) * carver->lanes);
@@ -67,7 +61,7 @@ static void carve_backward(CudaOps *ops, Carver *carver, const Spec *spec) {
     int current = 0;
     for (int i = ops->count - 1; i > ops->first; i--) {
         const CudaOp *op = &ops->ops[i];
-        if (!in_place(op)) current = 1 - current;
+        if (!layer_is_in_place(op->layer)) current = 1 - current;
         size_t needed = shape_size(op->layer->in);
         if (features[current] < needed) features[current] = needed;
     }
@@ -78,7 +72,7 @@ static void carve_backward(CudaOps *ops, Carver *carver, const Spec *spec) {
         CudaOp *op = &ops->ops[i];
         op->out_gradient = buffers[current];
         if (i == ops->first) break;
-        if (!in_place(op)) current = 1 - current;
+        if (!layer_is_in_place(op->layer)) current = 1 - current;
         op->in_gradient = buffers[current];
     }
 }

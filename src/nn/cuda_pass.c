@@ -36,6 +36,12 @@ static void forward(const CudaPass *pass, bool training) {
         case LAYER_POOL:
             cuda_pool_forward(op->out, op->in, op->relu, layer, step);
             break;
+        case LAYER_AVERAGE:
+            cuda_average_forward(op->out, op->in, layer, step);
+            break;
+        case LAYER_ACTIVATION:
+            cuda_activation_forward(op->out, op->in, layer, step);
+            break;
         case LAYER_RELU:
             cuda_relu_forward(op->out, shape_size(layer->out), step);
             break;
@@ -126,6 +132,12 @@ static void backward(const CudaPass *pass, bool steps) {
             continue;
         case LAYER_POOL:
             cuda_pool_backward(op->in_gradient, op->in, op->out_gradient, op->relu, op->layer, &pass->step);
+            break;
+        case LAYER_AVERAGE:
+            cuda_average_backward(op->in_gradient, op->out_gradient, op->layer, &pass->step);
+            break;
+        case LAYER_ACTIVATION:
+            cuda_activation_backward(op->in_gradient, op->in, op->out_gradient, op->layer, &pass->step);
             break;
         case LAYER_RELU:
             cuda_relu_backward(op->out_gradient, op->out, shape_size(op->layer->out), &pass->step);

@@ -101,14 +101,23 @@ typedef struct Kernels {
     ConvKernels conv, winograd;
 
     // Max pooling. out: (C,OH,OW,N). The gradient goes to the first maximum of a window in row-major order, as in
-    // PyTorch. in_gradient (C,H,W,N) is overwritten; it may be `in` itself.
+    // PyTorch. in_gradient (C,H,W,N) is overwritten; if the layer is plain, it may be `in` itself.
     void (*pool_forward)(float *out, const float *in, const Layer *layer, int samples);
     void (*pool_backward)(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                           int samples);
 
+    // Average pooling: the window's sum by its size, in which padding counts.
+    void (*average_forward)(float *out, const float *in, const Layer *layer, int samples);
+    void (*average_backward)(float *in_gradient, const float *out_gradient, const Layer *layer, int samples);
+
     // In place on `values` and `gradient` (features,N); out is what forward left.
     void (*relu_forward)(float *values, size_t features, int samples);
     void (*relu_backward)(float *gradient, const float *out, size_t features, int samples);
+
+    // A function of each value (activation.h). out, in, in_gradient, out_gradient: (C,H,W,N).
+    void (*activation_forward)(float *out, const float *in, const Layer *layer, int samples);
+    void (*activation_backward)(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                                int samples);
 
     // In place on values (features, plane, N): features are channels for dropout2d, with plane = rows * columns; or
     // elements, with plane = 1. keep (features,N) gets a byte of all ones for what is kept, zeros for the rest, and

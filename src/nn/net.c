@@ -182,6 +182,12 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
         case LAYER_POOL:
             kernels->pool_forward(at->out, at->in, layer, chunk.samples);
             break;
+        case LAYER_AVERAGE:
+            kernels->average_forward(at->out, at->in, layer, chunk.samples);
+            break;
+        case LAYER_ACTIVATION:
+            kernels->activation_forward(at->out, at->in, layer, chunk.samples);
+            break;
         case LAYER_RELU:
             kernels->relu_forward(at->out, shape_size(layer->out), chunk.samples);
             break;
@@ -252,7 +258,7 @@ static void finish_convolution(const Net *net, const LayerBuffers *at, const Lay
 
 // The batch's last chunk has been through the layer.
 static void finish_layer(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
-    if (layer->kind != LAYER_CONV && layer->kind != LAYER_LINEAR) return;
+    if (!layer_has_parameters(layer)) return;
     if (stands_still(net, layer, pass)) return;
     if (at->conv) finish_convolution(net, at, layer, pass);
     if (!pass->stepping && net->on_gradient.complete)
@@ -273,6 +279,12 @@ static void backward(Net *net, const Pass *pass, Chunk chunk) {
             break;
         case LAYER_POOL:
             kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
+            break;
+        case LAYER_AVERAGE:
+            kernels->average_backward(at->in_gradient, at->out_gradient, layer, chunk.samples);
+            break;
+        case LAYER_ACTIVATION:
+            kernels->activation_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
             break;
         case LAYER_RELU:
             kernels->relu_backward(at->out_gradient, at->out, shape_size(layer->out), chunk.samples);

@@ -24,8 +24,12 @@
     EACH(winograd.unpack, winograd_unpack)                                                                             \
     EACH(pool_forward, pool_forward)                                                                                   \
     EACH(pool_backward, pool_backward)                                                                                 \
+    EACH(average_forward, average_forward)                                                                             \
+    EACH(average_backward, average_backward)                                                                           \
     EACH(relu_forward, relu_forward)                                                                                   \
     EACH(relu_backward, relu_backward)                                                                                 \
+    EACH(activation_forward, activation_forward)                                                                       \
+    EACH(activation_backward, activation_backward)                                                                     \
     EACH(dropout_draw, dropout_draw)                                                                                   \
     EACH(dropout_apply, dropout_apply)                                                                                 \
     EACH(linear_forward, linear_forward)                                                                               \

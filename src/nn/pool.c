@@ -1,5 +1,8 @@
-// Max pooling over square windows that do not overlap; rows and columns that do not fill a window are dropped.
+// Pooling: maxima of square windows side by side, and maxima and averages of any windows. Rows and columns that do not fill
+// a window are dropped.
 #include "ops.h"
+
+#include <string.h>
 
 // The running maximum as PyTorch takes it: a NaN wins over numbers and is never replaced by one.
 ALWAYS_INLINE Lanes larger(Lanes maximum, Lanes value) {
@@ -32,7 +35,7 @@ ALWAYS_INLINE void window_backward(Lanes *gradient, const Lanes *window, Lanes s
         }
 }
 
-// Zeros the rows and columns of one channel that no window covers.
+// Of a plain pooling: zeros the rows and columns of one channel that no window covers.
 static void zero_rest(Lanes *plane, const Layer *layer, size_t row, size_t step) {
     size_t rows = (size_t)(layer->out.rows * layer->kernel), columns = (size_t)(layer->out.columns * layer->kernel);
     for (size_t y = 0; y < (size_t)layer->in.rows; y++)
@@ -40,7 +43,7 @@ static void zero_rest(Lanes *plane, const Layer *layer, size_t row, size_t step)
             plane[y * row + i] = lanes_of(0);
 }
 
-void ISA_NAME(pool_forward)(float *out, const float *in, const Layer *layer, int samples) {
+static void plain_forward(float *out, const float *in, const Layer *layer, int samples) {
     size_t step = (size_t)samples / SOUNDER_LANES, row = (size_t)layer->in.columns * step;
     size_t size = (size_t)layer->kernel;
     Lanes *to = (Lanes *)out;
@@ -54,8 +57,8 @@ void ISA_NAME(pool_forward)(float *out, const float *in, const Layer *layer, int
         }
 }
 
-void ISA_NAME(pool_backward)(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
-                             int samples) {
+static void plain_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                           int samples) {
     size_t step = (size_t)samples / SOUNDER_LANES, row = (size_t)layer->in.columns * step;
     size_t plane = (size_t)layer->in.rows * row, size = (size_t)layer->kernel;
     const Lanes *slope = (const Lanes *)out_gradient;
@@ -72,4 +75,123 @@ void ISA_NAME(pool_backward)(float *in_gradient, const float *in, const float *o
                 }
         zero_rest((Lanes *)in_gradient + c * plane, layer, row, step);
     }
+}
+
+// Any windows -----------------------------------------------------------------------------------------------------------
+
+// A part of a channel's plane, for one vector of samples: places are `step` apart, rows `row`.
+typedef struct Part {
+    Span rows, columns;
+    size_t row, step;
+} Part;
+
+static Part part_of(const Layer *layer, int y, int x, size_t vectors) {
+    const Window *of = &layer->window;
+    return (Part){window_span(y, of->size.rows, of->stride.rows, of->pad.rows, layer->in.rows),
+                  window_span(x, of->size.columns, of->stride.columns, of->pad.columns, layer->in.columns),
+                  (size_t)layer->in.columns * vectors, vectors};
+}
+
+static size_t place_in(const Part *part, int y, int x) {
+    return (size_t)y * part->row + (size_t)x * part->step;
+}
+
+static Lanes part_maximum(const Lanes *plane, const Part *part) {
+    Lanes maximum = plane[place_in(part, part->rows.from, part->columns.from)];
+    for (int y = part->rows.from; y < part->rows.to; y++)
+        for (int x = part->columns.from; x < part->columns.to; x++)
+            maximum = larger(maximum, plane[place_in(part, y, x)]);
+    return maximum;
+}
+
+static Lanes part_sum(const Lanes *plane, const Part *part) {
+    Lanes sum = lanes_of(0);
+    for (int y = part->rows.from; y < part->rows.to; y++)
+        for (int x = part->columns.from; x < part->columns.to; x++)
+            sum += plane[place_in(part, y, x)];
+    return sum;
+}
+
+// Gives the slope to the part's first maximum.
+static void add_to_maximum(Lanes *gradient, const Lanes *plane, const Part *part, Lanes slope) {
+    const Lanes maximum = part_maximum(plane, part);
+    for (int y = part->rows.from; y < part->rows.to; y++)
+        for (int x = part->columns.from; x < part->columns.to; x++) {
+            const size_t place = place_in(part, y, x);
+            const IntLanes first = plane[place] == maximum;
+            gradient[place] += lanes_select(first, slope, lanes_of(0));
+            slope = lanes_select(first, lanes_of(0), slope);
+        }
+}
+
+static void add_everywhere(Lanes *gradient, const Part *part, Lanes slope) {
+    for (int y = part->rows.from; y < part->rows.to; y++)
+        for (int x = part->columns.from; x < part->columns.to; x++)
+            gradient[place_in(part, y, x)] += slope;
+}
+
+static float share_of(const Layer *layer) {
+    return 1.0f / (float)(layer->window.size.rows * layer->window.size.columns);
+}
+
+static void windows_forward(float *out, const float *in, const Layer *layer, int samples, bool average) {
+    const size_t vectors = (size_t)samples / SOUNDER_LANES;
+    const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * vectors;
+    const Lanes share = lanes_of(average ? share_of(layer) : 0);
+    Lanes *to = (Lanes *)out;
+    for (size_t c = 0; c < (size_t)layer->out.channels; c++)
+        for (int y = 0; y < layer->out.rows; y++)
+            for (int x = 0; x < layer->out.columns; x++) {
+                const Part part = part_of(layer, y, x, vectors);
+                const Lanes *from = (const Lanes *)in + c * plane;
+                for (size_t v = 0; v < vectors; v++, to++)
+                    if (average)
+                        *to = part_sum(from + v, &part) * share;
+                    else
+                        *to = part_maximum(from + v, &part);
+            }
+}
+
+static void windows_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                             int samples, bool average) {
+    const size_t vectors = (size_t)samples / SOUNDER_LANES;
+    const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * vectors;
+    const Lanes share = lanes_of(average ? share_of(layer) : 0), *slope = (const Lanes *)out_gradient;
+    memset(in_gradient, 0, shape_size(layer->in) * (size_t)samples * sizeof *in_gradient);
+    for (size_t c = 0; c < (size_t)layer->out.channels; c++)
+        for (int y = 0; y < layer->out.rows; y++)
+            for (int x = 0; x < layer->out.columns; x++) {
+                const Part part = part_of(layer, y, x, vectors);
+                Lanes *to = (Lanes *)in_gradient + c * plane;
+                for (size_t v = 0; v < vectors; v++, slope++)
+                    if (average)
+                        add_everywhere(to + v, &part, *slope * share);
+                    else
+                        add_to_maximum(to + v, (const Lanes *)in + c * plane + v, &part, *slope);
+            }
+}
+
+// The ops ---------------------------------------------------------------------------------------------------------------
+
+void ISA_NAME(pool_forward)(float *out, const float *in, const Layer *layer, int samples) {
+    if (layer_is_plain(layer))
+        plain_forward(out, in, layer, samples);
+    else
+        windows_forward(out, in, layer, samples, false);
+}
+
+void ISA_NAME(pool_backward)(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                             int samples) {
+    if (layer_is_plain(layer))
+        plain_backward(in_gradient, in, out_gradient, layer, samples);
+    else
+        windows_backward(in_gradient, in, out_gradient, layer, samples, false);
+}
+
+void ISA_NAME(average_forward)(float *out, const float *in, const Layer *layer, int samples) {
+    windows_forward(out, in, layer, samples, true);
+}
+
+void ISA_NAME(average_backward)(float *in_gradient, const float *out_gradient, const Layer *layer, int samples) {
+    windows_backward(in_gradient, NULL, out_gradient, layer, samples, true);
 }

@@ -4,15 +4,20 @@
 //   TRY(spec_parse(&spec, "conv 10 5; pool 2; relu; linear 10", (Shape){1, 28, 28}, 10, err));
 //   // spec.parameter_count floats, in PyTorch's order and shapes; spec.tensors[i] names and places each of them
 //
-// Grammar: layers separated by ';', each a word and its numbers:
-//   conv CHANNELS KERNEL [pad P]     2-D convolution, stride 1, square kernel, bias
-//   pool SIZE                        max pooling, window and stride SIZE, rows and columns that do not fill one dropped
-//   relu
-//   dropout RATE                     each element zeroed with probability RATE, the rest divided by 1 - RATE
-//   dropout2d RATE                   the same for whole channels
-//   linear FEATURES                  fully connected, bias; flattens its input (C,H,W) in that order
+// Grammar: layers separated by ';', each a word and its numbers (layer_forms has the list, with help). S is a side in
+// pixels, or rows and columns as in 3x5; what stands in brackets may be left out:
+//   conv CHANNELS KERNEL [pad P]            2-D convolution, stride 1, square kernel, bias
+//   pool S [stride S] [pad S]               max pooling; stride: the window's size. Rows and columns that do not fill a
+//   avgpool S [stride S] [pad S]            window are dropped. Averages count the zeros of the padding
+//   globalpool                              the average of each channel
+//   relu, relu6, leakyrelu [SLOPE], tanh, sigmoid, gelu
+//   dropout RATE                            each element zeroed with probability RATE, the rest divided by 1 - RATE
+//   dropout2d RATE                          the same for whole channels
+//   linear FEATURES                         fully connected, bias; flattens its input (C,H,W) in that order
 // The last layer's output is the logits (one per class); softmax and cross-entropy follow implicitly (or,
 // where the data have targets instead of classes, the squared loss of its one output).
+// A convolution of stride 1 with a square kernel and a pooling of square windows side by side are plain: they have ops
+// of their own, the others go a general way.
 // A Spec is plain data without pointers: it may lie in shared memory.
 #ifndef SOUNDER_NN_SPEC_H
 #define SOUNDER_NN_SPEC_H
@@ -23,6 +28,7 @@
 #include "base/err.h"
 #include "base/shape.h"
 #include "nn/augment.h"
+#include "nn/window.h"
 #include <stddef.h>
 
 enum { SPEC_MAX_LAYERS = 64, SPEC_MAX_TENSORS = 2 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
@@ -34,17 +40,45 @@ typedef enum LayerKind {
     LAYER_DROPOUT,
     LAYER_DROPOUT2D,
     LAYER_LINEAR,
+    LAYER_ACTIVATION,
+    LAYER_AVERAGE, // average pooling, of windows or of everything
 } LayerKind;
+
+// Functions of one value; activation.h has them, relu is a kind of layer of its own.
+typedef enum Activation {
+    ACTIVATION_TANH,
+    ACTIVATION_SIGMOID,
+    ACTIVATION_LEAKY_RELU,
+    ACTIVATION_RELU6,
+    ACTIVATION_GELU,
+} Activation;
 
 typedef struct Layer {
     LayerKind kind;
-    Shape in, out; // of one sample
-    int kernel;    // conv, pool: side of the window in pixels
-    int pad;       // conv: zeros on each side
-    float rate;    // dropout
-    size_t weight; // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN)
-    size_t bias;   // first float of the bias: (OC) or (OUT)
+    Activation activation; // which, where the kind is that
+    Shape in, out;         // of one sample
+    int kernel;            // conv, pool: side of a plain layer's window in pixels
+    int pad;               // conv: zeros on each side of a plain layer's input
+    Window window;         // conv, pool: all zeros if the layer is plain. Averages always have one
+    float rate;            // dropout; leakyrelu: what values below zero are multiplied by
+    size_t weight;         // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN)
+    size_t bias;           // first float of the bias: (OC) or (OUT)
 } Layer;
+
+// Whether ops made for square windows serve: of convolutions with stride 1, of poolings side by side.
+BOTH bool layer_is_plain(const Layer *layer) {
+    return layer->window.size.rows == 0;
+}
+
+// Whether the layer changes its input in place.
+static inline bool layer_is_in_place(const Layer *layer) {
+    return layer->kind == LAYER_RELU || layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D;
+}
+
+// Whether it has a weight and a bias.
+static inline bool layer_has_parameters(const Layer *layer) {
+    return layer->kind == LAYER_CONV || layer->kind == LAYER_LINEAR;
+}
 
 // One named parameter tensor, as PyTorch's state_dict has it ("conv1.weight").
 typedef struct ParameterTensor {
@@ -83,6 +117,16 @@ double spec_training_flop(const Spec *spec);
 
 // The tensor in which parameter number `parameter` lies: for messages.
 const char *spec_tensor_name(const Spec *spec, size_t parameter);
+
+// The layers that a text may have: what the error messages and the help say of them.
+typedef struct LayerForm {
+    const char *word;
+    const char *form; // how it is written
+    const char *help; // one line
+} LayerForm;
+
+extern const LayerForm layer_forms[];
+extern const size_t layer_form_count;
 
 // Nets by name: lenet, softmax, 2nn, cnn, cifar-cnn. Each is only a text for spec_parse.
 typedef struct ZooEntry {

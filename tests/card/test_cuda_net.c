@@ -30,6 +30,13 @@ static const Try tries[] = {
     {"dropout 0.1; relu; pool 2; relu; linear 7", {2, 7, 5}, 3, 10, {10, 5, 0}},
     {"pool 2; pool 2; linear 7; dropout2d 0.5", {2, 8, 9}, 3, 10, {10, 5, 0}},
     {"linear 30; conv 8 1; pool 1; conv 7 1; relu", {1, 3, 3}, 3, 10, {10, 5, 0}},
+    {"conv 4 3; tanh; pool 3 stride 2 pad 1; relu; leakyrelu; avgpool 2 stride 1; gelu; linear 9; sigmoid; relu6; "
+     "linear 7",
+     {2, 9, 8},
+     3,
+     10,
+     {10, 5, 0}},
+    {"relu; pool 3x2 stride 2x1 pad 1; conv 7 2; relu; globalpool", {1, 6, 5}, 3, 10, {10, 5, 0}},
     {"conv 3 3; conv 3 3; relu; relu; pool 2; linear 7; relu; relu", {1, 9, 8}, 3, 10, {10, 5, 0}},
 };
 enum { TRIES = sizeof tries / sizeof *tries };

@@ -6,6 +6,7 @@
 #include "card.h"
 #include "card_progress.h"
 #include "card_trial.h"
+#include "nn/activation.h"
 #include "nn/cuda_blas.h"
 
 // Layers to try -------------------------------------------------------------------------------------------------------
@@ -18,6 +19,12 @@ static const Layer convolutions[] = {
 static const Layer poolings[] = {
     {.kind = LAYER_POOL, .in = {3, 8, 6}, .out = {3, 4, 3}, .kernel = 2},
     {.kind = LAYER_POOL, .in = {2, 7, 11}, .out = {2, 2, 3}, .kernel = 3},
+};
+static const Layer windows[] = {
+    {.kind = LAYER_POOL, .in = {2, 7, 9}, .out = {2, 4, 5}, .window = {{3, 3}, {2, 2}, {1, 1}}},
+    {.kind = LAYER_POOL, .in = {3, 8, 6}, .out = {3, 6, 3}, .window = {{3, 2}, {1, 3}, {0, 1}}},
+    {.kind = LAYER_POOL, .in = {2, 5, 4}, .out = {2, 2, 1}, .window = {{2, 2}, {3, 3}, {0, 0}}},
+    {.kind = LAYER_POOL, .in = {3, 4, 5}, .out = {3, 1, 1}, .window = {{4, 5}, {4, 5}, {0, 0}}},
 };
 static const Layer linears[] = {
     {.kind = LAYER_LINEAR, .in = {5, 3, 3}, .out = {13, 1, 1}, .weight = 0, .bias = 585},
@@ -92,9 +99,9 @@ static void check_winograd(const Trial *trial) {
     card_free(full.card_counts);
 }
 
-static void check_pool(const Trial *trial) {
-    for (size_t i = 0; i < 2 * LENGTH(poolings); i++) {
-        const Layer *layer = &poolings[i / 2];
+static void check_pool_of(const Trial *trial, const Layer *layers, size_t count, double tolerance) {
+    for (size_t i = 0; i < 2 * count; i++) {
+        const Layer *layer = &layers[i / 2];
         bool relu = i % 2 == 1;
         int n = trial->samples;
         Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
@@ -114,7 +121,54 @@ static void check_pool(const Trial *trial) {
             trial->cpu->pool_backward(in_gradient.host[m].at, in.host[m].at, slopes.host[m].at, layer, n);
         }
         compare("pool forward", &out, NULL, 1, 0);
-        compare("pool backward", &in_gradient, NULL, 1, 0);
+        compare("pool backward", &in_gradient, NULL, 1, tolerance);
+        drop_all(in, slopes, out, in_gradient);
+    }
+}
+
+static void check_pool(const Trial *trial) {
+    check_pool_of(trial, poolings, LENGTH(poolings), 0);
+    check_pool_of(trial, windows, LENGTH(windows), 1e-6); // windows that overlap are added up in any order
+}
+
+static void check_average(const Trial *trial) {
+    for (size_t i = 0; i < LENGTH(windows); i++) {
+        const Layer *layer = &windows[i];
+        int n = trial->samples;
+        Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+        Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
+        cuda_average_forward(on_card(&out), on_card(&in), layer, &trial->step);
+        cuda_average_backward(on_card(&in_gradient), on_card(&slopes), layer, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            trial->cpu->average_forward(out.host[m].at, in.host[m].at, layer, n);
+            trial->cpu->average_backward(in_gradient.host[m].at, slopes.host[m].at, layer, n);
+        }
+        compare("average forward", &out, NULL, 1, 1e-6);
+        compare("average backward", &in_gradient, NULL, 1, 1e-6);
+        drop_all(in, slopes, out, in_gradient);
+    }
+}
+
+static void check_activation(const Trial *trial) {
+#define EACH_KIND(kind, name) kind,
+    static const Activation kinds[] = {ACTIVATIONS(EACH_KIND)};
+    for (size_t i = 0; i < LENGTH(kinds); i++) {
+        const Layer layer = {.kind = LAYER_ACTIVATION, .activation = kinds[i], .in = {37, 1, 1}, .rate = 0.1f};
+        Values in = lanes(trial, 37, 17), slopes = lanes(trial, 37, 18);
+        for (int m = 0; m < trial->models; m++)
+            for (size_t k = 0; k < in.each; k++)
+                in.host[m].at[k] *= 9;
+        upload(&in);
+        Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
+        cuda_activation_forward(on_card(&out), on_card(&in), &layer, &trial->step);
+        cuda_activation_backward(on_card(&in_gradient), on_card(&in), on_card(&slopes), &layer, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            trial->cpu->activation_forward(out.host[m].at, in.host[m].at, &layer, trial->samples);
+            trial->cpu->activation_backward(in_gradient.host[m].at, in.host[m].at, slopes.host[m].at, &layer,
+                                            trial->samples);
+        }
+        compare("activation forward", &out, NULL, 1, 1e-6);
+        compare("activation backward", &in_gradient, NULL, 1, 1e-6);
         drop_all(in, slopes, out, in_gradient);
     }
 }
@@ -439,8 +493,12 @@ static const Twin twins[] = {
     {OP(winograd), CONVOLUTION, check_winograd},
     {OP(pool_forward), " cuda_pool_forward ", check_pool},
     {OP(pool_backward), " cuda_pool_backward ", check_pool},
+    {OP(average_forward), " cuda_average_forward ", check_average},
+    {OP(average_backward), " cuda_average_backward ", check_average},
     {OP(relu_forward), " cuda_relu_forward ", check_relu},
     {OP(relu_backward), " cuda_relu_backward ", check_relu},
+    {OP(activation_forward), " cuda_activation_forward ", check_activation},
+    {OP(activation_backward), " cuda_activation_backward ", check_activation},
     {OP(dropout_draw), " cuda_dropout_draw ", check_dropout},
     {OP(dropout_apply), " cuda_dropout_apply ", check_dropout},
     {OP(linear_forward), " cuda_linear_forward ", check_linear},

@@ -11,6 +11,9 @@ enum { CLASSES = 5, SAMPLES = 80, MOST_PARAMETERS = 16384 };
 // Every kind of layer; both ways to convolve; pooling behind and before a relu.
 static const char all_layers[] = "conv 7 5 pad 2; relu; pool 2; conv 6 3; dropout2d 0.4; pool 2; relu; "
                                  "linear 19; relu; dropout 0.3; linear 5";
+static const char more_layers[] =
+    "conv 4 3 pad 1; tanh; pool 3 stride 2 pad 1; conv 5 3; leakyrelu 0.1; dropout2d 0.2; avgpool 3x2 "
+    "stride 2x1 pad 1; gelu; dropout 0.2; linear 12; sigmoid; relu6; linear 5";
 static const Shape shape = {2, 14, 11};
 
 // A net, random parameters, and a small random data set.
@@ -83,6 +86,7 @@ static void check_batches(Fixture *fixture) {
 static void the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients(void **state) {
     (void)state;
     with_each_build(all_layers, check_batches);
+    with_each_build(more_layers, check_batches);
     with_each_build("linear 9; relu; linear 5", check_batches);
 }
 
@@ -113,6 +117,7 @@ static void check_slope(Fixture *fixture) {
 static void the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says(void **state) {
     (void)state;
     with_each_build(all_layers, check_slope);
+    with_each_build(more_layers, check_slope);
 }
 
 static void check_purity(Fixture *fixture) {
@@ -141,6 +146,7 @@ static void check_purity(Fixture *fixture) {
 static void results_depend_on_the_arguments_alone(void **state) {
     (void)state;
     with_each_build(all_layers, check_purity);
+    with_each_build(more_layers, check_purity);
 }
 
 typedef struct Completions {
@@ -177,6 +183,7 @@ static void check_completions(Fixture *fixture) {
 static void gradients_are_final_when_they_are_said_to_be_complete(void **state) {
     (void)state;
     with_each_build(all_layers, check_completions);
+    with_each_build(more_layers, check_completions);
     with_each_build("linear 9; relu; linear 5", check_completions);
 }
 
@@ -204,6 +211,7 @@ static void check_parts(Fixture *fixture) {
 static void parts_of_a_batch_that_know_their_place_drop_out_as_the_whole(void **state) {
     (void)state;
     with_each_build(all_layers, check_parts);
+    with_each_build(more_layers, check_parts);
 }
 
 static void check_steps(Fixture *fixture) {
@@ -238,6 +246,7 @@ static void check_steps(Fixture *fixture) {
 static void a_train_step_is_a_gradient_and_a_step_of_sgd(void **state) {
     (void)state;
     with_each_build(all_layers, check_steps);
+    with_each_build(more_layers, check_steps);
     with_each_build("linear 9; relu; linear 5", check_steps);
 }
 
@@ -279,6 +288,7 @@ static void check_evaluation(Fixture *fixture) {
 static void evaluation_counts_the_loss_and_the_hits_of_the_logits(void **state) {
     (void)state;
     with_each_build(all_layers, check_evaluation);
+    with_each_build(more_layers, check_evaluation);
 }
 
 // A worker is judged alive by this count, so every way through the net must move it.
@@ -327,6 +337,7 @@ static void check_divergence(Fixture *fixture) {
 static void a_nan_in_any_parameter_tensor_shows_in_the_loss(void **state) {
     (void)state;
     with_each_build(all_layers, check_divergence);
+    with_each_build(more_layers, check_divergence);
 }
 
 static void check_empty(Fixture *fixture) {
@@ -383,6 +394,8 @@ static void layers_may_come_in_any_order(void **state) {
     with_each_build("pool 2; pool 2; pool 2; linear 5; dropout2d 0.5", check_odd_net);
     with_each_build("linear 30; conv 8 1; pool 1; conv 5 1; relu", check_odd_net);
     with_each_build("pool 11; conv 5 1", check_odd_net);
+    with_each_build("globalpool; tanh; linear 9; gelu; avgpool 1; pool 1 stride 3; linear 5", check_odd_net);
+    with_each_build("relu6; relu; conv 5 3; relu; pool 3 stride 1 pad 1; relu; globalpool", check_odd_net);
     with_each_build("conv 3 3; conv 3 3; conv 6 3; conv 3 2; pool 4; linear 5; relu; relu", check_odd_net);
 }
 

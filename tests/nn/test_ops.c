@@ -2,6 +2,7 @@
 // precision, gradients against derivatives of those references. Shapes are odd on purpose: they do not divide the
 // vectors.
 #include "builds.h"
+#include "nn/activation.h"
 #include "tests/tensor.h"
 
 // Pooling -------------------------------------------------------------------------------------------------------------
@@ -57,6 +58,152 @@ static void check_pools(const Kernels *kernels) {
 static void pooling_takes_the_maximum_and_sends_the_gradient_to_the_first_one(void **state) {
     (void)state;
     with_each_build(check_pools);
+}
+
+// A window of the reference: the place of its maximum, and its sum.
+typedef struct Seen {
+    size_t best;
+    double sum;
+} Seen;
+
+static Seen look(const Tensor *values, const Layer *layer, int c, int y, int x, size_t n, size_t s) {
+    const Window *of = &layer->window;
+    Seen seen = {.best = SIZE_MAX};
+    for (int ky = 0; ky < of->size.rows; ky++)
+        for (int kx = 0; kx < of->size.columns; kx++) {
+            int iy = y * of->stride.rows - of->pad.rows + ky, ix = x * of->stride.columns - of->pad.columns + kx;
+            if (iy < 0 || ix < 0 || iy >= layer->in.rows || ix >= layer->in.columns) continue;
+            size_t i = (size_t)((c * layer->in.rows + iy) * layer->in.columns + ix) * n + s;
+            seen.sum += (double)values->at[i];
+            if (seen.best == SIZE_MAX || values->at[i] > values->at[seen.best]) seen.best = i;
+        }
+    return seen;
+}
+
+// Adds a window's slope to where it belongs.
+static void spread(double *gradient, const Layer *layer, int c, int y, int x, size_t n, size_t s, double slope) {
+    const Window *of = &layer->window;
+    for (int ky = 0; ky < of->size.rows; ky++)
+        for (int kx = 0; kx < of->size.columns; kx++) {
+            int iy = y * of->stride.rows - of->pad.rows + ky, ix = x * of->stride.columns - of->pad.columns + kx;
+            if (iy < 0 || ix < 0 || iy >= layer->in.rows || ix >= layer->in.columns) continue;
+            gradient[(size_t)((c * layer->in.rows + iy) * layer->in.columns + ix) * n + s] += slope;
+        }
+}
+
+static void check_windows(const Kernels *kernels, Shape in, Window window, bool average) {
+    Layer layer = {.kind = average ? LAYER_AVERAGE : LAYER_POOL, .in = in, .window = window};
+    layer.out = (Shape){in.channels, windows_along(in.rows, window.size.rows, window.stride.rows, window.pad.rows),
+                        windows_along(in.columns, window.size.columns, window.stride.columns, window.pad.columns)};
+    size_t n = (size_t)kernels->lanes * 2, place = 0;
+    Tensor values = tensor_random(shape_size(in) * n, 21), out = tensor_new(shape_size(layer.out) * n);
+    Tensor slopes = tensor_random(out.count, 22), gradient = tensor_new(values.count);
+    for (size_t i = 0; i < values.count && !average; i++)
+        values.at[i] = roundf(4 * values.at[i]); // ties: the first counts
+    double *expected = malloc(out.count * sizeof *expected), *back = calloc(values.count, sizeof *back);
+    const double share = 1.0 / (window.size.rows * window.size.columns);
+    assert_true(expected && back);
+    for (int c = 0; c < layer.out.channels; c++)
+        for (int y = 0; y < layer.out.rows; y++)
+            for (int x = 0; x < layer.out.columns; x++)
+                for (size_t s = 0; s < n; s++, place++) {
+                    Seen seen = look(&values, &layer, c, y, x, n, s);
+                    double slope = (double)slopes.at[place];
+                    expected[place] = average ? seen.sum * share : (double)values.at[seen.best];
+                    if (average)
+                        spread(back, &layer, c, y, x, n, s, slope * share);
+                    else
+                        back[seen.best] += slope;
+                }
+    if (average) {
+        kernels->average_forward(out.at, values.at, &layer, (int)n);
+        kernels->average_backward(gradient.at, slopes.at, &layer, (int)n);
+    } else {
+        kernels->pool_forward(out.at, values.at, &layer, (int)n);
+        kernels->pool_backward(gradient.at, values.at, slopes.at, &layer, (int)n);
+    }
+    check_close("windows forward", out.at, expected, out.count, average ? 1e-6 : 0);
+    check_close("windows backward", gradient.at, back, values.count, 1e-6);
+    free(expected);
+    free(back);
+    tensor_free(values), tensor_free(out), tensor_free(slopes), tensor_free(gradient);
+}
+
+static void check_all_windows(const Kernels *kernels) {
+    for (int average = 0; average < 2; average++) {
+        check_windows(kernels, (Shape){2, 7, 9}, (Window){{3, 3}, {2, 2}, {1, 1}}, average);
+        check_windows(kernels, (Shape){2, 8, 6}, (Window){{3, 2}, {1, 3}, {0, 1}}, average);
+        check_windows(kernels, (Shape){3, 5, 4}, (Window){{2, 2}, {3, 3}, {0, 0}}, average); // some belong to none
+        check_windows(kernels, (Shape){3, 4, 5}, (Window){{4, 5}, {4, 5}, {0, 0}}, average);
+    }
+}
+
+static void windows_may_overlap_reach_over_the_edge_and_leave_gaps(void **state) {
+    (void)state;
+    with_each_build(check_all_windows);
+}
+
+// Functions of one value ----------------------------------------------------------------------------------------------
+
+static double normal_share(double x) {
+    return 0.5 * erfc(-x / sqrt(2));
+}
+
+static double activation_reference(Activation of, double x, double number) {
+    switch (of) {
+    case ACTIVATION_TANH:
+        return tanh(x);
+    case ACTIVATION_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case ACTIVATION_LEAKY_RELU:
+        return x < 0 ? number * x : x;
+    case ACTIVATION_RELU6:
+        return fmin(fmax(x, 0), 6);
+    case ACTIVATION_GELU:
+        return x * normal_share(x);
+    }
+    return NAN;
+}
+
+static void check_activation(const Kernels *kernels, Activation of) {
+    const double step = 1e-5;
+    size_t n = (size_t)kernels->lanes, count = 40 * n;
+    Layer layer = {.kind = LAYER_ACTIVATION, .activation = of, .in = {40, 1, 1}, .out = {40, 1, 1}, .rate = 0.01f};
+    Tensor in = tensor_random(count, 23), out = tensor_new(count), gradient = tensor_new(count);
+    Tensor slopes = tensor_random(count, 24);
+    double *values = malloc(count * sizeof *values), *back = malloc(count * sizeof *back);
+    assert_true(values && back);
+    for (size_t i = 0; i < count; i++)
+        in.at[i] *= i < count / 2 ? 1 : i < 3 * count / 4 ? 12 : 300; // near zero, at the bends, far out
+    for (size_t i = 0; i < count; i++) {
+        const double x = (double)in.at[i], number = (double)layer.rate;
+        values[i] = activation_reference(of, x, number);
+        const double rise = activation_reference(of, x + step, number) - activation_reference(of, x - step, number);
+        back[i] = (double)slopes.at[i] * rise / (2 * step);
+    }
+    kernels->activation_forward(out.at, in.at, &layer, (int)n);
+    kernels->activation_backward(gradient.at, in.at, slopes.at, &layer, (int)n);
+    for (size_t i = 0; i < count; i++) // each value by itself: the large ones must not hide the small
+        if (!(fabs((double)out.at[i] - values[i]) <= 3e-7 * fmax(1, fabs(values[i]))))
+            fail_msg("function %d of %.9g is %.9g, expected %.9g", of, (double)in.at[i], (double)out.at[i], values[i]);
+    check_close("slope", gradient.at, back, count, 2e-6);
+    in.at[3] = NAN;
+    kernels->activation_forward(out.at, in.at, &layer, (int)n);
+    assert_true(isnan(out.at[3]));
+    free(values);
+    free(back);
+    tensor_free(in), tensor_free(out), tensor_free(gradient), tensor_free(slopes);
+}
+
+static void check_activations(const Kernels *kernels) {
+#define CHECK(kind, name) check_activation(kernels, kind);
+    ACTIVATIONS(CHECK)
+#undef CHECK
+}
+
+static void functions_of_one_value_are_those_of_the_library_and_keep_a_nan(void **state) {
+    (void)state;
+    with_each_build(check_activations);
 }
 
 // Relu ----------------------------------------------------------------------------------------------------------------
@@ -340,6 +487,8 @@ static void builds_are_found_by_name_and_the_environment_can_narrow_the_choice(v
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pooling_takes_the_maximum_and_sends_the_gradient_to_the_first_one),
+        cmocka_unit_test(windows_may_overlap_reach_over_the_edge_and_leave_gaps),
+        cmocka_unit_test(functions_of_one_value_are_those_of_the_library_and_keep_a_nan),
         cmocka_unit_test(relu_clips_at_zero_and_keeps_a_nan),
         cmocka_unit_test(dropout_draws_exactly_the_words_of_the_scalar_generator),
         cmocka_unit_test(dropout_zeroes_the_asked_share),

@@ -88,59 +88,74 @@ static void shapes_follow_from_the_text(void **state) {
     }
     assert_int_equal(spec.layers[0].pad, 2);
     assert_true(spec.layers[3].rate == 0.25f);
+
+    check_ok(spec_parse(&spec,
+                        "pool 3x2 stride 2 pad 1; leakyrelu; avgpool 2 stride 1x2; leakyrelu 0.3; pool 2 stride 2; "
+                        "globalpool; linear 7",
+                        (Shape){3, 11, 9}, 7, &err));
+    const Shape pooled[] = {{3, 6, 5}, {3, 6, 5}, {3, 5, 2}, {3, 5, 2}, {3, 2, 1}, {3, 1, 1}, {7, 1, 1}};
+    for (int l = 0; l < spec.layer_count; l++)
+        assert_memory_equal(&spec.layers[l].out, &pooled[l], sizeof pooled[l]);
+    assert_true(spec.layers[1].rate == 0.01f && spec.layers[3].rate == 0.3f);
+    assert_true(!layer_is_plain(&spec.layers[0]) && layer_is_plain(&spec.layers[4]));
 }
+
+#define ALL_WORDS                                                                                                      \
+    "; use conv, pool, avgpool, globalpool, relu, relu6, leakyrelu, tanh, sigmoid, gelu, dropout, dropout2d or linear"
+
+static const struct {
+    const char *text, *sentence;
+} mistakes[] = {
+    {"", "layer 1 is empty; write a layer between two ';' and none after the last"},
+    {"relu;; linear 10", "layer 2 is empty; write a layer between two ';' and none after the last"},
+    {"linear 10;", "layer 2 is empty; write a layer between two ';' and none after the last"},
+    {"relu; konv 3 3", "layer 2 (\"konv 3 3\"): \"konv\" is no kind of layer (did you mean conv?)" ALL_WORDS},
+    {"xyzzy", "layer 1 (\"xyzzy\"): \"xyzzy\" is no kind of layer" ALL_WORDS},
+    {"leaky_relu", "layer 1 (\"leaky_relu\"): \"leaky_relu\" is no kind of layer (did you mean leakyrelu?)" ALL_WORDS},
+    {"dense 10", "layer 1 (\"dense 10\"): \"dense\" is no kind of layer (did you mean linear?)" ALL_WORDS},
+    {"conv 3 3; flatten; linear 10",
+     "layer 2 (\"flatten\"): \"flatten\" is not needed: linear takes the values of any shape; leave it out"},
+    {"conv 3", "layer 1 (\"conv 3\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
+    {"conv 3 3 pad", "layer 1 (\"conv 3 3 pad\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
+    {"conv 3 3 bad 1", "layer 1 (\"conv 3 3 bad 1\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
+    {"relu 3", "layer 1 (\"relu 3\"): write it as \"relu\""},
+    {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES\""},
+    {"linear 10 relu linear 10 relu linear 10",
+     "layer 1 (\"linear 10 relu linear 10 relu linear 10\"): too many words; layers are separated by ';'"},
+    {"conv 0 3", "layer 1 (\"conv 0 3\"): CHANNELS is \"0\"; give a whole number from 1 to 1048576"},
+    {"conv 3x 3", "layer 1 (\"conv 3x 3\"): CHANNELS is \"3x\"; give a whole number from 1 to 1048576"},
+    {"linear 99999999999999999999",
+     "layer 1 (\"linear 99999999999999999999\"): FEATURES is \"99999999999999999999\"; give a whole number from 1 "
+     "to 1048576"},
+    {"conv 3 3 pad 3", "layer 1 (\"conv 3 3 pad 3\"): P is \"3\"; give a whole number from 0 to 2"},
+    {"dropout 1", "layer 1 (\"dropout 1\"): RATE is \"1\"; give a number from 0 to below 1"},
+    {"dropout nan", "layer 1 (\"dropout nan\"): RATE is \"nan\"; give a number from 0 to below 1"},
+    {"dropout2d -0.1", "layer 1 (\"dropout2d -0.1\"): RATE is \"-0.1\"; give a number from 0 to below 1"},
+    {"pool 29", "layer 1 (\"pool 29\"): the input of 28 rows and 28 columns is smaller than the window of 29x29; use a "
+                "smaller window or more padding"},
+    {"pool 3 stride", "layer 1 (\"pool 3 stride\"): write it as \"pool S [stride S] [pad S]\""},
+    {"pool 3 pad 1 pad 1", "layer 1 (\"pool 3 pad 1 pad 1\"): write it as \"pool S [stride S] [pad S]\""},
+    {"pool 3 pad 2", "layer 1 (\"pool 3 pad 2\"): a padding of 2x2 is too much for a window of 3x3; give at most 1x1"},
+    {"avgpool 3 stride 0", "layer 1 (\"avgpool 3 stride 0\"): stride is \"0\"; give a whole number from 1 to 255"},
+    {"pool 3y4", "layer 1 (\"pool 3y4\"): S is \"3y4\"; give a whole number from 1 to 255"},
+    {"pool 3x", "layer 1 (\"pool 3x\"): S is \"3x\"; give a whole number from 1 to 255"},
+    {"globalpool 3", "layer 1 (\"globalpool 3\"): write it as \"globalpool\""},
+    {"leakyrelu -1", "layer 1 (\"leakyrelu -1\"): SLOPE is \"-1\"; give a number from 0 to below 1"},
+    {"pool 14; conv 3 5",
+     "layer 2 (\"conv 3 5\"): the input of 2 rows and 2 columns is smaller than the kernel of 5x5; "
+     "use a smaller kernel or more padding"},
+    {"linear 10; relu; linear 11", "layer 3 (\"linear 11\"): the last layer gives 11 x 1 x 1 values, but there are 10 "
+                                   "classes; end with \"linear 10\""},
+    {"conv 10 5", "layer 1 (\"conv 10 5\"): the last layer gives 10 x 24 x 24 values, but there are 10 classes; end "
+                  "with \"linear 10\""},
+    {"conv 1000000 3", "layer 1 (\"conv 1000000 3\"): a sample would have more than 268435456 values here; make the "
+                       "layer smaller"},
+    {"linear 1000000; linear 1000000; linear 10",
+     "layer 2 (\"linear 1000000\"): the net would have more than 2147483647 parameters; make it smaller"},
+};
 
 static void each_mistake_is_answered_with_one_sentence_that_names_it(void **state) {
     (void)state;
-    const struct {
-        const char *text, *sentence;
-    } mistakes[] = {
-        {"", "layer 1 is empty; write a layer between two ';' and none after the last"},
-        {"relu;; linear 10", "layer 2 is empty; write a layer between two ';' and none after the last"},
-        {"linear 10;", "layer 2 is empty; write a layer between two ';' and none after the last"},
-        {"relu; konv 3 3", "layer 2 (\"konv 3 3\"): \"konv\" is no kind of layer (did you mean conv?); use conv, pool, "
-                           "relu, dropout, dropout2d or linear"},
-        {"xyzzy",
-         "layer 1 (\"xyzzy\"): \"xyzzy\" is no kind of layer; use conv, pool, relu, dropout, dropout2d or linear"},
-        {"dense 10",
-         "layer 1 (\"dense 10\"): \"dense\" is no kind of layer (did you mean linear?); use conv, pool, relu, dropout, "
-         "dropout2d or linear"},
-        {"conv 3 3; flatten; linear 10",
-         "layer 2 (\"flatten\"): \"flatten\" is not needed: linear takes the values of any shape; leave it out"},
-        {"conv 3", "layer 1 (\"conv 3\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
-        {"conv 3 3 pad", "layer 1 (\"conv 3 3 pad\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
-        {"conv 3 3 bad 1", "layer 1 (\"conv 3 3 bad 1\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
-        {"relu 3", "layer 1 (\"relu 3\"): write it as \"relu\""},
-        {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES\""},
-        {"linear 10 relu linear 10 relu linear 10",
-         "layer 1 (\"linear 10 relu linear 10 relu linear 10\"): too many words; layers are separated by ';'"},
-        {"conv 0 3", "layer 1 (\"conv 0 3\"): CHANNELS is \"0\"; give a whole number from 1 to 1048576"},
-        {"conv 3x 3", "layer 1 (\"conv 3x 3\"): CHANNELS is \"3x\"; give a whole number from 1 to 1048576"},
-        {"linear 99999999999999999999",
-         "layer 1 (\"linear 99999999999999999999\"): FEATURES is \"99999999999999999999\"; give a whole number from 1 "
-         "to 1048576"},
-        {"conv 3 3 pad 3", "layer 1 (\"conv 3 3 pad 3\"): P is \"3\"; give a whole number from 0 to 2"},
-        {"dropout 1", "layer 1 (\"dropout 1\"): RATE is \"1\"; give a number from 0 to below 1"},
-        {"dropout nan", "layer 1 (\"dropout nan\"): RATE is \"nan\"; give a number from 0 to below 1"},
-        {"dropout2d -0.1", "layer 1 (\"dropout2d -0.1\"): RATE is \"-0.1\"; give a number from 0 to below 1"},
-        {"pool 29",
-         "layer 1 (\"pool 29\"): the input of 28 rows and 28 columns is smaller than the window; use a smaller "
-         "window"},
-        {"pool 14; conv 3 5",
-         "layer 2 (\"conv 3 5\"): the input of 2 rows and 2 columns is smaller than the kernel of 5; "
-         "use a smaller kernel or more padding"},
-        {"linear 10; relu; linear 11",
-         "layer 3 (\"linear 11\"): the last layer gives 11 x 1 x 1 values, but there are 10 "
-         "classes; end with \"linear 10\""},
-        {"conv 10 5",
-         "layer 1 (\"conv 10 5\"): the last layer gives 10 x 24 x 24 values, but there are 10 classes; end "
-         "with \"linear 10\""},
-        {"conv 1000000 3",
-         "layer 1 (\"conv 1000000 3\"): a sample would have more than 268435456 values here; make the "
-         "layer smaller"},
-        {"linear 1000000; linear 1000000; linear 10",
-         "layer 2 (\"linear 1000000\"): the net would have more than 2147483647 parameters; make it smaller"},
-    };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         Error err = {{0}};
         Spec spec;

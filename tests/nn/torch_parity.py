@@ -23,32 +23,58 @@ NETS = [
     ("2nn", "linear 200; relu; linear 200; relu; linear 10", GREY, 10, 0),
     ("cnn", "conv 32 5 pad 2; relu; pool 2; conv 64 5 pad 2; relu; pool 2; linear 512; relu; linear 10", GREY, 10, 0),
     ("wide", "linear 1100; relu; linear 1000; relu; linear 10", COLOUR, 100, 0.01), # through OpenBLAS
+    ("functions", "conv 8 5; tanh; pool 3 stride 2 pad 1; conv 12 3; gelu; avgpool 3x2 stride 2x1 pad 1; leakyrelu 0.1; "
+     "linear 40; sigmoid; linear 30; relu6; linear 10", GREY, 10, 0),
+    ("global", "conv 16 3; relu; pool 3x2 stride 2x3 pad 1; conv 10 3; leakyrelu; globalpool", COLOUR, 20, 0.01),
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
 ]
 
 
+def sides(word):
+    """A side, or rows and columns as in 3x5."""
+    return tuple(int(side) for side in (word.split("x") * 2)[:2])
+
+
+def keys(words):
+    """What follows a layer's first numbers: {"stride": "2", ...}."""
+    return dict(zip(words[::2], words[1::2]))
+
+
+FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU}
+
+
 def module(text, shape):
     """The nn.Module that the text describes, with the names that sounder gives to its tensors."""
-    layers, channels, rows, columns, convs, linears = nn.Sequential(), *shape, 0, 0
+    layers, seen, counts = nn.Sequential(), torch.zeros(1, *shape), {"conv": 0, "fc": 0}
+
+    def add(layer, name=None):
+        nonlocal seen
+        if name:
+            counts[name] += 1
+        layers.add_module(f"{name}{counts[name]}" if name else str(len(layers)), layer)
+        seen = layer(seen)
+
     for layer in text.split(";"):
         word, *numbers = layer.split()
         if word == "conv":
-            convs += 1
-            outs, kernel, pad = int(numbers[0]), int(numbers[1]), int(numbers[3]) if "pad" in numbers else 0
-            layers.add_module(f"conv{convs}", nn.Conv2d(channels, outs, kernel, padding=pad))
-            channels, rows, columns = outs, rows + 2 * pad - kernel + 1, columns + 2 * pad - kernel + 1
-        elif word == "pool":
-            layers.append(nn.MaxPool2d(int(numbers[0])))
-            rows, columns = rows // int(numbers[0]), columns // int(numbers[0])
-        elif word == "relu":
-            layers.append(nn.ReLU())
+            pad = int(keys(numbers[2:]).get("pad", "0"))
+            add(nn.Conv2d(seen.shape[1], int(numbers[0]), int(numbers[1]), padding=pad), "conv")
+        elif word in ("pool", "avgpool"):
+            named = keys(numbers[1:])
+            window = sides(numbers[0])
+            make = nn.MaxPool2d if word == "pool" else nn.AvgPool2d
+            add(make(window, sides(named.get("stride", numbers[0])), sides(named.get("pad", "0"))))
+        elif word == "globalpool":
+            add(nn.AdaptiveAvgPool2d(1))
+        elif word == "leakyrelu":
+            add(nn.LeakyReLU(float(numbers[0]) if numbers else 0.01))
         elif word == "linear":
-            linears += 1
-            if linears == 1:
-                layers.append(nn.Flatten())
-            layers.add_module(f"fc{linears}", nn.Linear(channels * rows * columns, int(numbers[0])))
-            channels, rows, columns = int(numbers[0]), 1, 1
-    return layers
+            if seen.dim() > 2:
+                add(nn.Flatten())
+            add(nn.Linear(seen.shape[1], int(numbers[0])), "fc")
+        else:
+            add(FUNCTIONS[word]())
+    return layers if seen.dim() == 2 else layers.append(nn.Flatten())
 
 
 def flat(net):

@@ -95,7 +95,9 @@ Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_sid
 static Status check_model_name(const Options *options, Error *err) {
     const char *model = options->model;
     char named[OPTION_NAMED_BYTES];
-    if (strpbrk(model, " ;") || strcmp(model, "relu") == 0) return STATUS_OK;
+    if (strpbrk(model, " ;")) return STATUS_OK;
+    for (size_t i = 0; i < layer_form_count; i++)
+        if (strcmp(model, layer_forms[i].word) == 0) return STATUS_OK;
     Suggestion suggestion = {.typed = model};
     char names[256] = "";
     for (size_t i = 0; i < zoo_entry_count; i++) {

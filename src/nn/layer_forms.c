@@ -1,0 +1,230 @@
+#include "layer_forms.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/suggest.h"
+
+// Bounds that keep every product of sizes in an int.
+enum { MAX_CHANNELS = 1 << 20, MAX_KERNEL = 255 };
+
+typedef Status LayerReader(Layer *layer, LayerText *of, Error *err);
+
+bool layer_is_too_large(Shape shape, Sides border) {
+    double rows = shape.rows + 2.0 * border.rows, columns = shape.columns + 2.0 * border.columns;
+    return shape.channels * rows * columns > LAYER_MOST_VALUES;
+}
+
+// Windows ---------------------------------------------------------------------------------------------------------------
+
+// A number, or a pair of them, that may follow a layer's first ones behind a word.
+typedef struct LayerKey {
+    const char *name;
+    Sides *sides;
+    int low;
+    bool seen;
+} LayerKey;
+
+// Those that are there, in any order.
+static Status read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err) {
+    while (layer_text_has_more(of)) {
+        size_t k = 0;
+        while (k < count && (keys[k].seen || !layer_text_key(of, keys[k].name)))
+            k++;
+        if (k == count) return layer_text_end(of, err);
+        keys[k].seen = true;
+        TRY(layer_text_sides(keys[k].sides, of, keys[k].name, keys[k].low, MAX_KERNEL, err));
+    }
+    return STATUS_OK;
+}
+
+static bool is_square(Sides sides) {
+    return sides.rows == sides.columns;
+}
+
+// The shape that the windows leave; what: "kernel" or "window"; most: the padding with which each meets the image.
+static Status slide(Layer *layer, const Window *window, Sides most, const LayerText *of, const char *what, Error *err) {
+    const Shape in = layer->in;
+    const Sides size = window->size, pad = window->pad;
+    if (pad.rows > most.rows || pad.columns > most.columns)
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT "a padding of %dx%d is too much for a %s of %dx%d; give at most %dx%d", LAYER_ARGS(of),
+                    pad.rows, pad.columns, what, size.rows, size.columns, most.rows, most.columns);
+    layer->out.rows = windows_along(in.rows, size.rows, window->stride.rows, pad.rows);
+    layer->out.columns = windows_along(in.columns, size.columns, window->stride.columns, pad.columns);
+    if (layer->out.rows >= 1 && layer->out.columns >= 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT "the input of %d rows and %d columns is smaller than the %s of %dx%d; use a smaller %s or "
+                             "more padding",
+                LAYER_ARGS(of), in.rows, in.columns, what, size.rows, size.columns, what);
+}
+
+static Status read_conv(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
+    TRY(layer_text_whole(&layer->kernel, of, "KERNEL", 1, MAX_KERNEL, err));
+    if (layer_text_key(of, "pad")) TRY(layer_text_whole(&layer->pad, of, "P", 0, layer->kernel - 1, err));
+    const Window window = {{layer->kernel, layer->kernel}, {1, 1}, {layer->pad, layer->pad}};
+    return slide(layer, &window, (Sides){layer->kernel - 1, layer->kernel - 1}, of, "kernel", err);
+}
+
+static Status read_pool_window(Window *window, Layer *layer, LayerText *of, Error *err) {
+    *window = (Window){0};
+    TRY(layer_text_sides(&window->size, of, "S", 1, MAX_KERNEL, err));
+    window->stride = window->size;
+    LayerKey keys[] = {{"stride", &window->stride, 1, false}, {"pad", &window->pad, 0, false}};
+    TRY(read_keys(keys, 2, of, err));
+    return slide(layer, window, (Sides){window->size.rows / 2, window->size.columns / 2}, of, "window", err);
+}
+
+static Status read_pool(Layer *layer, LayerText *of, Error *err) {
+    Window window;
+    TRY(read_pool_window(&window, layer, of, err));
+    const bool side_by_side = window.stride.rows == window.size.rows && window.stride.columns == window.size.columns;
+    if (is_square(window.size) && side_by_side && window.pad.rows == 0 && window.pad.columns == 0)
+        layer->kernel = window.size.rows;
+    else
+        layer->window = window;
+    return STATUS_OK;
+}
+
+static Status read_average(Layer *layer, LayerText *of, Error *err) {
+    layer->kind = LAYER_AVERAGE;
+    return read_pool_window(&layer->window, layer, of, err);
+}
+
+static Status read_global(Layer *layer, LayerText *of, Error *err) {
+    (void)of, (void)err;
+    const Sides all = {layer->in.rows, layer->in.columns};
+    layer->window = (Window){.size = all, .stride = all};
+    layer->out = (Shape){layer->in.channels, 1, 1};
+    return STATUS_OK;
+}
+
+// Values one by one -----------------------------------------------------------------------------------------------------
+
+static Status read_rate(Layer *layer, LayerText *of, Error *err) {
+    return layer_text_number(&layer->rate, of, "RATE", 0, 1, err);
+}
+
+static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
+    layer->rate = 0.01f;
+    return layer_text_has_more(of) ? layer_text_number(&layer->rate, of, "SLOPE", 0, 1, err) : STATUS_OK;
+}
+
+static Status read_linear(Layer *layer, LayerText *of, Error *err) {
+    layer->out = (Shape){0, 1, 1};
+    return layer_text_whole(&layer->out.channels, of, "FEATURES", 1, MAX_CHANNELS, err);
+}
+
+// The tables ------------------------------------------------------------------------------------------------------------
+
+const LayerForm layer_forms[] = {
+    {"conv", "conv CHANNELS KERNEL [pad P]", "convolution of stride 1, square kernel, with bias"},
+    {"pool", "pool S [stride S] [pad S]",
+     "max pooling; S is a side or ROWSxCOLUMNS, the stride the window's size if not given"},
+    {"avgpool", "avgpool S [stride S] [pad S]", "averages instead, in which the zeros of the padding count"},
+    {"globalpool", "globalpool", "the average of each channel"},
+    {"relu", "relu", "what is negative becomes 0"},
+    {"relu6", "relu6", "and what is above 6 becomes 6"},
+    {"leakyrelu", "leakyrelu [SLOPE]", "what is negative is multiplied by SLOPE, 0.01 if not given"},
+    {"tanh", "tanh", "hyperbolic tangent"},
+    {"sigmoid", "sigmoid", "1 / (1 + e^-x)"},
+    {"gelu", "gelu", "x times the share of the normal distribution below x"},
+    {"dropout", "dropout RATE", "elements dropped in training"},
+    {"dropout2d", "dropout2d RATE", "whole channels dropped in training"},
+    {"linear", "linear FEATURES", "fully connected, with bias"},
+};
+const size_t layer_form_count = sizeof layer_forms / sizeof *layer_forms;
+
+// In the order of layer_forms. read: NULL if nothing follows the word and the shape stays.
+static const struct LayerRow {
+    LayerKind kind;
+    LayerReader *read;
+    Activation activation;
+} rows[sizeof layer_forms / sizeof *layer_forms] = {
+    {LAYER_CONV, read_conv, 0},
+    {LAYER_POOL, read_pool, 0},
+    {LAYER_AVERAGE, read_average, 0},
+    {LAYER_AVERAGE, read_global, 0},
+    {LAYER_RELU, NULL, 0},
+    {LAYER_ACTIVATION, NULL, ACTIVATION_RELU6},
+    {LAYER_ACTIVATION, read_leaky, ACTIVATION_LEAKY_RELU},
+    {LAYER_ACTIVATION, NULL, ACTIVATION_TANH},
+    {LAYER_ACTIVATION, NULL, ACTIVATION_SIGMOID},
+    {LAYER_ACTIVATION, NULL, ACTIVATION_GELU},
+    {LAYER_DROPOUT, read_rate, 0},
+    {LAYER_DROPOUT2D, read_rate, 0},
+    {LAYER_LINEAR, read_linear, 0},
+};
+
+// What other programs call a layer; what they need and nets here do not has an explanation instead.
+static const struct LayerSynonym {
+    const char *word, *stands_for, *needless;
+} synonyms[] = {
+    {"conv2d", "conv", NULL},
+    {"convolution", "conv", NULL},
+    {"maxpool", "pool", NULL},
+    {"max_pool", "pool", NULL},
+    {"maxpool2d", "pool", NULL},
+    {"avgpool2d", "avgpool", NULL},
+    {"averagepool", "avgpool", NULL},
+    {"adaptiveavgpool2d", "globalpool", NULL},
+    {"leaky_relu", "leakyrelu", NULL},
+    {"lrelu", "leakyrelu", NULL},
+    {"logistic", "sigmoid", NULL},
+    {"dense", "linear", NULL},
+    {"fc", "linear", NULL},
+    {"flatten", NULL, "linear takes the values of any shape"},
+    {"reshape", NULL, "linear takes the values of any shape"},
+    {"softmax", NULL, "softmax and cross-entropy follow the last layer by themselves"},
+    {"log_softmax", NULL, "softmax and cross-entropy follow the last layer by themselves"},
+};
+
+// "conv, pool, ... or linear".
+static void list_words(char *list, size_t bytes) {
+    size_t used = 0;
+    for (size_t i = 0; i < layer_form_count && used < bytes; i++) {
+        const char *before = i == 0 ? "" : i + 1 < layer_form_count ? ", " : " or ";
+        used += (size_t)snprintf(list + used, bytes - used, "%s%s", before, layer_forms[i].word);
+    }
+}
+
+static Status no_form(const LayerText *of, Error *err) {
+    const char *word = of->words[0];
+    Suggestion suggestion = {.typed = word};
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        const struct LayerSynonym *synonym = &synonyms[i];
+        if (synonym->stands_for)
+            suggestion_consider_as(&suggestion, synonym->word, synonym->stands_for);
+        else if (strcasecmp(word, synonym->word) == 0)
+            return fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is not needed: %s; leave it out", LAYER_ARGS(of), word,
+                        synonym->needless);
+    }
+    for (size_t i = 0; i < layer_form_count; i++)
+        suggestion_consider(&suggestion, layer_forms[i].word);
+    const char *best = suggestion.best;
+    char list[512];
+    list_words(list, sizeof list);
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is no kind of layer%s%s%s; use %s", LAYER_ARGS(of), word,
+                best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", list);
+}
+
+Status layer_read(Layer *layer, LayerText *of, Error *err) {
+    size_t row = 0;
+    while (row < layer_form_count && strcmp(layer_forms[row].word, of->words[0]) != 0)
+        row++;
+    if (row == layer_form_count) return no_form(of, err);
+    of->form = &layer_forms[row];
+    layer->kind = rows[row].kind;
+    layer->activation = rows[row].activation;
+    layer->out = layer->in;
+    if (rows[row].read) TRY(rows[row].read(layer, of, err));
+    TRY(layer_text_end(of, err));
+    const Sides border = layer->kind == LAYER_CONV ? (Sides){layer->kernel, layer->kernel} : layer->window.pad;
+    if (layer_is_too_large(layer->in, border) || layer_is_too_large(layer->out, border))
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT "a sample would have more than %d values here; make the layer smaller", LAYER_ARGS(of),
+                    LAYER_MOST_VALUES);
+    return STATUS_OK;
+}
