@@ -19,6 +19,12 @@ typedef struct Update {
     int64_t change; // what the vectors that the cohort keeps have grown by, all together, in units of 2^-40
 } Update;
 
+// value / (sqrt(square) + tau), to single precision, as the weight has it: roots and quotients of doubles would take longer
+// than all the memory that a rule goes through.
+BOTH double server_quotient(double value, double square, double tau) {
+    return (double)((float)value / (sqrtf((float)square) + (float)tau));
+}
+
 typedef union ServerState {
     double real;
     int64_t whole;

@@ -12,6 +12,7 @@
 typedef struct BenchOptions {
     const char *data;    // as sounder train --data
     const char *model;   // as sounder train --model
+    const char *rule;    // of the server
     uint32_t batch;      // samples in a step
     uint32_t samples;    // to train or to evaluate
     uint32_t slots;      // N of averaging
@@ -35,6 +36,9 @@ Status bench_linear(const BenchOptions *options, Error *err);
 
 // server_apply of `slots` sums of `parameters` floats, beside plain kernels that read and copy the same memory.
 Status bench_averaging(const BenchOptions *options, Error *err);
+
+// The step of a server rule beside the plain average's, with `slots` sums of `parameters` floats.
+Status bench_server_rules(const BenchOptions *options, Error *err);
 
 // Mean time of one wait of `ranks` processes, at our barrier and at a process-shared pthread_barrier_t.
 Status bench_barrier(const BenchOptions *options, Error *err);

@@ -111,6 +111,66 @@ static void report(Averaging *averaging, int64_t checksum) {
            read_bandwidth * 1e-9, copy_bandwidth * 1e-9, bytes / bandwidth / seconds, (long long)checksum);
 }
 
+// The step of one server rule beside the plain average's, in turn on the same sums. Prints both medians.
+static Status compare_rule(Averaging *averaging, uint32_t row, double seconds, Error *err) {
+    const ServerRule *rule = server_rules[row];
+    const Chosen chosen = {.row = row, .number = {rule->text.numbers[0].preset, 0.9, 0.99, 1e-3}};
+    ServerMemory memory = {.states = {NULL}};
+    Status status = STATUS_OK;
+    for (uint32_t s = 0; s < rule->states && status == STATUS_OK; s++) {
+        memory.states[s] = malloc(averaging->parameters * sizeof *memory.states[s]);
+        if (!memory.states[s]) status = fail(err, STATUS_OS, "no memory");
+        if (status == STATUS_OK) server_begin(memory.states[s], (int)s, &chosen, averaging->parameters);
+    }
+    const uint64_t start = clock_nanoseconds();
+    const ServerSums sums = {.updates = averaging->sums, .count = averaging->slots, .arrived = 1, .factor = 1};
+    const ServerTurn plain = {.round = 1, .cohort = 1, .population = 1, .number = {1}};
+    averaging->repeats = 0;
+    for (uint32_t round = 1; status == STATUS_OK && averaging->repeats < MAX_REPEATS &&
+                             (averaging->repeats < MIN_REPEATS || clock_seconds_since(start) < seconds);
+         round++) {
+        const ServerTurn turn = server_turn(&chosen, round, 10, 10);
+        const size_t repeat = averaging->repeats++;
+        uint64_t begun = clock_nanoseconds();
+        server_apply(averaging->weights, &(ServerMemory){0}, &sums, &plain, SERVER_ROW_average, averaging->parameters);
+        averaging->read[repeat] = clock_seconds_since(begun);
+        begun = clock_nanoseconds();
+        server_apply(averaging->weights, &memory, &sums, &turn, row, averaging->parameters);
+        averaging->apply[repeat] = clock_seconds_since(begun);
+    }
+    for (uint32_t s = 0; s < rule->states; s++)
+        free(memory.states[s]);
+    TRY(status);
+    const double own = bench_median(averaging->apply, averaging->repeats);
+    const double average = bench_median(averaging->read, averaging->repeats);
+    printf("{\"bench\": \"server-rules\", \"rule\": \"%s\", \"slots\": %zu, \"parameters\": %zu, \"repeats\": %zu, "
+           "\"seconds\": %.9f, \"average_seconds\": %.9f, \"ratio\": %.3f}\n",
+           rule->text.name, averaging->slots, averaging->parameters, averaging->repeats, own, average, own / average);
+    return STATUS_OK;
+}
+
+// Rules that take a second sum of the clients are not measured alone.
+static Status find_rule(uint32_t *row, const char *name, Error *err) {
+    for (*row = 0; *row < SERVER_RULE_COUNT; ++*row)
+        if (strcmp(server_rules[*row]->text.name, name) == 0 && !server_rules[*row]->sums) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--rule %s: there is no such server rule that needs nothing but updates", name);
+}
+
+Status bench_server_rules(const BenchOptions *options, Error *err) {
+    uint32_t row;
+    TRY(find_rule(&row, options->rule, err));
+    if (options->slots > MAX_SLOTS) return fail(err, STATUS_USAGE, "--slots %u: at most %d", options->slots, MAX_SLOTS);
+    Averaging *averaging = calloc(1, sizeof *averaging);
+    if (!averaging) return fail(err, STATUS_OS, "no memory");
+    Status status = averaging_init(averaging, options, err);
+    if (status == STATUS_OK) {
+        status = compare_rule(averaging, row, options->seconds, err);
+        averaging_free(averaging);
+    }
+    free(averaging);
+    return status;
+}
+
 Status bench_averaging(const BenchOptions *options, Error *err) {
     if (options->slots > MAX_SLOTS) return fail(err, STATUS_USAGE, "--slots %u: at most %d", options->slots, MAX_SLOTS);
     Averaging *averaging = calloc(1, sizeof *averaging);

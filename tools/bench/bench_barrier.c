@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cores.h"
 #include "base/clock.h"
+#include "base/cores.h"
 #include "bench.h"
 #include "shm/barrier.h"
 

@@ -51,6 +51,16 @@ class Benchmarks(unittest.TestCase):
             for way in "own", "blas":
                 self.assertGreater(figures[f"{product}_{way}_gflop_per_second"], 0)
 
+    def test_server_rules_are_measured_beside_the_average_and_others_refused(self):
+        for rule in "momentum", "adam", "yogi":
+            figures = self.figures("server-rules", "--rule", rule, "--slots", "2", "--parameters", "1001", "--seconds", "0.01")
+            self.assertEqual((figures["rule"], figures["slots"], figures["parameters"]), (rule, 2, 1001))
+            self.assertAlmostEqual(figures["ratio"], figures["seconds"] / figures["average_seconds"], places=1)
+        for rule in "scaffold", "adamm":
+            result = run("server-rules", "--rule", rule)
+            self.assertEqual(result.returncode, 64)
+            self.assertIn(f"--rule {rule}: there is no such server rule", result.stderr)
+
     def test_averaging_reports_the_bytes_of_its_formula(self):
         for slots, parameters in (4, 2000), (3, 1001), (16, 5000):
             sizes = ["--slots", str(slots), "--parameters", str(parameters), "--seconds", "0.01"]

@@ -12,14 +12,16 @@ typedef struct Benchmark {
 } Benchmark;
 
 static const Benchmark benchmarks[] = {
-    {"train", bench_train},         {"evaluate", bench_evaluate}, {"linear", bench_linear},
-    {"averaging", bench_averaging}, {"barrier", bench_barrier},   {"group", bench_group},
+    {"train", bench_train},         {"evaluate", bench_evaluate},         {"linear", bench_linear},
+    {"averaging", bench_averaging}, {"server-rules", bench_server_rules}, {"barrier", bench_barrier},
+    {"group", bench_group},
 };
 
 static const char usage[] =
     "usage: sounder_bench train|evaluate  [--data D] [--model M] [--batch B] [--samples N]\n"
     "       sounder_bench linear          [--inputs I] [--outputs O] [--batch N] [--seconds S]\n"
     "       sounder_bench averaging       [--slots N] [--parameters P] [--seconds S]\n"
+    "       sounder_bench server-rules    [--rule R] [--slots N] [--parameters P] [--seconds S]\n"
     "       sounder_bench barrier         [--ranks N] [--waits N]\n"
     "       sounder_bench group           [--ranks N] [--waits N] [--bytes B]\n";
 
@@ -67,6 +69,10 @@ static Status read_option(BenchOptions *options, const char *name, const char *v
         options->model = value;
         return STATUS_OK;
     }
+    if (strcmp(name, "--rule") == 0) {
+        options->rule = value;
+        return STATUS_OK;
+    }
     if (strcmp(name, "--seconds") == 0) return read_seconds(&options->seconds, name, value, err);
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
         if (strcmp(name, wholes[i].name) == 0) return read_whole(wholes[i].number, name, value, err);
@@ -76,6 +82,7 @@ static Status read_option(BenchOptions *options, const char *name, const char *v
 static Status run(int argc, char **argv, Error *err) {
     BenchOptions options = {.data = "fashion-mnist",
                             .model = "lenet",
+                            .rule = "adam",
                             .batch = 64,
                             .samples = 60000,
                             .slots = 4,

@@ -10,7 +10,7 @@ BOTH double server_adagrad(double weight, Update update, ServerState *state, flo
     (void)common;
     const double lr = turn->number[0], tau = turn->number[1];
     state->real += update.mean * update.mean;
-    return weight + lr * update.mean / (sqrt(state->real) + tau);
+    return weight + server_quotient(lr * update.mean, state->real, tau);
 }
 
 #ifndef __cplusplus

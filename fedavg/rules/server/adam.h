@@ -18,7 +18,7 @@
 // Both rules' numbers are lr, beta1, beta2, tau, bias-correction; derived: the factors of m and V.
 BOTH double adam_step(double weight, const ServerState *state, const ServerTurn *turn) {
     const double lr = turn->number[0], tau = turn->number[3];
-    return weight + lr * (state[0].real * turn->derived[0]) / (sqrt(state[1].real * turn->derived[1]) + tau);
+    return weight + server_quotient(lr * (state[0].real * turn->derived[0]), state[1].real * turn->derived[1], tau);
 }
 
 BOTH double server_adam(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
@@ -32,9 +32,9 @@ BOTH double server_adam(double weight, Update update, ServerState *state, float 
 BOTH double server_yogi(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)common;
     const double beta1 = turn->number[1], beta2 = turn->number[2], square = update.mean * update.mean;
-    const double sign = (state[1].real > square) - (state[1].real < square);
+    const double toward = (1 - beta2) * square, held = state[1].real;
     state[0].real = beta1 * state[0].real + (1 - beta1) * update.mean;
-    state[1].real -= (1 - beta2) * square * sign;
+    state[1].real = held > square ? held - toward : held < square ? held + toward : held;
     return adam_step(weight, state, turn);
 }
 

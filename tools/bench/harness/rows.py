@@ -14,6 +14,8 @@ CROSSOVER_SAMPLES = (16, 32, 64, 96, 128, 512)
 CROSSOVER_PRODUCTS = {"forward": "outputs", "input": "input gradient", "weight": "weight gradient and step"}
 MODEL_SIZES = {"20k": 20_000, "200k": 200_000, "1.7M": 1_700_000, "11M": 11_000_000}
 
+SERVER_RULES = "momentum", "adagrad", "adam", "yogi", "bmuf"
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -36,7 +38,7 @@ FULL = Sizes(float("inf"), 3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "
 QUICK = Sizes(160, 1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600),
                        "softmax": (60000, 30000), "mlp-2048": (2048, 1024), "mlp-4096": (1024, 512)},
               3000, 5, 0.1, 1000, 1, ("linear-crossover-*", "*-mlp-4096", "hogwild-1", "hogwild-4", "ssgd-1",
-              "cold-start-first", "averaging-*0k", "averaging-*11M"))
+              "cold-start-first", "averaging-*0k", "averaging-*11M", "local-*", "server-*"))
 
 
 class Catalogue:
@@ -53,7 +55,7 @@ class Catalogue:
 
     def all(self):
         rows = [self.seed_job(), *self.training(), *self.wide(), *self.crossover(), *self.hogwild(), *self.ssgd()]
-        rows += [self.fedavg(), self.evaluation()]
+        rows += [self.fedavg(), *self.local_rules(), *self.server_rules(), self.evaluation()]
         rows += [*self.cold_start(), *self.averaging(), *self.barrier(), *self.group()]
         return rows + [self.memory(), *self.scaling()]
 
@@ -137,6 +139,27 @@ class Catalogue:
             lambda: rate_of_rounds(self.programs.train(workers=1, partition="iid", rounds=rounds, **shared)),
             lambda torch: rate_of_rounds(self.programs.peer(torch, "fedavg", rounds=max(1, rounds // 5), **shared)),
             target=Target(ratio=4))
+
+    def local_rules(self):
+        """What a local rule costs: the same job as FedAvg's."""
+        shared = {"model": "2nn", "clients": 100, "clients_per_round": 10, "batch_size": 10, "workers": 1,
+                  "partition": "iid", "rounds": self.sizes.fedavg_rounds}
+        for rule, least in (("fedprox", 0.85), ("feddyn", 0.85), ("fednova", 0.85), ("scaffold", 0.7)):
+            yield Row(f"local-{rule}", f"{rule}, 2nn, 100 clients, 10 a round, B=10, one core", "samples/s",
+                      [lambda r=name: {r: rate_of_rounds(self.programs.train(algorithm=r, **shared))}
+                       for name in (rule, "fedavg")], target=Target(ratio=least, against="fedavg"))
+
+    def server_rules(self):
+        """Sums of two workers."""
+        for rule in SERVER_RULES:
+            yield Row(f"server-{rule}", f"step of server {rule}, 2nn, 2 workers' sums", "ms",
+                      [lambda r=rule: self.beside_average(r)], less_is_better=True,
+                      target=Target(ratio=0.5, against="average"))
+
+    def beside_average(self, rule):
+        figures = self.programs.micro("server-rules", rule=rule, slots=2, parameters=MODEL_SIZES["200k"],
+                                      seconds=self.sizes.averaging_seconds)
+        return {rule: 1e3 * figures["seconds"], "average": 1e3 * figures["average_seconds"]}
 
     def evaluation(self):
         return self.against_torch(
