@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <isa-l/crc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,10 @@ enum { GZIP_SMALLEST_BYTES = 18, DEFLATE_GREATEST_RATIO = 1032, READ_AT_MOST_BYT
 
 static Status read_some(size_t *got, ByteStream *stream, void *bytes, size_t count, Error *err) {
     ssize_t result;
+    if (stream->is_part) {
+        const uint64_t left = stream->part.begin + stream->part.packed_bytes - stream->file_offset;
+        if (count > left) count = (size_t)left;
+    }
     do {
         result = read(stream->fd, bytes, count < READ_AT_MOST_BYTES ? count : READ_AT_MOST_BYTES);
     } while (result < 0 && errno == EINTR);
@@ -45,6 +50,24 @@ fail:
     return status;
 }
 
+Status byte_stream_open_part(ByteStream *stream, const char *said, const char *path, const BytePart *part, Error *err) {
+    TRY(byte_stream_open(stream, path, err));
+    stream->path = said;
+    stream->is_part = true;
+    stream->part = *part;
+    stream->packed = part->deflated;
+    stream->file_offset = part->begin;
+    stream->inflater.crc_flag = ISAL_DEFLATE; // no wrapper
+    Status status = STATUS_OK;
+    if (part->begin > stream->file_bytes || part->packed_bytes > stream->file_bytes - part->begin)
+        status = fail(err, STATUS_DATA, "%s: truncated: it lies up to byte %" PRIu64 " of a file of %" PRIu64 " bytes",
+                      said, part->begin + part->packed_bytes, stream->file_bytes);
+    else if (lseek(stream->fd, (off_t)part->begin, SEEK_SET) < 0)
+        status = fail_errno(err, STATUS_IO, "%s: byte %" PRIu64, said, part->begin);
+    if (status != STATUS_OK) close(stream->fd);
+    return status;
+}
+
 void byte_stream_close(ByteStream *stream) {
     close(stream->fd);
 }
@@ -68,12 +91,16 @@ static const char *inflate_problem(int code) {
     }
 }
 
+static const char *packing_of(const ByteStream *stream) {
+    return stream->is_part ? "deflated" : "gzip";
+}
+
 static Status refill(ByteStream *stream, Error *err) {
     size_t taken = 0;
     TRY(read_some(&taken, stream, stream->buffer, sizeof stream->buffer, err));
     if (taken == 0)
-        return fail(err, STATUS_DATA, "%s: truncated: the gzip data break off at byte %" PRIu64, stream->path,
-                    stream->file_offset);
+        return fail(err, STATUS_DATA, "%s: truncated: the %s data break off at byte %" PRIu64, stream->path,
+                    packing_of(stream), stream->file_offset);
     stream->inflater.next_in = stream->buffer;
     stream->inflater.avail_in = (uint32_t)taken;
     return STATUS_OK;
@@ -88,8 +115,8 @@ static Status inflate_some(size_t *got, ByteStream *stream, void *bytes, size_t 
     for (;;) {
         int code = isal_inflate(inflater); // first, as it may hold back bytes that it has unpacked already
         if (code < 0)
-            return fail(err, STATUS_DATA, "%s: corrupt gzip data before byte %" PRIu64 " (%s)", stream->path,
-                        stream->file_offset - inflater->avail_in, inflate_problem(code));
+            return fail(err, STATUS_DATA, "%s: corrupt %s data before byte %" PRIu64 " (%s)", stream->path,
+                        packing_of(stream), stream->file_offset - inflater->avail_in, inflate_problem(code));
         stream->ended = inflater->block_state == ISAL_BLOCK_FINISH;
         if (inflater->avail_out < room || stream->ended) break;
         if (inflater->avail_in == 0) TRY(refill(stream, err));
@@ -106,6 +133,7 @@ Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *er
             TRY(read_some(&got, stream, next, count, err));
         else if (!stream->ended)
             TRY(inflate_some(&got, stream, next, count, err));
+        if (stream->is_part) stream->checksum = crc32_gzip_refl(stream->checksum, next, got);
         stream->offset += got;
         next += got;
         count -= got;
@@ -136,7 +164,20 @@ static Status expect_packed_size(const ByteStream *stream, uint64_t bytes, Error
     return STATUS_OK;
 }
 
+static Status expect_part_size(const ByteStream *stream, uint64_t bytes, Error *err) {
+    const BytePart *part = &stream->part;
+    if (bytes != part->bytes)
+        return fail(err, STATUS_DATA,
+                    "%s: truncated or corrupt: the archive tells of %" PRIu64 " bytes, the header inside of %" PRIu64,
+                    stream->path, part->bytes, bytes);
+    if (part->deflated ? bytes / DEFLATE_GREATEST_RATIO > part->packed_bytes : bytes != part->packed_bytes)
+        return fail(err, STATUS_DATA, "%s: corrupt: %" PRIu64 " bytes of the archive cannot hold %" PRIu64,
+                    stream->path, part->packed_bytes, bytes);
+    return STATUS_OK;
+}
+
 Status byte_stream_expect_size(const ByteStream *stream, uint64_t bytes, Error *err) {
+    if (stream->is_part) return expect_part_size(stream, bytes, err);
     if (stream->packed) return expect_packed_size(stream, bytes, err);
     if (stream->file_bytes < bytes)
         return fail(err, STATUS_DATA, "%s: truncated: ends at byte %" PRIu64 ", its header announces %" PRIu64 " bytes",
@@ -144,6 +185,17 @@ Status byte_stream_expect_size(const ByteStream *stream, uint64_t bytes, Error *
     if (stream->file_bytes > bytes)
         return fail(err, STATUS_DATA, "%s: has %" PRIu64 " bytes too many, from byte %" PRIu64 " on", stream->path,
                     stream->file_bytes - bytes, bytes);
+    return STATUS_OK;
+}
+
+static Status end_part(const ByteStream *stream, uint64_t consumed, Error *err) {
+    const BytePart *part = &stream->part;
+    if (consumed != part->begin + part->packed_bytes)
+        return fail(err, STATUS_DATA, "%s: corrupt: its data end at byte %" PRIu64 ", and the archive says %" PRIu64,
+                    stream->path, consumed, part->begin + part->packed_bytes);
+    if (stream->checksum != part->checksum)
+        return fail(err, STATUS_DATA, "%s: corrupt: checksum %08" PRIx32 ", and the archive says %08" PRIx32,
+                    stream->path, stream->checksum, part->checksum);
     return STATUS_OK;
 }
 
@@ -158,6 +210,7 @@ Status byte_stream_end(ByteStream *stream, Error *err) {
         return fail(err, STATUS_DATA, "%s: has too many%s bytes, from byte %" PRIu64 " on", stream->path,
                     stream->packed ? " unpacked" : "", stream->offset);
     uint64_t consumed = stream->file_offset - (stream->packed ? stream->inflater.avail_in : 0);
+    if (stream->is_part) return end_part(stream, consumed, err);
     if (stream->packed && consumed != stream->file_bytes)
         return fail(err, STATUS_DATA, "%s: bytes follow the end of the gzip data at byte %" PRIu64, stream->path,
                     consumed);

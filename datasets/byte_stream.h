@@ -9,7 +9,8 @@
 //   follows
 //
 // Every failure is DATA and names the file and the byte where it went wrong. A gzip file must be one member, as gzip
-// and pigz write it: only then does its trailer tell the size before anything is unpacked.
+// and pigz write it: only then does its trailer tell the size before anything is unpacked. A part of a file that others
+// describe, such as a member of an archive (zip.h), is read the same way.
 #ifndef SOUNDER_DATASETS_BYTE_STREAM_H
 #define SOUNDER_DATASETS_BYTE_STREAM_H
 
@@ -22,11 +23,22 @@
 
 enum { BYTE_STREAM_BUFFER_BYTES = 1 << 16 };
 
+// Where a part of a file lies, and what it is once unpacked.
+typedef struct BytePart {
+    uint64_t begin, packed_bytes; // in the file
+    uint64_t bytes;               // unpacked
+    uint32_t checksum;            // CRC-32 of the unpacked bytes
+    bool deflated;                // otherwise stored as it is
+} BytePart;
+
 typedef struct ByteStream {
     const char *path;              // borrowed, for sentences
     int fd;                        // owned
-    bool packed;                   // a gzip file
-    bool ended;                    // packed: the end of the member has been seen and its checksum was right
+    bool is_part;                  // of a file; otherwise the whole
+    BytePart part;                 // of a part
+    uint32_t checksum;             // of a part: CRC-32 of what has been handed out
+    bool packed;                   // a gzip file, or a deflated part
+    bool ended;                    // packed: the end has been seen, and a gzip file's checksum was right
     uint64_t file_bytes;           // size of the file when it was opened
     uint64_t file_offset;          // bytes taken from the file
     uint64_t offset;               // (unpacked) bytes handed out
@@ -38,14 +50,17 @@ typedef struct ByteStream {
 Status byte_stream_open(ByteStream *stream, const char *path, Error *err);
 void byte_stream_close(ByteStream *stream);
 
+// The same for a part of the file at `path`, which sentences call `said` (borrowed).
+Status byte_stream_open_part(ByteStream *stream, const char *said, const char *path, const BytePart *part, Error *err);
+
 // Hands out exactly `count` bytes.
 Status byte_stream_read(void *bytes, ByteStream *stream, size_t count, Error *err);
 
 // Fails unless the whole stream can be `bytes` long: by the file's size, or by a gzip file's trailer (which holds the
-// size modulo 2^32) and deflate's greatest ratio of 1032 to 1.
+// size modulo 2^32), or by what is known of a part, and by deflate's greatest ratio of 1032 to 1.
 Status byte_stream_expect_size(const ByteStream *stream, uint64_t bytes, Error *err);
 
-// Fails unless everything has been handed out.
+// Fails unless everything has been handed out, and with the right checksum if there is one.
 Status byte_stream_end(ByteStream *stream, Error *err);
 
 #endif

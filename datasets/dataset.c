@@ -1,18 +1,13 @@
 #include "datasets/dataset.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "datasets/dataset_block.h"
 #include "datasets/federation.h"
-#include "datasets/idx.h"
+#include "datasets/format.h"
 #include "datasets/synthetic.h"
 #include <stdbool.h>
-
-static uint8_t *at(DatasetBlock *block, uint64_t first_byte) {
-    return (uint8_t *)block + first_byte;
-}
 
 // Zeroes the gaps between the arrays, so that equal sets are equal blocks.
 static void clear_gaps(DatasetBlock *block) {
@@ -29,7 +24,7 @@ static void clear_gaps(DatasetBlock *block) {
     const uint64_t next[6] = {layout->train_labels, layout->train_owners, layout->test_pixels,
                               layout->test_labels,  layout->test_owners,  layout->block_bytes};
     for (int i = 0; i < 6; i++)
-        memset(at(block, ends[i]), 0, next[i] - ends[i]);
+        memset(dataset_at(block, ends[i]), 0, next[i] - ends[i]);
 }
 
 // An empty block with its final header, but for what only the samples tell: classes and normalisation.
@@ -50,76 +45,14 @@ static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *e
     return STATUS_OK;
 }
 
-// One of the files, read by whichever thread.
-typedef struct FileReading {
-    uint8_t *payload;
-    const IdxHeader *header;
-    const char *path;
-    Status status;
-    Error err;
-} FileReading;
-
-static void *read_file(void *argument) {
-    FileReading *reading = argument;
-    reading->status = idx_read(reading->payload, reading->header, reading->path, &reading->err);
-    return NULL;
-}
-
-// The training images take longer than all the rest, which a second thread reads meanwhile.
-static void *read_other_files(void *argument) {
-    FileReading *readings = argument;
-    for (IdxRole role = 0; role < IDX_ROLES; role++)
-        if (role != IDX_TRAIN_IMAGES) read_file(&readings[role]);
-    return NULL;
-}
-
-static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err) {
-    const uint64_t places[IDX_ROLES] = {
-        [IDX_TRAIN_IMAGES] = block->layout.train_pixels,
-        [IDX_TRAIN_LABELS] = block->layout.train_labels,
-        [IDX_TEST_IMAGES] = block->layout.test_pixels,
-        [IDX_TEST_LABELS] = block->layout.test_labels,
-    };
-    FileReading readings[IDX_ROLES];
-    for (IdxRole role = 0; role < IDX_ROLES; role++)
-        readings[role] = (FileReading){
-            .payload = at(block, places[role]), .header = &files->header[role], .path = files->path[role]};
-    pthread_t thread;
-    const bool threaded = pthread_create(&thread, NULL, read_other_files, readings) == 0;
-    read_file(&readings[IDX_TRAIN_IMAGES]);
-    if (threaded)
-        pthread_join(thread, NULL);
-    else
-        read_other_files(readings);
-    for (IdxRole role = 0; role < IDX_ROLES; role++) // the first of the four speaks, whichever failed first
-        if (readings[role].status != STATUS_OK) {
-            *err = readings[role].err;
-            return readings[role].status;
-        }
-    return STATUS_OK;
-}
-
-// classes = largest training label + 1; a test label beyond that could never be predicted.
-static Status count_classes(DatasetBlock *block, const IdxFolder *files, Error *err) {
-    const uint8_t *train = at(block, block->layout.train_labels), *test = at(block, block->layout.test_labels);
-    block->classes = 0;
-    for (uint32_t i = 0; i < block->train_count; i++)
-        if (train[i] >= block->classes) block->classes = train[i] + 1;
-    for (uint32_t i = 0; i < block->test_count; i++)
-        if (test[i] >= block->classes)
-            return fail(err, STATUS_DATA, "%s: label %d at%s byte %zu; the training labels go up to %d",
-                        files->path[IDX_TEST_LABELS], test[i],
-                        strstr(files->path[IDX_TEST_LABELS], ".gz") ? " unpacked" : "",
-                        files->header[IDX_TEST_LABELS].header_bytes + i, block->classes - 1);
-    return STATUS_OK;
-}
-
 static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, Error *err) {
     Synthetic synthetic;
     TRY(synthetic_init(&synthetic, source->shape, source->seed, err));
     const size_t size = shape_size(source->shape);
-    uint8_t *train = at(block, block->layout.train_pixels), *test = at(block, block->layout.test_pixels);
-    uint8_t *train_labels = at(block, block->layout.train_labels), *test_labels = at(block, block->layout.test_labels);
+    uint8_t *train = dataset_at(block, block->layout.train_pixels),
+            *test = dataset_at(block, block->layout.test_pixels);
+    uint8_t *train_labels = dataset_at(block, block->layout.train_labels),
+            *test_labels = dataset_at(block, block->layout.test_labels);
     for (uint32_t i = 0; i < source->train_count; i++)
         train_labels[i] = synthetic_sample(train + i * size, &synthetic, SYNTHETIC_TRAIN, i);
     for (uint32_t i = 0; i < source->test_count; i++)
@@ -133,7 +66,8 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
 // mean and standard deviation of each channel over the training split, from exact integer sums.
 static void normalise(DatasetBlock *block) {
     if (block->items.pixel_bytes > 1) return; // float samples enter as they are
-    const uint8_t *pixels = at(block, block->layout.train_pixels);
+    if (block->scale[0] != 0) return;         // the files say how
+    const uint8_t *pixels = dataset_at(block, block->layout.train_pixels);
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
     const size_t channels = (size_t)block->shape.channels;
     for (size_t c = 0; c < channels; c++) {
@@ -156,25 +90,13 @@ static void normalise(DatasetBlock *block) {
     }
 }
 
-static Status read_folder(DatasetBlock *block, const DatasetSource *source, Error *err) {
-    IdxFolder files;
-    TRY(idx_folder_open(&files, source->folder, err));
-    if (memcmp(&files.shape, &source->shape, sizeof files.shape) != 0 ||
-        files.header[IDX_TRAIN_LABELS].extent[0] != source->train_count ||
-        files.header[IDX_TEST_LABELS].extent[0] != source->test_count)
-        return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
-                    source->folder);
-    TRY(read_files(block, &files, err));
-    return count_classes(block, &files, err);
-}
-
 static Status read_federation(DatasetBlock *block, const DatasetSource *source, Error *err) {
     const DatasetLayout *layout = &block->layout;
     FederationArrays arrays = {
-        .train = {(float *)(void *)at(block, layout->train_pixels), at(block, layout->train_labels),
-                  (uint32_t *)(void *)at(block, layout->train_owners)},
-        .test = {(float *)(void *)at(block, layout->test_pixels), at(block, layout->test_labels),
-                 (uint32_t *)(void *)at(block, layout->test_owners)},
+        .train = {(float *)(void *)dataset_at(block, layout->train_pixels), dataset_at(block, layout->train_labels),
+                  (uint32_t *)(void *)dataset_at(block, layout->train_owners)},
+        .test = {(float *)(void *)dataset_at(block, layout->test_pixels), dataset_at(block, layout->test_labels),
+                 (uint32_t *)(void *)dataset_at(block, layout->test_owners)},
     };
     block->classes = source->classes;
     return federation_fill(&arrays, source, err);
@@ -184,7 +106,7 @@ Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     DatasetBlock *block = memory;
     TRY(lay_out(block, source, err));
     TRY(source->is_federation ? read_federation(block, source, err)
-        : source->folder[0]   ? read_folder(block, source, err)
+        : source->folder[0]   ? dataset_formats[source->format].read(block, source, err)
                               : read_synthetic(block, source, err));
     normalise(block);
     return STATUS_OK;
@@ -196,8 +118,9 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     DatasetLayout layout;
     if (bytes < sizeof *block || block->magic != DATASET_MAGIC || block->version != DATASET_VERSION)
         return fail(err, STATUS_DATA, "the data set's block: no header of version %d at byte 0", DATASET_VERSION);
-    if (block->shape.channels < 1 || block->shape.channels > DATASET_MAX_CHANNELS || block->shape.rows < 1 ||
-        block->shape.columns < 1 || block->classes < 1 || block->classes > DATASET_MAX_CLASSES)
+    const bool are_pixels = block->items.pixel_bytes == 1; // numbers have no scale for each channel
+    if (block->shape.channels < 1 || (are_pixels && block->shape.channels > DATASET_MAX_CHANNELS) ||
+        block->shape.rows < 1 || block->shape.columns < 1 || block->classes < 1 || block->classes > DATASET_MAX_CLASSES)
         return fail(err, STATUS_DATA, "the data set's block: %dx%dx%d samples of %d classes", block->shape.channels,
                     block->shape.rows, block->shape.columns, block->classes);
     const DatasetItems *items = &block->items;

@@ -35,7 +35,7 @@ typedef struct DatasetSplit {
     uint32_t count;         // samples
     const uint8_t *pixels;  // (count, C,H,W)
     const uint8_t *labels;  // (count), classes below `classes`
-    const uint32_t *owners; // (count), users below `users`; NULL where nobody owns samples
+    const uint32_t *owners; // (count), users below `users`, or UINT32_MAX: nobody's; NULL where nobody owns samples
 } DatasetSplit;
 
 typedef struct Dataset {
@@ -52,46 +52,40 @@ typedef struct Dataset {
     float shift[DATASET_MAX_CHANNELS];
 } Dataset;
 
-enum { DATASET_FILES = 4 };
-
-// What the files of a folder were like when it was found. Plain data without padding, compared as bytes.
+// What the files of a data set were like when it was found. Plain data without padding, compared as bytes.
 typedef struct DatasetOrigin {
-    uint64_t paths[2]; // their paths' hash
-    struct {
-        int64_t bytes, changed_seconds, changed_nanoseconds; // the contents
-        int64_t inode, touched_seconds,
-            touched_nanoseconds; // which file it is, and its last change of any kind: a tool
-                                 // that keeps the time of the contents cannot keep these
-    } file[DATASET_FILES];
+    uint64_t paths[2];  // their paths' hash
+    uint64_t states[2]; // that of their sizes, inodes and times of change
 } DatasetOrigin;
 
 // Where a data set comes from and how large it will be. Plain data.
 typedef struct DatasetSource {
     char name[DATASET_NAME_BYTES];
-    char folder[DATASET_PATH_BYTES]; // empty: made up
+    char folder[DATASET_PATH_BYTES]; // or file; empty: made up
+    uint32_t format;                 // of a folder or file: its row in dataset_formats
     bool is_federation;              // made up for users, by federation.h
     Form federation;
     Shape shape;
-    int classes; // of a folder: known only after dataset_read, 0 until then
+    int classes; // of files: known only after dataset_read, 0 until then
     uint32_t train_count, test_count;
     DatasetItems items;
     uint32_t users;
     uint64_t seed;        // of what is made up
     bool named;           // found by its name, in one of the places where names are looked for
-    bool packed;          // of a folder: at least one file has to be unpacked
-    DatasetOrigin origin; // of a folder
+    bool packed;          // of files: at least one has to be unpacked
+    DatasetOrigin origin; // of files
     size_t block_bytes;   // what dataset_read needs
 } DatasetSource;
 
 // Finds a data set by the value of --data: a name (mnist, fashion-mnist), looked for in $SOUNDER_DATA/NAME,
-// $XDG_CACHE_HOME/sounder/NAME (~/.cache/sounder/NAME) and /usr/share/datasets/NAME; a folder (a value with a '/' or
-// that is a directory) with the four IDX files, .gz or plain; or "synthetic[:CxHxW[:TRAIN[:TEST]]]"
-// (default 1x28x28:60000:10000), or a federation (federation.h), such as "quadratics a=1,4 b=0,1". A place that lacks one of the files is passed over. Checks headers and sizes. NOINPUT
-// with what was looked for and how to get it.
+// $XDG_CACHE_HOME/sounder/NAME (~/.cache/sounder/NAME) and /usr/share/datasets/NAME; a folder or file (a value with a '/',
+// or that is there) of one of the forms in format.h; or "synthetic[:CxHxW[:TRAIN[:TEST]]]" (default 1x28x28:60000:10000),
+// or a federation (federation.h), such as "quadratics a=1,4 b=0,1". A place that lacks one of the files is passed over.
+// Checks headers and sizes. NOINPUT with what was looked for and how to get it.
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err);
 
-// Fills block (source->block_bytes, 64-byte aligned, of the caller's) from the files themselves, two at a time. DATA
-// for anything corrupt, naming file and offset.
+// Fills block (source->block_bytes, 64-byte aligned, of the caller's) from the files themselves. DATA for anything corrupt,
+// naming file and offset.
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
 // Checks the block's header against `bytes` and gives pointers into it.

@@ -28,6 +28,11 @@ typedef struct DatasetBlock {
     char name[DATASET_NAME_BYTES];
 } DatasetBlock;
 
+// An array of the block.
+static inline void *dataset_at(DatasetBlock *block, uint64_t first_byte) {
+    return (uint8_t *)block + first_byte;
+}
+
 // What an ordinary set of images has.
 static const DatasetItems DATASET_IMAGES = {.pixel_bytes = 1, .label_bytes = 1};
 

@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <xxhash.h>
 
 #include "base/suggest.h"
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
 #include "datasets/federation.h"
-#include "datasets/idx.h"
+#include "datasets/format.h"
 #include "datasets/synthetic.h"
 #include "datasets/unpacked_cache.h"
 
@@ -37,45 +36,33 @@ static void list_places(Places *places, const char *name) {
     add_place(places, "/usr/share/datasets", name);
 }
 
-_Static_assert(sizeof(DatasetOrigin) == 16 + DATASET_FILES * 48, "an origin is compared as bytes");
+_Static_assert(sizeof(DatasetOrigin) == 32, "an origin is compared as bytes");
 
-// Notes what the files are like. They are read later: if one changes meanwhile, what was read goes under an origin that
-// no longer fits it.
-static Status note_origin(DatasetSource *source, const IdxFolder *files, Error *err) {
-    char paths[IDX_ROLES * DATASET_PATH_BYTES] = "";
-    size_t length = 0;
-    for (IdxRole role = 0; role < IDX_ROLES; role++) {
-        const char *path = files->path[role], *ending = strrchr(path, '.');
-        struct stat about;
-        if (stat(path, &about) != 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
-        source->origin.file[role].bytes = about.st_size;
-        source->origin.file[role].changed_seconds = about.st_mtim.tv_sec;
-        source->origin.file[role].changed_nanoseconds = about.st_mtim.tv_nsec;
-        source->origin.file[role].inode = (int64_t)about.st_ino;
-        source->origin.file[role].touched_seconds = about.st_ctim.tv_sec;
-        source->origin.file[role].touched_nanoseconds = about.st_ctim.tv_nsec;
-        if (ending && strcmp(ending, ".gz") == 0) source->packed = true;
-        length += strlen(strcpy(paths + length, path)) + 1;
+// What a place would hold by the names in it, for who sees none of them.
+static Status no_format(const char *place, Error *err) {
+    char looked_for[ERROR_MESSAGE_BYTES] = "";
+    struct stat about;
+    if (stat(place, &about) == 0 && !S_ISDIR(about.st_mode))
+        return fail(err, STATUS_NOINPUT, "%s: no file of a form that is known; `sounder help data` lists them", place);
+    for (uint32_t i = 0; i < dataset_format_count; i++) {
+        size_t used = strlen(looked_for);
+        snprintf(looked_for + used, sizeof looked_for - used, "%s%s (%s)", i ? ", " : "", dataset_formats[i].files,
+                 dataset_formats[i].name);
     }
-    XXH128_hash_t hash = XXH3_128bits(paths, length);
-    source->origin.paths[0] = hash.low64;
-    source->origin.paths[1] = hash.high64;
-    return STATUS_OK;
+    return fail(err, STATUS_NOINPUT, "%s: no file %s in this folder; `sounder help data` says what belongs there",
+                place, looked_for);
 }
 
 static Status folder_source(DatasetSource *source, const char *folder, Error *err) {
-    IdxFolder files;
     DatasetLayout layout;
     char resolved[PATH_MAX];
     if (!realpath(folder, resolved)) return fail_errno(err, STATUS_NOINPUT, "%s", folder);
-    TRY(idx_folder_open(&files, resolved, err));
-    source->shape = files.shape;
-    source->items = DATASET_IMAGES;
-    source->train_count = files.header[IDX_TRAIN_LABELS].extent[0];
-    source->test_count = files.header[IDX_TEST_LABELS].extent[0];
+    const DatasetFormat *format = dataset_format_of(resolved);
+    if (!format) return no_format(resolved, err);
+    *source = (DatasetSource){.items = DATASET_IMAGES, .format = (uint32_t)(format - dataset_formats)};
+    TRY(format->find(source, resolved, err));
     TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
     source->block_bytes = layout.block_bytes;
-    TRY(note_origin(source, &files, err));
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
     snprintf(source->name, sizeof source->name, "%s", strrchr(resolved, '/') + 1);
     disarm_text(source->name);
@@ -105,9 +92,10 @@ static Status not_found(const Places *places, const char *name, Error *err) {
         suggestion_consider(&suggestion, federation_table.rows[i].name);
     suggestion_consider_as(&suggestion, "fmnist", "fashion-mnist");
     const char *best = suggestion.best;
-    return fail(err, STATUS_NOINPUT,
-                "no data set %s%s%s%s; give mnist, fashion-mnist, synthetic or a folder with IDX files (looked in %s)",
-                name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", looked_in);
+    return fail(
+        err, STATUS_NOINPUT,
+        "no data set %s%s%s%s; give mnist, fashion-mnist, synthetic, or a folder or file of your own (looked in %s)",
+        name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", looked_in);
 }
 
 // The first place that has the files; an incomplete or absent folder is passed over.
@@ -142,13 +130,18 @@ static Status federation_source(DatasetSource *source, const char *data, uint64_
     return STATUS_OK;
 }
 
-Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
+// A folder, or a file of a form that is known by its name; other files are no data sets.
+static bool is_place(const char *data) {
     struct stat about;
+    if (strchr(data, '/')) return true;
+    return stat(data, &about) == 0 && (S_ISDIR(about.st_mode) || dataset_format_of(data));
+}
+
+Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
     *source = (DatasetSource){0};
     TRY(unpacked_cache_check(err));
     if (federation_is_named(data)) return federation_source(source, data, seed, err);
     if (synthetic_is_named(data)) return synthetic_source(source, data, seed, err);
-    if (strchr(data, '/') || (stat(data, &about) == 0 && S_ISDIR(about.st_mode)))
-        return folder_source(source, data, err);
+    if (is_place(data)) return folder_source(source, data, err);
     return named_source(source, data, err);
 }

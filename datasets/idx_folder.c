@@ -1,8 +1,12 @@
 #include "datasets/idx.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "datasets/format.h"
 
 enum { GREATEST_SIDE = 65535 }; // pixels; keeps rows * columns * channels within an int's reach of sanity
 
@@ -62,4 +66,94 @@ Status idx_folder_open(IdxFolder *files, const char *folder, Error *err) {
                     files->path[IDX_TEST_IMAGES], test.channels, test.rows, test.columns, files->shape.channels,
                     files->shape.rows, files->shape.columns);
     return STATUS_OK;
+}
+
+// As a form of data sets ----------------------------------------------------------------------------------------------
+
+bool idx_is_here(const char *place) {
+    char path[DATASET_PATH_BYTES];
+    for (IdxRole role = 0; role < IDX_ROLES; role++)
+        if (find_file(path, place, role, NULL) == STATUS_OK) return true;
+    return false;
+}
+
+Status idx_find(DatasetSource *source, const char *place, Error *err) {
+    IdxFolder files;
+    TRY(idx_folder_open(&files, place, err));
+    source->shape = files.shape;
+    source->train_count = files.header[IDX_TRAIN_LABELS].extent[0];
+    source->test_count = files.header[IDX_TEST_LABELS].extent[0];
+    for (IdxRole role = 0; role < IDX_ROLES; role++) {
+        const char *ending = strrchr(files.path[role], '.');
+        TRY(dataset_note_file(source, files.path[role], err));
+        if (ending && strcmp(ending, ".gz") == 0) source->packed = true;
+    }
+    return STATUS_OK;
+}
+
+// One of the files, read by whichever thread.
+typedef struct FileReading {
+    uint8_t *payload;
+    const IdxHeader *header;
+    const char *path;
+    Status status;
+    Error err;
+} FileReading;
+
+static void *read_file(void *argument) {
+    FileReading *reading = argument;
+    reading->status = idx_read(reading->payload, reading->header, reading->path, &reading->err);
+    return NULL;
+}
+
+// The training images take longer than all the rest, which a second thread reads meanwhile.
+static void *read_other_files(void *argument) {
+    FileReading *readings = argument;
+    for (IdxRole role = 0; role < IDX_ROLES; role++)
+        if (role != IDX_TRAIN_IMAGES) read_file(&readings[role]);
+    return NULL;
+}
+
+static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err) {
+    const uint64_t places[IDX_ROLES] = {
+        [IDX_TRAIN_IMAGES] = block->layout.train_pixels,
+        [IDX_TRAIN_LABELS] = block->layout.train_labels,
+        [IDX_TEST_IMAGES] = block->layout.test_pixels,
+        [IDX_TEST_LABELS] = block->layout.test_labels,
+    };
+    FileReading readings[IDX_ROLES];
+    for (IdxRole role = 0; role < IDX_ROLES; role++)
+        readings[role] = (FileReading){
+            .payload = dataset_at(block, places[role]), .header = &files->header[role], .path = files->path[role]};
+    pthread_t thread;
+    const bool threaded = pthread_create(&thread, NULL, read_other_files, readings) == 0;
+    read_file(&readings[IDX_TRAIN_IMAGES]);
+    if (threaded)
+        pthread_join(thread, NULL);
+    else
+        read_other_files(readings);
+    for (IdxRole role = 0; role < IDX_ROLES; role++) // the first of the four speaks, whichever failed first
+        if (readings[role].status != STATUS_OK) {
+            *err = readings[role].err;
+            return readings[role].status;
+        }
+    return STATUS_OK;
+}
+
+Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err) {
+    IdxFolder files;
+    uint32_t bad;
+    TRY(idx_folder_open(&files, source->folder, err));
+    if (memcmp(&files.shape, &source->shape, sizeof files.shape) != 0 ||
+        files.header[IDX_TRAIN_LABELS].extent[0] != source->train_count ||
+        files.header[IDX_TEST_LABELS].extent[0] != source->test_count)
+        return fail(err, STATUS_DATA, "%s: the files' headers (byte 4) changed while the data set was being read",
+                    source->folder);
+    TRY(read_files(block, &files, err));
+    dataset_count_classes(block, &bad);
+    if (bad == UINT32_MAX) return STATUS_OK;
+    const uint8_t *labels = dataset_at(block, block->layout.test_labels);
+    return fail(err, STATUS_DATA, "%s: label %d at%s byte %zu; the training labels go up to %d",
+                files.path[IDX_TEST_LABELS], labels[bad], strstr(files.path[IDX_TEST_LABELS], ".gz") ? " unpacked" : "",
+                files.header[IDX_TEST_LABELS].header_bytes + bad, block->classes - 1);
 }

@@ -8,6 +8,7 @@
 #include "app/options/option_table.h"
 #include "base/suggest.h"
 #include "datasets/federation.h"
+#include "datasets/format.h"
 #include "datasets/partition.h"
 #include "nn/spec.h"
 
@@ -29,7 +30,7 @@ static void print_overview(FILE *file) {
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(
         file, "sounder help [TOPIC]",
-        "train, eval, diff, replay, partition, runs, launch, nodes, metrics, models, algorithms, partitions, federations, the name "
+        "train, eval, diff, replay, partition, runs, launch, nodes, metrics, models, algorithms, partitions, data, federations, the name "
         "of an option, man (the man "
         "page as troff), "
         "completion bash (a "
@@ -318,6 +319,27 @@ static void print_option(FILE *file, const Option *option) {
     print_paragraph(file, 2, line);
 }
 
+static void print_data(FILE *file) {
+    print_option(file, option_find("data"));
+    fputc('\n', file);
+    print_paragraph(
+        file, 0,
+        "A name is looked for in $SOUNDER_DATA, the cache folder (~/.cache/sounder) and /usr/share/datasets. A folder or file of "
+        "your own has one of these forms, told by the names in it:");
+    for (uint32_t i = 0; i < dataset_format_count; i++) {
+        char line[1024];
+        fputc('\n', file);
+        snprintf(line, sizeof line, "%s: %s", dataset_formats[i].name, dataset_formats[i].help);
+        print_paragraph(file, 2, line);
+    }
+    fputc('\n', file);
+    print_paragraph(
+        file, 0,
+        "Made up are synthetic[:CxHxW[:TRAIN[:TEST]]] and those that `sounder help federations` lists. Data that say whose samples "
+        "are whose have --partition natural-id unless another is given: every client is a user. What has to be unpacked or "
+        "converted is kept in ~/.cache/sounder/unpacked for later runs.");
+}
+
 Status command_help(int argc, char **argv, Error *err) {
     static const struct {
         const char *name;
@@ -332,6 +354,7 @@ Status command_help(int argc, char **argv, Error *err) {
                   {"models", print_models},
                   {"partition", print_partition},
                   {"partitions", print_partitions},
+                  {"data", print_data},
                   {"federations", print_federations},
                   {"algorithms", print_algorithms},
                   {"man", manual_print},

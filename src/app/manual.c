@@ -103,7 +103,7 @@ void manual_print(FILE *file) {
     look_commands_print_synopsis(file);
     fputs(".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
           "[\\fIARGUMENT\\fR ...]\n.br\n"
-          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIruns\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIfederations\\fR | \\fIOPTION\\fR |\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIruns\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIdata\\fR | \\fIfederations\\fR | \\fIOPTION\\fR |\n"
           "\\fIman\\fR | \\fIcompletion bash\\fR]\n"
           ".SH DESCRIPTION\n"
           "\\fBsounder train\\fR starts worker processes that share one model through\n"
@@ -165,7 +165,7 @@ void manual_print_completion(FILE *file) {
           "    fi\n"
           "    if [ \"$command\" = help ]; then\n"
           "        [ \"$previous\" = completion ] && mapfile -t COMPREPLY < <(compgen -W bash -- \"$word\") && return\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition runs launch nodes metrics models algorithms partitions federations man completion' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition runs launch nodes metrics models algorithms partitions data federations man completion' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    local commands name values names=--help\n"

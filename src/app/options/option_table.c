@@ -119,9 +119,9 @@ static bool has_minimum(const Options *options) {
 const Option option_table[] = {
     {.name = "data", .type = OPTION_TEXT, FIELD(data), .group = GROUP_MODEL, .eval = true, .common = true,
      .also = "dataset data-set d",
-     .placeholder = "NAME|FOLDER", .preset = "fashion-mnist",
+     .placeholder = "NAME|PLACE", .preset = "fashion-mnist",
      .choices = {"fashion-mnist", "mnist", "synthetic", "quadratics", "synthetic-fedprox", "synthetic-feddyn", "synthetic-leaf", "fcube"},
-     .help = "data set: fashion-mnist, mnist, synthetic, or a folder of IDX files"},
+     .help = "data set: mnist, synthetic, ... or your own folder or file (help data)"},
     {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true, .common = true,
      .also = "net arch architecture m",
      .placeholder = "NAME|LAYERS", .preset = "lenet",

@@ -273,7 +273,8 @@ static Status read_algorithm(Options *options, Error *err) {
     return STATUS_OK;
 }
 
-// Made-up data of users bring their own partition, and with it the number of clients; so does a file.
+// Data of users, made up or in files that say whose samples are whose, bring their own partition, and with it the number
+// of clients; so does a partition file.
 static Status adopt_users(Options *options, Error *err) {
     DatasetSource source = {0};
     Error why;
@@ -284,10 +285,13 @@ static Status adopt_users(Options *options, Error *err) {
         TRY(partition_file_clients(&clients, strchr(options->partition, ':') + 1, err));
         options->clients = (int)clients;
     }
-    if (!federation_is_named(options->data)) return STATUS_OK;
-    Status status = federation_describe(&source, options->data, options->seed, &why);
+    const bool is_made_up = federation_is_named(options->data);
+    Status status = is_made_up ? federation_describe(&source, options->data, options->seed, &why) : STATUS_OK;
     if (status != STATUS_OK) return fail(err, status, "%s %s", options_named(name, options, "data"), why.message);
     if (!option_applies(options, option_find("partition")) || options->training.global_batch) return STATUS_OK;
+    // What is wrong with files is said when they are read.
+    if (!is_made_up && dataset_find(&source, options->data, options->seed, NULL) != STATUS_OK) return STATUS_OK;
+    if (source.users == 0) return STATUS_OK;
     if (!given(options, "partition")) strcpy(options->partition, "natural-id");
     if (form_is(options->partition, "natural-id") && !given(options, "clients")) options->clients = (int)source.users;
     return STATUS_OK;

@@ -1,0 +1,67 @@
+// The forms in which data sets lie in files: one row of a table a form, one file of code each.
+//
+//   const DatasetFormat *format = dataset_format_of("/data/mine");   // NULL: nothing there is known
+//   TRY(format->find(&source, "/data/mine", err));                   // sizes, and what the files are like
+//   TRY(format->read(block, &source, err));                          // the samples, into a block that is laid out
+//
+// A row that is added is known to --data, `sounder data` and `sounder help data`.
+#ifndef SOUNDER_DATASETS_FORMAT_H
+#define SOUNDER_DATASETS_FORMAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "datasets/dataset.h"
+#include "datasets/dataset_block.h"
+
+typedef struct DatasetFormat {
+    const char *name;  // "IDX"
+    const char *files; // what it is known by, a phrase: "train-images-idx3-ubyte"
+    const char *help;  // what may lie in it, a sentence or two
+    // Whether this place (a folder or a file, by its full path) is of this form, told by names alone.
+    bool (*is_here)(const char *place);
+    // Fills in shape, counts, items, users and packed, and notes every file that will be read. Reads no samples if that can
+    // be helped. DATA for anything corrupt, NOINPUT for a file that is missing.
+    Status (*find)(DatasetSource *source, const char *place, Error *err);
+    // Fills the arrays of a block that is laid out for the source, and its classes; scale and shift only if the files say
+    // what they are. DATA for anything corrupt, also when the files are no longer what `find` saw.
+    Status (*read)(DatasetBlock *block, const DatasetSource *source, Error *err);
+} DatasetFormat;
+
+extern const DatasetFormat dataset_formats[];
+extern const uint32_t dataset_format_count;
+
+// The first row that knows the place; NULL when none does.
+const DatasetFormat *dataset_format_of(const char *place);
+
+// What the forms have in common --------------------------------------------------------------------------------------
+
+// Whether there is a file of this name in the folder.
+bool dataset_has_file(const char *folder, const char *name);
+
+// Adds what a file is like to the source's origin.
+Status dataset_note_file(DatasetSource *source, const char *path, Error *err);
+
+// Checks that one sample may have this shape, and stores it. DATA naming the file.
+Status dataset_take_shape(DatasetSource *source, uint64_t channels, uint64_t rows, uint64_t columns, const char *path,
+                          Error *err);
+
+// How many users own samples (count): numbered without gaps, or it is DATA. said: what the owners are called.
+Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t count, const char *said, Error *err);
+
+// Sets the block's classes: the largest training label + 1. *bad gets the first test sample whose label is above, or
+// UINT32_MAX.
+void dataset_count_classes(DatasetBlock *block, uint32_t *bad);
+
+// The forms ------------------------------------------------------------------------------------------------------------
+
+bool idx_is_here(const char *place);
+Status idx_find(DatasetSource *source, const char *place, Error *err);
+Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err);
+
+bool arrays_are_here(const char *place);
+Status arrays_find(DatasetSource *source, const char *place, Error *err);
+Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err);
+
+#endif

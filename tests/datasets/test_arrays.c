@@ -1,0 +1,296 @@
+// NumPy's arrays as data sets: folders and archives, pixels and numbers, classes and targets, and every damage.
+#include <math.h>
+
+#include "array_files.h"
+#include "loaded.h"
+
+static const int64_t TRAIN_LABELS[3] = {0, 2, 1}, TEST_LABELS[2] = {1, 2};
+
+// The gray set of idx_files.h.
+static const ArrayFile GRAY_ARRAYS[] = {
+    {"x_train", "|u1", "(3, 2, 3)", GRAY_SET[0].bytes + 16, 18},
+    {"y_train", "<i8", "(3,)", TRAIN_LABELS, sizeof TRAIN_LABELS},
+    {"x_test", "|u1", "(2, 2, 3)", GRAY_SET[2].bytes + 16, 12},
+    {"y_test", "<i8", "(2,)", TEST_LABELS, sizeof TEST_LABELS},
+    {0},
+};
+
+// A set of which arrays are replaced or added before it is written.
+typedef struct Altered {
+    ArrayFile files[ARRAYS_MOST + 1];
+} Altered;
+
+static Altered altered(const ArrayFile *set) {
+    Altered copy = {0};
+    for (int i = 0; set[i].name; i++)
+        copy.files[i] = set[i];
+    return copy;
+}
+
+static void put(Altered *set, const char *name, const char *type, const char *shape, const void *values, size_t bytes) {
+    int i = 0;
+    while (set->files[i].name && strcmp(set->files[i].name, name) != 0)
+        i++;
+    assert_in_range(i, 0, ARRAYS_MOST - 1);
+    set->files[i] = (ArrayFile){name, type, shape, values, bytes};
+}
+
+static const float TRAIN_NUMBERS[6] = {1, 10, 2, 20, 3, 30}, TEST_NUMBERS[4] = {4, 40, 5, 50};
+static const double TRAIN_TARGETS[3] = {0.5, -1.5, 2.5}, TEST_TARGETS[2] = {3.5, -4.5};
+
+// Two features and a target.
+static Altered numbers_set(void) {
+    const ArrayFile set[] = {{"x_train", "<f4", "(3, 2)", TRAIN_NUMBERS, sizeof TRAIN_NUMBERS},
+                             {"y_train", "<f8", "(3, 1)", TRAIN_TARGETS, sizeof TRAIN_TARGETS},
+                             {"x_test", "<f4", "(2, 2)", TEST_NUMBERS, sizeof TEST_NUMBERS},
+                             {"y_test", "<f8", "(2, 1)", TEST_TARGETS, sizeof TEST_TARGETS},
+                             {0}};
+    return altered(set);
+}
+
+static const float *floats_of(const uint8_t *bytes) {
+    return (const float *)(const void *)bytes;
+}
+
+static void folders_and_archives_of_arrays_hold_what_idx_files_hold(void **state) {
+    char idx[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    Loaded from_idx, from_arrays;
+    Error err;
+    idx_files_write(new_folder(idx, *state, "idx"), GRAY_SET, false);
+    check_ok(load(&from_idx, idx, 1, &err));
+    for (ArrayPacking packing = ARRAYS_IN_FOLDER; packing <= ARRAYS_DEFLATED; packing++) {
+        check_ok(load(&from_arrays, arrays_write(path, *state, "arrays", GRAY_ARRAYS, packing), 1, &err));
+        expect_gray_set(&from_arrays);
+        assert_memory_equal(from_arrays.data.scale, from_idx.data.scale, sizeof from_idx.data.scale);
+        assert_memory_equal(from_arrays.data.shift, from_idx.data.shift, sizeof from_idx.data.shift);
+        free(from_arrays.block);
+    }
+    free(from_idx.block);
+}
+
+static void numbers_and_targets_come_as_single_precision(void **state) {
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    Altered set = numbers_set();
+    check_ok(load(&loaded, arrays_write(path, *state, "numbers", set.files, ARRAYS_STORED), 1, &err));
+    assert_int_equal(loaded.data.items.pixel_bytes, 4);
+    assert_int_equal(loaded.data.items.label_bytes, 4);
+    assert_int_equal(loaded.data.classes, 1);
+    assert_int_equal(shape_size(loaded.data.shape), 2);
+    assert_memory_equal(loaded.data.train.pixels, TRAIN_NUMBERS, sizeof TRAIN_NUMBERS);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs((double)floats_of(loaded.data.train.labels)[i] - TRAIN_TARGETS[i]) == 0);
+    free(loaded.block);
+
+    const double wide[4] = {4, 40, 5, 50};
+    put(&set, "x_test", "<f8", "(2, 2)", wide, sizeof wide);
+    put(&set, "y_train", "|u1", "(3,)", "\0\1\0", 3);
+    put(&set, "y_test", "|b1", "(2,)", "\1\0", 2);
+    check_ok(load(&loaded, arrays_write(path, *state, "numbers", set.files, ARRAYS_STORED), 1, &err));
+    assert_memory_equal(loaded.data.test.pixels, TEST_NUMBERS, sizeof TEST_NUMBERS);
+    assert_int_equal(loaded.data.items.label_bytes, 1);
+    assert_int_equal(loaded.data.classes, 2);
+    free(loaded.block);
+}
+
+static void samples_have_up_to_four_dimensions(void **state) {
+    static const struct {
+        const char *shape;
+        Shape expected;
+    } cases[] = {{"(4,)", {1, 1, 1}}, {"(2, 2)", {1, 1, 2}}, {"(1, 2, 2)", {1, 2, 2}}, {"(1, 2, 1, 2)", {2, 1, 2}}};
+    static const int32_t labels[4] = {0};
+    static const uint32_t counts[] = {4, 2, 1, 1};
+    static const char *const columns[] = {"(4,)", "(2,)", "(1,)", "(1,)"};
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    for (int i = 0; i < 4; i++) {
+        Altered set = {0};
+        put(&set, "x_train", "|u1", cases[i].shape, "abcd", 4);
+        put(&set, "y_train", "<i4", columns[i], labels, counts[i] * sizeof *labels);
+        put(&set, "x_test", "|u1", cases[i].shape, "abcd", 4);
+        put(&set, "y_test", "<i4", columns[i], labels, counts[i] * sizeof *labels);
+        check_ok(load(&loaded, arrays_write(path, *state, "shapes", set.files, ARRAYS_IN_FOLDER), 1, &err));
+        assert_memory_equal(&loaded.data.shape, &cases[i].expected, sizeof(Shape));
+        assert_int_equal(loaded.data.train.count, counts[i]);
+        free(loaded.block);
+    }
+}
+
+static void clients_own_their_samples(void **state) {
+    static const uint16_t train[3] = {1, 0, 1}, test[2] = {1, 1};
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    Altered set = altered(GRAY_ARRAYS);
+    put(&set, "client_train", "<u2", "(3,)", train, sizeof train);
+    check_ok(load(&loaded, arrays_write(path, *state, "clients", set.files, ARRAYS_STORED), 1, &err));
+    assert_int_equal(loaded.data.users, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(loaded.data.train.owners[i], train[i]);
+    assert_int_equal(loaded.data.test.owners[0], UINT32_MAX); // nobody's
+    free(loaded.block);
+    put(&set, "client_test", "<u2", "(2,)", test, sizeof test);
+    check_ok(load(&loaded, arrays_write(path, *state, "clients", set.files, ARRAYS_STORED), 1, &err));
+    assert_int_equal(loaded.data.test.owners[0], 1);
+    free(loaded.block);
+}
+
+static void mean_and_std_say_how_samples_enter_a_net(void **state) {
+    static const double mean[] = {0.5}, std[] = {0.25};
+    static const float means[] = {2, 20}, stds[] = {1, 10};
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    Altered set = altered(GRAY_ARRAYS);
+    put(&set, "mean", "<f8", "(1,)", mean, sizeof mean);
+    put(&set, "std", "<f8", "(1,)", std, sizeof std);
+    check_ok(load(&loaded, arrays_write(path, *state, "normal", set.files, ARRAYS_STORED), 1, &err));
+    assert_true(fabs(51 * (double)loaded.data.scale[0] + (double)loaded.data.shift[0] - (0.2 - 0.5) / 0.25) < 1e-6);
+    free(loaded.block);
+    set = numbers_set();
+    put(&set, "mean", "<f4", "(2,)", means, sizeof means);
+    put(&set, "std", "<f4", "(2,)", stds, sizeof stds);
+    check_ok(load(&loaded, arrays_write(path, *state, "normal", set.files, ARRAYS_DEFLATED), 1, &err));
+    const float expected[6] = {-1, -1, 0, 0, 1, 1}, expected_tests[4] = {2, 2, 3, 3};
+    assert_memory_equal(loaded.data.train.pixels, expected, sizeof expected);
+    assert_memory_equal(loaded.data.test.pixels, expected_tests, sizeof expected_tests);
+    free(loaded.block);
+}
+
+static void what_does_not_fit_is_refused_by_its_name(void **state) {
+    static const int64_t negative[3] = {0, -1, 2}, unknown[2] = {1, 3}, huge[3] = {0, 70000, 1};
+    static const float lost[6] = {1, 2, 3, NAN, 5, 6};
+    static const double wide[6] = {1, 2, 3, 1e300, 5, 6};
+    static const uint32_t gap[3] = {0, 2, 2};
+    static const struct {
+        const char *name, *type, *shape;
+        const void *values;
+        size_t bytes;
+        const char *part;
+    } cases[] = {
+        {"x_train", "<i4", "(3, 1)", negative, 12, "x_train.npy: values of type <i4; samples are pixels of uint8"},
+        {"x_train", ">f4", "(3, 1)", negative, 12, "x_train.npy: values of type >f4; only little-endian"},
+        {"x_train", "|u1", "(2, 2, 3)", TRAIN_NUMBERS, 12, "y_train.npy: of shape (3), for 2 samples"},
+        {"x_train", "|u1", "(3, 3, 2)", TRAIN_NUMBERS, 18,
+         "x_test.npy: of type |u1 and shape (2, 2, 3), and the training set's"},
+        {"x_train", "|u1", "(1, 1, 1, 1, 3)", TRAIN_NUMBERS, 3, "at most 4 dimensions"},
+        {"x_train", "|u1", "(3, 17, 1, 1)", TRAIN_NUMBERS, 51, "channels first: x.transpose(0, 3, 1, 2)"},
+        {"x_train", "|u1", "(3, 0)", TRAIN_NUMBERS, 0, "samples of 1x1x0"},
+        {"x_train", "|u1", "()", TRAIN_NUMBERS, 1, "a single number"},
+        {"x_test", "<f4", "(2, 2, 3)", TRAIN_TARGETS, 48, "x_test.npy: of type <f4"},
+        {"y_train", "<i8", "(3,)", negative, 24, "y_train.npy: value 1 is -1; labels go from 0"},
+        {"y_train", "<i8", "(3,)", huge, 24, "y_train.npy: value 1 is 70000; labels go from 0"},
+        {"y_test", "<i8", "(2,)", unknown, 16, "y_test.npy: label 3 of sample 1; the training labels go up to 2"},
+        {"y_test", "<f8", "(2,)", TEST_TARGETS, 16, "y_test.npy: of type <f8"},
+        {"client_train", "<u4", "(3,)", gap, 12, "client 1 has no samples, client 2 has"},
+        {"client_train", "<u4", "(2,)", gap, 8, "client_train.npy: of shape (2), for 3 samples"},
+        {"client_test", "<u4", "(2,)", gap, 8, "client_test without client_train"},
+        {"mean", "<f4", "(1,)", TRAIN_NUMBERS, 4, "only one of mean and std"},
+    };
+    char path[SCRATCH_PATH_BYTES], name[32];
+    Loaded loaded;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error err = {""};
+        Altered set = altered(GRAY_ARRAYS);
+        put(&set, cases[i].name, cases[i].type, cases[i].shape, cases[i].values, cases[i].bytes);
+        snprintf(name, sizeof name, "refused-%zu", i);
+        assert_int_equal(load(&loaded, arrays_write(path, *state, name, set.files, ARRAYS_IN_FOLDER), 1, &err),
+                         STATUS_DATA);
+        if (!strstr(err.message, cases[i].part) || !strstr(err.message, path))
+            fail_msg("\"%s\" does not say \"%s\" of %s", err.message, cases[i].part, path);
+    }
+    const struct {
+        const char *type, *shape;
+        const void *values;
+        size_t bytes;
+        const char *part;
+    } numbers[] = {{"<f4", "(3, 2)", lost, sizeof lost, "value 3 is nan"},
+                   {"<f8", "(3, 2)", wide, sizeof wide, "value 3 is infinite in single precision"},
+                   {"<f2", "(3, 2)", lost, 12, "values of type <f2"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        Error err = {""};
+        Altered set = numbers_set();
+        put(&set, "x_train", numbers[i].type, numbers[i].shape, numbers[i].values, numbers[i].bytes);
+        snprintf(name, sizeof name, "numbers-%zu", i);
+        assert_int_equal(load(&loaded, arrays_write(path, *state, name, set.files, ARRAYS_STORED), 1, &err),
+                         STATUS_DATA);
+        if (!strstr(err.message, numbers[i].part)) fail_msg("\"%s\" does not say \"%s\"", err.message, numbers[i].part);
+    }
+}
+
+static void a_missing_array_is_named_with_how_to_save_it(void **state) {
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {""};
+    assert_int_equal(load(&loaded, arrays_write(path, *state, "missing", GRAY_ARRAYS + 1, ARRAYS_STORED), 1, &err),
+                     STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "no array x_train; save it with numpy.savez"));
+    assert_int_equal(load(&loaded, arrays_write(path, *state, "missing", GRAY_ARRAYS + 1, ARRAYS_IN_FOLDER), 1, &err),
+                     STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "no array x_train"));
+}
+
+// An archive has checksums: it is whole or refused. A folder holds together or is refused.
+static void expect_whole_or_refused(const char *path, bool has_checksums) {
+    Loaded loaded;
+    Error err = {""};
+    Status status = load(&loaded, path, 1, &err);
+    if (status == STATUS_OK) {
+        if (has_checksums) expect_gray_set(&loaded);
+        assert_int_equal(loaded.data.train.count, 3);
+        for (uint32_t i = 0; i < 2 && loaded.data.items.label_bytes == 1; i++)
+            assert_in_range(loaded.data.test.labels[i], 0, loaded.data.classes - 1);
+        free(loaded.block);
+        return;
+    }
+    assert_true(status == STATUS_DATA || status == STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, path));
+}
+
+static void damage(const char *file, const char *path, bool has_checksums) {
+    size_t whole;
+    uint8_t *bytes = (uint8_t *)scratch_read(file, &whole);
+    for (size_t count = 0; count < whole; count++) {
+        Loaded loaded;
+        Error err = {""};
+        scratch_write(file, bytes, count);
+        assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
+        assert_non_null(strstr(err.message, path));
+    }
+    for (size_t bit = 0; bit < 8 * whole; bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        scratch_write(file, bytes, whole);
+        expect_whole_or_refused(path, has_checksums);
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    scratch_write(file, bytes, whole);
+    free(bytes);
+}
+
+static void every_truncation_and_flipped_bit_is_survived(void **state) {
+    char path[SCRATCH_PATH_BYTES], file[SCRATCH_PATH_BYTES];
+    arrays_write(path, *state, "damaged", GRAY_ARRAYS, ARRAYS_STORED);
+    damage(path, path, true);
+    arrays_write(path, *state, "damaged", GRAY_ARRAYS, ARRAYS_DEFLATED);
+    damage(path, path, true);
+    arrays_write(path, *state, "damaged", GRAY_ARRAYS, ARRAYS_IN_FOLDER);
+    damage(scratch_path(file, path, "x_train.npy"), path, false);
+    damage(scratch_path(file, path, "y_test.npy"), path, false);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_and_archives_of_arrays_hold_what_idx_files_hold),
+        cmocka_unit_test(numbers_and_targets_come_as_single_precision),
+        cmocka_unit_test(samples_have_up_to_four_dimensions),
+        cmocka_unit_test(clients_own_their_samples),
+        cmocka_unit_test(mean_and_std_say_how_samples_enter_a_net),
+        cmocka_unit_test(what_does_not_fit_is_refused_by_its_name),
+        cmocka_unit_test(a_missing_array_is_named_with_how_to_save_it),
+        cmocka_unit_test(every_truncation_and_flipped_bit_is_survived),
+    };
+    setenv("SOUNDER_CACHE", "off", 1);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
+}

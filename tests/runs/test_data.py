@@ -1,0 +1,132 @@
+"""Whole runs on data of one's own, in every form there is.
+
+Usage: test_data.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import array, gzip, io, os, random, struct, sys, unittest, zipfile
+
+from runs import RunCase, parse_safetensors
+
+TRAIN, TEST = 120, 60
+
+
+def npy(kind, shape, payload):
+    """A .npy file, without NumPy: it need not be there."""
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + payload
+
+
+def idx(shape, payload):
+    return bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + payload
+
+
+def images(count, seed):
+    """Dark noise, with a bright row that tells the class."""
+    chance = random.Random(seed)
+    labels = bytes(chance.randrange(4) for _ in range(count))
+    return b"".join(bytes(chance.randrange(40) + (200 if i // 8 // 2 == label else 0) for i in range(64)) for label in labels), labels
+
+
+def images_as_arrays():
+    x_train, y_train = images(TRAIN, 1)
+    x_test, y_test = images(TEST, 2)
+    return {"x_train": npy("|u1", (TRAIN, 8, 8), x_train), "y_train": npy("<i8", (TRAIN,), array.array("q", list(y_train)).tobytes()),
+            "x_test": npy("|u1", (TEST, 8, 8), x_test), "y_test": npy("|u1", (TEST,), y_test)}
+
+
+def numbers_as_arrays():
+    """Two features far from 0, and a target that is linear in them."""
+    def split(count, seed):
+        chance = random.Random(seed)
+        rows = [(chance.gauss(100, 10), chance.gauss(-3, 0.1)) for _ in range(count)]
+        targets = [(a - 100) / 10 - 2 * (b + 3) / 0.1 + 1 for a, b in rows]
+        return npy("<f8", (count, 2), array.array("d", sum(rows, ())).tobytes()), npy("<f4", (count,), array.array("f", targets).tobytes())
+    x_train, y_train = split(TRAIN, 1)
+    x_test, y_test = split(TEST, 2)
+    return {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test,
+            "mean": npy("<f8", (2,), struct.pack("<2d", 100, -3)), "std": npy("<f8", (2,), struct.pack("<2d", 10, 0.1))}
+
+
+class Data(RunCase):
+    def write(self, name, content):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def archive(self, name, arrays, method=zipfile.ZIP_STORED):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", method) as file:
+            for array_name, content in arrays.items():
+                with file.open(f"{array_name}.npy", "w", force_zip64=True) as member:  # as numpy.savez does
+                    member.write(content)
+        return self.write(name, packed.getvalue())
+
+    def model_on(self, data, *more):
+        run = os.path.basename(data).replace(".", "-") + "-run"
+        self.train("--data", data, "--model", "linear 16; relu; linear classes", "--clients", "4", "--rounds", "3", "--workers", "2",
+                   "--out", run, *more)
+        return self.tensors(run)
+
+    def tensors(self, run):
+        """Without the notes, in which the data set has its name."""
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            return parse_safetensors(file.read())[1]
+
+    def test_the_same_pixels_give_the_same_model_in_every_form(self):
+        (x_train, y_train), (x_test, y_test) = images(TRAIN, 1), images(TEST, 2)
+        self.write("idx/train-images-idx3-ubyte", idx((TRAIN, 8, 8), x_train))
+        self.write("idx/train-labels-idx1-ubyte.gz", gzip.compress(idx((TRAIN,), y_train)))
+        self.write("idx/t10k-images-idx3-ubyte", idx((TEST, 8, 8), x_test))
+        self.write("idx/t10k-labels-idx1-ubyte", idx((TEST,), y_test))
+        for name, content in images_as_arrays().items():
+            self.write(f"folder/{name}.npy", content)
+        expected = self.model_on("idx")
+        self.assertEqual(self.model_on("folder"), expected)
+        self.assertEqual(self.model_on(self.archive("stored.npz", images_as_arrays())), expected)
+        self.archive("deflated.npz", images_as_arrays(), zipfile.ZIP_DEFLATED)
+        self.assertEqual(self.model_on("deflated.npz"), expected)  # a name without '/', and twice: unpacked and kept
+        self.train("--data", "deflated.npz", "--model", "linear 16; relu; linear classes", "--clients", "4", "--rounds", "3",
+                   "--workers", "1", "--out", "kept")
+        self.assertEqual(self.tensors("kept"), expected)
+        self.train("--resume", "stored-npz-run", "--rounds", "4")
+        self.assertGreater(self.rounds("stored-npz-run")[-1]["test_accuracy"], 0.5)
+
+    def test_targets_are_learned_from_normalised_numbers(self):
+        self.archive("numbers.npz", numbers_as_arrays())
+        self.train("--data", "numbers.npz", "--model", "linear 1", "--clients", "3", "--rounds", "20", "--lr", "0.1", "--batch-size",
+                   "10", "--momentum", "0", "--workers", "2", "--out", "run")
+        rounds = self.rounds("run")
+        self.assertGreater(rounds[0]["test_loss"], 1e-3)
+        self.assertLess(rounds[-1]["test_loss"], 1e-6)
+
+    def test_clients_of_the_data_are_the_clients_of_the_run(self):
+        owners = array.array("i", [i % 5 for i in range(TRAIN)])
+        self.archive("owned.npz", {**images_as_arrays(), "client_train": npy("<i4", (TRAIN,), owners.tobytes())})
+        self.train("--data", "owned.npz", "--model", "softmax", "--rounds", "1", "--workers", "2", "--out", "natural")
+        clients = [line for line in self.metrics("natural") if line["type"] == "client"]
+        self.assertEqual({(line["client"], line["samples"]) for line in clients}, {(i, TRAIN // 5) for i in range(5)})
+        self.train("--data", "owned.npz", "--model", "softmax", "--rounds", "1", "--clients", "3", "--partition", "iid", "--workers",
+                   "1", "--out", "iid")
+        self.assertEqual(len([line for line in self.metrics("iid") if line["type"] == "client"]), 3)
+        _, err = self.train("--data", "owned.npz", "--clients", "3", "--partition", "natural-id", code=64)
+        self.assertIn("the data set has 5 users", err)
+
+    def test_what_is_corrupt_is_one_sentence_before_anything_is_begun(self):
+        whole = images_as_arrays()
+        self.archive("cut.npz", {**whole, "x_test": whole["x_test"][:-1]})
+        self.archive("label.npz", {**whole, "y_test": npy("|u1", (TEST,), bytes([9] * TEST))})
+        self.write("no.npz", b"no archive at all")
+        for data, said in (("cut.npz", "cut.npz: x_test"), ("label.npz", "label 9 of sample 0"), ("no.npz", "not a zip archive")):
+            _, err = self.train("--data", data, "--out", "never", code=65)
+            self.assertIn(said, err)
+            self.assertEqual(len(err.splitlines()), 1, err)
+            self.assertFalse(os.path.exists(self.path("never")))
+        self.archive("missing.npz", {"x_train": whole["x_train"]})
+        _, err = self.train("--data", "missing.npz", code=66)
+        self.assertIn("no array y_train", err)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
