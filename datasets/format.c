@@ -20,6 +20,16 @@ const DatasetFormat dataset_formats[] = {
              "Targets y are whole numbers, classes from 0, or floating-point ones, for the squared loss. Optional: "
              "client_train and client_test, whose samples they are (numbers from 0), for --partition natural-id; mean and std, "
              "by which samples (pixels: divided by 255) are normalised, one for all, or one a channel or feature"},
+    {.name = "CIFAR", .files = "data_batch_1.bin", .is_here = cifar_is_here, .find = cifar_find, .read = cifar_read,
+     .help = "a folder with the binary version of CIFAR-10 (data_batch_1.bin and on, test_batch.bin) or CIFAR-100 (train.bin, test.bin; "
+             "its fine labels)"},
+    {.name = "CSV", .files = "train.csv", .is_here = csv_is_here, .find = csv_find, .read = csv_read,
+     .help = "a folder with train.csv and test.csv, whose first lines name the same columns: one is label (classes from 0) or target "
+             "(numbers, for the squared loss), one may be client (numbers from 0, for --partition natural-id), all others are a "
+             "sample's numbers"},
+    {.name = "LEAF", .files = "train/*.json", .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
+     .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers; users are "
+             "clients, for --partition natural-id"},
 };
 // clang-format on
 

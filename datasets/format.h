@@ -64,4 +64,16 @@ bool arrays_are_here(const char *place);
 Status arrays_find(DatasetSource *source, const char *place, Error *err);
 Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
+bool cifar_is_here(const char *place);
+Status cifar_find(DatasetSource *source, const char *place, Error *err);
+Status cifar_read(DatasetBlock *block, const DatasetSource *source, Error *err);
+
+bool csv_is_here(const char *place);
+Status csv_find(DatasetSource *source, const char *place, Error *err);
+Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err);
+
+bool leaf_is_here(const char *place);
+Status leaf_find(DatasetSource *source, const char *place, Error *err);
+Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err);
+
 #endif

@@ -56,33 +56,59 @@ static bool is_ours(const struct stat *about) {
     return S_ISREG(about->st_mode) && about->st_uid == geteuid() && (about->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-static bool has_good_contents(int fd, const DatasetSource *source) {
+// *data gets what the block tells of itself; its pointers are to nothing.
+static bool has_good_contents(Dataset *data, int fd, const DatasetSource *source) {
     CopyEnd end;
-    Dataset data;
     if (pread(fd, &end, sizeof end, (off_t)source->block_bytes) != (ssize_t)sizeof end ||
         memcmp(&end.origin, &source->origin, sizeof end.origin) != 0)
         return false;
     void *block = mmap(NULL, source->block_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (block == MAP_FAILED) return false;
-    bool good = checksum_of(block, source) == end.checksum &&
-                dataset_view(&data, block, source->block_bytes, NULL) == STATUS_OK;
+    bool good =
+        checksum_of(block, source) == end.checksum && dataset_view(data, block, source->block_bytes, NULL) == STATUS_OK;
     munmap(block, source->block_bytes);
     return good;
 }
 
-bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource *source) {
+// The copy of a source, whose block has so many bytes if it is good. -1: there is none.
+static int open_copy(struct stat *about, const DatasetSource *source) {
     CopyPlace place;
+    if (!find_place(&place, source)) return -1;
+    int fd = open(place.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || (fstat(fd, about) == 0 && is_ours(about))) return fd;
+    close(fd);
+    return -1;
+}
+
+bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource *source) {
     struct stat about;
-    if (!find_place(&place, source)) return false;
-    *fd = open(place.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    Dataset data;
+    *fd = open_copy(&about, source);
     if (*fd < 0) return false;
     // The time comes first: a change after it is either seen by the checksum or told by the time.
-    bool good = fstat(*fd, &about) == 0 && is_ours(&about) &&
-                about.st_size == (off_t)(source->block_bytes + sizeof(CopyEnd)) && has_good_contents(*fd, source);
-    log_debug("data set: %s %s", good ? "unpacked copy in" : "no use for", place.path);
+    bool good =
+        about.st_size == (off_t)(source->block_bytes + sizeof(CopyEnd)) && has_good_contents(&data, *fd, source);
+    log_debug("data set: %s copy of %s", good ? "unpacked" : "no use for the", source->folder);
     *changed = about.st_mtim;
     if (!good) close(*fd);
     return good;
+}
+
+bool unpacked_cache_describe(DatasetSource *source) {
+    struct stat about;
+    Dataset data;
+    int fd = open_copy(&about, source);
+    if (fd < 0) return false;
+    source->block_bytes = about.st_size > (off_t)sizeof(CopyEnd) ? (size_t)about.st_size - sizeof(CopyEnd) : 0;
+    bool good = source->block_bytes > 0 && has_good_contents(&data, fd, source);
+    close(fd);
+    if (!good) return false;
+    source->shape = data.shape;
+    source->items = data.items;
+    source->users = data.users;
+    source->train_count = data.train.count;
+    source->test_count = data.test.count;
+    return true;
 }
 
 // Keeping ------------------------------------------------------------------------------------------------------------

@@ -28,6 +28,10 @@
 // Opens a good copy (*fd is the caller's, read-only, close-on-exec) and returns true, or returns false: there is none.
 bool unpacked_cache_open(int *fd, struct timespec *changed, const DatasetSource *source);
 
+// Whether there is a good copy of a source of which no more is known than its origin: shape, counts, items and users are
+// then taken from it, so that files whose reading takes long need not be read to know how much is in them.
+bool unpacked_cache_describe(DatasetSource *source);
+
 // Keeps a copy of a block that dataset_read has filled, if the source has packed files. Readers see a whole copy or
 // none. That it cannot be kept is no failure.
 void unpacked_cache_keep(const void *block, const DatasetSource *source);

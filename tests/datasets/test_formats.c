@@ -1,0 +1,270 @@
+// Tables, LEAF's JSON and CIFAR's records as data sets: what is in them arrives, what does not fit is one sentence.
+#include "datasets/format.h"
+
+#include "loaded.h"
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[SCRATCH_PATH_BYTES];
+    scratch_write(scratch_path(path, folder, name), text, strlen(text));
+}
+
+static const float *floats_of(const uint8_t *bytes) {
+    return (const float *)(const void *)bytes;
+}
+
+static void expect_refusal(const char *folder, Status expected, const char *part) {
+    Loaded loaded;
+    Error err = {""};
+    assert_int_equal(load(&loaded, folder, 1, &err), expected);
+    if (!strstr(err.message, part) || !strstr(err.message, folder))
+        fail_msg("\"%s\" does not say \"%s\" of %s", err.message, part, folder);
+}
+
+// CSV -----------------------------------------------------------------------------------------------------------------
+
+static void tables_have_numbers_labels_and_clients(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    new_folder(folder, *state, "csv");
+    write_text(folder, "train.csv",
+               "\xef\xbb\xbfwidth,label,client, \"height\"\r\n1,0,0,2.5\r\n\r\n -3e2 ,2,1,4\r\n5,1.0,0,\"6\"\r\n");
+    write_text(folder, "test.csv", "width,label,client,height\n7,2,0,8\n9,1,5,10");
+    check_ok(load(&loaded, folder, 1, &err));
+    const float train[6] = {1, 2.5F, -300, 4, 5, 6}, test[4] = {7, 8, 9, 10};
+    assert_int_equal(loaded.data.shape.columns, 2);
+    assert_int_equal(loaded.data.classes, 3);
+    assert_int_equal(loaded.data.users, 2);
+    assert_memory_equal(loaded.data.train.pixels, train, sizeof train);
+    assert_memory_equal(loaded.data.test.pixels, test, sizeof test);
+    const uint32_t labels[3] = {0, 2, 1}, owners[3] = {0, 1, 0};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(loaded.data.train.labels[i], labels[i]);
+        assert_int_equal(loaded.data.train.owners[i], owners[i]);
+    }
+    assert_int_equal(loaded.data.test.owners[1], UINT32_MAX); // client 5 trains on nothing
+    free(loaded.block);
+    write_text(folder, "train.csv", "x,target\n1,-0.5\n2,1e-3\n");
+    write_text(folder, "test.csv", "x,target\n3,7\n");
+    check_ok(load(&loaded, folder, 1, &err));
+    assert_int_equal(loaded.data.items.label_bytes, 4);
+    assert_true(floats_of(loaded.data.train.labels)[0] == -0.5F);
+    free(loaded.block);
+}
+
+static void what_is_wrong_with_a_table_is_told_with_its_line(void **state) {
+    static const struct {
+        const char *train, *test, *part;
+    } cases[] = {
+        {"a,label\n1,0\n", "a,label\n1,1\n", "test.csv: label 1 of sample 0; the training labels go up to 0"},
+        {"a,label\n1,0\n2\n", "a,label\n1,0\n", "train.csv:3: fewer columns than the 2"},
+        {"a,label\n1,0,3\n", "a,label\n1,0\n", "train.csv:2: more columns than the 2"},
+        {"a,label\n1,0\n", "b,label\n1,0\n", "test.csv:1: other columns than those of"},
+        {"a,b\n1,0\n", "a,b\n1,0\n", "train.csv:1: no column is called label or target"},
+        {"a;label\n1;0\n", "a;label\n1;0\n", "with names between commas"},
+        {"label\n0\n", "label\n0\n", "train.csv:1: no column is left"},
+        {"a,label,label\n1,0,0\n", "a,label,label\n1,0,0\n", "two columns are called label"},
+        {"a,label\nx1,0\n", "a,label\n1,0\n", "train.csv:2: column a has \"x1\"; it needs a finite number"},
+        {"a,label\n,0\n", "a,label\n1,0\n", "train.csv:2: column a has \"\""},
+        {"a,label\nnan,0\n", "a,label\n1,0\n", "has \"nan\""},
+        {"a,label\n1,cat\n", "a,label\n1,0\n", "column label has \"cat\"; it needs a whole number from 0"},
+        {"a,label\n1,-1\n", "a,label\n1,0\n", "column label has \"-1\""},
+        {"a,label\n1,99999\n", "a,label\n1,0\n", "column label has \"99999\""},
+        {"a,label,client\n1,0,0\n2,0,2\n", "a,label,client\n1,0,0\n", "client 1 has no samples, client 2 has"},
+        {"a,label\n", "a,label\n1,0\n", "train.csv: no lines but the first"},
+        {"", "a,label\n1,0\n", "train.csv: empty"},
+    };
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    new_folder(folder, *state, "bad-csv");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(folder, "train.csv", cases[i].train);
+        write_text(folder, "test.csv", cases[i].test);
+        expect_refusal(folder, STATUS_DATA, cases[i].part);
+    }
+    scratch_write(scratch_path(path, folder, "train.csv"), "a,label\n1\0,0\n", 13);
+    expect_refusal(folder, STATUS_DATA, "train.csv:2: a zero byte");
+    assert_int_equal(unlink(scratch_path(path, folder, "test.csv")), 0);
+    write_text(folder, "train.csv", "a,label\n1,0\n");
+    expect_refusal(folder, STATUS_NOINPUT, "test.csv");
+}
+
+// What was read once is known from the copy, until a file changes; a damaged copy is as good as none.
+static void tables_are_read_once(void **state) {
+    char folder[SCRATCH_PATH_BYTES], home[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    Loaded first, again;
+    DatasetSource source;
+    Error err;
+    new_folder(folder, *state, "once");
+    write_text(folder, "train.csv", "a,label,client\n1,0,0\n2,1,1\n");
+    write_text(folder, "test.csv", "a,label,client\n3,1,0\n");
+    setenv("SOUNDER_CACHE", "on", 1);
+    setenv("XDG_CACHE_HOME", new_folder(home, *state, "cache-of-tables"), 1);
+    check_ok(load(&first, folder, 1, &err));
+    assert_false(first.from_copy);
+    source = (DatasetSource){0};
+    check_ok(dataset_find(&source, folder, 1, &err));
+    assert_int_equal(source.train_count, 2);
+    assert_int_equal(source.users, 2);
+    check_ok(load(&again, folder, 1, &err));
+    assert_true(again.from_copy);
+    assert_int_equal(again.bytes, first.bytes);
+    assert_memory_equal(again.block, first.block, first.bytes);
+    free(first.block);
+    free(again.block);
+    write_text(folder, "test.csv", "a,label,client\n3,1,0\n4,0,1\n");
+    check_ok(load(&again, folder, 1, &err));
+    assert_false(again.from_copy);
+    assert_int_equal(again.data.test.count, 2);
+    free(again.block);
+    DatasetSource other = {.packed = true};
+    check_ok(dataset_note_file(&other, scratch_path(path, folder, "train.csv"), &err));
+    assert_false(unpacked_cache_describe(&other));
+    setenv("SOUNDER_CACHE", "off", 1);
+    unsetenv("XDG_CACHE_HOME");
+}
+
+// LEAF ----------------------------------------------------------------------------------------------------------------
+
+static void leaf_folder(char folder[SCRATCH_PATH_BYTES], const char *parent, const char *name) {
+    char path[SCRATCH_PATH_BYTES];
+    new_folder(folder, parent, name);
+    new_folder(path, folder, "train");
+    new_folder(path, folder, "test");
+}
+
+static void users_of_leaf_are_clients_in_the_order_of_their_files(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    leaf_folder(folder, *state, "leaf");
+    write_text(folder, "train/b.json",
+               "{\"users\": [\"z\"], \"num_samples\": [1], \"user_data\": {\"z\": {\"x\": [[5, 6]], \"y\": [2]}}}");
+    write_text(folder, "train/a.json",
+               "{\"users\": [\"n\", \"m\"], \"user_data\": {\"m\": {\"x\": [[1, 2.5]], \"y\": [1]}, \"n\": {\"x\": "
+               "[[3, 4], [7, 8]], \"y\": "
+               "[0, 0]}}}");
+    write_text(folder, "test/t.json",
+               "{\"users\": [\"z\", \"new\"], \"user_data\": {\"z\": {\"x\": [[9, 9]], \"y\": [0]}, \"new\": {\"x\": "
+               "[[8, 8]], \"y\": [1]}}}");
+    check_ok(load(&loaded, folder, 1, &err));
+    const float train[8] = {3, 4, 7, 8, 1, 2.5F, 5, 6};
+    const uint32_t owners[4] = {0, 0, 1, 2};
+    assert_int_equal(loaded.data.users, 3);
+    assert_int_equal(loaded.data.classes, 3);
+    assert_memory_equal(loaded.data.train.pixels, train, sizeof train);
+    assert_memory_equal(loaded.data.train.owners, owners, sizeof owners);
+    assert_int_equal(loaded.data.test.owners[0], 2);
+    assert_int_equal(loaded.data.test.owners[1], UINT32_MAX); // who trains on nothing
+    free(loaded.block);
+}
+
+static void what_is_wrong_with_leaf_is_told_with_file_and_user(void **state) {
+    static const char good[] = "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [0]}}}";
+    static const struct {
+        const char *train, *test, *part;
+    } cases[] = {
+        {"{\"users\": [\"a\"", good, "train/f.json:1: column 14: not JSON"},
+        {"[]", good, "no \"users\" and \"user_data\""},
+        {"{\"users\": [3], \"user_data\": {}}", good, "entry 0 of \"users\" is no text"},
+        {"{\"users\": [\"a\"], \"user_data\": {}}", good, "user a: no x and y of the same length"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [2]], \"y\": [0]}}}", good, "user a: no x and y"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [2, 3]], \"y\": [0, 0]}}}", good,
+         "x of sample 1 is of another length"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [\"to be\"], \"y\": [\"o\"]}}}", good,
+         "x of sample 0 is text"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [-1]}}}", good,
+         "y of sample 0 is out of range"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [1]], \"y\": [1, 0.5]}}}", good, "of another kind"},
+        {"{\"users\": [\"a\", \"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [0]}}}", good,
+         "user a stands in the training files twice"},
+        {"{\"users\": [], \"user_data\": {}}", good, "train: no samples"},
+        {good, "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [3]}}}", "label 3 of sample 0"},
+    };
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    leaf_folder(folder, *state, "bad-leaf");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(folder, "train/f.json", cases[i].train);
+        write_text(folder, "test/f.json", cases[i].test);
+        expect_refusal(folder, STATUS_DATA, cases[i].part);
+    }
+    write_text(folder, "train/f.json", good);
+    assert_int_equal(unlink(scratch_path(path, folder, "test/f.json")), 0);
+    expect_refusal(folder, STATUS_NOINPUT, "test: no file .json");
+}
+
+// CIFAR ---------------------------------------------------------------------------------------------------------------
+
+enum { CIFAR_PIXELS = 3072, CIFAR_MOST = 4 * (2 + CIFAR_PIXELS) };
+
+// Records whose pixels are all their first number; `labels` bytes of labels before them.
+static void write_records(const char *folder, const char *name, const uint8_t *numbers, int records, int labels) {
+    uint8_t bytes[CIFAR_MOST], *to = bytes;
+    char path[SCRATCH_PATH_BYTES];
+    for (int i = 0; i < records; i++) {
+        for (int l = labels; l > 0; l--)
+            *to++ = l == 1 ? numbers[i] : 3;
+        memset(to, numbers[i], CIFAR_PIXELS);
+        to += CIFAR_PIXELS;
+    }
+    scratch_write(scratch_path(path, folder, name), bytes, (size_t)(to - bytes));
+}
+
+static void both_kinds_of_cifar_are_known_by_their_files(void **state) {
+    static const uint8_t first[] = {1, 9}, second[] = {4}, tests[] = {0};
+    char ten[SCRATCH_PATH_BYTES], hundred[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    new_folder(ten, *state, "ten");
+    write_records(ten, "data_batch_1.bin", first, 2, 1);
+    write_records(ten, "data_batch_2.bin", second, 1, 1);
+    write_records(ten, "test_batch.bin", tests, 1, 1);
+    check_ok(load(&loaded, ten, 1, &err));
+    assert_int_equal(loaded.data.classes, 10);
+    assert_int_equal(loaded.data.train.count, 3);
+    assert_int_equal(loaded.data.shape.channels, 3);
+    const uint8_t labels[3] = {1, 9, 4};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(loaded.data.train.labels[i], labels[i]);
+        assert_int_equal(loaded.data.train.pixels[i * CIFAR_PIXELS], labels[i]);
+        assert_int_equal(loaded.data.train.pixels[i * CIFAR_PIXELS + CIFAR_PIXELS - 1], labels[i]);
+    }
+    free(loaded.block);
+    static const uint8_t fine[] = {99, 7};
+    new_folder(hundred, *state, "hundred");
+    write_records(hundred, "train.bin", fine, 2, 2);
+    write_records(hundred, "test.bin", fine, 1, 2);
+    check_ok(load(&loaded, hundred, 1, &err));
+    assert_int_equal(loaded.data.classes, 100);
+    assert_int_equal(loaded.data.train.labels[0], 99);
+    assert_int_equal(loaded.data.train.pixels[CIFAR_PIXELS], 7);
+    free(loaded.block);
+}
+
+static void cut_and_corrupt_records_are_refused(void **state) {
+    static const uint8_t good[] = {1, 2}, bad[] = {1, 10};
+    static uint8_t cut[CIFAR_PIXELS];
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    new_folder(folder, *state, "bad-cifar");
+    write_records(folder, "data_batch_1.bin", bad, 2, 1);
+    expect_refusal(folder, STATUS_NOINPUT, "test_batch.bin");
+    write_records(folder, "test_batch.bin", good, 2, 1);
+    expect_refusal(folder, STATUS_DATA, "data_batch_1.bin: corrupt: label 10 at byte 3073");
+    write_records(folder, "data_batch_1.bin", good, 2, 1);
+    scratch_write(scratch_path(path, folder, "data_batch_2.bin"), cut, sizeof cut);
+    expect_refusal(folder, STATUS_DATA,
+                   "data_batch_2.bin: truncated or corrupt: 3072 bytes are no multiple of the 3073");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_have_numbers_labels_and_clients),
+        cmocka_unit_test(what_is_wrong_with_a_table_is_told_with_its_line),
+        cmocka_unit_test(tables_are_read_once),
+        cmocka_unit_test(users_of_leaf_are_clients_in_the_order_of_their_files),
+        cmocka_unit_test(what_is_wrong_with_leaf_is_told_with_file_and_user),
+        cmocka_unit_test(both_kinds_of_cifar_are_known_by_their_files),
+        cmocka_unit_test(cut_and_corrupt_records_are_refused),
+    };
+    setenv("SOUNDER_CACHE", "off", 1);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
+}
