@@ -3,7 +3,7 @@
 
 Usage: fuzz.py PROGRAM FOLDER_FOR_FINDINGS [SECONDS]    5 seconds; with SOUNDER_EXHAUSTIVE=1, 600
 """
-import gzip, json, os, struct, subprocess, sys, tempfile
+import gzip, io, json, os, struct, subprocess, sys, tempfile, zipfile
 
 
 def safetensors(header, payload=b""):
@@ -19,6 +19,23 @@ def idx(sizes, payload):
     return bytes([0, 0, 8, len(sizes)]) + b"".join(struct.pack(">I", size) for size in sizes) + payload
 
 
+def npy(kind, shape, payload):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + payload
+
+
+def archive(method, *arrays):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as file:
+        for name, content in zip(("x_train", "y_train", "x_test", "y_test", "client_train", "client_test", "mean", "std"), arrays):
+            file.writestr(name + ".npy", content)
+    return packed.getvalue()
+
+
+def users(x, y):
+    return json.dumps({"users": ["a", "b"], "user_data": {user: {"x": x, "y": y} for user in "ab"}}).encode()
+
+
 def packet(payload, descriptors=0):
     return struct.pack("<HB", len(payload), descriptors) + payload
 
@@ -30,7 +47,18 @@ def notice(kind, status, text):
 MODEL = safetensors({"__metadata__": {"sounder.model": "relu; linear 3"}, "a": tensor("U8", [0, 9], 0, 0),
                      "conv1.weight": tensor("F32", [2, 1, 2, 4], 0, 64), "b": tensor("I64", [2], 64, 80)}, bytes(80))
 IMAGES, LABELS = idx([3, 2, 2], bytes(range(12))), idx([3], b"\0\1\2")
+PIXELS = [npy("|u1", "(3, 2, 2)", bytes(range(12))), npy("<i8", "(3,)", struct.pack("<3q", 0, 1, 1)), npy("|u1", "(1, 2, 2)", bytes(4)),
+          npy("|u1", "(1,)", b"\1")]
+NUMBERS = [npy("<f8", "(2, 2)", struct.pack("<4d", 1, 2, 3, 4)), npy("<f4", "(2, 1)", struct.pack("<2f", 1, -1)),
+           npy("<f4", "(1, 2)", struct.pack("<2f", 5, 6)), npy("<f4", "(1,)", struct.pack("<f", 1)),
+           npy("<i4", "(2,)", struct.pack("<2i", 1, 0)), npy("|u1", "(1,)", b"\1"), npy("<f4", "(2,)", struct.pack("<2f", 1, 2)),
+           npy("<f4", "(2,)", struct.pack("<2f", 1, 2))]
 SEEDS = {
+    "zip": [archive(method, *arrays) for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for arrays in (PIXELS, NUMBERS)],
+    "arrays": [b"|||".join(PIXELS), b"|||".join(NUMBERS)],
+    "cifar": [b"\0" + bytes(3073) + b"|||\1" + bytes(3072), b"\1" + bytes(3074) + b"|||\3\7" + bytes(3072)],
+    "csv": [b"a,b,label,client\n1,2.5,0,0\n-1e3,4,1,1\n|||a,b,label,client\n0,0,1,0\n", b"target,x\r\n1,2\r\n|||target,x\r\n\"3\", 4\r\n"],
+    "leaf": [users([[1, 2.5], [3, 4]], [0, 1]) + b"|||" + users([[1, 2]], [1]), users([1.5], [0.5]) + b"|||" + users([1], [2.0])],
     "safetensors": [MODEL, safetensors({}), safetensors({"a": tensor("F64", [1], 0, 8)}, bytes(8))],
     "checkpoint": [safetensors({"__metadata__": {"sha256": "0" * 64, "rounds_done": "1"},
                                 "conv1.weight": tensor("F32", [16], 0, 64)}, bytes(64)), MODEL],
@@ -61,7 +89,7 @@ def main():
                 file.write(seed)
         done = subprocess.run([program, "corpus", f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048",
                                "-max_len=8192", "-print_final_stats=1", f"-artifact_prefix={findings}/{name}-"],
-                              cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                              cwd=folder, env={**os.environ, "SOUNDER_CACHE": "off"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     text = done.stdout.decode(errors="replace").splitlines()
     told = [line for line in text if line.startswith("stat::") or "DONE" in line]  # the latter: what was covered
     print("\n".join(text[-60:] if done.returncode else told))

@@ -1,0 +1,70 @@
+// What the fuzz targets of data sets' forms share: what is found is read, or refused with a sentence, and what is read is a
+// whole data set. The cache of unpacked copies is off (fuzz.py).
+#ifndef SOUNDER_TESTS_FUZZ_FUZZ_FORMAT_H
+#define SOUNDER_TESTS_FUZZ_FUZZ_FORMAT_H
+
+#include <sys/stat.h>
+
+#include "datasets/format.h"
+#include "fuzz.h"
+
+enum { MOST_BLOCK_BYTES = 1 << 24 };
+
+static inline void must_be_whole(const Dataset *data) {
+    must(data->train.count > 0 && data->test.count > 0);
+    for (uint32_t i = 0; i < data->train.count && data->items.label_bytes == 1; i++)
+        must(data->train.labels[i] < data->classes);
+    for (uint32_t i = 0; i < data->test.count && data->items.label_bytes == 1; i++)
+        must(data->test.labels[i] < data->classes);
+    for (uint32_t i = 0; i < data->train.count && data->users > 0; i++)
+        must(data->train.owners[i] < data->users);
+    for (uint32_t i = 0; i < data->test.count && data->users > 0; i++)
+        must(data->test.owners[i] < data->users || data->test.owners[i] == UINT32_MAX);
+}
+
+static inline void find_and_read(const DatasetFormat *format, const char *place) {
+    Error err = {.message = ""};
+    DatasetLayout layout;
+    DatasetSource source = {.name = "input", .items = DATASET_IMAGES, .format = (uint32_t)(format - dataset_formats)};
+    if (refused_with_a_sentence(format->find(&source, place, &err), &err) != STATUS_OK) return;
+    strcpy(source.folder, place);
+    Status status = dataset_layout(&layout, source.shape, source.train_count, source.test_count, &source.items, &err);
+    if (refused_with_a_sentence(status, &err) != STATUS_OK || layout.block_bytes > MOST_BLOCK_BYTES) return;
+    void *block = aligned_alloc(DATASET_ALIGNMENT, layout.block_bytes);
+    must(block);
+    Dataset data;
+    if (refused_with_a_sentence(dataset_read(block, &source, &err), &err) == STATUS_OK) {
+        must(dataset_view(&data, block, layout.block_bytes, &err) == STATUS_OK);
+        must_be_whole(&data);
+    }
+    free(block);
+}
+
+static inline const DatasetFormat *format_named(const char *name) {
+    uint32_t i = 0;
+    while (i < dataset_format_count && strcmp(dataset_formats[i].name, name) != 0)
+        i++;
+    must(i < dataset_format_count);
+    return &dataset_formats[i];
+}
+
+// Cuts the input into `count` files of the folder, at the first bytes of the marker between them; files that the input has
+// no bytes for are not there.
+static inline void write_files(const char *folder, const char *const *names, int count, const char *marker,
+                               const uint8_t *input, size_t bytes) {
+    char path[256];
+    const size_t length = strlen(marker);
+    mkdir(folder, 0700);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+        if (!input) continue;
+        const uint8_t *end = i + 1 < count && bytes > 0 ? memmem(input, bytes, marker, length) : NULL;
+        const size_t own = end ? (size_t)(end - input) : bytes;
+        write_file(path, input, own);
+        bytes -= end ? own + length : own;
+        input = end ? end + length : NULL;
+    }
+}
+
+#endif
