@@ -45,7 +45,7 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
         if (layer->kind == LAYER_CONV) {
             bool transformed =
                 (layer->kernel == 3 || layer->kernel == 5) && layer->in.channels >= WINOGRAD_LEAST_CHANNELS;
-            at->conv = transformed ? &kernels->winograd : &kernels->conv;
+            at->conv = !layer_is_plain(layer) ? &kernels->columns : transformed ? &kernels->winograd : &kernels->conv;
             ConvSizes sizes = at->conv->sizes(layer);
             at->packed = carve_floats(carver, sizes.packed);
             at->packed_gradient = carve_floats(carver, sizes.gradient);

@@ -2,6 +2,7 @@
 // another (slopes). conv_index.h says who computes what. Threads whose sample does not exist give zeros.
 #include "nn/conv_index.h"
 #include "nn/cuda_launch.h"
+#include "nn/cuda_ops.h"
 
 namespace {
 
@@ -273,27 +274,8 @@ uint32_t weights_of(const Layer *layer) {
     return (uint32_t)(layer->out.channels * layer->in.channels * layer->kernel * layer->kernel);
 }
 
-} // namespace
-
-void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
-                       const Layer *layer, const CudaStep *step) {
-    launch_convolve(out, in, weight, bias, stride, forward_map(layer, step->samples), step);
-}
-
-void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
-                              const Layer *layer, const CudaStep *step) {
-    ConvMap map = conv_map(layer->out, layer->in, layer->kernel, layer->kernel - 1 - layer->pad, true, step->samples);
-    launch_convolve(in_gradient, out_gradient, weight, NULL, stride, map, step);
-}
-
-size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
-    ConvMap map = forward_map(layer, samples);
-    SlopesGrid grid = slopes_grid(&map, (uint32_t)models);
-    return grid.parts == 1 ? 0 : (size_t)grid.parts * (size_t)models * weights_of(layer);
-}
-
-void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
-                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
+void launch_slopes(float *weight_gradient, float *scratch, const float *in, const float *out_gradient, size_t stride,
+                   const Layer *layer, const CudaStep *step) {
     ConvMap map = forward_map(layer, step->samples);
     uint32_t models = (uint32_t)step->models, weights = weights_of(layer), taps = conv_taps(map.kernel);
     SlopesGrid grid = slopes_grid(&map, models);
@@ -303,7 +285,38 @@ void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, flo
            whole ? weight_gradient : scratch, whole ? stride : weights, (size_t)models * weights, in, out_gradient, map,
            grid, step->counts);
     if (!whole) launch_items(sum_parts, weights, step, weight_gradient, scratch, stride, grid.parts, models, weights);
-    uint32_t plane = (uint32_t)(layer->out.rows * layer->out.columns * map.samples);
-    launch(sum_planes, (size_t)models * (uint32_t)layer->out.channels, ITEM_THREADS, step->stream, bias_gradient,
+}
+
+} // namespace
+
+void cuda_conv_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
+                       const Layer *layer, const CudaStep *step) {
+    if (!layer_is_plain(layer)) return cuda_conv_any_forward(out, in, weight, bias, stride, layer, step);
+    launch_convolve(out, in, weight, bias, stride, forward_map(layer, step->samples), step);
+}
+
+void cuda_conv_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
+                              const Layer *layer, const CudaStep *step) {
+    if (!layer_is_plain(layer))
+        return cuda_conv_any_backward_input(in_gradient, out_gradient, weight, stride, layer, step);
+    ConvMap map = conv_map(layer->out, layer->in, layer->kernel, layer->kernel - 1 - layer->pad, true, step->samples);
+    launch_convolve(in_gradient, out_gradient, weight, NULL, stride, map, step);
+}
+
+size_t cuda_conv_scratch_floats(const Layer *layer, int models, int samples) {
+    if (!layer_is_plain(layer)) return 0;
+    ConvMap map = forward_map(layer, samples);
+    SlopesGrid grid = slopes_grid(&map, (uint32_t)models);
+    return grid.parts == 1 ? 0 : (size_t)grid.parts * (size_t)models * weights_of(layer);
+}
+
+void cuda_conv_backward_weight(float *weight_gradient, float *bias_gradient, float *scratch, const float *in,
+                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step) {
+    if (layer_is_plain(layer))
+        launch_slopes(weight_gradient, scratch, in, out_gradient, stride, layer, step);
+    else
+        cuda_conv_any_backward_weight(weight_gradient, in, out_gradient, stride, layer, step);
+    uint32_t plane = (uint32_t)(layer->out.rows * layer->out.columns * step->samples);
+    launch(sum_planes, (size_t)step->models * (uint32_t)layer->out.channels, ITEM_THREADS, step->stream, bias_gradient,
            (const float4 *)out_gradient, stride, (uint32_t)layer->out.channels, plane / 4);
 }

@@ -108,7 +108,7 @@ static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *o
     double samples = (double)pass->step.models * pass->plan.batch_size;
     if (layer->kind == LAYER_LINEAR) return 2 * samples * (double)(shape_size(layer->in) * shape_size(layer->out));
     if (layer->kind != LAYER_CONV) return 0;
-    return 2 * samples * (double)shape_size(layer->out) * layer->in.channels * layer->kernel * layer->kernel;
+    return 2 * samples * (double)(shape_size(layer->out) * conv_inputs(layer));
 }
 
 static void name_part(char *name, CudaPart part, const CudaOp *op) {

@@ -41,6 +41,14 @@ size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, in
 extern "C" {
 #endif
 
+// The part of a convolution's CUDA twin that is not plain (conv_any.cu), but for the bias's slopes.
+void cuda_conv_any_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride,
+                           const Layer *layer, const CudaStep *step);
+void cuda_conv_any_backward_input(float *in_gradient, const float *out_gradient, const float *weight, size_t stride,
+                                  const Layer *layer, const CudaStep *step);
+void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
+                                   const Layer *layer, const CudaStep *step);
+
 // The part of a linear layer's CUDA twin (linear_cuda.c) that is kernels: the bias, before and after cuBLAS's products.
 // out (M, OUT,N) += bias (M strided; OUT) of its row; with relu, then max(0, .).
 void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step);

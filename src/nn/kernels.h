@@ -27,7 +27,8 @@ typedef struct ConvSizes {
     size_t scratch;  // forgotten between calls; may be shared by all layers
 } ConvSizes;
 
-// One way to compute a convolution (conv.c: directly; winograd.c: through transformed tiles).
+// One way to compute a convolution (conv.c: directly; winograd.c: through transformed tiles; conv_columns.c: those that are
+// not plain, through matrices of columns).
 typedef struct ConvKernels {
     ConvSizes (*sizes)(const Layer *layer);
 
@@ -98,7 +99,7 @@ typedef struct Kernels {
     void (*gather_rows)(float *rows, const uint8_t *pixels, const uint32_t *indices, uint32_t first, const float *scale,
                         const float *shift, Shape shape, size_t row_floats, int count);
 
-    ConvKernels conv, winograd;
+    ConvKernels conv, winograd, columns;
 
     // Max pooling. out: (C,OH,OW,N). The gradient goes to the first maximum of a window in row-major order, as in
     // PyTorch. in_gradient (C,H,W,N) is overwritten; if the layer is plain, it may be `in` itself.

@@ -21,8 +21,9 @@ bool layer_is_too_large(Shape shape, Sides border) {
 // A number, or a pair of them, that may follow a layer's first ones behind a word.
 typedef struct LayerKey {
     const char *name;
-    Sides *sides;
-    int low;
+    Sides *sides; // or
+    int *whole;
+    int low, high;
     bool seen;
 } LayerKey;
 
@@ -34,7 +35,9 @@ static Status read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err)
             k++;
         if (k == count) return layer_text_end(of, err);
         keys[k].seen = true;
-        TRY(layer_text_sides(keys[k].sides, of, keys[k].name, keys[k].low, MAX_KERNEL, err));
+        const LayerKey *key = &keys[k];
+        TRY(key->sides ? layer_text_sides(key->sides, of, key->name, key->low, key->high, err)
+                       : layer_text_whole(key->whole, of, key->name, key->low, key->high, err));
     }
     return STATUS_OK;
 }
@@ -60,19 +63,51 @@ static Status slide(Layer *layer, const Window *window, Sides most, const LayerT
                 LAYER_ARGS(of), in.rows, in.columns, what, size.rows, size.columns, what);
 }
 
+static Status check_groups(const Layer *layer, const LayerText *of, Error *err) {
+    if (layer->in.channels % layer->groups == 0 && layer->out.channels % layer->groups == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT
+                "%d groups do not divide the input's %d channels and the layer's %d; give a number that does",
+                LAYER_ARGS(of), layer->groups, layer->in.channels, layer->out.channels);
+}
+
+static bool are(Sides sides, int rows, int columns) {
+    return sides.rows == rows && sides.columns == columns;
+}
+
 static Status read_conv(Layer *layer, LayerText *of, Error *err) {
+    Window window = {.stride = {1, 1}};
     TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
-    TRY(layer_text_whole(&layer->kernel, of, "KERNEL", 1, MAX_KERNEL, err));
-    if (layer_text_key(of, "pad")) TRY(layer_text_whole(&layer->pad, of, "P", 0, layer->kernel - 1, err));
-    const Window window = {{layer->kernel, layer->kernel}, {1, 1}, {layer->pad, layer->pad}};
-    return slide(layer, &window, (Sides){layer->kernel - 1, layer->kernel - 1}, of, "kernel", err);
+    TRY(layer_text_sides(&window.size, of, "S", 1, MAX_KERNEL, err));
+    layer->dilation = (Sides){1, 1};
+    layer->groups = 1;
+    LayerKey keys[] = {{"stride", &window.stride, NULL, 1, MAX_KERNEL, false},
+                       {"pad", &window.pad, NULL, 0, MAX_KERNEL, false},
+                       {"dilation", &layer->dilation, NULL, 1, MAX_KERNEL, false},
+                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false}};
+    TRY(read_keys(keys, sizeof keys / sizeof *keys, of, err));
+    TRY(check_groups(layer, of, err));
+    const Sides size = window.size, dilation = layer->dilation;
+    const Sides reach = {(size.rows - 1) * dilation.rows + 1, (size.columns - 1) * dilation.columns + 1};
+    const Window reaching = {.size = reach, .stride = window.stride, .pad = window.pad};
+    const bool undilated = are(dilation, 1, 1) && layer->groups == 1;
+    if (undilated && is_square(size) && is_square(window.pad) && are(window.stride, 1, 1)) {
+        layer->kernel = size.rows;
+        layer->pad = window.pad.rows;
+        layer->groups = 0;
+        layer->dilation = (Sides){0, 0};
+    } else {
+        layer->window = window;
+    }
+    return slide(layer, &reaching, (Sides){reach.rows - 1, reach.columns - 1}, of, "kernel", err);
 }
 
 static Status read_pool_window(Window *window, Layer *layer, LayerText *of, Error *err) {
     *window = (Window){0};
     TRY(layer_text_sides(&window->size, of, "S", 1, MAX_KERNEL, err));
     window->stride = window->size;
-    LayerKey keys[] = {{"stride", &window->stride, 1, false}, {"pad", &window->pad, 0, false}};
+    LayerKey keys[] = {{"stride", &window->stride, NULL, 1, MAX_KERNEL, false},
+                       {"pad", &window->pad, NULL, 0, MAX_KERNEL, false}};
     TRY(read_keys(keys, 2, of, err));
     return slide(layer, window, (Sides){window->size.rows / 2, window->size.columns / 2}, of, "window", err);
 }
@@ -120,7 +155,8 @@ static Status read_linear(Layer *layer, LayerText *of, Error *err) {
 // The tables ------------------------------------------------------------------------------------------------------------
 
 const LayerForm layer_forms[] = {
-    {"conv", "conv CHANNELS KERNEL [pad P]", "convolution of stride 1, square kernel, with bias"},
+    {"conv", "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]",
+     "convolution with bias; S is a side or ROWSxCOLUMNS"},
     {"pool", "pool S [stride S] [pad S]",
      "max pooling; S is a side or ROWSxCOLUMNS, the stride the window's size if not given"},
     {"avgpool", "avgpool S [stride S] [pad S]", "averages instead, in which the zeros of the padding count"},
@@ -221,7 +257,8 @@ Status layer_read(Layer *layer, LayerText *of, Error *err) {
     layer->out = layer->in;
     if (rows[row].read) TRY(rows[row].read(layer, of, err));
     TRY(layer_text_end(of, err));
-    const Sides border = layer->kind == LAYER_CONV ? (Sides){layer->kernel, layer->kernel} : layer->window.pad;
+    const bool plain = layer->kind == LAYER_CONV && layer_is_plain(layer);
+    const Sides border = plain ? (Sides){layer->kernel, layer->kernel} : layer->window.pad;
     if (layer_is_too_large(layer->in, border) || layer_is_too_large(layer->out, border))
         return fail(err, STATUS_USAGE,
                     LAYER_FORMAT "a sample would have more than %d values here; make the layer smaller", LAYER_ARGS(of),

@@ -22,6 +22,11 @@
     EACH(winograd.forward, winograd_forward)                                                                           \
     EACH(winograd.backward, winograd_backward)                                                                         \
     EACH(winograd.unpack, winograd_unpack)                                                                             \
+    EACH(columns.sizes, columns_sizes)                                                                                 \
+    EACH(columns.pack, columns_pack)                                                                                   \
+    EACH(columns.forward, columns_forward)                                                                             \
+    EACH(columns.backward, columns_backward)                                                                           \
+    EACH(columns.unpack, columns_unpack)                                                                               \
     EACH(pool_forward, pool_forward)                                                                                   \
     EACH(pool_backward, pool_backward)                                                                                 \
     EACH(average_forward, average_forward)                                                                             \

@@ -28,15 +28,17 @@ static Status add_parameters(Spec *spec, Layer *layer, int *convs, int *linears,
     bool conv = layer->kind == LAYER_CONV;
     if (!conv && layer->kind != LAYER_LINEAR) return STATUS_OK;
     int64_t outs = layer->out.channels;
-    int64_t ins = conv ? layer->in.channels : (int64_t)shape_size(layer->in), side = layer->kernel;
-    int64_t fan_in = conv ? ins * side * side : ins;
+    const bool plain = layer_is_plain(layer);
+    const Sides side = plain ? (Sides){layer->kernel, layer->kernel} : layer->window.size;
+    int64_t fan_in = conv ? (int64_t)conv_inputs(layer) : (int64_t)shape_size(layer->in);
+    int64_t ins = conv ? fan_in / side.rows / side.columns : fan_in;
     if ((double)fan_in * (double)outs + (double)outs > (double)(max_parameters - spec->parameter_count))
         return fail(err, STATUS_USAGE, LAYER_FORMAT "the net would have more than %zu parameters; make it smaller",
                     LAYER_ARGS(of), max_parameters);
     const char *word = conv ? "conv" : "fc";
     int ordinal = conv ? ++*convs : ++*linears;
     layer->weight = spec->parameter_count;
-    add_tensor(spec, word, ordinal, "weight", conv ? 4 : 2, (int64_t[4]){outs, ins, side, side}, fan_in);
+    add_tensor(spec, word, ordinal, "weight", conv ? 4 : 2, (int64_t[4]){outs, ins, side.rows, side.columns}, fan_in);
     layer->bias = spec->parameter_count;
     add_tensor(spec, word, ordinal, "bias", 1, (int64_t[4]){outs}, fan_in);
     return STATUS_OK;
@@ -101,8 +103,7 @@ double spec_training_flop(const Spec *spec) {
         const Layer *layer = &spec->layers[l];
         if (layer->kind != LAYER_CONV && layer->kind != LAYER_LINEAR) continue;
         double outputs = (double)shape_size(layer->out);
-        double inputs = layer->kind == LAYER_LINEAR ? (double)shape_size(layer->in)
-                                                    : (double)layer->in.channels * layer->kernel * layer->kernel;
+        double inputs = (double)(layer->kind == LAYER_LINEAR ? shape_size(layer->in) : conv_inputs(layer));
         flop += 2.0 * outputs * inputs * (first ? 2 : 3); // forward, weight gradient and input gradient
         first = false;
     }

@@ -6,7 +6,8 @@
 //
 // Grammar: layers separated by ';', each a word and its numbers (layer_forms has the list, with help). S is a side in
 // pixels, or rows and columns as in 3x5; what stands in brackets may be left out:
-//   conv CHANNELS KERNEL [pad P]            2-D convolution, stride 1, square kernel, bias
+//   conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]
+//                                           2-D convolution with bias
 //   pool S [stride S] [pad S]               max pooling; stride: the window's size. Rows and columns that do not fill a
 //   avgpool S [stride S] [pad S]            window are dropped. Averages count the zeros of the padding
 //   globalpool                              the average of each channel
@@ -60,6 +61,8 @@ typedef struct Layer {
     int kernel;            // conv, pool: side of a plain layer's window in pixels
     int pad;               // conv: zeros on each side of a plain layer's input
     Window window;         // conv, pool: all zeros if the layer is plain. Averages always have one
+    Sides dilation;        // conv, not plain: from one tap of the kernel to the next
+    int groups;            // conv, not plain: of channels, each convolved by itself
     float rate;            // dropout; leakyrelu: what values below zero are multiplied by
     size_t weight;         // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN)
     size_t bias;           // first float of the bias: (OC) or (OUT)
@@ -68,6 +71,13 @@ typedef struct Layer {
 // Whether ops made for square windows serve: of convolutions with stride 1, of poolings side by side.
 BOTH bool layer_is_plain(const Layer *layer) {
     return layer->window.size.rows == 0;
+}
+
+// What one output of a convolution is a sum of.
+static inline size_t conv_inputs(const Layer *layer) {
+    const size_t channels = (size_t)layer->in.channels, side = (size_t)layer->kernel;
+    if (layer_is_plain(layer)) return channels * side * side;
+    return channels / (size_t)layer->groups * (size_t)layer->window.size.rows * (size_t)layer->window.size.columns;
 }
 
 // Whether the layer changes its input in place.

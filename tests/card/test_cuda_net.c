@@ -36,6 +36,13 @@ static const Try tries[] = {
      3,
      10,
      {10, 5, 0}},
+    {"conv 4 3 stride 2 pad 1; relu; conv 6 3x2 groups 2 pad 1; tanh; conv 8 1 stride 2; conv 8 3 groups 8 dilation 2 "
+     "pad 2; "
+     "linear 7",
+     {2, 9, 8},
+     3,
+     10,
+     {10, 5, 0}},
     {"relu; pool 3x2 stride 2x1 pad 1; conv 7 2; relu; globalpool", {1, 6, 5}, 3, 10, {10, 5, 0}},
     {"conv 3 3; conv 3 3; relu; relu; pool 2; linear 7; relu; relu", {1, 9, 8}, 3, 10, {10, 5, 0}},
 };

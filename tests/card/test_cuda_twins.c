@@ -16,6 +16,36 @@ static const Layer convolutions[] = {
     {.kind = LAYER_CONV, .in = {7, 6, 7}, .out = {9, 6, 7}, .kernel = 3, .pad = 1, .weight = 0, .bias = 567},
     {.kind = LAYER_CONV, .in = {3, 4, 4}, .out = {2, 4, 4}, .kernel = 1, .weight = 0, .bias = 6},
 };
+static const Layer any_convolutions[] = {
+    {.kind = LAYER_CONV,
+     .in = {3, 9, 8},
+     .out = {5, 5, 4},
+     .bias = 135,
+     .groups = 1,
+     .dilation = {1, 1},
+     .window = {{3, 3}, {2, 2}, {1, 1}}},
+    {.kind = LAYER_CONV,
+     .in = {4, 7, 9},
+     .out = {6, 5, 10},
+     .bias = 72,
+     .groups = 2,
+     .dilation = {1, 1},
+     .window = {{3, 2}, {1, 1}, {0, 1}}},
+    {.kind = LAYER_CONV,
+     .in = {5, 5, 4},
+     .out = {5, 5, 4},
+     .bias = 45,
+     .groups = 5,
+     .dilation = {1, 1},
+     .window = {{3, 3}, {1, 1}, {1, 1}}},
+    {.kind = LAYER_CONV,
+     .in = {2, 9, 11},
+     .out = {3, 9, 6},
+     .bias = 54,
+     .groups = 1,
+     .dilation = {2, 3},
+     .window = {{3, 3}, {1, 2}, {2, 3}}},
+};
 static const Layer poolings[] = {
     {.kind = LAYER_POOL, .in = {3, 8, 6}, .out = {3, 4, 3}, .kernel = 2},
     {.kind = LAYER_POOL, .in = {2, 7, 11}, .out = {2, 2, 3}, .kernel = 3},
@@ -97,6 +127,11 @@ static void check_winograd(const Trial *trial) {
     for (size_t i = 0; i < LENGTH(convolutions); i++)
         if (convolutions[i].kernel > 1) check_conv(&full, &trial->cpu->winograd, &convolutions[i]);
     card_free(full.card_counts);
+}
+
+static void check_columns(const Trial *trial) {
+    for (size_t i = 0; i < LENGTH(any_convolutions); i++)
+        check_conv(trial, &trial->cpu->columns, &any_convolutions[i]);
 }
 
 static void check_pool_of(const Trial *trial, const Layer *layers, size_t count, double tolerance) {
@@ -491,6 +526,7 @@ static const Twin twins[] = {
     {OP(gather_rows), " cuda_gather ", check_gather_rows},
     {OP(conv), CONVOLUTION, check_direct},
     {OP(winograd), CONVOLUTION, check_winograd},
+    {OP(columns), CONVOLUTION, check_columns},
     {OP(pool_forward), " cuda_pool_forward ", check_pool},
     {OP(pool_backward), " cuda_pool_backward ", check_pool},
     {OP(average_forward), " cuda_average_forward ", check_average},

@@ -11,9 +11,9 @@ enum { CLASSES = 5, SAMPLES = 80, MOST_PARAMETERS = 16384 };
 // Every kind of layer; both ways to convolve; pooling behind and before a relu.
 static const char all_layers[] = "conv 7 5 pad 2; relu; pool 2; conv 6 3; dropout2d 0.4; pool 2; relu; "
                                  "linear 19; relu; dropout 0.3; linear 5";
-static const char more_layers[] =
-    "conv 4 3 pad 1; tanh; pool 3 stride 2 pad 1; conv 5 3; leakyrelu 0.1; dropout2d 0.2; avgpool 3x2 "
-    "stride 2x1 pad 1; gelu; dropout 0.2; linear 12; sigmoid; relu6; linear 5";
+static const char more_layers[] = "conv 4 3x2 pad 1 stride 1x2; tanh; conv 6 3 pad 2 dilation 2 groups 2; pool 3 "
+                                  "stride 2 pad 1; conv 5 3; leakyrelu 0.1; dropout2d 0.2; avgpool 3x2 "
+                                  "stride 2x1 pad 1; gelu; dropout 0.2; linear 12; sigmoid; relu6; linear 5";
 static const Shape shape = {2, 14, 11};
 
 // A net, random parameters, and a small random data set.
@@ -395,6 +395,7 @@ static void layers_may_come_in_any_order(void **state) {
     with_each_build("linear 30; conv 8 1; pool 1; conv 5 1; relu", check_odd_net);
     with_each_build("pool 11; conv 5 1", check_odd_net);
     with_each_build("globalpool; tanh; linear 9; gelu; avgpool 1; pool 1 stride 3; linear 5", check_odd_net);
+    with_each_build("conv 4 1 stride 2; conv 8 3 groups 4 pad 1; conv 5 7x6", check_odd_net);
     with_each_build("relu6; relu; conv 5 3; relu; pool 3 stride 1 pad 1; relu; globalpool", check_odd_net);
     with_each_build("conv 3 3; conv 3 3; conv 6 3; conv 3 2; pool 4; linear 5; relu; relu", check_odd_net);
 }

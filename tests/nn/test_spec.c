@@ -98,8 +98,23 @@ static void shapes_follow_from_the_text(void **state) {
         assert_memory_equal(&spec.layers[l].out, &pooled[l], sizeof pooled[l]);
     assert_true(spec.layers[1].rate == 0.01f && spec.layers[3].rate == 0.3f);
     assert_true(!layer_is_plain(&spec.layers[0]) && layer_is_plain(&spec.layers[4]));
+
+    check_ok(
+        spec_parse(&spec,
+                   "conv 4 3x5 stride 2x1 pad 1x2; conv 8 3 dilation 2 groups 2 pad 2; conv 6 1 stride 2; conv 6 1 "
+                   "groups 1 stride 1 dilation 1; linear 7",
+                   (Shape){3, 11, 9}, 7, &err));
+    const Shape convolved[] = {{4, 6, 9}, {8, 6, 9}, {6, 3, 5}, {6, 3, 5}, {7, 1, 1}};
+    const int64_t weights[][4] = {{4, 3, 3, 5}, {8, 2, 3, 3}, {6, 8, 1, 1}, {6, 6, 1, 1}};
+    for (int l = 0; l < 4; l++) {
+        assert_memory_equal(&spec.layers[l].out, &convolved[l], sizeof convolved[l]);
+        assert_memory_equal(spec.tensors[2 * l].shape, weights[l], sizeof weights[l]);
+        assert_int_equal(layer_is_plain(&spec.layers[l]), l == 3);
+    }
+    assert_int_equal(spec.tensors[2].fan_in, 18);
 }
 
+#define CONV "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]"
 #define ALL_WORDS                                                                                                      \
     "; use conv, pool, avgpool, globalpool, relu, relu6, leakyrelu, tanh, sigmoid, gelu, dropout, dropout2d or linear"
 
@@ -115,9 +130,9 @@ static const struct {
     {"dense 10", "layer 1 (\"dense 10\"): \"dense\" is no kind of layer (did you mean linear?)" ALL_WORDS},
     {"conv 3 3; flatten; linear 10",
      "layer 2 (\"flatten\"): \"flatten\" is not needed: linear takes the values of any shape; leave it out"},
-    {"conv 3", "layer 1 (\"conv 3\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
-    {"conv 3 3 pad", "layer 1 (\"conv 3 3 pad\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
-    {"conv 3 3 bad 1", "layer 1 (\"conv 3 3 bad 1\"): write it as \"conv CHANNELS KERNEL [pad P]\""},
+    {"conv 3", "layer 1 (\"conv 3\"): write it as \"" CONV "\""},
+    {"conv 3 3 pad", "layer 1 (\"conv 3 3 pad\"): write it as \"" CONV "\""},
+    {"conv 3 3 bad 1", "layer 1 (\"conv 3 3 bad 1\"): write it as \"" CONV "\""},
     {"relu 3", "layer 1 (\"relu 3\"): write it as \"relu\""},
     {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES\""},
     {"linear 10 relu linear 10 relu linear 10",
@@ -127,7 +142,16 @@ static const struct {
     {"linear 99999999999999999999",
      "layer 1 (\"linear 99999999999999999999\"): FEATURES is \"99999999999999999999\"; give a whole number from 1 "
      "to 1048576"},
-    {"conv 3 3 pad 3", "layer 1 (\"conv 3 3 pad 3\"): P is \"3\"; give a whole number from 0 to 2"},
+    {"conv 3 3 pad 3",
+     "layer 1 (\"conv 3 3 pad 3\"): a padding of 3x3 is too much for a kernel of 3x3; give at most 2x2"},
+    {"conv 4 3; conv 6 3 groups 4", "layer 2 (\"conv 6 3 groups 4\"): 4 groups do not divide the input's 4 channels "
+                                    "and the layer's 6; give a number that does"},
+    {"conv 4 3 dilation 0", "layer 1 (\"conv 4 3 dilation 0\"): dilation is \"0\"; give a whole number from 1 to 255"},
+    {"conv 4 3 groups 1 groups 1", "layer 1 (\"conv 4 3 groups 1 groups 1\"): write it as \"conv CHANNELS S [stride "
+                                   "S] [pad S] [dilation S] [groups G]\""},
+    {"conv 4 3 dilation 14",
+     "layer 1 (\"conv 4 3 dilation 14\"): the input of 28 rows and 28 columns is smaller than the kernel of 29x29; "
+     "use a smaller kernel or more padding"},
     {"dropout 1", "layer 1 (\"dropout 1\"): RATE is \"1\"; give a number from 0 to below 1"},
     {"dropout nan", "layer 1 (\"dropout nan\"): RATE is \"nan\"; give a number from 0 to below 1"},
     {"dropout2d -0.1", "layer 1 (\"dropout2d -0.1\"): RATE is \"-0.1\"; give a number from 0 to below 1"},

@@ -25,6 +25,8 @@ NETS = [
     ("wide", "linear 1100; relu; linear 1000; relu; linear 10", COLOUR, 100, 0.01), # through OpenBLAS
     ("functions", "conv 8 5; tanh; pool 3 stride 2 pad 1; conv 12 3; gelu; avgpool 3x2 stride 2x1 pad 1; leakyrelu 0.1; "
      "linear 40; sigmoid; linear 30; relu6; linear 10", GREY, 10, 0),
+    ("strides and groups", "conv 8 3 stride 2 pad 1; relu; conv 12 3x5 groups 4 pad 1x2; relu; conv 12 3 dilation 2 pad 2 "
+     "groups 12; conv 20 1 stride 2; relu; linear 10", GREY, 10, 0),
     ("global", "conv 16 3; relu; pool 3x2 stride 2x3 pad 1; conv 10 3; leakyrelu; globalpool", COLOUR, 20, 0.01),
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
 ]
@@ -57,8 +59,11 @@ def module(text, shape):
     for layer in text.split(";"):
         word, *numbers = layer.split()
         if word == "conv":
-            pad = int(keys(numbers[2:]).get("pad", "0"))
-            add(nn.Conv2d(seen.shape[1], int(numbers[0]), int(numbers[1]), padding=pad), "conv")
+            named = keys(numbers[2:])
+            numeric = {key: sides(named[word]) for key, word in (("stride", "stride"), ("padding", "pad"),
+                                                                 ("dilation", "dilation")) if word in named}
+            add(nn.Conv2d(seen.shape[1], int(numbers[0]), sides(numbers[1]), groups=int(named.get("groups", "1")),
+                          **numeric), "conv")
         elif word in ("pool", "avgpool"):
             named = keys(numbers[1:])
             window = sides(numbers[0])

@@ -1,0 +1,212 @@
+// 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns.
+//
+// For a block of neighbouring places of the output, what each of them sees of the input is written below one another: a
+// column for a place (and sample), a row for each input channel of the group and tap of the kernel. With the weight as
+// (outputs, rows) of a group:
+//   out = weight * columns      d columns = weight' * d out      d weight = d out * columns'
+// and d in is d columns, added up where the places look. Blocks are small enough for the matrices to stay in the cache.
+#include "ops.h"
+
+#include <string.h>
+
+#include "nn/product.h"
+
+// Floats of a block's row at most, and of all rows together as far as a row need not be longer.
+enum { ROW_MOST = 512, BLOCK_FLOATS = 64 * 1024 };
+
+// A vector more, so that the rows do not compete for the same set of a cache.
+enum { ROW_FLOATS = ROW_MOST + SOUNDER_LANES };
+
+// How a layer is cut: what is the same for all groups and blocks.
+typedef struct Cut {
+    const Layer *layer;
+    int ins, outs, taps; // channels of a group; rows of its columns
+    int places, block;   // of the output's plane; worked on together
+    size_t samples;
+} Cut;
+
+static Cut cut_of(const Layer *layer, int samples) {
+    Cut cut = {.layer = layer,
+               .ins = layer->in.channels / layer->groups,
+               .outs = layer->out.channels / layer->groups,
+               .places = layer->out.rows * layer->out.columns,
+               .samples = (size_t)samples};
+    cut.taps = cut.ins * layer->window.size.rows * layer->window.size.columns;
+    int floats = BLOCK_FLOATS / cut.taps < ROW_MOST ? BLOCK_FLOATS / cut.taps : ROW_MOST;
+    cut.block = samples == 0 || floats < samples ? 1 : floats / samples;
+    return cut;
+}
+
+static size_t gradient_floats(const Cut *cut) {
+    return OUTER_TILE * outer_tiles(cut->outs, cut->taps);
+}
+
+ConvSizes ISA_NAME(columns_sizes)(const Layer *layer) {
+    const Cut cut = cut_of(layer, 0);
+    return (ConvSizes){.packed = (size_t)layer->out.channels * (size_t)cut.taps,
+                       .gradient = (size_t)layer->groups * gradient_floats(&cut),
+                       .scratch = ((size_t)cut.taps + (size_t)cut.outs) * ROW_FLOATS};
+}
+
+void ISA_NAME(columns_pack)(float *packed, const float *weight, const Layer *layer) {
+    memcpy(packed, weight, ISA_NAME(columns_sizes)(layer).packed * sizeof *packed);
+}
+
+void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer) {
+    const Cut cut = cut_of(layer, 0);
+    for (int group = 0; group < layer->groups; group++, packed_gradient += gradient_floats(&cut))
+        for (int o = 0; o < cut.outs; o++)
+            for (int tap = 0; tap < cut.taps; tap++)
+                *weight_gradient++ = packed_gradient[outer_place(o, tap, cut.taps)];
+}
+
+// Where a tap looks from neighbouring places of one row of the output: places `from` to `to` - 1 see the input's columns
+// x, x + step, ...; `any`: there are such places.
+typedef struct Sight {
+    int from, to, x, step;
+    size_t row; // of the input's plane
+    bool any;
+} Sight;
+
+// Of the places first .. end of row y of the output, through tap (ky,kx).
+static Sight sight_of(const Layer *layer, int y, int first, int end, int ky, int kx) {
+    const Window *window = &layer->window;
+    const int row = y * window->stride.rows - window->pad.rows + ky * layer->dilation.rows;
+    const int step = window->stride.columns, shift = kx * layer->dilation.columns - window->pad.columns;
+    int from = shift < 0 ? (-shift + step - 1) / step : 0;
+    int to = layer->in.columns <= shift ? 0 : (layer->in.columns - shift + step - 1) / step;
+    if (from < first) from = first;
+    if (to > end) to = end;
+    const bool any = row >= 0 && row < layer->in.rows && from < to;
+    return (Sight){from, to, from * step + shift, step, (size_t)row, any};
+}
+
+// Neighbouring places of the output.s plane.
+typedef struct Block {
+    int first, count; // places
+} Block;
+
+// columns: row `tap` of the block's matrix, its floats for the places of one row of the output.
+typedef void RowWork(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end);
+
+// The input's values, or zeros.
+ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
+    const size_t n = cut->samples;
+    if (!sight.any) {
+        memset(columns, 0, (size_t)(end - first) * n * sizeof *columns);
+        return;
+    }
+    const float *from = plane + (sight.row * (size_t)cut->layer->in.columns + (size_t)sight.x) * n;
+    memset(columns, 0, (size_t)(sight.from - first) * n * sizeof *columns);
+    float *to = columns + (size_t)(sight.from - first) * n;
+    if (sight.step == 1)
+        memcpy(to, from, (size_t)(sight.to - sight.from) * n * sizeof *to);
+    else
+        for (int x = sight.from; x < sight.to; x++, to += n, from += (size_t)sight.step * n)
+            for (size_t i = 0; i < n; i += SOUNDER_LANES)
+                *(Lanes *)(to + i) = *(const Lanes *)(from + i);
+    memset(columns + (size_t)(sight.to - first) * n, 0, (size_t)(end - sight.to) * n * sizeof *columns);
+}
+
+// Adds to the input's gradient.
+ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
+    const size_t n = cut->samples;
+    (void)end;
+    if (!sight.any) return;
+    float *to = plane + (sight.row * (size_t)cut->layer->in.columns + (size_t)sight.x) * n;
+    const float *from = columns + (size_t)(sight.from - first) * n;
+    for (int x = sight.from; x < sight.to; x++, from += n, to += (size_t)sight.step * n)
+        for (size_t i = 0; i < n; i += SOUNDER_LANES)
+            *(Lanes *)(to + i) += *(const Lanes *)(from + i);
+}
+
+// tensor: the group's first input channel, (ins,H,W,N).
+ALWAYS_INLINE void each_row(RowWork *work, float *columns, float *tensor, const Cut *cut, Block block) {
+    const Layer *layer = cut->layer;
+    const int width = layer->out.columns, last = block.first + block.count;
+    const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * cut->samples;
+    for (int i = 0; i < cut->ins; i++, tensor += plane)
+        for (int ky = 0; ky < layer->window.size.rows; ky++)
+            for (int kx = 0; kx < layer->window.size.columns; kx++, columns += ROW_FLOATS)
+                for (int place = block.first, end; place < last; place = end) {
+                    const int y = place / width, x = place - y * width;
+                    end = (y + 1) * width < last ? (y + 1) * width : last;
+                    const Sight sight = sight_of(layer, y, x, x + end - place, ky, kx);
+                    work(columns + (size_t)(place - block.first) * cut->samples, tensor, cut, sight, x,
+                         x + end - place);
+                }
+}
+
+static Block block_at(const Cut *cut, int first) {
+    const int left = cut->places - first;
+    return (Block){first, left < cut->block ? left : cut->block};
+}
+
+static int vectors_of(const Cut *cut, Block block) {
+    return block.count * (int)cut->samples / SOUNDER_LANES;
+}
+
+// Floats from a group's first channel to the next group's.
+static size_t group_floats(int channels, Shape shape, const Cut *cut) {
+    return (size_t)channels * (size_t)shape.rows * (size_t)shape.columns * cut->samples;
+}
+
+static void add_bias(float *out, size_t row_floats, const float *bias, int outs, int vectors) {
+    for (int o = 0; o < outs; o++, out += row_floats)
+        for (int v = 0; v < vectors; v++)
+            ((Lanes *)out)[v] += lanes_of(bias[o]);
+}
+
+// The tensors are only read, but rows are gathered by what may write, too.
+void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
+                               const Layer *layer, int count, int samples) {
+    (void)count; // all lanes are computed
+    const Cut cut = cut_of(layer, samples);
+    const size_t row = (size_t)cut.places * cut.samples, ins = group_floats(cut.ins, layer->in, &cut);
+    for (int group = 0; group < layer->groups; group++) {
+        const ScalarMatrix weight = {packed + (size_t)(group * cut.outs) * (size_t)cut.taps, (size_t)cut.taps, 1};
+        float *to = out + (size_t)group * group_floats(cut.outs, layer->out, &cut);
+        for (int first = 0; first < cut.places; first += cut.block) {
+            const Block block = block_at(&cut, first);
+            const int vectors = vectors_of(&cut, block);
+            float *place = to + (size_t)first * cut.samples;
+            each_row(gather_row, scratch, (float *)in + (size_t)group * ins, &cut, block);
+            product((ProductOut){place, row}, weight, scratch, cut.outs, (size_t)cut.taps, vectors, ROW_FLOATS);
+            add_bias(place, row, bias + group * cut.outs, cut.outs, vectors);
+        }
+    }
+}
+
+// Of one group. slopes: the block's part of out_gradient, in rows as far apart as those of columns.
+static void backward_block(float *packed_gradient, float *in_gradient, float *columns, float *slopes, const float *in,
+                           const float *out_gradient, const float *packed, const Cut *cut, Block block) {
+    const size_t row = (size_t)cut->places * cut->samples;
+    const int vectors = vectors_of(cut, block);
+    for (int o = 0; o < cut->outs; o++)
+        memcpy(slopes + (size_t)o * ROW_FLOATS, out_gradient + (size_t)o * row + (size_t)block.first * cut->samples,
+               (size_t)block.count * cut->samples * sizeof *slopes);
+    each_row(gather_row, columns, (float *)in, cut, block);
+    outer_product(packed_gradient, (Lanes *)slopes, (Lanes *)columns, cut->outs, cut->taps, vectors,
+                  ROW_FLOATS / SOUNDER_LANES);
+    if (!in_gradient) return;
+    const ScalarMatrix transposed = {packed, 1, (size_t)cut->taps};
+    product((ProductOut){columns, ROW_FLOATS}, transposed, slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
+    each_row(scatter_row, columns, in_gradient, cut, block);
+}
+
+void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
+                                const float *in, const float *out_gradient, const float *packed, const Layer *layer,
+                                int count, int samples) {
+    (void)count; // beyond it, slopes are zero and inputs finite
+    const Cut cut = cut_of(layer, samples);
+    const size_t ins = group_floats(cut.ins, layer->in, &cut), outs = group_floats(cut.outs, layer->out, &cut);
+    float *slopes = scratch + (size_t)cut.taps * ROW_FLOATS;
+    ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
+    if (in_gradient) memset(in_gradient, 0, shape_size(layer->in) * cut.samples * sizeof *in_gradient);
+    for (size_t group = 0; group < (size_t)layer->groups; group++)
+        for (int first = 0; first < cut.places; first += cut.block)
+            backward_block(packed_gradient + group * gradient_floats(&cut),
+                           in_gradient ? in_gradient + group * ins : NULL, scratch, slopes, in + group * ins,
+                           out_gradient + group * outs, packed + group * (size_t)(cut.outs * cut.taps), &cut,
+                           block_at(&cut, first));
+}
