@@ -259,17 +259,17 @@ static void damage(const char *file, const char *path, bool has_checksums) {
         assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
         assert_non_null(strstr(err.message, path));
     }
-    for (size_t bit = 0; bit < 8 * whole; bit++) {
-        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    for (size_t byte = 0; byte < whole; byte++) {
+        bytes[byte] ^= (uint8_t)(1 << byte % 8);
         scratch_write(file, bytes, whole);
         expect_whole_or_refused(path, has_checksums);
-        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        bytes[byte] ^= (uint8_t)(1 << byte % 8);
     }
     scratch_write(file, bytes, whole);
     free(bytes);
 }
 
-static void every_truncation_and_flipped_bit_is_survived(void **state) {
+static void every_truncation_and_a_flipped_bit_of_every_byte_is_survived(void **state) {
     char path[SCRATCH_PATH_BYTES], file[SCRATCH_PATH_BYTES];
     arrays_write(path, *state, "damaged", GRAY_ARRAYS, ARRAYS_STORED);
     damage(path, path, true);
@@ -289,7 +289,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(mean_and_std_say_how_samples_enter_a_net),
         cmocka_unit_test(what_does_not_fit_is_refused_by_its_name),
         cmocka_unit_test(a_missing_array_is_named_with_how_to_save_it),
-        cmocka_unit_test(every_truncation_and_flipped_bit_is_survived),
+        cmocka_unit_test(every_truncation_and_a_flipped_bit_of_every_byte_is_survived),
     };
     setenv("SOUNDER_CACHE", "off", 1);
     return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
