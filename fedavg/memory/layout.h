@@ -32,6 +32,7 @@
 #include "fedavg/memory/kept_file.h"
 #include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/recipe.h"
+#include "fedavg/rules/release_rules.h"
 #include "fedavg/rules/shard_sum.h"
 #include "fedavg/rules/world.h"
 #include "nn/spec.h"
@@ -108,6 +109,7 @@ typedef struct RunConfig {
     Training training;
     World world;
     Recipe recipe;
+    ReleasePlan release;         // of its sums
     EngineKind engine;           // the recipe's
     uint32_t eval_clients_every; // rounds between two evaluations on clients' own samples; 0: never
     bool inspects_updates;       // their lengths and fingerprints are noted
@@ -198,6 +200,7 @@ typedef struct Control {
     PhaseOrder order;
     WorldTotals totals; // the parent's, as are the goals
     Goals goals;
+    double clip;                           // what updates are clipped to; the parent's, between rounds
     GradientSync gradients;                // ssgd
     _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
     WorkerPulse pulses[MAX_WORKERS];

@@ -182,6 +182,7 @@ Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     TRY(find_durations(cohort, nodes, err));
     Arrivals arrivals = world_arrivals(cohort->members, cohort->count, cohort->wanted, &config->world);
     cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.parts[PART_COMBINE]);
+    if (config->release.hides) release_shares(&cohort->shares, cohort->members, cohort->count, cohort->wanted);
     count_absences(cohort);
     qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
     cohort->microseconds = arrivals.microseconds;

@@ -28,6 +28,10 @@ static Status find_mean(Mean *mean, uint32_t *clients, Rounds *rounds, Error *er
     const CombineRule *rule = combine_rules[chosen->row];
     const Queue *queue = rounds->memory->queue;
     *mean = (Mean){.arrived = arrived_share(clients, rounds), .factor = rounds->cohort.shares.factor};
+    if (config->release.hides) { // who is missing leaves a gap that nobody fills
+        mean->arrived = 1;
+        mean->noise = config->release.updates_noise * rounds->memory->control->clip / config->release.cohort;
+    }
     if (rule->rows) {
         *mean = (Mean){.arrived = 1, .factor = 1};
         if (*clients == 0) return STATUS_OK;
@@ -56,23 +60,42 @@ static void find_used(bool *used, const Rounds *rounds) {
     }
 }
 
+// What the next round's updates are clipped to follows from how many of this one's were. The first node's, for exp is
+// the library's.
+static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
+    const RunConfig *config = rounds->memory->config;
+    const Chosen *clip = &config->recipe.parts[PART_CLIP];
+    const Queue *queue = rounds->memory->queue;
+    double *norm = &rounds->memory->control->clip;
+    uint32_t arrived = 0, clipped = 0;
+    for (uint32_t i = 0; i < queue->count; i++)
+        if (queue->jobs[i].state == JOB_DONE) arrived++, clipped += queue->jobs[i].clipped;
+    *norm = release_next_clip(*norm, clip, &config->release, arrived, clipped, config->seed, round);
+    return nodes_broadcast(rounds->nodes, norm, sizeof *norm, err);
+}
+
 // The exact mean over the sums of the workers, of all nodes.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
-    if (rounds->cohort.jobs == 0) return STATUS_OK; // nobody arrived: no step
+    const bool hides = rounds->memory->config->release.hides && !rounds->cohort.abandoned;
+    if (rounds->cohort.jobs == 0 && !hides) return STATUS_OK; // nobody arrived: no step
     double lr = (double)rounds->memory->config->training.sgd.lr;
     uint32_t clients;
     const RunConfig *config = rounds->memory->config;
     Mean mean;
     TRY(find_mean(&mean, &clients, rounds, err));
-    if (clients == 0)
+    if (clients == 0 && rounds->cohort.jobs > 0)
         return fail(err, STATUS_SOFTWARE,
                     "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",
                     round, lr);
     bool used[MAX_WORKERS], finite;
     find_used(used, rounds);
-    const ServerTurn turn = server_turn(&config->recipe.parts[PART_SERVER], round, clients, config->clients);
+    const ServerTurn turn =
+        server_turn(&config->recipe.parts[PART_SERVER], round, clients > 0 ? clients : 1, config->clients);
     TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
-    if (finite) return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
+    if (finite) {
+        TRY(adapt_clip(rounds, round, err));
+        return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
+    }
     return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round, lr);
 }
 

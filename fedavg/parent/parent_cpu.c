@@ -8,7 +8,7 @@
 
 typedef struct CpuParent {
     float *weights, *vectors;            // owned (parameters), (kept vectors, parameters): as the round began
-    int64_t *total;                      // owned (each, parameters); sums on several nodes
+    int64_t *total;                      // owned (each, parameters); where all sums become one first
     const int64_t *sums[2][MAX_WORKERS]; // borrowed from the slots: of updates, of changes
 } CpuParent;
 
@@ -30,11 +30,12 @@ static bool allocate(void *memory, size_t count, size_t bytes) {
 static Status cpu_init(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     size_t parameters = config->parameters;
-    bool writes = engine_facts[config->engine].writes_weights, several = parent->nodes->size > 1;
+    bool writes = engine_facts[config->engine].writes_weights;
+    bool becomes_one = parent->nodes->size > 1 || config->release.hides;
     CpuParent *self = parent->state = calloc(1, sizeof *self);
     if (self && allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
         allocate(&self->vectors, config->slots.kept, parameters * sizeof(float)) &&
-        allocate(&self->total, several ? config->slots.each : 0, parameters * sizeof *self->total))
+        allocate(&self->total, becomes_one ? config->slots.each : 0, parameters * sizeof *self->total))
         return STATUS_OK;
     if (self) cpu_free(parent);
     return fail(err, STATUS_OS, "no memory for a copy of %zu parameters", parameters);
@@ -74,15 +75,18 @@ static Status cpu_adopt(Parent *parent, bool *finite, Error *err) {
     return STATUS_OK;
 }
 
-// This node's sums become one, and then that of all nodes.
-static Status sum_over_nodes(Parent *parent, size_t count, Error *err) {
+// This node's sums become one, which the first node's noise joins, and then that of all nodes.
+static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
+    const PersonalPlan *personal = &config->personal;
     CpuParent *self = parent->state;
     for (uint32_t which = 0; which < config->slots.each; which++) {
         int64_t *total = self->total + which * config->parameters;
         aggregate_total(total, self->sums[which], count, 0, config->parameters);
         self->sums[which][0] = total;
     }
+    if (parent->nodes->rank == 0)
+        release_add_noise(self->total, noise, config->seed, round, config->parameters, personal->first, personal->end);
     return nodes_sum(parent->nodes, self->total, config->slots.each * config->parameters, err);
 }
 
@@ -97,7 +101,7 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
             self->sums[which][count] = run_memory_sum(parent->memory, rank, which);
         count++;
     }
-    if (!mean->total && self->total) TRY(sum_over_nodes(parent, count, err));
+    if (!mean->total && self->total) TRY(sum_over_nodes(parent, count, mean->noise, turn->round, err));
     if (mean->total) self->sums[0][0] = mean->total;
     if (mean->total || self->total) count = 1;
     const ServerSums sums = {.updates = self->sums[0],

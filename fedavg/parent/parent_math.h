@@ -26,6 +26,7 @@ typedef struct Parent Parent;
 // The sum of the cohort's updates, and what it is divided by and multiplied with: as in rules/server_rules.h.
 typedef struct Mean {
     double arrived, factor;
+    double noise;         // deviation of what joins every weight of it; 0: nothing does
     const int64_t *total; // (parameters), of all nodes; NULL: it lies in the slots of the workers
 } Mean;
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "fedavg/rules/send_rules.h"
 #include "fedavg/worker/ssgd.h"
 
 // Training ------------------------------------------------------------------------------------------------------------
@@ -105,6 +106,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
         if (job->state == JOB_REFUSED) report->refused++;
+        report->clipped += job->clipped;
         report->samples += job->samples;
         loss_sum += job->loss_sum;
     }
@@ -212,6 +214,18 @@ static void count_round(Rounds *rounds) {
     totals->up_bytes += rounds->cohort.up_bytes;
 }
 
+// A release is worth the same in every round.
+static void note_release(const Rounds *rounds, RoundReport *report) {
+    const RunConfig *config = rounds->memory->config;
+    double rdp[ACCOUNTANT_ORDERS];
+    if (config->recipe.parts[PART_CLIP].row != CLIP_NONE) report->clip = rounds->memory->control->clip;
+    report->epsilon = INFINITY;
+    if (!config->release.hides) return;
+    for (int i = 0; i < ACCOUNTANT_ORDERS; i++)
+        rdp[i] = report->round * rounds->rdp[i];
+    report->epsilon = accountant_spent(rdp, config->release.delta).epsilon;
+}
+
 static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
     uint64_t begin = trace_begin(rounds->trace);
     rounds_clear_tallies(rounds);
@@ -222,6 +236,7 @@ static Status run_training(Rounds *rounds, uint32_t round, Error *err) {
 
 Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
     *report = (RoundReport){.round = round, .lr = (double)rounds->memory->control->order.lr};
+    note_release(rounds, report);
     TRY(rounds->parent.math->begin(&rounds->parent, err));
     uint64_t start = clock_nanoseconds();
     TRY(run_training(rounds, round, err));
@@ -391,6 +406,7 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
                  .nodes = config->nodes,
                  .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
+    if (memory->config->release.hides) accountant_add(rounds->rdp, &memory->config->release.mechanism, 1);
     TRY_GOTO(free_memory, allocate(rounds, config, err));
     TRY_GOTO(free_memory, config->math->init(&rounds->parent, err));
     TRY_GOTO(free_parent, start_phases(rounds, &config->phases, err));

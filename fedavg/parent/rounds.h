@@ -43,6 +43,9 @@ typedef struct RoundReport {
     uint64_t samples;      // training samples processed
     uint32_t workers_lost; // deaths since the previous report
     uint32_t refused;      // clients whose update was refused
+    uint32_t clipped;      // clients whose update was longer than `clip`
+    double clip;           // what updates were clipped to; 0: to nothing
+    double epsilon;        // spent so far, at the release's delta; infinite where nothing is hidden
     const Cohort *cohort;  // of the rounds; borrowed
     // Lengths of the updates that arrived: mean and largest; mean by share of their squares; that of the mean update,
     // squared. NaN where they are not measured.
@@ -69,6 +72,7 @@ struct Rounds {
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes
     TraceBuffer *trace; // the parent's
+    double rdp[ACCOUNTANT_ORDERS]; // of one round's release
 };
 
 // Starts all workers and waits until they stand at the barrier. Nothing to free on failure.

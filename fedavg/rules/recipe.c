@@ -12,6 +12,7 @@
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/release_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
 
@@ -32,9 +33,9 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
 };
 
 const char *const part_names[PART_COUNT] = {
-    [PART_LOCAL] = "local",     [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal",
-    [PART_CLIP] = "send",       [PART_NOISE] = "send",          [PART_CODE] = "send",
-    [PART_COMBINE] = "combine", [PART_SERVER] = "server",       [PART_SCHEDULE] = "schedule"};
+    [PART_LOCAL] = "local",   [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal", [PART_CLIP] = "send",
+    [PART_NOISE] = "send",    [PART_CODE] = "send",           [PART_COMBINE] = "combine",   [PART_RELEASE] = "release",
+    [PART_SERVER] = "server", [PART_SCHEDULE] = "schedule"};
 
 const RuleText *part_rule(Part part, uint32_t row) {
     switch (part) {
@@ -50,6 +51,8 @@ const RuleText *part_rule(Part part, uint32_t row) {
         return row < NOISE_RULE_COUNT ? &noise_rules[row] : NULL;
     case PART_CODE:
         return row < SEND_CODE_COUNT ? &send_codes[row]->text : NULL;
+    case PART_RELEASE:
+        return row < RELEASE_RULE_COUNT ? &release_rules[row] : NULL;
     case PART_COMBINE:
         return row < COMBINE_RULE_COUNT ? &combine_rules[row]->text : NULL;
     case PART_SERVER:
@@ -223,7 +226,7 @@ static Status refuse_name(const PartText *of, Error *err) {
         suggestion_consider(&suggestion, zoo_algorithms[i].name);
     for (int part = 0; part < PART_COUNT; part++)
         suggestion_consider(&suggestion, part_names[part]);
-    const char *known = "the parts are local, optimizer, personal, send, combine, server and schedule";
+    const char *known = "the parts are local, optimizer, personal, send, combine, release, server and schedule";
     if (of->number == 1) known = "`sounder help algorithms` lists names and parts";
     return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
                 suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
@@ -357,6 +360,23 @@ static Status check_send(const Recipe *recipe, Error *err) {
     return STATUS_OK;
 }
 
+// Noise hides one client only if every client counts alike, is clipped, and hands in nothing besides.
+static Status check_release(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts;
+    if (parts[PART_RELEASE].row == RELEASE_EXACT) return STATUS_OK;
+    if (parts[PART_CLIP].row == CLIP_NONE)
+        return refuse_pair(PART_RELEASE, PART_CLIP, recipe,
+                           "its noise is a multiple of what updates are clipped to; add send clip", err);
+    if (parts[PART_COMBINE].row != COMBINE_ROW_mean || !combine_is_uniform(&parts[PART_COMBINE]))
+        return refuse_pair(PART_RELEASE, PART_COMBINE, recipe,
+                           "a client that counts more than others would show; add combine mean uniform", err);
+    if (local_rules[parts[PART_LOCAL].row]->keeps)
+        return refuse_pair(PART_RELEASE, PART_LOCAL, recipe, "what its clients keep would be released, too", err);
+    if (parts[PART_CODE].row != SEND_ROW_whole)
+        return refuse_pair(PART_RELEASE, PART_CODE, recipe, "what is decoded may be longer than what was clipped", err);
+    return STATUS_OK;
+}
+
 static Status check_schedule(const Recipe *recipe, Error *err) {
     if (recipe_engine(recipe) == ENGINE_ROUNDS) return STATUS_OK;
     if (recipe->parts[PART_OPTIMIZER].number[0] != 0 && recipe->parts[PART_OPTIMIZER].row == OPTIMIZER_SGD)
@@ -378,6 +398,7 @@ Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
     TRY(read_parts(&reader, text, err));
     TRY(check_halves(recipe, err));
     TRY(check_send(recipe, err));
+    TRY(check_release(recipe, err));
     return check_schedule(recipe, err);
 }
 

@@ -55,6 +55,7 @@ typedef enum Part {
     PART_NOISE,     // adds noise,
     PART_CODE,      // encodes it
     PART_COMBINE,   // how much each client counts (combine_rules.h)
+    PART_RELEASE,   // what is done to the sum of the updates before anybody sees it (release_rules.h)
     PART_SERVER,    // what the mean update makes of the weights (server_rules.h)
     PART_SCHEDULE,  // who waits for whom: an EngineKind
 } Part;

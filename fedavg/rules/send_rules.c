@@ -8,14 +8,29 @@ const RuleText clip_rules[CLIP_RULE_COUNT] = {
                     "an update that is longer than norm is shortened to it",
                     "McMahan, Ramage, Talwar, Zhang, ICLR 2018",
                     {{.name = "norm", .preset = 1, .minimum = 1e-9, .maximum = 1e5}}},
+    [CLIP_ADAPTIVE] = {"adaptive-clip",
+                       "the norm moves to a quantile of the updates' lengths, which is found with noise",
+                       "Andrew, Thakkar, McMahan, Ramaswamy, NeurIPS 2021",
+                       {{.name = "norm", .preset = 0.1, .minimum = 1e-9, .maximum = 1e5},
+                        {.name = "quantile", .preset = 0.5, .minimum = 0, .maximum = 1},
+                        {.name = "rate", .preset = 0.2, .minimum = 0, .maximum = 10},
+                        {.name = "count-noise",
+                         .preset = NAN,
+                         .minimum = 0,
+                         .maximum = 1e6,
+                         .derived = "--clients-per-round/20, 0 without a release"}}},
 };
 
 const RuleText noise_rules[NOISE_RULE_COUNT] = {
     [NOISE_NONE] = {"noiseless", "updates are sent as they are", "McMahan et al., AISTATS 2017", {{0}}},
-    [NOISE_GAUSSIAN] = {"noise",
-                        "local privacy: noise of multiplier times the clip's norm on every weight of every update",
-                        "Dwork, Roth 2014",
-                        {{.name = "multiplier", .preset = 1, .minimum = 0, .maximum = 1e6}}},
+    [NOISE_GAUSSIAN] =
+        {"noise",
+         "local privacy: noise of multiplier times the clip's norm on every weight of every update; with "
+         "epsilon what that takes for one update",
+         "Dwork, Roth 2014; Balle, Wang, ICML 2018 (analytic Gaussian)",
+         {{.name = "multiplier", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
+          {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "multiplier"},
+          {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5}}},
 };
 
 static uint64_t whole_bytes(const Coding *coding) {

@@ -15,12 +15,12 @@
 #include "fedavg/rules/send_rule.h"
 #include "nn/spec.h"
 
-enum { CLIP_NONE, CLIP_FIXED, CLIP_RULE_COUNT };
-enum { CLIP_NORM }; // numbers of a clip
+enum { CLIP_NONE, CLIP_FIXED, CLIP_ADAPTIVE, CLIP_RULE_COUNT };
+enum { CLIP_NORM, CLIP_QUANTILE, CLIP_RATE, CLIP_COUNT_NOISE }; // numbers of a clip
 extern const RuleText clip_rules[CLIP_RULE_COUNT];
 
 enum { NOISE_NONE, NOISE_GAUSSIAN, NOISE_RULE_COUNT };
-enum { NOISE_MULTIPLIER }; // numbers of a noise
+enum { NOISE_MULTIPLIER, NOISE_EPSILON, NOISE_DELTA }; // numbers of a noise
 extern const RuleText noise_rules[NOISE_RULE_COUNT];
 
 // The rows of the table of codes, in this order. The first is what a recipe has that names none.

@@ -17,7 +17,7 @@ static const SendCode *code_of(const Sender *sender) {
 }
 
 static bool adds_noise(const Sender *sender) {
-    return part(sender, PART_NOISE)->row != NOISE_NONE && part(sender, PART_NOISE)->number[NOISE_MULTIPLIER] > 0;
+    return sender->memory->config->release.local_noise > 0;
 }
 
 // *array (count): aligned for vectors. Returns whether there was enough memory.
@@ -56,16 +56,12 @@ void sender_free(Sender *sender) {
     *sender = (Sender){0};
 }
 
-static double clip_norm(const Sender *sender) {
-    return part(sender, PART_CLIP)->number[CLIP_NORM];
-}
-
 static double clip(const Sender *sender, Job *job, const float *trained) {
     const RunMemory *memory = sender->memory;
     job->clipped = 0;
     if (part(sender, PART_CLIP)->row == CLIP_NONE) return 1;
     const double squared = aggregate_squared_update(trained, memory->weights, memory->config->parameters);
-    const double factor = clip_factor(squared, clip_norm(sender));
+    const double factor = clip_factor(squared, memory->control->clip);
     job->clipped = factor < 1;
     return factor;
 }
@@ -160,7 +156,7 @@ Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round)
     gather(sender->become, trained, weights);
     fill_payload(sender->update, sender->become, sender->global, factor, weights->count);
     if (adds_noise(sender))
-        add_noise(sender, part(sender, PART_NOISE)->number[NOISE_MULTIPLIER] * clip_norm(sender),
+        add_noise(sender, config->release.local_noise * memory->control->clip,
                   rng_key(config->seed, RNG_DP_NOISE, round, job->client, STREAM_OF_CLIENTS));
     const bool becomes = code->encode && code->becomes;
     if (code->encode) encode(sender, job, rng_key(config->seed, RNG_COMPRESS, round, job->client, 0));

@@ -27,6 +27,13 @@ Status command_partition(int argc, char **argv, Error *err);
 // Lists runs, compares them, averages: `sounder runs [FOLDER ...] [--by OPTION,...] [--format FORM]`. argv is rearranged.
 Status command_runs(int argc, char **argv, Error *err);
 
+// What Gaussian noise is worth in privacy, or which noise it takes: `sounder privacy --sampling-rate Q --rounds N
+// --noise Z|--epsilon E`.
+Status command_privacy(int argc, char **argv, Error *err);
+void privacy_options_print_help(FILE *file);
+void privacy_options_print_words(FILE *file);
+void privacy_options_print_man(FILE *file);
+
 // Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not come
 // out as in the run. *exit_code as for train.
 Status command_replay(int argc, char **argv, int *exit_code, Error *err);

@@ -26,11 +26,13 @@ static void print_overview(FILE *file) {
         snprintf(usage, sizeof usage, "sounder %s %s", look_commands[i].name, look_commands[i].arguments);
         print_entry(file, usage, look_commands[i].summary);
     }
+    print_entry(file, "sounder privacy --sampling-rate Q --rounds N --noise Z|--epsilon E",
+                "what noise is worth in privacy, or which noise it takes");
     print_entry(file, "sounder launch [--OPTION VALUE ...] [--] PROGRAM ...",
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(
         file, "sounder help [TOPIC]",
-        "train, eval, diff, replay, partition, runs, launch, nodes, metrics, models, algorithms, partitions, data, federations, the name "
+        "train, eval, diff, replay, partition, privacy, runs, launch, nodes, metrics, models, algorithms, partitions, data, federations, the name "
         "of an option, man (the man "
         "page as troff), "
         "completion bash (a "
@@ -127,6 +129,10 @@ static void print_metrics(FILE *file) {
         {"  update_length_mean, update_length_most", "of the updates that arrived"},
         {"  update_dispersion", "mean by share of the squared lengths, minus the squared length of the mean update"},
         {"  gradient_diversity", "the same two, divided: 1 where all updates are equal"},
+        {"  clip, updates_clipped", "what updates were clipped to, and how many were longer"},
+        {"  noise, epsilon, delta", "what joins the sum, in norms; what all rounds so far spend at that delta (release "
+                                    "gaussian): null without noise"},
+        {"  local_epsilon, local_delta", "what one update of a client spends (send noise)"},
         {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights and of each tensor's"},
         {"summary", "the run is done; its test figures are those of the last test"},
         {"  best_accuracy, best_round", "of all tests"},
@@ -159,6 +165,21 @@ static void print_partition(FILE *file) {
     fputc('\n', file);
     print_entry(file, "--json", "the same as one JSON object, with all counts");
     print_entry(file, "--save FILE", "write the partition to a new file, for --partition file:FILE");
+}
+
+static void print_privacy(FILE *file) {
+    fputs("Usage: sounder privacy --sampling-rate Q --rounds N --noise Z|--epsilon E [--OPTION VALUE ...]\n\n", file);
+    print_paragraph(file, 0,
+                    "What it is worth that every round releases a sum of clipped updates with Gaussian noise, as "
+                    "`release gaussian` of "
+                    "--algorithm does: epsilon at --delta, by Renyi differential privacy; or the least noise for an "
+                    "epsilon. It tells "
+                    "an upper bound: other accountants, which take --events, are some 10% tighter.");
+    print_paragraph(
+        file, 0,
+        "A run's noise follows from its --seed, so a model that is to be shown needs a seed that nobody knows.");
+    fputc('\n', file);
+    privacy_options_print_help(file);
 }
 
 static void print_launch(FILE *file) {
@@ -293,7 +314,7 @@ static void print_algorithms(FILE *file) {
         "needs no name: \"local prox 0.1\". What a client sends may have several parts: \"send clip 1; send qsgd\" "
         "clips the update, then encodes it; in whichever order they are named, it is clipped first and encoded last. "
         "What "
-        "stands behind \"send\" is for the CPU alone.");
+        "stands behind \"send\" or \"release\" is for the CPU alone.");
     for (int part = 0; part < PART_COUNT; part++) {
         fputc('\n', file);
         for (uint32_t row = 0; part_rule((Part)part, row); row++)
@@ -353,6 +374,7 @@ Status command_help(int argc, char **argv, Error *err) {
                   {"nodes", print_nodes},
                   {"models", print_models},
                   {"partition", print_partition},
+                  {"privacy", print_privacy},
                   {"partitions", print_partitions},
                   {"data", print_data},
                   {"federations", print_federations},

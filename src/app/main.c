@@ -26,8 +26,8 @@ static Status print_version(void) {
 }
 
 static Status unknown_command(const char *name, Error *err) {
-    static const char *const commands[] = {"train",  "eval", "diff",      "replay", "partition",
-                                           "launch", "help", "--version", "--help"};
+    static const char *const commands[] = {"train",   "eval",   "diff", "replay",    "partition",
+                                           "privacy", "launch", "help", "--version", "--help"};
     Suggestion suggestion = {.typed = name};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         suggestion_consider(&suggestion, commands[i]);
@@ -40,7 +40,7 @@ static Status unknown_command(const char *name, Error *err) {
 
 // Of those whose help is that of `sounder help NAME`.
 static bool is_command(const char *name) {
-    static const char *const names[] = {"train", "eval", "diff", "replay", "partition"};
+    static const char *const names[] = {"train", "eval", "diff", "replay", "partition", "privacy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return look_command_find(name) != NULL;
@@ -73,6 +73,7 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);
     if (strcmp(name, "replay") == 0) return command_replay(rest, arguments, exit_code, err);
     if (strcmp(name, "diff") == 0) return command_diff(rest, arguments, exit_code, err);
+    if (strcmp(name, "privacy") == 0) return command_privacy(rest, arguments, err);
     if (strcmp(name, "partition") == 0) return command_partition(rest, arguments, err);
     if (strcmp(name, "runs") == 0) return command_runs(rest, arguments, err);
     return command_eval(rest, arguments, err);

@@ -101,9 +101,12 @@ void manual_print(FILE *file) {
           "[\\fB\\-\\-json\\fR] [\\fB\\-\\-save\\fR \\fIFILE\\fR]\n.br\n",
           file);
     look_commands_print_synopsis(file);
-    fputs(".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
+    fputs(".B sounder privacy\n\\fB\\-\\-sampling\\-rate\\fR \\fIQ\\fR \\fB\\-\\-rounds\\fR \\fIN\\fR "
+          "\\fB\\-\\-noise\\fR \\fIZ\\fR | \\fB\\-\\-epsilon\\fR \\fIE\\fR\n"
+          "[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
+          ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
           "[\\fIARGUMENT\\fR ...]\n.br\n"
-          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIruns\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIdata\\fR | \\fIfederations\\fR | \\fIOPTION\\fR |\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIprivacy\\fR | \\fIruns\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIdata\\fR | \\fIfederations\\fR | \\fIOPTION\\fR |\n"
           "\\fIman\\fR | \\fIcompletion bash\\fR]\n"
           ".SH DESCRIPTION\n"
           "\\fBsounder train\\fR starts worker processes that share one model through\n"
@@ -114,6 +117,7 @@ void manual_print(FILE *file) {
           "\\fBsounder eval\\fR prints the loss and the accuracy of a saved model.\n"
           "\\fBsounder diff\\fR says in which round, client and tensor two runs part.\n"
           "\\fBsounder replay\\fR trains one client of one round again and compares.\n"
+          "\\fBsounder privacy\\fR says what epsilon some noise is worth, or which noise it takes.\n"
           "\\fBsounder launch\\fR starts any program, in C or Python, as ranks that find\n"
           "each other by torchrun's environment variables.\n"
           ".PP\n"
@@ -124,6 +128,7 @@ void manual_print(FILE *file) {
     options_print_man(file);
     fputs(".SH OPTIONS OF SOUNDER REPLAY\n", file);
     replay_options_print_man(file);
+    privacy_options_print_man(file);
     look_commands_print_man(file);
     fputs(".SH OPTIONS OF SOUNDER LAUNCH\n", file);
     launch_options_print_man(file);
@@ -150,6 +155,7 @@ void manual_print_completion(FILE *file) {
           file);
     options_print_words(file);
     replay_options_print_words(file);
+    privacy_options_print_words(file);
     launch_options_print_words(file);
     look_commands_print_words(file);
     fputs("partition --json\npartition --save\n"
@@ -160,12 +166,13 @@ void manual_print_completion(FILE *file) {
           "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition runs launch help --version --help' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition privacy runs launch help "
+          "--version --help' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    if [ \"$command\" = help ]; then\n"
           "        [ \"$previous\" = completion ] && mapfile -t COMPREPLY < <(compgen -W bash -- \"$word\") && return\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition runs launch nodes metrics models algorithms partitions data federations man completion' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition privacy runs launch nodes metrics models algorithms partitions data federations man completion' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    local commands name values names=--help\n"

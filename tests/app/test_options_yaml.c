@@ -9,6 +9,7 @@
 
 #include "app/options/option_table.h"
 #include "base/rng.h"
+#include "fedavg/rules/send_rules.h"
 #include "tests/check.h"
 
 // The path of a new file that holds `length` bytes of text; the caller unlinks it.
@@ -366,10 +367,16 @@ static void make_consistent(Options *options) {
     options->resume[0] = '\0';
     options->training.optimizer_state = OPTIMIZER_FRESH; // not every algorithm lets a client keep another one
     snprintf(options->algorithm, sizeof options->algorithm, "%s", zoo_algorithms[options->seed % zoo_algorithm_count].name);
+    Error ignored;
+    assert_int_equal(recipe_parse(&options->recipe, options->algorithm, &ignored), STATUS_OK);
     if (options_engine(options) != ENGINE_ROUNDS) options->clients = options->workers;
     if (options_engine(options) != ENGINE_ROUNDS || options->clients_per_round > options->clients)
         options->clients_per_round = options->clients;
     World *world = &options->world;
+    if (options->recipe.parts[PART_RELEASE].row != RELEASE_EXACT)
+        world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
+    if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
+    options->privacy_rounds = options->rounds;
     world->candidates = options->clients_per_round;
     LrSchedule *schedule = &options->training.schedule;
     schedule->rounds = (uint32_t)options->rounds;

@@ -60,9 +60,10 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"servr adam",
          "servr: no such algorithm, did you mean server?; `sounder help algorithms` lists names and parts"},
         {"fedavg; servr adam", "servr: no such part, did you mean server?; the parts are local, optimizer, personal, "
-                               "send, combine, server and schedule"},
-        {"fedavg; fedadam", "fedadam: no such part; the parts are local, optimizer, personal, send, combine, server "
-                            "and schedule"},
+                               "send, combine, release, server and schedule"},
+        {"fedavg; fedadam",
+         "fedadam: no such part; the parts are local, optimizer, personal, send, combine, release, server "
+         "and schedule"},
         {"server momentun", "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are "
                             "average, momentum, adagrad, adam, yogi, bmuf, ..."},
         {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf, "
@@ -276,6 +277,15 @@ static void parts_that_do_not_go_together_are_refused(void **state) {
         {"server vote", "server vote does not go with send whole: it counts signs; add send sign"},
         {"server vote; send sign",
          "server vote does not go with combine mean: votes count alike; add combine mean uniform"},
+        {"release gaussian; combine mean uniform", "release gaussian does not go with send unclipped: its noise is a "
+                                                   "multiple of what updates are clipped to; add send clip"},
+        {"release gaussian; send clip",
+         "release gaussian does not go with combine mean: a client that counts more than "
+         "others would show; add combine mean uniform"},
+        {"scaffold; send clip; release gaussian",
+         "release gaussian does not go with local scaffold: what its clients keep would be released, too"},
+        {"dp-fedavg; send qsgd",
+         "release gaussian does not go with send qsgd: what is decoded may be longer than what was clipped"},
         {"ssgd; send clip", "schedule lockstep does not go with send clip: no clients come together there"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

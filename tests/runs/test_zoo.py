@@ -25,11 +25,14 @@ REASONS = {
 }
 for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
-for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd"):
+for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
+# What so few clients need: noise in their count that is below that of their updates.
+NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3"}
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
     "fedavg": ["send top-k 1", "send top-k 1 feedback=no", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0"],
+    "fedavg weights=uniform": ["dp-fedavg norm=1e5 noise=0", "send adaptive-clip rate=0 norm=1e5; combine mean uniform"],
     "fedprox": ["local prox; send top-k 1"],
     "fedper": ["fedper; send top-k 1 feedback=no"],
     "scaffold": ["scaffold; send random-k 1"],
@@ -43,7 +46,7 @@ def zoo():
 
 class Zoo(RunCase):
     def options(self, algorithm):
-        return [*TASK, "--algorithm", algorithm, *([] if algorithm == "hogwild" else CLIENTS)]
+        return [*TASK, "--algorithm", NUMBERS.get(algorithm, algorithm), *([] if algorithm == "hogwild" else CLIENTS)]
 
     def lacks(self, algorithm, column):
         """Whether the algorithm has no such column; if its row gives a sentence, the program has to say it."""
@@ -104,6 +107,34 @@ class Zoo(RunCase):
             sent = [client["sent_bytes"] for client in self.lines("threshold", "client") if client["round"] == line["round"]]
             self.assertEqual(line["up_bytes"], sum(sent) + 16 * clients)
             self.assertTrue(all(4 < size < 8 * parameters + 4 and size % 8 == 4 for size in sent), sent)
+
+    @unittest.skipIf(ON_CARD, "nothing is released on a card")
+    def test_privacy_that_is_spent_is_told(self):
+        def privacy(rounds, kind):
+            result = subprocess.run([SOUNDER, "privacy", "--sampling-rate", "0.5", "--noise", "2", "--delta", "1e-4", "--rounds",
+                                     str(rounds), "--cohorts", kind], text=True, stdout=subprocess.PIPE, check=True)
+            return float(re.match("epsilon ([0-9.]+) at delta 0.0001", result.stdout)[1])
+
+        for sampling, kind in (("uniform", "fixed"), ("poisson", "poisson")):
+            self.train(*TASK, *CLIENTS, "--algorithm", "dp-fedavg noise=2 delta=1e-4", "--clients-per-round", "2",
+                                "--sampling", sampling, "--drop-out", "0.95", "--seed", "3", "--out", kind)
+            for line in self.lines(kind, "round"):
+                self.assertAlmostEqual(line["epsilon"], privacy(line["round"], kind), delta=1e-4)
+                self.assertEqual((line["noise"], line["delta"], line["clip"]), (2, 1e-4, 1))
+        models = [line["model_xxh3"] for line in self.lines("poisson", "round")]
+        self.assertIn(0, [line["clients_trained"] for line in self.lines("poisson", "round")])
+        self.assertEqual(len(set(models)), 3)  # noise moves the model where nobody arrives, too
+
+    @unittest.skipIf(ON_CARD, "nothing is released on a card")
+    def test_a_run_goes_on_with_the_noise_that_its_epsilon_took(self):
+        options = [*TASK, *CLIENTS, "--algorithm", "dp-adaptive epsilon=200", "--privacy-rounds", "4"]
+        self.train(*options, "--rounds", "4", "--out", "whole")
+        self.train(*options, "--rounds", "2", "--out", "run")
+        self.train("--resume", "run", "--rounds", "4", "--quiet")
+        self.assertEqual(self.model("run"), self.model("whole"))
+        self.assertLessEqual(self.lines("run", "round")[-1]["epsilon"], 200)
+        _, err = self.train("--resume", "run", "--rounds", "5", "--quiet", code=64)
+        self.assertIn("the noise spends epsilon in 4 rounds", err)
 
     @unittest.skipIf(ON_CARD, "what is sent on a card is what was trained")
     def test_numbers_that_change_nothing_change_nothing(self):

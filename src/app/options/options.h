@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "fedavg/rules/recipe.h"
+#include "fedavg/rules/release_rules.h"
 #include "fedavg/rules/world.h"
 
 enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 96 };
@@ -38,6 +39,8 @@ typedef struct Options {
     char model[OPTION_TEXT_BYTES];     // lenet
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
     Recipe recipe;                     // of algorithm; by options_resolve
+    ReleasePlan release;               // of its sums; by options_resolve
+    int privacy_rounds;                // over which its epsilon is spent; 0: as many as rounds
     int workers;                       // 1 to 256; until options_resolve 0: as many as usable cores, on a card one
     bool workers_by_cores;             // nobody gave workers, and they are as many as usable cores
     int clients;                       // 1 to 1,000,000; until options_resolve 0: as many as workers

@@ -10,6 +10,7 @@
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/release_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "option_table.h"
 #include "options.h"
@@ -174,6 +175,42 @@ static Status resolve_world(Options *options, Error *err) {
     return resolve_candidates(options, err);
 }
 
+// Who is drawn how often has to be known for the accountant.
+static Status check_release_world(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const World *world = &options->world;
+    const bool known = world->sampling == SAMPLING_UNIFORM || world->sampling == SAMPLING_POISSON;
+    if (options->recipe.parts[PART_RELEASE].row == RELEASE_EXACT) return STATUS_OK;
+    if (!known || world->over_selection > 1)
+        return fail(
+            err, STATUS_USAGE,
+            "%s does not go with release gaussian of --algorithm, whose epsilon is known only for cohorts drawn by "
+            "--sampling uniform or poisson that are all kept; leave it out",
+            options_named(name, options, known ? "over-selection" : "sampling"));
+    if (options->rounds <= options->privacy_rounds || options->privacy_rounds == 0) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "%s %d: the noise spends epsilon in %d rounds, and more would spend more; lower that or begin a run with "
+        "more --privacy-rounds",
+        options_named(name, options, "rounds"), options->rounds, options->privacy_rounds);
+}
+
+static Status resolve_release(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    Error why;
+    if (option_applies(options, option_find("privacy-rounds")) && options->privacy_rounds == 0)
+        options->privacy_rounds = options->rounds;
+    TRY(check_release_world(options, err));
+    const ReleaseWorld world = {.cohorts =
+                                    options->world.sampling == SAMPLING_POISSON ? COHORTS_POISSON : COHORTS_FIXED,
+                                .clients = (uint32_t)options->clients,
+                                .clients_per_round = (uint32_t)options->clients_per_round,
+                                .rounds = options->privacy_rounds};
+    Status status = release_plan(&options->release, &options->recipe, &world, &why);
+    if (status == STATUS_OK) return STATUS_OK;
+    return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), why.message);
+}
+
 static Status resolve_virtual_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     if (options->workers == 0) options->workers = default_workers(), options->workers_by_cores = true;
@@ -186,6 +223,7 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
     if (options->workers * options->nodes > options->clients_per_round && !options->workers_by_cores)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
+    TRY(resolve_release(options, err));
     return resolve_world(options, err);
 }
 
@@ -378,6 +416,12 @@ Status options_resume(Options *options, const Options *saved, Error *err) {
     if (schedule->kind == LR_COSINE && !saved->given[option_index(end)]) {
         schedule->rounds = (uint32_t)saved->rounds;
         options->given[option_index(end)] = true;
+    }
+    // So is the noise that an epsilon takes.
+    const Option *budget = option_find("privacy-rounds");
+    if (option_applies(options, budget) && !saved->given[option_index(budget)]) {
+        options->privacy_rounds = saved->rounds;
+        options->given[option_index(budget)] = true;
     }
     // Options of the saved device that the new one does not know are dropped: nobody asked for them now.
     for (int i = 0; i < option_count; i++)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -249,6 +250,8 @@ void progress_end(Progress *progress, const RoundReport *report, bool evaluated)
     if (report->workers_lost > 0)
         used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u worker%s lost", report->workers_lost,
                                  plural(report->workers_lost));
+    if (isfinite(report->epsilon))
+        used += (size_t)snprintf(rest + used, sizeof rest - used, "  epsilon %.3g", report->epsilon);
     if (report->refused > 0)
         used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u update%s refused", report->refused,
                                  plural(report->refused));

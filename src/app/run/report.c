@@ -47,6 +47,22 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
     return STATUS_OK;
 }
 
+// What was done to the updates before anybody saw them, and what that is worth.
+static void put_privacy(JsonObject *line, const RoundReport *report, const ReleasePlan *release) {
+    if (report->clip > 0) {
+        put_real(line, "clip", report->clip);
+        put_whole(line, "updates_clipped", report->clipped);
+    }
+    if (release->local_noise > 0) {
+        put_real(line, "local_epsilon", release->local_epsilon);
+        put_real(line, "local_delta", release->local_delta);
+    }
+    if (!release->hides) return;
+    put_real(line, "noise", release->mechanism.noise);
+    put_real(line, "epsilon", report->epsilon);
+    put_real(line, "delta", release->delta);
+}
+
 // What became of the clients that were drawn; on the simulated clock and of the network, this round and all so far.
 static void put_world(JsonObject *line, const RoundReport *report, const WorldTotals *totals) {
     const Cohort *cohort = report->cohort;
@@ -193,6 +209,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_reals(&line, "barrier_wait_seconds", report->barrier_wait_seconds, control->config.workers);
     put_whole(&line, "workers_lost", report->workers_lost);
     put_whole(&line, "updates_refused", report->refused);
+    put_privacy(&line, report, &control->config.release);
     if (!engine_facts[control->config.engine].whole_cohort) put_world(&line, report, &control->totals);
     if (engine_facts[control->config.engine].in_lockstep) put_synchronisation(&line, report, &control->config);
     if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);

@@ -10,7 +10,7 @@
 #include "fedavg/rules/server_rules.h"
 #include "io/checkpoint.h"
 
-enum { OWN_NOTES = 3, TOTALS_BYTES = 64 };
+enum { OWN_NOTES = 4, TOTALS_BYTES = 64 };
 
 // What outlives a round besides the weights: vectors, and what the server rule remembers.
 static uint32_t lasting_count(const RunConfig *config) {
@@ -73,7 +73,9 @@ static Status check_run(const Safetensors *file, const char *folder, uint32_t ro
 // A checkpoint of a version without totals counts from zero.
 static void read_notes(Control *control, const Safetensors *file) {
     const char *note = safetensors_note(file, "sounder.totals"), *goals = safetensors_note(file, "sounder.goals");
+    const char *clip = safetensors_note(file, "sounder.clip");
     WorldTotals *totals = &control->totals;
+    if (clip) control->clip = strtod(clip, NULL);
     goals_read(&control->goals, goals ? goals : "");
     *totals = (WorldTotals){0};
     if (note)
@@ -132,11 +134,13 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     for (uint32_t i = 0; i < lasting_count(config); i++)
         tensors[(size_t)spec->tensor_count + i] = lasting_tensor(memory, i);
     ModelNotes model;
-    char path[RUN_PATH_BYTES], totals[TOTALS_BYTES], goals[GOALS_TEXT_BYTES];
+    char path[RUN_PATH_BYTES], totals[TOTALS_BYTES], goals[GOALS_TEXT_BYTES], clip[TOTALS_BYTES];
+    snprintf(clip, sizeof clip, "%.17g", memory->control->clip);
     goals_write(goals, &memory->control->goals);
     TensorNote notes[OWN_NOTES + MODEL_NOTES] = {{"sounder.run", record->identity},
                                                  {"sounder.totals", write_totals(totals, &memory->control->totals)},
-                                                 {"sounder.goals", goals}};
+                                                 {"sounder.goals", goals},
+                                                 {"sounder.clip", clip}};
     model_notes(&model, spec, about);
     memcpy(notes + OWN_NOTES, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);

@@ -142,24 +142,25 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 }
 
 static RunConfig make_config(const Options *options, const Spec *spec, const Nodes *nodes) {
-    return (RunConfig){.spec = *spec,
-                       .training = options->training,
-                       .world = options->world,
-                       .recipe = options->recipe,
-                       .engine = recipe_engine(&options->recipe),
-                       .eval_clients_every = (uint32_t)options->eval_clients_every,
-                       .inspects_updates = options->inspect_updates ||
-                                           combine_rules[options->recipe.parts[PART_COMBINE].row]->factor != NULL,
-                       .finetune_epochs = (uint32_t)options->finetune_epochs,
-                       .workers = (uint32_t)options->workers,
-                       .clients = (uint32_t)options->clients,
-                       .cohort = cohort_trains(&options->world, (uint32_t)options->clients,
-                                               (uint32_t)options->clients_per_round),
-                       .log_level = (uint32_t)options->log_level,
-                       .seed = options->seed,
-                       .parameters = spec->parameter_count,
-                       .node = nodes->rank,
-                       .nodes = nodes->size};
+    return (RunConfig){
+        .spec = *spec,
+        .training = options->training,
+        .world = options->world,
+        .recipe = options->recipe,
+        .release = options->release,
+        .engine = recipe_engine(&options->recipe),
+        .eval_clients_every = (uint32_t)options->eval_clients_every,
+        .inspects_updates =
+            options->inspect_updates || combine_rules[options->recipe.parts[PART_COMBINE].row]->factor != NULL,
+        .finetune_epochs = (uint32_t)options->finetune_epochs,
+        .workers = (uint32_t)options->workers,
+        .clients = (uint32_t)options->clients,
+        .cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round),
+        .log_level = (uint32_t)options->log_level,
+        .seed = options->seed,
+        .parameters = spec->parameter_count,
+        .node = nodes->rank,
+        .nodes = nodes->size};
 }
 
 // Spans that a worker has in a round at most, when it has all the jobs and none dies: training and evaluation.
@@ -243,6 +244,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     if (status != STATUS_OK) return status;
     spec_initialise(memory->weights, spec, options->seed);
     const Chosen *server = &memory->config->recipe.parts[PART_SERVER];
+    memory->control->clip = memory->config->recipe.parts[PART_CLIP].number[CLIP_NORM];
     for (uint32_t s = 0; s < memory->config->slots.states; s++)
         server_begin(run_memory_state(memory, s), (int)s, server, memory->config->parameters);
     return STATUS_OK;

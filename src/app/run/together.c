@@ -77,6 +77,7 @@ Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_
     *rounds_done = progress[0];
     *has_result = progress[1];
     TRY(nodes_broadcast(nodes, &memory->control->totals, sizeof memory->control->totals, err));
+    TRY(nodes_broadcast(nodes, &memory->control->clip, sizeof memory->control->clip, err));
     TRY(nodes_broadcast(nodes, &memory->control->goals, sizeof memory->control->goals, err));
     TRY(nodes_broadcast(nodes, memory->weights, config->parameters * sizeof(float), err));
     for (uint32_t v = 0; v < config->slots.lasting; v++)

@@ -1,0 +1,219 @@
+#include "accountant.h"
+
+#include <math.h>
+
+enum { LARGEST_ORDER = 63, MOST_TERMS = 1000000 };
+
+double accountant_order(int index) {
+    return index < ACCOUNTANT_TENTHS ? 1 + (index + 1) / 10.0 : index - ACCOUNTANT_TENTHS + 12;
+}
+
+// Sums of what is known by its logarithm ---------------------------------------------------------------------------------
+
+// sign exp(log).
+typedef struct Signed {
+    double log;
+    int sign; // 0: nothing yet
+} Signed;
+
+static Signed sum_of(Signed a, Signed b) {
+    if (a.sign == 0 || b.log == -INFINITY) return a.sign == 0 ? b : a;
+    const Signed large = a.log >= b.log ? a : b, small = a.log >= b.log ? b : a;
+    const double ratio = exp(small.log - large.log);
+    if (large.sign == small.sign) return (Signed){large.log + log1p(ratio), large.sign};
+    return ratio == 1 ? (Signed){0} : (Signed){large.log + log1p(-ratio), large.sign};
+}
+
+// The logarithm of erfc, also where that is too small for a double.
+static double log_erfc(double x) {
+    if (x < 25) return log(erfc(x));
+    const double y = 1 / (x * x);
+    return -x * x - log(x) - 0.5 * log(M_PI) + log1p(-y / 2 + 3 * y * y / 4 - 15 * y * y * y / 8);
+}
+
+// Cohorts by Poisson sampling --------------------------------------------------------------------------------------------
+
+static double log_binomial(int n, int k) {
+    return lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0);
+}
+
+static double poisson_whole(double rate, double noise, int order) {
+    Signed sum = {0};
+    for (int i = 0; i <= order; i++) {
+        const double log_term = log_binomial(order, i) + (order - i) * log1p(-rate) + i * log(rate) +
+                                (double)(i * i - i) / (2 * noise * noise);
+        sum = sum_of(sum, (Signed){log_term, 1});
+    }
+    return sum.log / (order - 1);
+}
+
+static double poisson_real(double rate, double noise, double order) {
+    const double turn = noise * noise * log(1 / rate - 1) + 0.5, width = sqrt(2) * noise;
+    double coefficient = 1;
+    Signed sum = {0};
+    for (int i = 0; i < MOST_TERMS; i++) {
+        const double j = order - i, log_size = log(fabs(coefficient)) + log(0.5);
+        const double low = log_size + i * log(rate) + j * log1p(-rate) + ((double)i * i - i) / (2 * noise * noise) +
+                           log_erfc((i - turn) / width);
+        const double high = log_size + j * log(rate) + i * log1p(-rate) + (j * j - j) / (2 * noise * noise) +
+                            log_erfc((turn - j) / width);
+        const int sign = coefficient > 0 ? 1 : -1;
+        sum = sum_of(sum_of(sum, (Signed){low, sign}), (Signed){high, sign});
+        if (i > order && fmax(low, high) < -30) break;
+        coefficient *= j / (i + 1);
+    }
+    return sum.log / (order - 1);
+}
+
+static double plain(double noise, double order) {
+    return order / (2 * noise * noise);
+}
+
+static double poisson(double rate, double noise, double order) {
+    if (rate >= 1) return plain(noise, order);
+    return order == floor(order) ? poisson_whole(rate, noise, (int)order) : poisson_real(rate, noise, order);
+}
+
+// Cohorts of a fixed size ------------------------------------------------------------------------------------------------
+
+// The logarithm of the mean of (P/Q - 1)^power over Q, where P/Q is the ratio of two normal densities one apart, power
+// even: what Wang and others write as a difference of exponentials. An integral has no differences that cancel.
+static double log_moment(double noise, int power) {
+    const double step = noise / 16, first = -12 * noise, last = power + 12 * noise;
+    Signed sum = {0};
+    for (double x = first; x < last; x += step) {
+        const double ratio = fabs(expm1((2 * x - 1) / (2 * noise * noise)));
+        const double log_ratio = isinf(ratio) ? (2 * x - 1) / (2 * noise * noise) : log(ratio);
+        sum = sum_of(sum, (Signed){power * log_ratio - x * x / (2 * noise * noise), 1});
+    }
+    return sum.log + log(step / noise) - 0.5 * log(2 * M_PI);
+}
+
+// The log of theorem 27's bound on the moment of a whole order. moments: those of the even powers.
+static double fixed_log_moment(double rate, double noise, int order, const double *moments) {
+    Signed sum = {0, 1};
+    for (int i = 2; i <= order; i++) {
+        const double whole = (double)i * (i - 1) / (2 * noise * noise); // of the i-th power of P/Q
+        const double apart = log(4) + 0.5 * (moments[i / 2] + moments[(i + 1) / 2]);
+        const double term = i == 2 ? fmin(log(4) + moments[1], whole + log(2)) : fmin(apart, whole + log(2));
+        sum = sum_of(sum, (Signed){term + i * log(rate) + log_binomial(order, i), 1});
+    }
+    return fmin(sum.log, (order - 1) * plain(noise, order));
+}
+
+// Between two whole orders the logarithm of the moment is below the line between theirs (their corollary 10).
+static void add_fixed(double *rdp, double rate, double noise, double times) {
+    double moments[(LARGEST_ORDER + 1) / 2 + 1], logs[LARGEST_ORDER + 1] = {0};
+    for (int half = 1; half <= (LARGEST_ORDER + 1) / 2; half++)
+        moments[half] = log_moment(noise, 2 * half);
+    for (int order = 2; order <= LARGEST_ORDER; order++)
+        logs[order] = rate < 1 ? fixed_log_moment(rate, noise, order, moments) : (order - 1) * plain(noise, order);
+    for (int i = 0; i < ACCOUNTANT_ORDERS; i++) {
+        const double order = accountant_order(i), part = order - floor(order);
+        const int below = (int)order, above = part > 0 ? below + 1 : below;
+        const double log_moment_of = (1 - part) * logs[below] + part * logs[above];
+        rdp[i] += times * (rate < 1 ? log_moment_of / (order - 1) : plain(noise, order));
+    }
+}
+
+// What is spent ----------------------------------------------------------------------------------------------------------
+
+void accountant_add(double *rdp, const Mechanism *mechanism, double times) {
+    if (mechanism->noise > 0 && mechanism->cohorts == COHORTS_FIXED) {
+        add_fixed(rdp, mechanism->rate, mechanism->noise / 2, times);
+        return;
+    }
+    for (int i = 0; i < ACCOUNTANT_ORDERS; i++)
+        rdp[i] += mechanism->noise > 0 ? times * poisson(mechanism->rate, mechanism->noise, accountant_order(i))
+                  : times > 0          ? INFINITY
+                                       : 0;
+}
+
+static double converted(double rdp, double order, double delta) {
+    if (delta * delta + expm1(-rdp) > 0) return 0;
+    return fmax(0, rdp + log1p(-1 / order) - (log(delta) + log(order)) / (order - 1));
+}
+
+static double converted_as_before(double rdp, double order, double delta) {
+    return rdp - log(delta) / (order - 1);
+}
+
+static Spent least(const double *rdp, double delta, double (*convert)(double, double, double)) {
+    Spent spent = {.epsilon = INFINITY};
+    for (int i = 0; i < ACCOUNTANT_ORDERS; i++) {
+        const double order = accountant_order(i), epsilon = convert(rdp[i], order, delta);
+        if (epsilon < spent.epsilon) spent = (Spent){epsilon, order, i == 0 || i == ACCOUNTANT_ORDERS - 1};
+    }
+    return spent;
+}
+
+Spent accountant_spent(const double *rdp, double delta) {
+    return least(rdp, delta, converted);
+}
+
+Spent accountant_spent_as_before(const double *rdp, double delta) {
+    return least(rdp, delta, converted_as_before);
+}
+
+static double spent_with(Cohorts cohorts, double rate, double noise, double times, double delta) {
+    double rdp[ACCOUNTANT_ORDERS] = {0};
+    accountant_add(rdp, &(Mechanism){cohorts, rate, noise}, times);
+    return accountant_spent(rdp, delta).epsilon;
+}
+
+Status accountant_noise(double *noise, Cohorts cohorts, double rate, double times, double epsilon, double delta,
+                        Error *err) {
+    const double most = 1e6;
+    double low = 0, high = 1;
+    while (high <= most && spent_with(cohorts, rate, high, times, delta) > epsilon)
+        low = high, high *= 2;
+    if (high > most)
+        return fail(err, STATUS_USAGE,
+                    "no noise up to %g spends only epsilon=%g at delta=%g in %g rounds; raise epsilon", most, epsilon,
+                    delta, times);
+    while (high - low > 1e-5 * high) {
+        const double middle = (low + high) / 2;
+        if (spent_with(cohorts, rate, middle, times, delta) > epsilon)
+            low = middle;
+        else
+            high = middle;
+    }
+    *noise = high;
+    return STATUS_OK;
+}
+
+// One release ------------------------------------------------------------------------------------------------------------
+
+// log of the normal distribution function.
+static double log_below(double x) {
+    return log_erfc(-x / sqrt(2)) - log(2);
+}
+
+double gaussian_delta(double noise, double epsilon) {
+    const double near = 1 / (2 * noise), far = epsilon * noise;
+    return fmax(0, exp(log_below(near - far)) - exp(epsilon + log_below(-near - far)));
+}
+
+double gaussian_epsilon(double noise, double delta) {
+    double low = 0, high = 1;
+    if (noise <= 0) return INFINITY;
+    if (gaussian_delta(noise, 0) <= delta) return 0;
+    while (gaussian_delta(noise, high) > delta)
+        high *= 2;
+    for (int i = 0; i < 100; i++) {
+        const double middle = (low + high) / 2;
+        *(gaussian_delta(noise, middle) > delta ? &low : &high) = middle;
+    }
+    return high;
+}
+
+double gaussian_noise(double epsilon, double delta) {
+    double low = 0, high = 1;
+    while (gaussian_delta(high, epsilon) > delta)
+        high *= 2;
+    for (int i = 0; i < 100; i++) {
+        const double middle = (low + high) / 2;
+        *(gaussian_delta(middle, epsilon) > delta ? &low : &high) = middle;
+    }
+    return high;
+}
