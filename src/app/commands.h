@@ -34,6 +34,9 @@ void privacy_options_print_help(FILE *file);
 void privacy_options_print_words(FILE *file);
 void privacy_options_print_man(FILE *file);
 
+// Writes a page about runs: `sounder report RUN ... [--out FILE]`. argv is rearranged.
+Status command_report(int argc, char **argv, Error *err);
+
 // Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not come
 // out as in the run. *exit_code as for train.
 Status command_replay(int argc, char **argv, int *exit_code, Error *err);

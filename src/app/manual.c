@@ -57,6 +57,7 @@ static void print_environment(FILE *file) {
         {"SOUNDER_DATA", "folder where named data sets are looked for first"},
         {"SOUNDER_CACHE", "off: nothing is kept of unpacked data sets; on is the default"},
         {"SOUNDER_ISA", "instruction set to compute with: avx512, avx2 or baseline, instead of the best there is"},
+        {"SOUNDER_CHART_JS", "the chart.min.js that sounder report puts into its page, instead of Debian's libjs-chart.js"},
         {"XDG_CACHE_HOME, HOME", "the cache is sounder/ in the first, or .cache/sounder/ in the second"},
         {"LOCAL_RANK", "card to train on if --gpu does not say it"},
         {"CUDA_VISIBLE_DEVICES", "cards that may be used, as for every program with CUDA"},
@@ -106,7 +107,7 @@ void manual_print(FILE *file) {
           "[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
           ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
           "[\\fIARGUMENT\\fR ...]\n.br\n"
-          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIprivacy\\fR | \\fIruns\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIdata\\fR | \\fIfederations\\fR | \\fIOPTION\\fR |\n"
+          ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIprivacy\\fR | \\fIruns\\fR | \\fIreport\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIpartitions\\fR |\n\\fIdata\\fR | \\fIfederations\\fR | \\fIOPTION\\fR |\n"
           "\\fIman\\fR | \\fIcompletion bash\\fR]\n"
           ".SH DESCRIPTION\n"
           "\\fBsounder train\\fR starts worker processes that share one model through\n"
@@ -166,13 +167,13 @@ void manual_print_completion(FILE *file) {
           "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition privacy runs launch help "
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition privacy runs report launch help "
           "--version --help' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    if [ \"$command\" = help ]; then\n"
           "        [ \"$previous\" = completion ] && mapfile -t COMPREPLY < <(compgen -W bash -- \"$word\") && return\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition privacy runs launch nodes metrics models algorithms partitions data federations man completion' -- \"$word\")\n"
+          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition privacy runs report launch nodes metrics models algorithms partitions data federations man completion' -- \"$word\")\n"
           "        return\n"
           "    fi\n"
           "    local commands name values names=--help\n"

@@ -145,6 +145,7 @@ expect_candidates 'metrics models man' help m
 expect_candidates 'bash' help completion ''
 expect_candidates 'launch' l
 expect_candidates '--by' runs --b
+expect_candidates '--out' report --o
 expect_candidates 'text csv md latex json' runs --format ''
 expect_candidates '--nproc-per-node --nnodes --node-rank --no-python' launch --n
 expect_candidates 'auto cpu gpu' launch --nproc-per-node ''

@@ -1,15 +1,33 @@
-"""The commands that look at runs: sounder runs.
+"""The commands that look at runs: sounder runs, sounder report.
 
 Usage: test_look.py PATH_OF_SOUNDER [unittest arguments]
 """
-import csv, fcntl, io, json, os, pty, statistics, struct, subprocess, sys, termios, unittest
+import csv, fcntl, io, json, os, pty, re, shutil, statistics, struct, subprocess, sys, termios, unittest
 
 from runs import DEADLINE, SMALL, SOUNDER, RunCase
 
 
+CHART_JS = "/usr/share/javascript/chart.js/chart.min.js"
+CHROMIUM = shutil.which("chromium")
+
+# Run in the page: every figure as it stands there, and as it is saved.
+PROBE = """<script>
+const tell = (figure) => {
+  const { width, height } = figure.canvas, pixels = figure.canvas.getContext("2d").getImageData(0, 0, width, height).data;
+  const colours = new Set(new Uint32Array(pixels.buffer)), svg = new DOMParser().parseFromString(figure.svg(), "image/svg+xml");
+  return { name: figure.name, colours: colours.size, paths: svg.querySelectorAll("path").length, texts: [...svg.querySelectorAll("text")].map((t) => t.textContent),
+           broken: svg.querySelectorAll("parsererror").length, png: figure.png().length, rows: figure.rows(), missing: document.querySelectorAll(".missing").length };
+};
+let told;
+try { told = sounderFigures.map(tell); } catch (error) { told = String(error.stack); }
+document.body.textContent = "TOLD" + JSON.stringify(told) + "DLOT";
+</script>"""
+
+
 class Look(RunCase):
-    def sounder(self, *arguments, code=0):
-        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
+    def sounder(self, *arguments, code=0, **environment):
+        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True,
+                              env={**os.environ, **environment})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout if code == 0 else done.stderr
 
@@ -152,6 +170,150 @@ class Runs(Look):
         self.assertIn("error: run: unknown command; did you mean runs?", self.sounder("run", code=64))
         self.assertIn("Usage: sounder runs [FOLDER ...]", self.sounder("runs", "--help"))
         self.assertEqual(self.sounder("help", "runs"), self.sounder("runs", "-h"))
+
+
+class Report(Look):
+    def setUp(self):
+        super().setUp()
+        self.charts = {}
+        if not os.path.exists(CHART_JS):
+            with open(self.path("chart.js"), "w") as file:
+                file.write("window.Chart = null;")
+            self.charts = {"SOUNDER_CHART_JS": self.path("chart.js")}
+
+    def report(self, *arguments, code=0):
+        return self.sounder("report", *arguments, code=code, **self.charts)
+
+    def data_of(self, page):
+        with open(self.path(page)) as file:
+            self.page = file.read()
+        (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', self.page, re.S)
+        return json.loads(text)
+
+    def train_small(self, run, *options):
+        self.train("--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--clients",
+                   "6", "--rounds", "4", "--workers", "2", "--device", "cpu", *options, "--out", run)
+
+    def test_the_page_holds_what_the_run_told(self):
+        self.train_small("run", "--partition", "dirichlet", "--alpha", "0.1", "--eval-clients-every", "2", "--target-accuracy", "0.9")
+        with open(self.path("run", "eval.json"), "w") as file:
+            file.write(self.sounder("eval", "run", "--confusion", "--json"))
+        self.assertRegex(self.report("run"), r"^run/report.html: 1 run, \d+ kB; open it in a browser\n$")
+        (run,), lines = self.data_of("run/report.html")["runs"], self.metrics("run")
+        rounds = [line for line in lines if line["type"] == "round"]
+        for key in ("round", "train_loss", "test_accuracy", "seconds", "up_bytes_total"):
+            for told, line in zip(run["rounds"][key], rounds, strict=True):
+                self.assertAlmostEqual(told, line[key], delta=1e-5 * abs(line[key]))
+        for index, line in enumerate(rounds):
+            losses = sorted(client["loss"] for client in lines if client["type"] == "client" and client["round"] == line["round"])
+            self.assertAlmostEqual(run["loss_spread"]["low"][index], (losses[0] + losses[1]) / 2, places=4)
+        last = [line for line in lines if line["type"] == "clients_evaluation"][-1]
+        (fairness,) = run["fairness"]
+        self.assertEqual((fairness["model"], fairness["round"], len(fairness["accuracies"])), ("global", 4, 6))
+        self.assertAlmostEqual(fairness["worst"], last["accuracy_worst_tenth"], places=5)
+        partition = json.loads(self.sounder("partition", "run/config.yaml", "--json"))
+        self.assertEqual(run["classes"]["counts"], partition["counts"])
+        hits = sum(run["confusion"][c][c] for c in range(10))
+        self.assertAlmostEqual(hits / 100, rounds[-1]["test_accuracy"])
+        self.assertEqual(sum(map(sum, run["confusion"])), 100)
+        self.assertEqual(run["clients"]["times"], [4] * 6)
+        self.assertEqual(run["target"], 0.9)
+
+    def test_the_command_in_the_page_repeats_the_run(self):
+        self.train_small("run", "--partition", "dirichlet", "--alpha", "0.1", "--algorithm", "fedprox mu=0.5; combine mean uniform")
+        self.report("run", "-o", "page.html")
+        (run,) = self.data_of("page.html")["runs"]
+        command = run["repeat"].splitlines()[0]
+        self.assertIn(" --algorithm 'fedprox mu=0.5; combine mean uniform' ", command)
+        subprocess.run(command.replace("sounder", SOUNDER, 1) + " --out again --quiet", shell=True, cwd=self.folder.name, check=True, timeout=DEADLINE)
+        self.assertEqual(self.model("again"), self.model("run"))
+        with open(self.path("run", "config.yaml")) as file:
+            self.assertEqual(run["config"], file.read())
+
+    def test_the_page_needs_nothing_but_itself(self):
+        self.write_run("runs/a</script><b>", [0.5, 0.75], data="nowhere")
+        self.report("runs", "--out", "page.html")
+        (run,) = self.data_of("page.html")["runs"]
+        self.assertEqual(run["path"], "runs/a</script><b>")
+        self.assertIn("the run's data is not at hand", run["classes"]["why"])
+        self.assertEqual(self.page.count("</script>"), 4)
+        self.assertEqual(re.findall(r"(?:src|href)=\W?\w+:", self.page), ['href="data:'])
+        self.assertLess(len(self.page), 600_000)
+
+    def test_runs_that_differ_in_the_seed_alone_are_one_group(self):
+        for alpha in ("0.1", "10"):
+            for seed in (1, 2):
+                self.write_run(f"runs/{alpha}-{seed}", [0.5, 0.75], partition="dirichlet", alpha=alpha, seed=seed, workers=seed)
+        self.report("runs/0.1-1", "runs/0.1-2", "runs/10-1", "runs/10-2", "-o", "page.html")
+        data = self.data_of("page.html")
+        self.assertEqual([run["group"] for run in data["runs"]], ["alpha 0.1", "alpha 0.1", "alpha 10", "alpha 10"])
+        self.assertEqual(data["table"]["columns"][:5], ["run", "state", "seed", "workers", "alpha"])
+        self.assertEqual(data["table"]["rows"][3][:5], ["runs/10-2", "finished", "2", "2", "10"])
+
+    def test_a_long_run_is_thinned_and_keeps_its_last_round(self):
+        self.write_run("runs/long", [0.5] * 4000 + [0.625])
+        self.report("runs/long")
+        (run,) = self.data_of("runs/long/report.html")["runs"]
+        self.assertLessEqual(len(run["rounds"]["round"]), 501)
+        self.assertEqual((run["rounds"]["round"][-1], run["rounds"]["test_accuracy"][-1], len(run["waits"])), (4001, 0.625, len(run["rounds"]["round"])))
+
+    def test_only_an_earlier_report_is_written_over(self):
+        self.write_run("run", [0.5])
+        self.report("run", "-o", "page.html")
+        self.report("run", "-o", "page.html")
+        with open(self.path("thesis.html"), "w") as file:
+            file.write("mine")
+        self.assertIn("error: thesis.html is there already and is no report; give another -o FILE", self.report("run", "-o", "thesis.html", code=73))
+        self.assertIn("error: no/page.html cannot be created: No such file", self.report("run", "-o", "no/page.html", code=73))
+        self.assertIn("is a folder; give a file, such as run/report.html", self.report("run", "-o", "run/", code=64))
+        with open(self.path("thesis.html")) as file:
+            self.assertEqual(file.read(), "mine")
+        self.assertEqual(sorted(os.listdir(self.path("run"))), ["config.yaml", "metrics.jsonl"])
+
+    def test_what_is_missing_is_named_with_what_to_do(self):
+        self.write_run("run", [0.5])
+        told = self.sounder("report", "run", code=69, SOUNDER_CHART_JS="/nowhere/chart.js")
+        self.assertIn("error: a report needs Chart.js, and /nowhere/chart.js is not there; install Debian's libjs-chart.js", told)
+        self.assertIn("error: sounder report: needs a run; write sounder report RUN ...", self.report(code=64))
+        self.assertIn("error: nothing cannot be opened", self.report("nothing", code=66))
+        self.assertIn("Usage: sounder report RUN ...", self.report("--help"))
+
+    @unittest.skipUnless(CHROMIUM and os.path.exists(CHART_JS), "there is no chromium, or no libjs-chart.js: no browser has opened the page")
+    def test_a_browser_draws_every_figure_without_an_error(self):
+        for seed in ("1", "2"):
+            self.train_small(f"runs/{seed}", "--seed", seed, "--partition", "dirichlet", "--alpha", "0.1", "--eval-clients-every", "2")
+        with open(self.path("runs", "1", "eval.json"), "w") as file:
+            file.write(self.sounder("eval", "runs/1", "--confusion", "--json"))
+        self.report("runs")
+        told = {figure["name"]: figure for figure in self.browse("runs/report.html")}
+        self.assertEqual(set(told), {"accuracy", "loss", "classes", "clients", "fairness", "confusion", "time", "waits"})
+        for name, figure in told.items():
+            self.assertGreater(figure["colours"], 8, name)
+            self.assertGreater(figure["paths"], 10, name)
+            self.assertGreater(len(figure["texts"]), 5, name)
+            self.assertGreater(figure["png"], 3000, name)
+            self.assertEqual(figure["broken"], 0, name)
+        self.assertEqual(told["accuracy"]["missing"], 0)
+        finals = [self.rounds(f"runs/{seed}")[-1]["test_accuracy"] for seed in "12"]
+        last = told["accuracy"]["rows"][-1]
+        self.assertEqual((last[1], last[5]), (4, 2))
+        self.assertAlmostEqual(last[3], statistics.mean(finals), places=5)
+        self.assertIn("test accuracy", told["accuracy"]["texts"])
+        self.assertEqual(len(told["classes"]["rows"]), 7)
+
+    def browse(self, page):
+        with open(self.path(page)) as file:
+            text = file.read()
+        with open(self.path("probed.html"), "w") as file:
+            file.write(text.replace("</body>", PROBE + "</body>"))
+        done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.path('chromium')}",
+                               "--enable-logging=stderr", "--virtual-time-budget=10000", "--dump-dom", "file://" + self.path("probed.html")],
+                              text=True, capture_output=True, timeout=DEADLINE)
+        self.assertEqual([line for line in done.stderr.splitlines() if "CONSOLE" in line], [])
+        (told,) = re.findall(r"TOLD(.*)DLOT", done.stdout, re.S)
+        told = json.loads(told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+        self.assertIsInstance(told, list, told)
+        return told
 
 
 if __name__ == "__main__":

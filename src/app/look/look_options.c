@@ -20,6 +20,10 @@ static const Option runs_rows[] = {
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
      .help = "how the table is written"},
 };
+static const Option report_rows[] = {
+    {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",
+     .letter = 'o', .help = "page that is written; an earlier report is replaced"},
+};
 // clang-format on
 
 const LookCommand look_commands[] = {
@@ -32,6 +36,23 @@ const LookCommand look_commands[] = {
          "done, accuracy on the test samples after the last test and the best there was, seconds, training samples a "
          "second, and of the options those in which the runs differ. --by averages: sounder runs sweeps/a --by alpha",
      .table = ROWS(runs_rows),
+     .most = INT_MAX},
+    {.name = "report",
+     .arguments = "RUN ... [--out FILE]",
+     .summary = "one page about a run, or about several: curves, clients, fairness, waits",
+     .description =
+         "Writes one page that needs no network and opens from disk. It shows accuracy and loss by round, seconds, "
+         "simulated "
+         "seconds or bytes, with bands over runs that differ in the seed alone; who has which data; clients, fairness, "
+         "confusion (of sounder eval RUN --confusion --json > RUN/eval.json), where the time went, waits at the "
+         "barrier, "
+         "staleness; and how to repeat the run. Each figure can be saved as SVG, PNG and CSV. It prints on two pages. "
+         "RUN is "
+         "the folder of a run, or one with runs below it. The figures are drawn by Chart.js of Debian's "
+         "libjs-chart.js, "
+         "which is put into the page.",
+     .table = ROWS(report_rows),
+     .least = 1,
      .most = INT_MAX},
 };
 const int look_command_count = sizeof look_commands / sizeof *look_commands;

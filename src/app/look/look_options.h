@@ -8,8 +8,9 @@
 typedef struct LookOptions {
     char *const *folders; // (folder_count); borrowed from argv
     int folder_count;
-    char by[OPTION_TEXT_BYTES]; // names of options, with commas between; "": none
-    int format;                 // TableFormat
+    char by[OPTION_TEXT_BYTES];  // names of options, with commas between; "": none
+    int format;                  // TableFormat
+    char out[OPTION_TEXT_BYTES]; // "": not given
 } LookOptions;
 
 typedef struct LookCommand {

@@ -6,8 +6,7 @@
 
 #include "app/commands.h"
 #include "app/look/look_options.h"
-#include "app/look/past_run.h"
-#include "app/look/table.h"
+#include "app/look/runs.h"
 
 // Options as columns ---------------------------------------------------------------------------------------------------
 
@@ -101,30 +100,26 @@ static void put_options(Table *table, const Shown *shown, const PastRun *run) {
 
 // A line a run -----------------------------------------------------------------------------------------------------------
 
-static Status print_list(const PastRuns *runs, TableFormat format, Error *err) {
-    Table table = {0};
+void runs_table_list(Table *table, const PastRuns *runs) {
     Shown shown = {.count = 0};
     size_t columns[FIGURES];
     for (int i = 0; i < option_count; i++)
         if (!option_table[i].unsaved && past_runs_differ(runs->all, runs->count, &option_table[i]))
             show_option(&shown, &option_table[i]);
-    const size_t path = table_add_column(&table, "run", "run", -1),
-                 state = table_add_column(&table, "state", "state", -1);
-    add_options(&table, &shown);
-    add_figures(&table, columns, runs);
+    const size_t path = table_add_column(table, "run", "run", -1),
+                 state = table_add_column(table, "state", "state", -1);
+    add_options(table, &shown);
+    add_figures(table, columns, runs);
     for (size_t i = 0; i < runs->count; i++) {
         const PastRun *run = &runs->all[i];
-        table_add_row(&table);
-        table_put_text(&table, path, run->path);
-        table_put_text(&table, state, run_state_names[run->state]);
-        put_options(&table, &shown, run);
+        table_add_row(table);
+        table_put_text(table, path, run->path);
+        table_put_text(table, state, run_state_names[run->state]);
+        put_options(table, &shown, run);
         for (int f = 0; f < FIGURES; f++)
-            if (columns[f] != SIZE_MAX) table_put_number(&table, columns[f], figure_of(run, (Figure)f));
+            if (columns[f] != SIZE_MAX) table_put_number(table, columns[f], figure_of(run, (Figure)f));
     }
-    table_drop_empty(&table);
-    Status status = table_print(stdout, &table, format, err);
-    table_free(&table);
-    return status;
+    table_drop_empty(table);
 }
 
 // A line a group ---------------------------------------------------------------------------------------------------------
@@ -189,7 +184,7 @@ static void put_group(Table *table, const size_t columns[FIGURES], size_t reache
         double mean, deviation;
         if (columns[f] == SIZE_MAX) continue;
         const int known = spread_of(&mean, &deviation, runs, count, (Figure)f);
-        if (f == ROUNDS && deviation == 0) deviation = NAN;
+        if ((f == ROUNDS || f == BYTES) && deviation == 0) deviation = NAN;
         table_put_spread(table, columns[f], mean, deviation);
         const bool had_target = runs[0].options.target_accuracy > 0;
         if (f == TARGET && had_target) table_put_number(table, reached, known);
@@ -219,11 +214,11 @@ static int unfinished_last(const void *a, const void *b) {
     return order ? order : strverscmp(left->path, right->path);
 }
 
-static Status print_groups(PastRuns *runs, const LookOptions *options, Error *err) {
+Status runs_print_means(PastRuns *runs, const char *names, TableFormat format, Error *err) {
     Table table = {0};
     Shown by;
     size_t columns[FIGURES], finished = 0;
-    TRY(read_by(&by, options->by, err));
+    TRY(read_by(&by, names, err));
     qsort(runs->all, runs->count, sizeof *runs->all, unfinished_last);
     while (finished < runs->count && runs->all[finished].state == RUN_FINISHED)
         finished++;
@@ -244,9 +239,9 @@ static Status print_groups(PastRuns *runs, const LookOptions *options, Error *er
         put_group(&table, columns, reached, &runs->all[first], next - first);
     }
     table_drop_empty(&table);
-    Status status = table_print(stdout, &table, (TableFormat)options->format, err);
+    Status status = table_print(stdout, &table, format, err);
     table_free(&table);
-    if (status == STATUS_OK && options->format == TABLE_TEXT) print_notes(runs, finished, &by);
+    if (status == STATUS_OK && format == TABLE_TEXT) print_notes(runs, finished, &by);
     return status;
 }
 
@@ -257,8 +252,15 @@ Status command_runs(int argc, char **argv, Error *err) {
     TRY(look_options_parse(&options, look_command_find("runs"), argc, argv, err));
     const bool given = options.folder_count > 0;
     TRY(past_runs_find(&runs, given ? options.folders : usual, given ? options.folder_count : 1, err));
-    Status status =
-        options.by[0] ? print_groups(&runs, &options, err) : print_list(&runs, (TableFormat)options.format, err);
+    Table table = {0};
+    Status status = STATUS_OK;
+    if (options.by[0]) {
+        status = runs_print_means(&runs, options.by, (TableFormat)options.format, err);
+    } else {
+        runs_table_list(&table, &runs);
+        status = table_print(stdout, &table, (TableFormat)options.format, err);
+    }
+    table_free(&table);
     past_runs_free(&runs);
     return status;
 }

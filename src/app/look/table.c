@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { CELL_BYTES = 4096, LEAST_WIDTH = 8, GAP = 2 };
+enum { LEAST_WIDTH = 8, GAP = 2 };
 
 static Cell *cell_at(const Table *table, size_t row, size_t column) {
     return &table->cells[row * table->column_count + column];
@@ -83,7 +83,7 @@ void table_free(Table *table) {
 // Texts of cells -------------------------------------------------------------------------------------------------------
 
 // 68214.3 without decimals is 68,214.
-static void write_number(char text[CELL_BYTES], double number, int decimals) {
+static void write_number(char text[TABLE_CELL_BYTES], double number, int decimals) {
     char digits[400];
     snprintf(digits, sizeof digits, "%.*f", decimals, fabs(number));
     const size_t whole = strcspn(digits, ".");
@@ -97,16 +97,20 @@ static void write_number(char text[CELL_BYTES], double number, int decimals) {
 }
 
 // plus_minus: how the format writes it.
-static void write_cell(char text[CELL_BYTES], const Cell *cell, const Column *column, const char *plus_minus) {
-    char deviation[CELL_BYTES];
+static void write_cell(char text[TABLE_CELL_BYTES], const Cell *cell, const Column *column, const char *plus_minus) {
+    char deviation[TABLE_CELL_BYTES];
     text[0] = '\0';
-    if (cell->kind == CELL_TEXT) snprintf(text, CELL_BYTES, "%s", cell->text);
+    if (cell->kind == CELL_TEXT) snprintf(text, TABLE_CELL_BYTES, "%s", cell->text);
     if (cell->kind != CELL_NUMBER && cell->kind != CELL_SPREAD) return;
     write_number(text, cell->number, column->decimals);
     if (cell->kind == CELL_NUMBER || isnan(cell->deviation)) return;
     write_number(deviation, cell->deviation, column->decimals);
     const size_t length = strlen(text);
-    snprintf(text + length, CELL_BYTES - length, " %s %.400s", plus_minus, deviation);
+    snprintf(text + length, TABLE_CELL_BYTES - length, " %s %.400s", plus_minus, deviation);
+}
+
+void table_cell_text(char *text, const Table *table, size_t row, size_t column) {
+    write_cell(text, cell_at(table, row, column), &table->columns[column], "±");
 }
 
 // Text ----------------------------------------------------------------------------------------------------------------
@@ -159,7 +163,7 @@ static void print_field(FILE *file, const char *text, size_t width, bool left, b
 static Status print_text(FILE *file, const Table *table, Error *err) {
     size_t *widths = calloc(table->column_count + 1, sizeof *widths);
     if (!widths) return fail(err, STATUS_OS, "no memory for the table");
-    char text[CELL_BYTES];
+    char text[TABLE_CELL_BYTES];
     for (size_t c = 0; c < table->column_count; c++) {
         widths[c] = width_of(table->columns[c].title);
         for (size_t row = 0; row < table->row_count; row++) {
@@ -226,7 +230,7 @@ static void print_escaped(FILE *file, const char *text, const char *special, con
 }
 
 static void print_markdown(FILE *file, const Table *table) {
-    char text[CELL_BYTES];
+    char text[TABLE_CELL_BYTES];
     for (size_t c = 0; c < table->column_count; c++)
         fprintf(file, "| %s ", table->columns[c].title);
     fputs("|\n", file);
@@ -256,7 +260,7 @@ static void print_tex(FILE *file, const char *text) {
 
 // With the booktabs package.
 static void print_latex(FILE *file, const Table *table) {
-    char text[CELL_BYTES];
+    char text[TABLE_CELL_BYTES];
     fputs("\\begin{tabular}{", file);
     for (size_t c = 0; c < table->column_count; c++)
         fputc(table->columns[c].is_text ? 'l' : 'r', file);

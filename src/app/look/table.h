@@ -51,6 +51,10 @@ void table_put_spread(Table *table, size_t column, double mean, double deviation
 // Takes away a column in which nothing stands.
 void table_drop_empty(Table *table);
 
+// As people read it. text: (TABLE_CELL_BYTES) of the caller's.
+enum { TABLE_CELL_BYTES = 4096 };
+void table_cell_text(char *text, const Table *table, size_t row, size_t column);
+
 Status table_print(FILE *file, const Table *table, TableFormat format, Error *err);
 void table_free(Table *table);
 

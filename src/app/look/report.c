@@ -1,0 +1,275 @@
+// `sounder report`: runs as one page that opens from disk, with Chart.js from the package put into it.
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/look/look_options.h"
+#include "app/look/run_details.h"
+#include "app/look/runs.h"
+#include "io/durable.h"
+
+enum { PATH_BYTES = 4096, MOST_RUNS = 200 };
+
+// The files of page/, which the build puts into the program, each with a terminator.
+extern const char report_html[], report_js[];
+#define EMBED(name, file)                                                                                              \
+    __asm__(".section .rodata\n.global " #name "\n" #name ":\n.incbin \"" REPORT_PAGE "/" file                         \
+            "\"\n.byte 0\n.previous\n")
+EMBED(report_html, "report.html");
+EMBED(report_js, "report.js");
+
+static const char GENERATOR[] = "content=\"sounder report\"";
+
+// Chart.js --------------------------------------------------------------------------------------------------------------
+
+static Status read_file(char **text, const char *path, Error *err) {
+    FILE *file = fopen(path, "re");
+    char *bytes = NULL;
+    size_t count = 0;
+    ssize_t read = file ? getdelim(&bytes, &count, '\0', file) : -1;
+    if (read <= 0 || ferror(file)) {
+        Status status = fail_errno(err, STATUS_UNAVAILABLE, "%.200s cannot be read", path);
+        if (file) fclose(file);
+        free(bytes);
+        return status;
+    }
+    fclose(file);
+    *text = bytes;
+    return STATUS_OK;
+}
+
+static Status read_charts(char **text, Error *err) {
+    static const char usual[] = "/usr/share/javascript/chart.js/chart.min.js";
+    const char *path = getenv("SOUNDER_CHART_JS");
+    if (!path || !*path) path = usual;
+    if (access(path, R_OK) != 0)
+        return fail(
+            err, STATUS_UNAVAILABLE,
+            "a report needs Chart.js, and %.200s is not there; install Debian's libjs-chart.js, or name another "
+            "chart.min.js of version 3 in SOUNDER_CHART_JS",
+            path);
+    TRY(read_file(text, path, err));
+    if (strstr(*text, "Chart") && !strstr(*text, "</script")) return STATUS_OK;
+    free(*text);
+    return fail(err, STATUS_DATA, "%.200s is not Chart.js; name its chart.min.js of version 3 in SOUNDER_CHART_JS",
+                path);
+}
+
+// The data ----------------------------------------------------------------------------------------------------------------
+
+// What makes runs of one group: all options in which they differ, but the seed. text: (bytes) of the caller's.
+static void name_group(char *text, size_t bytes, const PastRuns *runs, const PastRun *run) {
+    size_t length = 0;
+    text[0] = '\0';
+    for (int i = 0; i < option_count && length < bytes; i++) {
+        const Option *option = &option_table[i];
+        char value[OPTION_VALUE_BYTES];
+        if (option->unsaved || option->may_change || strcmp(option->name, "seed") == 0 ||
+            !past_runs_differ(runs->all, runs->count, option))
+            continue;
+        past_run_option(value, run, option);
+        length += (size_t)snprintf(text + length, bytes - length, "%s%s %.200s", length ? ", " : "", option->name,
+                                   *value ? value : "-");
+    }
+}
+
+static json_t *table_as_json(const PastRuns *runs) {
+    Table table = {0};
+    runs_table_list(&table, runs);
+    json_t *columns = json_array(), *text = json_array(), *rows = json_array();
+    for (size_t c = 0; c < table.column_count; c++) {
+        json_array_append_new(columns, json_string(table.columns[c].title));
+        json_array_append_new(text, json_boolean(table.columns[c].is_text));
+    }
+    for (size_t r = 0; r < table.row_count && !table.no_memory; r++) {
+        json_t *row = json_array();
+        for (size_t c = 0; c < table.column_count; c++) {
+            char cell[TABLE_CELL_BYTES];
+            table_cell_text(cell, &table, r, c);
+            json_array_append_new(row, json_string(cell));
+        }
+        json_array_append_new(rows, row);
+    }
+    const bool whole = !table.no_memory;
+    table_free(&table);
+    return json_pack("{s:o, s:o, s:o*}", "columns", columns, "text", text, "rows", whole ? rows : NULL);
+}
+
+static void add_fact(json_t *facts, const char *what, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void add_fact(json_t *facts, const char *what, const char *format, ...) {
+    char value[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
+    json_array_append_new(facts, json_pack("[s, s]", value, what));
+}
+
+// The strip at the head: of the best run where there are several.
+static json_t *find_facts(const PastRuns *runs) {
+    json_t *facts = json_array();
+    const PastRun *best = &runs->all[0];
+    size_t finished = 0;
+    for (size_t i = 0; i < runs->count; i++) {
+        if (runs->all[i].best > best->best || isnan(best->best)) best = &runs->all[i];
+        finished += runs->all[i].state == RUN_FINISHED;
+    }
+    if (runs->count > 1) add_fact(facts, "runs finished", "%zu of %zu", finished, runs->count);
+    if (runs->count == 1 && !isnan(best->accuracy)) add_fact(facts, "accuracy", "%.2f %%", 100 * best->accuracy);
+    if (!isnan(best->best))
+        add_fact(facts, runs->count > 1 ? best->path : "best", "%.2f %% in round %u", 100 * best->best,
+                 best->best_round);
+    if (runs->count > 1) return facts;
+    if (best->options.target_accuracy > 0)
+        add_fact(facts, "to the target", isnan(best->rounds_to_target) ? "not reached" : "%.0f rounds",
+                 best->rounds_to_target);
+    add_fact(facts, "rounds", "%u", best->rounds);
+    if (best->seconds > 0) {
+        add_fact(facts, "seconds", "%.1f", best->seconds);
+        add_fact(facts, "samples a second", "%.0f", best->samples / best->seconds);
+    }
+    add_fact(facts, "clients a round", "%d of %d", best->options.clients_per_round, best->options.clients);
+    if (!isnan(best->bytes) && best->bytes > 0) add_fact(facts, "sent, both ways", "%.1f MB", best->bytes / 1e6);
+    return facts;
+}
+
+static json_t *describe(const PastRuns *runs) {
+    char title[OPTION_TEXT_BYTES], subtitle[PATH_BYTES + 128], date[64];
+    const PastRun *first = &runs->all[0];
+    const time_t now = time(NULL);
+    struct tm parts;
+    strftime(date, sizeof date, "%d %B %Y, %H:%M", localtime_r(&now, &parts));
+    if (runs->count == 1) {
+        snprintf(title, sizeof title, "%.200s of %.200s on %.200s", first->options.algorithm, first->options.model,
+                 first->options.data);
+        snprintf(subtitle, sizeof subtitle, "%s, %s after %u rounds; written %s", first->path,
+                 run_state_names[first->state], first->rounds, date);
+    } else {
+        snprintf(title, sizeof title, "%zu runs on %.200s", runs->count, first->options.data);
+        snprintf(subtitle, sizeof subtitle, "%s to %s; written %s", first->path, runs->all[runs->count - 1].path, date);
+    }
+    return json_pack("{s:s, s:s, s:o, s:o}", "title", title, "subtitle", subtitle, "facts", find_facts(runs), "table",
+                     table_as_json(runs));
+}
+
+static Status collect(json_t **data, const PastRuns *runs, Error *err) {
+    json_t *details = json_array();
+    Status status = STATUS_OK;
+    for (size_t i = 0; i < runs->count && status == STATUS_OK; i++) {
+        char group[1024];
+        json_t *of;
+        name_group(group, sizeof group, runs, &runs->all[i]);
+        status = run_details_read(&of, &runs->all[i], group, err);
+        if (status == STATUS_OK && json_array_append_new(details, of) != 0)
+            status = fail(err, STATUS_OS, "no memory for the report");
+    }
+    *data = status == STATUS_OK ? describe(runs) : NULL;
+    if (status == STATUS_OK && (!json_object_get(*data, "table") || json_object_set(*data, "runs", details) != 0))
+        status = fail(err, STATUS_OS, "no memory for the report");
+    json_decref(details);
+    return status;
+}
+
+// The page ----------------------------------------------------------------------------------------------------------------
+
+// In a script "</script>" would end it, wherever it stands.
+static void print_data(FILE *file, const char *text) {
+    for (; *text; text++) {
+        if (*text == '<')
+            fputs("\\u003c", file);
+        else
+            fputc(*text, file);
+    }
+}
+
+static void print_page(FILE *file, const char *charts, const char *data) {
+    static const char *const places[] = {"<!-- Chart.js -->", "<!-- data -->", "<!-- report.js -->"};
+    const char *page = report_html;
+    for (int i = 0; i < 3; i++) {
+        const char *place = strstr(page, places[i]);
+        fwrite(page, 1, (size_t)(place - page), file);
+        fputs(i == 1 ? "<script id=\"data\" type=\"application/json\">" : "<script>\n", file);
+        if (i == 0) fputs(charts, file);
+        if (i == 1) print_data(file, data);
+        if (i == 2) fputs(report_js, file);
+        fputs("</script>", file);
+        page = place + strlen(places[i]);
+    }
+    fputs(page, file);
+}
+
+// Nothing is written over but an earlier report.
+static Status check_place(const Folder *folder, const char *name, const char *path, Error *err) {
+    char head[1024] = "";
+    int fd = openat(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return STATUS_OK;
+    const ssize_t bytes = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
+    if (fd >= 0) close(fd);
+    if (bytes >= 0 && strstr(head, GENERATOR)) return STATUS_OK;
+    return fail(err, STATUS_CANTCREATE, "%.200s is there already and is no report; give another -o FILE", path);
+}
+
+static Status write_page(const char *path, const char *text, size_t bytes, Error *err) {
+    char parent[PATH_BYTES];
+    snprintf(parent, sizeof parent, "%s", path);
+    char *slash = strrchr(parent, '/');
+    const char *name = slash ? path + (slash - parent) + 1 : path;
+    if (slash) slash[slash == parent] = '\0';
+    if (!*name)
+        return fail(err, STATUS_USAGE, "-o %.200s: is a folder; give a file, such as %.200sreport.html", path, path);
+    const Folder folder = {.fd = open(slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                           .path = slash ? parent : "."};
+    if (folder.fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", path);
+    Status status = check_place(&folder, name, path, err);
+    if (status == STATUS_OK) status = durable_write(&folder, name, &(FilePart){text, bytes}, 1, err);
+    close(folder.fd);
+    return status;
+}
+
+static Status write_report(const char *path, const PastRuns *runs, Error *err) {
+    char *charts = NULL, *data = NULL, *text = NULL;
+    size_t bytes = 0;
+    json_t *of = NULL;
+    TRY(read_charts(&charts, err));
+    Status status = collect(&of, runs, err);
+    if (status == STATUS_OK && !(data = json_dumps(of, JSON_COMPACT | JSON_REAL_PRECISION(6))))
+        status = fail(err, STATUS_OS, "no memory for the report");
+    json_decref(of);
+    FILE *file = status == STATUS_OK ? open_memstream(&text, &bytes) : NULL;
+    if (file) print_page(file, charts, data);
+    if (status == STATUS_OK && (!file || fclose(file) != 0 || !text))
+        status = fail(err, STATUS_OS, "no memory for the report");
+    free(data);
+    free(charts);
+    if (status == STATUS_OK) status = write_page(path, text, bytes, err);
+    free(text);
+    if (status == STATUS_OK)
+        printf("%s: %zu run%s, %zu kB; open it in a browser\n", path, runs->count, runs->count == 1 ? "" : "s",
+               bytes / 1000);
+    return status;
+}
+
+Status command_report(int argc, char **argv, Error *err) {
+    LookOptions options;
+    PastRuns runs;
+    char path[OPTION_TEXT_BYTES + 64];
+    TRY(look_options_parse(&options, look_command_find("report"), argc, argv, err));
+    TRY(past_runs_find(&runs, options.folders, options.folder_count, err));
+    snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
+             options.out[0] ? options.out : options.folders[0]);
+    Status status = runs.count <= MOST_RUNS ? write_report(path, &runs, err)
+                                            : fail(err, STATUS_USAGE,
+                                                   "a report shows at most %d runs, not %zu; give fewer "
+                                                   "(sounder runs lists any number)",
+                                                   MOST_RUNS, runs.count);
+    past_runs_free(&runs);
+    return status;
+}
