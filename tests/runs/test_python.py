@@ -1,0 +1,168 @@
+"""The Python package: arrays in, modules in, rows and weights out, and the program's sentences as exceptions.
+
+Usage: test_python.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import os, re, subprocess, sys, tempfile, unittest
+
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+try:
+    import torch
+    import torch.nn as nn
+except ImportError:
+    torch = None
+
+os.environ["SOUNDER"] = os.path.abspath(sys.argv[1])
+PACKAGE = os.path.abspath(sys.argv[2])
+sys.path.insert(0, PACKAGE)
+import sounder
+
+QUICK = {"model": "linear 8; relu; linear classes", "clients": 4, "rounds": 2, "workers": 2, "batch_size": 10}
+
+
+def numbers(count, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, count)
+    return rng.normal(0, 0.5, (count, 5)) + y[:, None], y
+
+
+class Python(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="sounder-python-")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def path(self, *parts):
+        return os.path.join(self.folder.name, *parts)
+
+    def data(self, name="data.npz", **more):
+        return sounder.write_data(self.path(name), train=numbers(120, 1), test=numbers(60, 2), **more)
+
+    def test_a_run_gives_rows_weights_and_its_evaluation(self):
+        run = sounder.train(self.path("run"), data=self.data(), **QUICK)
+        self.assertEqual([row["round"] for row in run.rows("round")], [1, 2])
+        self.assertEqual({row["client"] for row in run.rows("client")}, {0, 1, 2, 3})
+        self.assertEqual({name: value.shape for name, value in run.weights().items()},
+                         {"fc1.weight": (8, 5), "fc1.bias": (8,), "fc2.weight": (3, 8), "fc2.bias": (3,)})
+        self.assertAlmostEqual(run.evaluate()["test_accuracy"], run.rows("round")[-1]["test_accuracy"])
+        self.assertIn("rounds: 2", run.config)
+        self.assertFalse(run.is_running)
+        self.assertEqual([row["round"] for row in sounder.Run(self.path("run")).rows("round")], [1, 2])  # a run of before
+
+    def test_a_run_is_watched_stopped_and_gone_on_with(self):
+        data = self.data()
+        with sounder.start(self.path("run"), data=data, **{**QUICK, "rounds": 1000000}) as run:
+            while len(run.rows("round")) < 2:
+                self.assertTrue(run.is_running)
+            first = np.array(run.weights()["fc1.weight"])
+            seen = len(run.rows("round"))
+            while len(run.rows("round")) < seen + 2:
+                self.assertTrue(run.is_running)
+            self.assertFalse(np.array_equal(first, run.weights()["fc1.weight"]))  # the live weights move on
+            run.stop()
+        done = run.rows("round")[-1]["round"]
+        again = sounder.resume(self.path("run"), rounds=done + 2)
+        self.assertEqual(again.summary["type"], "summary")
+        self.assertEqual(again.rows("round")[-1]["round"], done + 2)
+        self.assertRaisesRegex(sounder.Error, "no summary", lambda: sounder.Run(self.path("none")).summary)
+
+    def test_what_the_program_refuses_is_one_exception_with_its_sentence(self):
+        data = self.data()
+        with self.assertRaisesRegex(sounder.Error, r"--rounds 0: needs a whole number") as refused:
+            sounder.train(self.path("run"), data=data, **{**QUICK, "rounds": 0})
+        self.assertEqual(refused.exception.code, 64)
+        with open(data, "r+b") as file:
+            file.truncate(500)
+        with self.assertRaisesRegex(sounder.Error, f"^{re.escape(data)}: not a zip archive, or truncated") as refused:
+            sounder.train(self.path("run"), data=data, **QUICK)
+        self.assertEqual(refused.exception.code, 65)
+        self.assertRaisesRegex(sounder.Error, "neither a live model nor a finished one", sounder.Run(self.path("run")).weights)
+        program, os.environ["SOUNDER"], path = os.environ["SOUNDER"], "", os.environ["PATH"]
+        try:
+            os.environ["PATH"] = self.path("nothing")
+            self.assertRaisesRegex(sounder.Error, "no program sounder on the PATH", sounder.train, self.path("run"), data=data)
+        finally:
+            os.environ["SOUNDER"], os.environ["PATH"] = program, path
+
+    def test_clients_have_any_names_and_partitions_are_clients(self):
+        names = np.array([f"user {i % 3}" for i in range(120)])
+        run = sounder.train(self.path("named"), data=self.data(client=names, test_client=names[:60]), **{**QUICK, "clients": None})
+        self.assertEqual({row["client"] for row in run.rows("client")}, {0, 1, 2})
+        self.assertRaisesRegex(sounder.Error, "has no training samples", self.data, client=names, test_client=["user 9"] * 60)
+        self.assertRaisesRegex(sounder.Error, "call it .*data.csv.npz", self.data, name="data.csv")
+        data = sounder.from_partitions(self.path("parts.npz"), [numbers(10, 1), numbers(30, 2)], numbers(20, 3))
+        with np.load(data) as arrays:
+            self.assertEqual(np.bincount(arrays["client_train"]).tolist(), [10, 30])
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_modules_become_layers_or_are_named(self):
+        class Functions(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.fc = nn.Conv2d(1, 4, 3), nn.Linear(36, 2)
+
+            def forward(self, x):
+                x = nn.functional.max_pool2d(torch.relu(self.conv(x)), 2)
+                return nn.functional.log_softmax(self.fc(x.view(x.size(0), -1)), dim=1)
+
+        class Sum(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = nn.Conv2d(1, 1, 3, padding=1)
+
+            def forward(self, x):
+                return x + self.conv(x)
+
+        cases = [
+            (Functions(), "conv 4 3; relu; pool 2; linear 2"),
+            (nn.Sequential(nn.Conv2d(4, 8, (3, 5), stride=2, padding=(1, 2), dilation=(1, 2), groups=4), nn.LeakyReLU(0.1)),
+             "conv 8 3x5 stride 2 pad 1x2 dilation 1x2 groups 4; leakyrelu 0.1"),
+            (nn.Sequential(nn.AvgPool2d(3, 2, 1), nn.Sequential(nn.Tanh(), nn.AdaptiveAvgPool2d(1)), nn.Flatten(), nn.Dropout(0.25)),
+             "avgpool 3 stride 2 pad 1; tanh; globalpool; dropout 0.25"),
+        ]
+        for net, text in cases:
+            self.assertEqual(sounder.layers(net), text)
+        refused = [(nn.Sequential(nn.Linear(3, 4), nn.Softplus()), "1: Sounder has no Softplus"),
+                   (nn.Sequential(nn.Sequential(nn.Conv2d(1, 2, 3, bias=False))), "0.0: bias is False; Sounder has only True"),
+                   (nn.Sequential(nn.LogSoftmax(1), nn.ReLU()), "0: Sounder has no LogSoftmax"),
+                   (nn.Sequential(nn.MaxPool2d(2, ceil_mode=True)), "0: ceil_mode is True"),
+                   (Sum(), "add: takes another input than the layer before it gives")]
+        for net, sentence in refused:
+            with self.assertRaises(sounder.Error) as error:
+                sounder.layers(net)
+            self.assertTrue(str(error.exception).startswith(sentence), error.exception)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_weights_go_into_the_module_they_were_made_for_and_no_other(self):
+        net, other = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)), nn.Sequential(nn.Linear(5, 9), nn.Linear(9, 3))
+        run = sounder.train(self.path("run"), data=self.data(), **{**QUICK, "model": sounder.layers(net)})
+        run.load_into(net)
+        x, y = numbers(60, 2)
+        right = (net(torch.tensor(x, dtype=torch.float32)).argmax(1).numpy() == y).mean()
+        self.assertAlmostEqual(right, run.rows("round")[-1]["test_accuracy"], places=6)
+        self.assertRaisesRegex(sounder.Error, "fc1.weight: of shape", run.load_into, other)
+        self.assertRaisesRegex(sounder.Error, "this net has fc1.weight, fc1.bias$", run.load_into, nn.Sequential(nn.Linear(5, 3)))
+
+    def example(self, name):
+        done = subprocess.run([sys.executable, os.path.join(PACKAGE, "examples", name), self.folder.name], text=True, timeout=100,
+                              env={**os.environ, "PYTHONPATH": PACKAGE}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_the_example_for_pytorch_ends_with_equal_counts(self):
+        counts = re.findall(r"(\d+) of 1000", self.example("torch_module.py"))
+        self.assertEqual(len(counts), 2)
+        self.assertEqual(counts[0], counts[1])
+        self.assertGreater(int(counts[0]), 300)
+
+    def test_the_example_for_flower_trains_each_partition(self):
+        self.assertEqual(self.example("flower_partitions.py").count("10 clients of 50 to 230 samples"), 3)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,434 @@
+"""Runs of the program `sounder` on NumPy's arrays and PyTorch's modules.
+
+    data = sounder.write_data("mine.npz", train=(x_train, y_train), test=(x_test, y_test))
+    run = sounder.train("runs/a", data=data, model=sounder.layers(net), clients=10, partition="dirichlet", alpha=0.1, rounds=5)
+    run.rows("round")[-1]["test_accuracy"]
+    run.load_into(net)
+
+Nothing is done here that the command line cannot do: options are those of `sounder train`, with _ for -. The program is
+found by $SOUNDER, or on the PATH. Needs NumPy; torch and pandas only where their objects are given or asked for. Whatever
+the program refuses arrives as sounder.Error with its sentence.
+"""
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+
+import numpy as np
+
+__all__ = ["Error", "Run", "from_partitions", "layers", "program", "resume", "start", "train", "write_data"]
+
+
+class Error(Exception):
+    """What went wrong, in one sentence. code: the program's exit status (sysexits.h), or None if it was not the program."""
+
+    def __init__(self, sentence, code=None):
+        super().__init__(sentence)
+        self.code = code
+
+
+def program():
+    """The path of the program."""
+    found = os.environ.get("SOUNDER") or shutil.which("sounder")
+    if not found:
+        raise Error("no program sounder on the PATH; install it (cmake --install build --prefix ~/.local), or name it in $SOUNDER")
+    return found
+
+
+# Data -----------------------------------------------------------------------------------------------------------------
+
+
+def _array(values, dtype=None):
+    if hasattr(values, "detach"):  # torch
+        values = values.detach().cpu().numpy()
+    values = np.asarray(values)
+    return np.ascontiguousarray(values if dtype is None else values.astype(dtype))
+
+
+def _samples(values):
+    values = _array(values)
+    return values if values.dtype == np.uint8 else np.ascontiguousarray(values, dtype="<f4")
+
+
+def _targets(values):
+    values = _array(values)
+    return np.ascontiguousarray(values, dtype="<f4" if values.dtype.kind == "f" else "<i8")
+
+
+def write_data(path, train, test, client=None, test_client=None, mean=None, std=None):
+    """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8 pixels
+    or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers) or targets (floating-point ones). client,
+    test_client: whose sample each is; anything that can be sorted. mean, std: one number, or one a channel or feature."""
+    arrays = {"x_train": _samples(train[0]), "y_train": _targets(train[1]), "x_test": _samples(test[0]), "y_test": _targets(test[1])}
+    if client is not None:
+        names, arrays["client_train"] = np.unique(_array(client), return_inverse=True)
+        if test_client is not None:
+            asked = _array(test_client)
+            if not np.isin(asked, names).all():
+                raise Error(f"test_client {asked[~np.isin(asked, names)][0]!r}: has no training samples; leave such samples out")
+            arrays["client_test"] = np.searchsorted(names, asked)
+    for name, value in (("mean", mean), ("std", std)):
+        if value is not None:
+            arrays[name] = np.atleast_1d(_array(value, "<f4"))
+    path = os.fspath(path)
+    if not path.endswith(".npz"):
+        raise Error(f"{path}: a data set is a file .npz; call it {path}.npz")
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", suffix=".npz", delete=False) as file:
+        try:
+            np.savez(file, **arrays)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    return os.path.abspath(path)
+
+
+def _pair(part, columns):
+    if isinstance(part, (tuple, list)) and len(part) == 2:
+        return _samples(part[0]), _targets(part[1])
+    x, y = (part[column] for column in columns)  # a data set of columns, as Hugging Face's are
+    if isinstance(x, (list, tuple)):
+        x = np.stack([np.asarray(one) for one in x])
+    return _samples(x), _targets(y)
+
+
+def from_partitions(path, partitions, test, columns=("image", "label"), **more):
+    """Writes a data set whose clients are the partitions: pairs (x, y), or data sets with two columns, such as
+    FederatedDataset.load_partition(i) of Flower's gives. Images of shape (H,W,C) become (C,H,W)."""
+    pairs = [_pair(part, columns) for part in partitions]
+    if not pairs:
+        raise Error("partitions: none; give at least one")
+    tested = _pair(test, columns)
+
+    def first(x):
+        return np.moveaxis(x, 3, 1) if x.ndim == 4 and x.dtype == np.uint8 and x.shape[3] in (1, 3, 4) else x
+
+    client = np.repeat(np.arange(len(pairs)), [len(y) for _, y in pairs])
+    x, y = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    return write_data(path, (first(x), y), (first(tested[0]), tested[1]), client=client, **more)
+
+
+# Nets -----------------------------------------------------------------------------------------------------------------
+
+
+def _sides(value):
+    """3, (3, 3) or (3, 5) of torch as 3 or 3x5."""
+    rows, columns = value if isinstance(value, (tuple, list)) else (value, value)
+    return str(rows) if rows == columns else f"{rows}x{columns}"
+
+
+def _must(name, what, value, only):
+    if value != only:
+        raise Error(f"{name}: {what} is {value}; Sounder has only {only}")
+
+
+def _with(text, *settings):
+    """Appends the settings that are not what is meant without them: (word, value, what is meant)."""
+    return " ".join([text, *(f"{word} {value}" for word, value, meant in settings if value != meant)])
+
+
+def _conv(name, module):
+    if isinstance(module.padding, str):
+        raise Error(f"{name}: padding is {module.padding!r}; give it as a number")
+    _must(name, "padding_mode", module.padding_mode, "zeros")
+    _must(name, "bias", module.bias is not None, True)
+    return _with(f"conv {module.out_channels} {_sides(module.kernel_size)}", ("stride", _sides(module.stride), "1"),
+                 ("pad", _sides(module.padding), "0"), ("dilation", _sides(module.dilation), "1"), ("groups", module.groups, 1))
+
+
+def _linear(name, module):
+    _must(name, "bias", module.bias is not None, True)
+    return f"linear {module.out_features}"
+
+
+def _pooling(word, name, module):
+    size = _sides(module.kernel_size)
+    _must(name, "ceil_mode", module.ceil_mode, False)
+    stride = size if module.stride is None else _sides(module.stride)
+    return _with(f"{word} {size}", ("stride", stride, size), ("pad", _sides(module.padding), "0"))
+
+
+def _max_pool(name, module):
+    _must(name, "dilation", _sides(module.dilation), "1")
+    _must(name, "return_indices", module.return_indices, False)
+    return _pooling("pool", name, module)
+
+
+def _average_pool(name, module):
+    _must(name, "count_include_pad", module.count_include_pad, True)
+    _must(name, "divisor_override", module.divisor_override, None)
+    return _pooling("avgpool", name, module)
+
+
+def _global_pool(name, module):
+    _must(name, "output_size", _sides(module.output_size), "1")
+    return "globalpool"
+
+
+def _gelu(name, module):
+    _must(name, "approximate", getattr(module, "approximate", "none"), "none")
+    return "gelu"
+
+
+# What each class of torch.nn is in a layer list; an empty text: nothing, for it changes no value that Sounder's layers tell
+# apart.
+_MODULES = {
+    "Conv2d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
+    "ReLU": lambda name, module: "relu",
+    "ReLU6": lambda name, module: "relu6",
+    "LeakyReLU": lambda name, module: f"leakyrelu {module.negative_slope:g}",
+    "Tanh": lambda name, module: "tanh",
+    "Sigmoid": lambda name, module: "sigmoid",
+    "GELU": _gelu,
+    "Dropout": lambda name, module: f"dropout {module.p:g}",
+    "Dropout2d": lambda name, module: f"dropout2d {module.p:g}",
+    "Flatten": lambda name, module: "",
+    "Identity": lambda name, module: "",
+}
+# Functions and methods that need no numbers, and the settings of those that are called with some.
+_FUNCTIONS = {"relu": "relu", "relu_": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "relu6": "relu6", "flatten": "", "view": "", "reshape": ""}
+_POOLS = {"max_pool2d": (_max_pool, {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}),
+          "avg_pool2d": (_average_pool, {"stride": None, "padding": 0, "ceil_mode": False, "count_include_pad": True,
+                                         "divisor_override": None})}
+_LAST = ("LogSoftmax", "log_softmax")  # the loss has it, if it comes last
+
+
+class _Settings:
+    """A function's arguments, looked at like a module's."""
+
+    def __init__(self, node, presets):
+        self.__dict__.update(presets, **dict(zip(("kernel_size", *presets), node.args[1:])), **node.kwargs)
+
+
+def _called(node):
+    """The name of what a step of the traced net calls. F.max_pool2d is traced under another name in some versions."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    return "max_pool2d" if name == "boolean_dispatch" or node.name.startswith("max_pool2d") else name
+
+
+def _layer_of(name, node, module):
+    kind = _called(node) if module is None else type(module).__name__
+    if module is not None and kind in _MODULES:
+        return _MODULES[kind](name, module)
+    if module is None and kind in _FUNCTIONS:
+        return _FUNCTIONS[kind]
+    if module is None and kind in _POOLS:
+        read, presets = _POOLS[kind]
+        return read(f"{name} ({kind})", _Settings(node, presets))
+    raise Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(_MODULES)}")
+
+
+def _asks_for_a_size(node):
+    """x.size(0) in x.view(x.size(0), -1)."""
+    return _called(node) in ("size", "dim", "getattr", "getitem")
+
+
+def _steps(net):
+    """(name, node, module or None) in the order of computation; each takes what the one before it gives."""
+    import torch.fx
+
+    try:
+        graph = torch.fx.Tracer().trace(net)
+    except Exception as problem:
+        raise Error(f"{type(net).__name__}: its forward cannot be traced: {problem}; write it without ifs and loops over values") from problem
+    modules, before, steps = dict(net.named_modules()), None, []
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            if before is not None:
+                raise Error(f"{node.name}: a second input; Sounder's nets have one")
+            before = node
+        elif node.op == "get_attr":
+            raise Error(f"{node.target}: a parameter outside a layer; Sounder's belong to layers")
+        elif node.op != "output" and not _asks_for_a_size(node):
+            if [own for own in node.all_input_nodes if not _asks_for_a_size(own)] != [before]:
+                raise Error(f"{node.name}: takes another input than the layer before it gives; Sounder's layers are one chain")
+            before = node
+            module = modules[node.target] if node.op == "call_module" else None
+            steps.append((node.name if module is None else node.target, node, module))
+    return steps
+
+
+def layers(net):
+    """The layer list for --model that computes what a torch.nn.Module does. Error names the module that Sounder has not."""
+    texts, steps = [], _steps(net)
+    for i, (name, node, module) in enumerate(steps):
+        kind = _called(node) if module is None else type(module).__name__
+        if kind in _LAST and i + 1 == len(steps):
+            break
+        texts.append(_layer_of(name, node, module))
+    return "; ".join(text for text in texts if text)
+
+
+def _tensors(net):
+    """(the name in Sounder's files, the parameter), in the order of computation."""
+    counts, tensors = {"conv": 0, "fc": 0}, []
+    for _, _, module in _steps(net):
+        kind = {"Conv2d": "conv", "Linear": "fc"}.get(type(module).__name__)
+        if kind:
+            counts[kind] += 1
+            tensors += [(f"{kind}{counts[kind]}.{part}", getattr(module, part)) for part in ("weight", "bias")]
+    return tensors
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+def _arguments(options):
+    words = []
+    for name, value in options.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        words.append(f"--{name.replace('_', '-')}={value}")
+    return words
+
+
+def _refusal(text, code):
+    """The program's one sentence, out of what it wrote."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    told = [line.split("error:", 1)[1].strip() for line in lines if "error:" in line]
+    if told:
+        return Error(told[-1], code)
+    return Error(lines[-1] if lines else f"sounder ended with status {code} and said nothing", code)
+
+
+def start(out, **options):
+    """Begins a run in the folder `out` and returns at once. Options as those of `sounder train`: data, model, clients, lr, ..."""
+    return Run(out, ["train", f"--out={os.fspath(out)}", *_arguments(options)])
+
+
+def train(out, **options):
+    """Trains to the end. A run that is stopped by a signal ends with an Error, too; resume goes on with it."""
+    return start(out, **options).wait()
+
+
+def resume(out, **options):
+    """Goes on with the run in the folder to its end."""
+    return Run(out, ["train", f"--resume={os.fspath(out)}", *_arguments(options)]).wait()
+
+
+class Run:
+    """A run's folder: one that a process is writing to, or one that was written before: Run("runs/a")."""
+
+    def __init__(self, folder, arguments=None):
+        self.folder = os.path.abspath(os.fspath(folder))
+        self._process = None
+        if arguments:
+            self._said = tempfile.TemporaryFile(mode="w+", errors="replace")
+            self._process = subprocess.Popen([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        if self.is_running:
+            self._process.terminate()
+            self._process.wait()
+
+    @property
+    def is_running(self):
+        return self._process is not None and self._process.poll() is None
+
+    def wait(self):
+        """Waits for the end and returns the run; Error if it failed."""
+        if self._process is not None:
+            try:
+                code = self._process.wait()
+            except BaseException:  # Ctrl-C: the program got it, too, and finishes its round
+                self._process.terminate()
+                self._process.wait()
+                raise
+            self._said.seek(0)
+            if code:
+                raise _refusal(self._said.read(), code)
+        return self
+
+    def stop(self):
+        """Lets the round end, saves, and waits; resume goes on."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGTERM)
+        if self._process is not None:
+            self._process.wait()
+        return self
+
+    def rows(self, kind=None):
+        """The lines of metrics.jsonl so far, as dicts; of one type (round, client, start, summary) if it is given."""
+        try:
+            with open(os.path.join(self.folder, "metrics.jsonl")) as file:
+                whole = [line for line in file if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
+        rows = [json.loads(line) for line in whole]
+        return [row for row in rows if kind in (None, row["type"])]
+
+    def frame(self, kind="round"):
+        """The same as a DataFrame of pandas."""
+        import pandas
+
+        return pandas.DataFrame(self.rows(kind))
+
+    @property
+    def summary(self):
+        """The last line of a run that has ended."""
+        rows = self.rows("summary")
+        if not rows:
+            raise Error(f"{self.folder}: the run has no summary: it has not ended; sounder.resume goes on with it")
+        return rows[-1]
+
+    @property
+    def config(self):
+        """The text of config.yaml: every option of the run."""
+        with open(os.path.join(self.folder, "config.yaml")) as file:
+            return file.read()
+
+    def weights(self):
+        """name -> array. While the run lives they are the shared weights themselves, mapped without a copy; then the model's."""
+        for name in ("live/global.safetensors", "model.safetensors"):
+            path = os.path.join(self.folder, name)
+            if os.path.exists(path):
+                return _safetensors(path)
+        raise Error(f"{self.folder}: neither a live model nor a finished one; is it the folder of a run?")
+
+    def load_into(self, net):
+        """Copies the weights into a torch.nn.Module of which layers() made the run's net, and returns it."""
+        import torch
+
+        weights, tensors = self.weights(), _tensors(net)
+        if {name for name, _ in tensors} != set(weights):
+            raise Error(f"{self.folder}: the model has {', '.join(weights)}; this net has {', '.join(name for name, _ in tensors)}")
+        with torch.no_grad():
+            for name, tensor in tensors:
+                if tuple(tensor.shape) != weights[name].shape:
+                    raise Error(f"{name}: of shape {weights[name].shape} in {self.folder}, and {tuple(tensor.shape)} in this net")
+                tensor.copy_(torch.from_numpy(np.array(weights[name])))
+        return net
+
+    def evaluate(self, **options):
+        """What `sounder eval --json` tells of the model."""
+        done = subprocess.run([program(), "eval", self.folder, "--json", *_arguments(options)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise _refusal(done.stderr, done.returncode)
+        return json.loads(done.stdout)
+
+
+_TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
+
+
+def _safetensors(path):
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+    mapped = np.memmap(path, mode="r", dtype=np.uint8)
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, about in header.items():
+        begin, end = (8 + length + offset for offset in about["data_offsets"])
+        tensors[name] = mapped[begin:end].view(_TYPES[about["dtype"]]).reshape(about["shape"])
+    return tensors
