@@ -53,7 +53,7 @@ void (*const server_kernels[SERVER_RULE_COUNT])(CudaServerStep, ServerLoad, Serv
 
 __device__ Parameter parameter_at(const CudaTurns &at, const ModelItem &item) {
     const size_t place = (size_t)item.model * at.count + item.item;
-    return {at.global[item.item], at.own[place], at.kept ? at.kept[place] : 0, at.common ? at.common[item.item] : 0};
+    return {at.global[item.item], at.own[place], at.kept ? at.kept[place] : 0, at.common ? at.common[item.item] : 0, 0};
 }
 
 // One thread a weight of a model.

@@ -25,6 +25,7 @@ typedef struct Parameter {
     float own;    // as the client has trained it
     float kept;   // the client's own from turn to turn; 0 at first
     float common; // what the server rule tells all clients
+    float slope;  // of the mean loss of all the client's samples at the weights it began with; 0 unless the rule looks
 } Parameter;
 
 // The client's turn, the same for all weights.
@@ -41,6 +42,7 @@ typedef struct LocalRule {
     bool asks;                             // ... and it reads what the server rule tells, which has to tell something
     double (*pull)(const LocalTurn *turn); // NULL: 0
     void (*prepare)(LocalTurn *turn);      // NULL: nothing
+    bool (*looks)(const double *number);   // whether it wants Parameter.slope, one more pass over the data; NULL: not
 } LocalRule;
 
 // To the nearest multiple of 2^-40: kept vectors lie on this grid, so that sums of them are exact. Every float from

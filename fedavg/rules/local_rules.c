@@ -19,6 +19,11 @@ double local_displacement(const Training *training, double pull, uint64_t steps)
     return -x;
 }
 
+bool local_looks(const Chosen *chosen) {
+    const LocalRule *rule = local_rules[chosen->row];
+    return rule->looks && rule->looks(chosen->number);
+}
+
 double local_pull(const Chosen *chosen, const LocalTurn *turn) {
     const LocalRule *rule = local_rules[chosen->row];
     return rule->pull ? rule->pull(turn) : 0;
@@ -36,7 +41,8 @@ static Parameter parameter_at(const LocalVectors *at, size_t i) {
     return (Parameter){.global = at->global[i],
                        .own = at->own ? at->own[i] : 0,
                        .kept = at->kept ? at->kept[i] : 0,
-                       .common = at->common ? at->common[i] : 0};
+                       .common = at->common ? at->common[i] : 0,
+                       .slope = at->slope ? at->slope[i] : 0};
 }
 
 // One pair of loops for each rule, into which its functions are inlined.

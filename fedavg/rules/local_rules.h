@@ -35,6 +35,9 @@ double local_displacement(const Training *training, double pull, uint64_t steps)
 
 LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio);
 
+// Whether the rule wants the gradient that the client begins with.
+bool local_looks(const Chosen *chosen);
+
 // What the rule adds to the client's slopes besides `shift`: pull on top of the weight decay.
 double local_pull(const Chosen *chosen, const LocalTurn *turn);
 
@@ -43,6 +46,7 @@ typedef struct LocalVectors {
     const float *global, *own; // as the round began, as the client trained them
     const float *kept;         // NULL: zeros
     const float *common;       // NULL: zeros
+    const float *slope;        // NULL: zeros
 } LocalVectors;
 
 // shift (count) = the rule's shift - pull * global.

@@ -64,6 +64,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->velocity, true},
         {&model->gradient, true},
         {&model->shift, rule->shifts || rule->pull || second},
+        {&model->slope, local_looks(&config->recipe.parts[PART_LOCAL])},
         {&model->square, optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1},
         {&model->second, second},
         {&model->initial, second},
@@ -122,6 +123,22 @@ typedef struct Turn {
     LocalStep step;
 } Turn;
 
+// model->slope becomes the gradient of the mean loss of the client's samples, at the weights that it begins with.
+static void look(LocalModel *model, uint32_t client) {
+    const size_t parameters = model->memory->config->parameters;
+    uint32_t count;
+    const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
+    memset(model->slope, 0, parameters * sizeof *model->slope);
+    for (uint32_t number = 0; number < local_model_batches(model, count); number++) {
+        const Batch batch = local_model_batch(model, indices, number, count);
+        const float share = (float)batch.count / (float)count;
+        BatchResult result;
+        net_gradient(&model->net, model->gradient, &result, model->weights, &batch, NULL);
+        for (size_t i = 0; i < parameters; i++)
+            model->slope[i] += share * model->gradient[i];
+    }
+}
+
 static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
@@ -134,6 +151,10 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
         .rule = local_turn(chosen, &training, steps, mean_samples / samples),
         .at = {.global = memory->weights, .own = model->weights, .kept = kept_row(&memory->kept, job->kept_from)},
         .step.sgd = training.sgd};
+    if (model->slope) {
+        look(model, job->client);
+        turn.at.slope = model->slope;
+    }
     if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
     if (training.optimizer_state == OPTIMIZER_KEPT) {
         turn.step.state = turn.at.kept;

@@ -20,6 +20,7 @@ typedef struct LocalModel {
     float *weights;  // the local model
     float *velocity; // SGD momentum
     float *gradient;
+    float *slope;       // that the client begins with (local_looks); NULL: nobody looks
     float *square;      // Adam's second moment; NULL with SGD
     float *shift;       // what a local rule adds to every slope; NULL: the rule adds nothing
     float *second;      // a client's second model; NULL: there is none

@@ -99,15 +99,17 @@ def nova(w, clients):
     return w
 
 
-def scaffold(w, clients):
-    c, own = np.zeros_like(w), [np.zeros_like(w) for _ in clients]
-    for _ in range(ROUNDS):
-        updates = [k.train(w, shift=c - ck, momentum=0) for k, ck in zip(clients, own)]
-        after = [ck - c - d / (STEPS * LR) for ck, d in zip(own, updates)]
-        w = w + sum(updates) / len(clients)
-        c = c + sum(new - old for new, old in zip(after, own)) / len(clients)
-        own = after
-    return w
+def scaffold(option):
+    def run(w, clients):
+        c, own = np.zeros_like(w), [np.zeros_like(w) for _ in clients]
+        for _ in range(ROUNDS):
+            updates = [k.train(w, shift=c - ck, momentum=0) for k, ck in zip(clients, own)]
+            after = [k.gradient(w) for k in clients] if option == "I" else [ck - c - d / (STEPS * LR) for ck, d in zip(own, updates)]
+            w = w + sum(updates) / len(clients)
+            c = c + sum(new - old for new, old in zip(after, own)) / len(clients)
+            own = after
+        return w
+    return run
 
 
 def feddyn(alpha):
@@ -132,7 +134,7 @@ ALGORITHMS = {
     "fedprox mu=0.3": averaged(pull=0.3), "fednova": nova,
     "median": robust(lambda d: np.median(d, axis=0)), "trimmed 0.34": robust(lambda d: np.sort(d, axis=0)[1:-1].mean(axis=0)),
 }
-WITHOUT_MOMENTUM = {"scaffold": scaffold, "feddyn alpha=0.1": feddyn(0.1)}
+WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01),
     "sgd nesterov=yes": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01, nesterov=True),

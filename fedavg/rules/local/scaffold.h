@@ -1,7 +1,8 @@
 // SCAFFOLD (Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, ICML 2020, Algorithm 1): the client's drift, c_k, is taken
 // out of every step and that of all clients, c, put in. Both start at zero.
 //
-//   step: g + c - c_k        after it (option II): c_k = c_k - c + (w - w_k) / A_k
+//   step: g + c - c_k        after it, option II:  c_k = c_k - c + (w - w_k) / A_k
+//                                      option I:   c_k = gradient of the client's loss at w, a pass over its data more
 //
 // A_k is K lr with plain SGD; in general it is how far the local optimizer takes a weight along a constant slope of 1, so
 // that c_k stays an average of gradients whatever the momentum and however many steps. The server's half is in
@@ -17,19 +18,25 @@ BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
 }
 
 BOTH float local_scaffold_keep(const Parameter *p, const LocalTurn *turn) {
+    if (turn->number[0] != 0) return local_on_grid(p->slope);
     const float slope = (float)(((double)p->global - (double)p->own) / turn->displacement);
     return local_on_grid(p->kept - p->common + slope);
 }
 
 #ifndef __cplusplus
+static inline bool scaffold_looks(const double *number) {
+    return number[0] != 0;
+}
+
 static const LocalRule scaffold_local_rule = {
     .text = {"scaffold",
              "the client's drift is taken out of every step, that of all put in",
-             "Karimireddy et al., ICML 2020, Algorithm 1, option II",
-             {{0}}},
+             "Karimireddy et al., ICML 2020, Algorithm 1",
+             {{.name = "option", .words = {"II", "I"}}}},
     .shifts = true,
     .keeps = true,
-    .asks = true};
+    .asks = true,
+    .looks = scaffold_looks};
 #endif
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "shm/supervisor.h"
@@ -36,6 +37,7 @@ static const char *only_on_cpu(const Options *options) {
     if (options->training.optimizer_state == OPTIMIZER_KEPT)
         return "--client-optimizer-state keep is for the CPU alone";
     if (options->training.clip > 0) return "--clip-grad-norm is for the CPU alone";
+    if (local_looks(&options->recipe.parts[PART_LOCAL])) return "local scaffold option=I is for the CPU alone";
     if (options->recipe.parts[PART_PERSONAL].row != PERSONAL_NONE) return "personal models are for the CPU alone";
     for (Part part = PART_CLIP; part <= PART_CODE; part++)
         if (options->recipe.parts[part].row > 0) return "--algorithm with a send rule is for the CPU alone";
