@@ -1,6 +1,6 @@
 // The control segment: every struct that the parent and its workers share, offsets only, no pointers.
 //
-//   [Control | Queue of jobs | traces] control segment, read and written by all; traces: one buffer a writer, see
+//   [Control | Queue of jobs | MaskedCohort | traces] control segment, read and written by all; traces: one buffer a writer, see
 //                                      fedavg/memory/trace.h
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
@@ -124,6 +124,7 @@ typedef struct RunConfig {
     uint64_t parameters;     // floats in the model
     uint64_t weights_offset; // of the first weight in the weights segment, bytes
     uint64_t queue_offset;   // of the Queue in the control segment
+    uint64_t masked_offset;  // of the MaskedCohort there; 0: updates are not masked
     uint32_t node, nodes;    // of several machines, each with workers: this one, how many
     uint32_t trace_capacity; // spans in each trace buffer; 0: nothing is traced
     uint64_t trace_offset;   // of the first in the control segment
@@ -191,6 +192,12 @@ typedef struct Goals {
     double target_crossing;    // where a line between two tests reached it, in rounds
     WorldTotals target_totals; // of the rounds until then
 } Goals;
+
+// Who masks updates against whom in this round (rules/masks.h): written by the parent when the cohort's jobs are posted.
+typedef struct MaskedCohort {
+    uint32_t count;
+    uint32_t clients[]; // (as many as a cohort can have)
+} MaskedCohort;
 
 typedef struct Control {
     RunConfig config;

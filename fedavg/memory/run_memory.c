@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "fedavg/rules/send_rules.h"
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -41,7 +42,11 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
     RunConfig *config = &plan->config;
     config->queue_offset = round_up(sizeof(Control), 64);
     config->trace_capacity = plan->trace_capacity;
-    config->trace_offset = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
+    const bool masks = config->recipe.parts[PART_CODE].row == SEND_ROW_masked;
+    const size_t masked_bytes = masks ? sizeof(MaskedCohort) + plan->job_capacity * sizeof(uint32_t) : 0;
+    const size_t queue_end = round_up(config->queue_offset + queue_bytes(plan->job_capacity), 64);
+    config->masked_offset = masks ? queue_end : 0;
+    config->trace_offset = round_up(queue_end + masked_bytes, 64);
     size_t trace_bytes = plan->trace_capacity ? (config->workers + 1) * trace_buffer_bytes(plan->trace_capacity) : 0;
     TRY(segment_create(&memory->control_segment, "control", config->trace_offset + trace_bytes, err));
     *(RunConfig *)memory->control_segment.memory = *config;
@@ -200,6 +205,23 @@ float *run_memory_row(const RunMemory *memory, uint32_t place) {
     const RunConfig *config = memory->config;
     return (float *)(memory->slots + slots_host_bytes(&config->slots, config->card.used) +
                      place / config->nodes * config->slots.vector_bytes);
+}
+
+MaskedCohort *run_memory_masked(const RunMemory *memory) {
+    const uint64_t offset = memory->config->masked_offset;
+    return offset > 0 ? (MaskedCohort *)((uint8_t *)memory->control_segment.memory + offset) : NULL;
+}
+
+Masking run_memory_masking(const RunMemory *memory, uint32_t round) {
+    const RunConfig *config = memory->config;
+    const MaskedCohort *cohort = run_memory_masked(memory);
+    return (Masking){.seed = config->seed,
+                     .round = round,
+                     .clients = cohort ? cohort->clients : NULL,
+                     .count = cohort ? cohort->count : 0,
+                     .parameters = config->parameters,
+                     .still_first = config->personal.first,
+                     .still_end = config->personal.end};
 }
 
 Training run_memory_training(const RunMemory *memory) {

@@ -18,6 +18,7 @@
 #include "fedavg/memory/queue.h"
 #include "fedavg/memory/trace.h"
 #include "fedavg/memory/world_files.h"
+#include "fedavg/rules/masks.h"
 #include "fedavg/rules/server_rule.h"
 #include "shm/segment.h"
 
@@ -80,6 +81,10 @@ Training run_memory_training(const RunMemory *memory);
 
 // A worker begins its first job of the run: when that was goes into its tally.
 void run_memory_note_start(const RunMemory *memory, uint32_t rank);
+
+// Whose masks are in the sums of `round`; of count 0 where updates are not masked.
+Masking run_memory_masking(const RunMemory *memory, uint32_t round);
+MaskedCohort *run_memory_masked(const RunMemory *memory); // NULL: updates are not masked
 
 // The trace buffer of a rank, the parent's for rank == workers; NULL when the run is not traced.
 TraceBuffer *run_memory_trace(const RunMemory *memory, uint32_t rank);

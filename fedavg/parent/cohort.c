@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/masks.h"
 #include "fedavg/rules/sampler.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
@@ -19,7 +20,8 @@ static void plan_bytes(Cohort *cohort) {
     if (server_rules[parts[PART_SERVER].row]->tells) cohort->down_each += whole;
     cohort->sent_each = send_bytes(&parts[PART_CODE], &sent);
     cohort->up_each = cohort->sent_each + REPORT_BYTES;
-    if (local_rules[parts[PART_LOCAL].row]->asks) cohort->up_each += whole; // its c_k has changed by that
+    if (local_rules[parts[PART_LOCAL].row]->asks)
+        cohort->up_each += parts[PART_CODE].row == SEND_ROW_masked ? 2 * whole : whole; // its c_k has changed by that
 }
 
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
@@ -136,6 +138,11 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
 }
 
 static void count_absences(Cohort *cohort) {
+    uint64_t neighbours_bytes = 0;
+    const bool masks = cohort->memory->config->recipe.parts[PART_CODE].row == SEND_ROW_masked;
+    for (uint32_t i = 0; i < cohort->count && masks; i++)
+        if (cohort->members[i].fate != MEMBER_HAS_NO_SAMPLES) neighbours_bytes += MASK_NEIGHBOUR_BYTES;
+    if (neighbours_bytes > 0) neighbours_bytes -= MASK_NEIGHBOUR_BYTES;                  // all but the client itself
     bool has_model = cohort->memory->config->world.sampling == SAMPLING_POWER_OF_CHOICE; // from its evaluation
     cohort->dropped_out = cohort->straggling = cohort->late = 0;
     for (uint32_t i = 0; i < cohort->count; i++) {
@@ -145,7 +152,7 @@ static void count_absences(Cohort *cohort) {
         cohort->straggling += member->straggles;
         cohort->late += member->fate == MEMBER_IS_LATE;
         if (!has_model) cohort->down_bytes += cohort->down_each;
-        if (hands_in) cohort->up_bytes += cohort->up_each;
+        if (hands_in) cohort->up_bytes += cohort->up_each + neighbours_bytes;
     }
 }
 

@@ -83,6 +83,12 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     Mean mean;
     TRY(find_mean(&mean, &clients, rounds, err));
+    const Masking masking = run_memory_masking(rounds->memory, round);
+    if (!masks_suffice(&masking, clients, config->recipe.parts[PART_CODE].number[0]) && masking.count > 0) {
+        rounds->cohort.abandoned = true; // nobody can put the sum together
+        kept_rows_drop(&rounds->kept);
+        return STATUS_OK;
+    }
     if (clients == 0 && rounds->cohort.jobs > 0)
         return fail(err, STATUS_SOFTWARE,
                     "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",

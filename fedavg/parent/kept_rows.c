@@ -128,6 +128,11 @@ Status kept_rows_commit(KeptRows *kept, uint32_t round, Nodes *nodes, Error *err
     return STATUS_OK;
 }
 
+void kept_rows_drop(KeptRows *kept) {
+    for (uint32_t place = 0; keeps(kept) && place < kept->memory->queue->count; place++)
+        kept->spare[kept->spares++] = kept->staged[place];
+}
+
 void kept_rows_saved(KeptRows *kept, uint32_t round) {
     if (!keeps(kept) || kept->saved[1] == round) return;
     kept->saved[0] = kept->saved[1];

@@ -47,6 +47,9 @@ Status kept_rows_stage(KeptRows *kept, uint32_t count, Error *err);
 // The queue holds all nodes' jobs, by place.
 Status kept_rows_commit(KeptRows *kept, uint32_t round, Nodes *nodes, Error *err);
 
+// The round is lost without an error: every client keeps what it had.
+void kept_rows_drop(KeptRows *kept);
+
 void kept_rows_saved(KeptRows *kept, uint32_t round);
 
 #endif

@@ -31,7 +31,7 @@ static Status cpu_init(Parent *parent, Error *err) {
     const RunConfig *config = parent->memory->config;
     size_t parameters = config->parameters;
     bool writes = engine_facts[config->engine].writes_weights;
-    bool becomes_one = parent->nodes->size > 1 || config->release.hides;
+    bool becomes_one = parent->nodes->size > 1 || config->release.hides || config->masked_offset > 0;
     CpuParent *self = parent->state = calloc(1, sizeof *self);
     if (self && allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
         allocate(&self->vectors, config->slots.kept, parameters * sizeof(float)) &&
@@ -75,6 +75,23 @@ static Status cpu_adopt(Parent *parent, bool *finite, Error *err) {
     return STATUS_OK;
 }
 
+// The first node's sum loses what is left of the masks in those of all.
+static Status unmask(Parent *parent, uint32_t round, Error *err) {
+    const RunConfig *config = parent->memory->config;
+    const Queue *queue = parent->memory->queue;
+    const Masking masking = run_memory_masking(parent->memory, round);
+    CpuParent *self = parent->state;
+    if (masking.count == 0) return STATUS_OK;
+    uint32_t *alive = malloc((queue->count + 1) * sizeof *alive), count = 0;
+    if (!alive) return fail(err, STATUS_OS, "no memory for a list of %u clients", queue->count);
+    for (uint32_t i = 0; i < queue->count; i++)
+        if (queue->jobs[i].state == JOB_DONE) alive[count++] = queue->jobs[i].client;
+    for (uint32_t which = 0; which < config->slots.each; which++)
+        masks_take(self->total + which * config->parameters, &masking, alive, count, which);
+    free(alive);
+    return STATUS_OK;
+}
+
 // This node's sums become one, which the first node's noise joins, and then that of all nodes.
 static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
@@ -85,8 +102,10 @@ static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_
         aggregate_total(total, self->sums[which], count, 0, config->parameters);
         self->sums[which][0] = total;
     }
-    if (parent->nodes->rank == 0)
+    if (parent->nodes->rank == 0) {
+        TRY(unmask(parent, round, err));
         release_add_noise(self->total, noise, config->seed, round, config->parameters, personal->first, personal->end);
+    }
     return nodes_sum(parent->nodes, self->total, config->slots.each * config->parameters, err);
 }
 

@@ -18,7 +18,18 @@ Job *rounds_post(Rounds *rounds, uint32_t place) {
     return job;
 }
 
+// All who have begun have masks in common, also with those who will not hand in.
+static void post_masked(Rounds *rounds) {
+    MaskedCohort *masked = run_memory_masked(rounds->memory);
+    if (!masked) return;
+    masked->count = 0;
+    for (uint32_t i = 0; i < rounds->cohort.count; i++)
+        if (rounds->cohort.members[i].fate != MEMBER_HAS_NO_SAMPLES)
+            masked->clients[masked->count++] = rounds->cohort.members[i].client;
+}
+
 static void post_clients(Rounds *rounds) {
+    post_masked(rounds);
     queue_clear(rounds->memory->queue);
     for (uint32_t place = 0; place < rounds->cohort.jobs; place++) {
         const Member *member = &rounds->cohort.members[place];

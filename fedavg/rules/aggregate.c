@@ -8,6 +8,11 @@ enum { BLOCK = 4096 }; // weights: their totals (32 KiB) stay in the cache, and 
 
 static const float LIMIT = 0x1p20f; // updates from here on are refused
 
+// Modulo 2^64.
+static inline int64_t plus(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 // A comparison with a NaN is false, so this also refuses what is not a number.
 static bool fits(float trained, float global) {
     return fabsf(trained - global) < LIMIT;
@@ -38,12 +43,12 @@ size_t aggregate_first_unfit(const float *trained, const float *global, size_t c
 AGGREGATE_VECTORS static void add_difference(int64_t *sum, const float *trained, const float *global, double scale,
                                              size_t count) {
     for (size_t i = 0; i < count; i++)
-        sum[i] += llrint(((double)trained[i] - (double)global[i]) * scale);
+        sum[i] = plus(sum[i], llrint(((double)trained[i] - (double)global[i]) * scale));
 }
 
 AGGREGATE_VECTORS static void add_values(int64_t *sum, const float *values, double scale, size_t count) {
     for (size_t i = 0; i < count; i++)
-        sum[i] += llrint((double)values[i] * scale);
+        sum[i] = plus(sum[i], llrint((double)values[i] * scale));
 }
 
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
@@ -61,10 +66,10 @@ AGGREGATE_VECTORS static void add_slots(int64_t *restrict total, const int64_t *
     if (slots >= 4) {
         const int64_t *b = sums[1] + first, *c = sums[2] + first, *d = sums[3] + first;
         for (size_t i = 0; i < count; i++)
-            total[i] += (a[i] + b[i]) + (c[i] + d[i]);
+            total[i] = plus(total[i], plus(plus(a[i], b[i]), plus(c[i], d[i])));
     } else {
         for (size_t i = 0; i < count; i++)
-            total[i] += a[i];
+            total[i] = plus(total[i], a[i]);
     }
 }
 

@@ -8,6 +8,8 @@
 // for any number of workers, any order of arrival, any grouping. Rounding error: at most 2^-41 a client and weight,
 // below a float's own for weights above 2^-17.
 //
+// Sums are added modulo 2^64, as masks want it (masks.h).
+//
 // Range: an update with an element that is not finite, or at least 2^20 in magnitude, must be refused whole before it
 // is added. As the shares of a cohort sum to 1, the sum then stays below 2^20 * 2^40 = 2^60 and cannot overflow.
 #ifndef SOUNDER_FEDAVG_RULES_AGGREGATE_H

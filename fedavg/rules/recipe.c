@@ -339,7 +339,11 @@ static Status check_halves(const Recipe *recipe, Error *err) {
 static Status check_send(const Recipe *recipe, Error *err) {
     const Chosen *parts = recipe->parts;
     const LocalRule *local = local_rules[parts[PART_LOCAL].row];
-    const bool feeds_back = send_feeds_back(&parts[PART_CODE]), codes = parts[PART_CODE].row != SEND_ROW_whole;
+    const bool feeds_back = send_feeds_back(&parts[PART_CODE]), masks = parts[PART_CODE].row == SEND_ROW_masked;
+    const bool codes = parts[PART_CODE].row != SEND_ROW_whole && !masks;
+    const CombineRule *combine = combine_rules[parts[PART_COMBINE].row];
+    if (masks && (combine->rows || combine->by_loss))
+        return refuse_pair(PART_CODE, PART_COMBINE, recipe, "the server may see the sum alone", err);
     if (parts[PART_NOISE].row != NOISE_NONE && parts[PART_CLIP].row == CLIP_NONE)
         return refuse_pair(PART_NOISE, PART_CLIP, recipe,
                            "its noise is a multiple of what updates are clipped to; add send clip", err);
@@ -372,7 +376,7 @@ static Status check_release(const Recipe *recipe, Error *err) {
                            "a client that counts more than others would show; add combine mean uniform", err);
     if (local_rules[parts[PART_LOCAL].row]->keeps)
         return refuse_pair(PART_RELEASE, PART_LOCAL, recipe, "what its clients keep would be released, too", err);
-    if (parts[PART_CODE].row != SEND_ROW_whole)
+    if (parts[PART_CODE].row != SEND_ROW_whole && parts[PART_CODE].row != SEND_ROW_masked)
         return refuse_pair(PART_RELEASE, PART_CODE, recipe, "what is decoded may be longer than what was clipped", err);
     return STATUS_OK;
 }

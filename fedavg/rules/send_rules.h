@@ -24,7 +24,8 @@ enum { NOISE_MULTIPLIER, NOISE_EPSILON, NOISE_DELTA }; // numbers of a noise
 extern const RuleText noise_rules[NOISE_RULE_COUNT];
 
 // The rows of the table of codes, in this order. The first is what a recipe has that names none.
-#define SEND_CODES(X) X(whole) X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign)
+#define SEND_CODES(X)                                                                                                  \
+    X(whole) X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign) X(masked)
 
 #define SEND_ROW(name) SEND_ROW_##name,
 enum { SEND_CODES(SEND_ROW) SEND_CODE_COUNT };

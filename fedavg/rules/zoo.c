@@ -44,6 +44,8 @@ const ZooAlgorithm zoo_algorithms[] = {
      "the same, clipped to a length that follows the updates", "Andrew et al., NeurIPS 2021"},
     {"local-dp", "send clip; send noise; combine mean uniform", "noise in every update hides what the client has",
      "Dwork, Roth 2014"},
+    {"secagg", "send masked", "secure aggregation: the server sees the sum of the updates alone",
+     "Bonawitz et al., CCS 2017"},
     {"hogwild", "schedule wild", "workers write one model without locks", "Niu et al., NIPS 2011"},
     {"ssgd", "schedule lockstep", "synchronous SGD: gradients are averaged at every step", "Chen et al. 2016"},
 };

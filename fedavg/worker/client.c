@@ -272,6 +272,9 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
         local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
                           parameters);
+    const Masking masking = run_memory_masking(memory, round);
+    for (uint32_t which = 0; masking.count > 0 && which < memory->config->slots.each; which++)
+        masks_put(run_memory_sum(memory, model->rank, which), &masking, job->client, which);
     queue_finish(job, JOB_DONE);
     atomic_store(&state->adding, 0);
 }

@@ -286,6 +286,8 @@ static void parts_that_do_not_go_together_are_refused(void **state) {
          "release gaussian does not go with local scaffold: what its clients keep would be released, too"},
         {"dp-fedavg; send qsgd",
          "release gaussian does not go with send qsgd: what is decoded may be longer than what was clipped"},
+        {"median; send masked", "send masked does not go with combine median: the server may see the sum alone"},
+        {"qfedavg; send masked", "send masked does not go with combine qffl: the server may see the sum alone"},
         {"ssgd; send clip", "schedule lockstep does not go with send clip: no clients come together there"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -25,17 +25,19 @@ REASONS = {
 }
 for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
-for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp"):
+for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
 # What so few clients need: noise in their count that is below that of their updates.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3"}
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
-    "fedavg": ["send top-k 1", "send top-k 1 feedback=no", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0"],
+    "fedavg": ["send top-k 1", "send top-k 1 feedback=no", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
     "fedavg weights=uniform": ["dp-fedavg norm=1e5 noise=0", "send adaptive-clip rate=0 norm=1e5; combine mean uniform"],
     "fedprox": ["local prox; send top-k 1"],
     "fedper": ["fedper; send top-k 1 feedback=no"],
-    "scaffold": ["scaffold; send random-k 1"],
+    "scaffold": ["scaffold; send random-k 1", "scaffold; send masked"],
+    "feddyn": ["feddyn; send masked"],
+    "dp-fedavg": ["dp-fedavg; send masked"],
 }
 
 
@@ -92,12 +94,13 @@ class Zoo(RunCase):
         whole, bits = 4 * parameters, lambda each: -(-parameters * each // 8)
         cases = {"fedavg": (whole, whole), "top-k": (4 * 31 + bits(1), whole), "random-k": (4 * 31 + 8, whole),
                  "qsgd": (4 + bits(9), whole), "terngrad": (4 * tensors + bits(2), whole), "fedpaq": (4 + bits(8), whole),
-                 "ef-sgd": (4 + bits(1), whole), "signsgd": (bits(1), bits(2))}
+                 "ef-sgd": (4 + bits(1), whole), "signsgd": (bits(1), bits(2)), "secagg": (8 * parameters, whole)}
         for algorithm, (up, down) in cases.items():
             with self.subTest(algorithm):
                 self.one(algorithm)
+                keys = 32 * (clients - 1) if algorithm == "secagg" else 0
                 for line in self.lines(algorithm, "round"):
-                    self.assertEqual((line["up_bytes"], line["down_bytes"]), (clients * (up + 16), clients * down))
+                    self.assertEqual((line["up_bytes"], line["down_bytes"]), (clients * (up + 16 + keys), clients * down))
                 self.assertEqual({line["sent_bytes"] for line in self.lines(algorithm, "client")}, {up})
         self.one("scaffold")  # its control variates travel both ways, too
         for line in self.lines("scaffold", "round"):
@@ -107,6 +110,18 @@ class Zoo(RunCase):
             sent = [client["sent_bytes"] for client in self.lines("threshold", "client") if client["round"] == line["round"]]
             self.assertEqual(line["up_bytes"], sum(sent) + 16 * clients)
             self.assertTrue(all(4 < size < 8 * parameters + 4 and size % 8 == 4 for size in sent), sent)
+
+    @unittest.skipIf(ON_CARD, "nothing is masked on a card")
+    def test_masked_updates_make_the_same_model_whoever_drops_out(self):
+        clients = ["--clients", "12", "--partition", "dirichlet", "--drop-out", "0.3", "--seed", "2", "--workers", "2"]
+        for algorithm in ("fedavg", "send masked threshold=0.5"):
+            self.train(*TASK, *clients, "--algorithm", algorithm, "--out", algorithm)
+        self.assertEqual(self.model("send masked threshold=0.5"), self.model("fedavg"))
+        self.assertGreater(sum(line["clients_dropped_out"] for line in self.lines("fedavg", "round")), 3)
+        self.train(*TASK, *clients, "--algorithm", "send masked threshold=1", "--out", "lost")
+        lost = self.lines("lost", "round")
+        self.assertEqual([line["abandoned"] for line in lost], [line["clients_dropped_out"] > 0 for line in lost])
+        self.assertIn(True, [line["abandoned"] for line in lost])
 
     @unittest.skipIf(ON_CARD, "nothing is released on a card")
     def test_privacy_that_is_spent_is_told(self):

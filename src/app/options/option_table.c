@@ -277,7 +277,7 @@ const Option option_table[] = {
      .placeholder = "NAME|PARTS", .preset = "fedavg",
      .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
                  "bmuf", "qfedavg", "median", "trimmed", "ditto", "fedper", "fedrep", "lg-fedavg", "local-only", "top-k",
-                 "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp",
+                 "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg",
                  "hogwild", "ssgd"},
      .help = "fedavg, fedprox, fedadam, hogwild, ssgd, or what `sounder help algorithms` lists"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
