@@ -324,7 +324,7 @@ static void changes_add_up_to_what_is_kept(void **state) {
             for (uint32_t i = 0; i < COUNT; i++)
                 global[i] = sinf((float)(i * t)), own[i] = global[i] + 1e-3f * cosf((float)(i + t)),
                 common[i] = 1e-2f * sinf((float)(i + 3 * t));
-            const LocalVectors at = {global, own, t > 1 ? kept : NULL, common};
+            const LocalVectors at = {.global = global, .own = own, .kept = t > 1 ? kept : NULL, .common = common};
             const LocalTurn turn = local_turn(chosen, &training, t, 1);
             assert_true(local_conclude(after, &at, &turn, chosen->row, 1e6, COUNT));
             local_add_changes(changes, after, at.kept, COUNT);
