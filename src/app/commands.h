@@ -37,6 +37,10 @@ void privacy_options_print_man(FILE *file);
 // Writes a page about runs: `sounder report RUN ... [--out FILE]`. argv is rearranged.
 Status command_report(int argc, char **argv, Error *err);
 
+// Runs `sounder train` with every combination of values: `sounder sweep [EXPERIMENT.yaml] [--option value,value ...]`.
+// *exit_code: that of the first run that failed, or 128 + n after signal n.
+Status command_sweep(int argc, char **argv, int *exit_code, Error *err);
+
 // Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not come
 // out as in the run. *exit_code as for train.
 Status command_replay(int argc, char **argv, int *exit_code, Error *err);

@@ -40,7 +40,7 @@ check 0 'Usage: sounder eval *' '' eval -h
 check 0 'Usage: sounder launch *-n, --nproc-per-node N *' '' help launch
 check 0 'Usage: sounder launch *' '' launch -n 4 --help
 check 0 '*mpirun --host*--hang-seconds*--mca oob_tcp_keepalive_time 4*mpi://*' '' help nodes
-check 0 'The nets that --model knows*lenet: *conv CHANNELS KERNEL*' '' help models
+check 0 'The nets that --model knows*lenet: *conv CHANNELS S*' '' help models
 check 0 'What --partition takes*pathological [[]classes=2[]]*mode=random|*PathologicalPartitioner*' '' help partitions
 check 0 '.TH SOUNDER 1 *\\-\\-checkpoint\\-every*\\-\\-nproc\\-per\\-node*' '' help man
 check 0 '# bash completion *' '' help completion bash
@@ -146,6 +146,9 @@ expect_candidates 'bash' help completion ''
 expect_candidates 'launch' l
 expect_candidates '--by' runs --b
 expect_candidates '--out' report --o
+expect_candidates 'grid list random' sweep --search ''
+expect_candidates '--search' sweep --sea
+expect_candidates '--alpha' sweep --alph
 expect_candidates 'text csv md latex json' runs --format ''
 expect_candidates '--nproc-per-node --nnodes --node-rank --no-python' launch --n
 expect_candidates 'auto cpu gpu' launch --nproc-per-node ''

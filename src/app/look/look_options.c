@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "sweep_plan.h"
 #include "table.h"
 
 #define FIELD(member) .offset = offsetof(LookOptions, member)
@@ -23,6 +24,19 @@ static const Option runs_rows[] = {
 static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",
      .letter = 'o', .help = "page that is written; an earlier report is replaced"},
+};
+static const Option sweep_rows[] = {
+    {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "sweeps/<time>",
+     .letter = 'o', .help = "folder of the runs, a folder each; the same command with the same one goes on"},
+    {.name = "search", .type = OPTION_CHOICE, FIELD(search), .also = "strategy method", .placeholder = "KIND", .preset = "grid",
+     .choices = {[SWEEP_GRID] = "grid", [SWEEP_LIST] = "list", [SWEEP_RANDOM] = "random"},
+     .help = "every value with every other, the first values together, then the second, or some of the grid"},
+    {.name = "number", .type = OPTION_WHOLE, FIELD(number), .also = "samples trials n", .placeholder = "N", .derived = "must be given with --search random",
+     .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "how many runs of the grid --search random draws"},
+    {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
+     .minimum = 1, .maximum = 256, .help = "runs side by side; on a card start with 1"},
+    {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
+     .help = "print the runs, a command each, and start none"},
 };
 // clang-format on
 
@@ -54,6 +68,21 @@ const LookCommand look_commands[] = {
      .table = ROWS(report_rows),
      .least = 1,
      .most = INT_MAX},
+    {.name = "sweep",
+     .arguments = "[EXPERIMENT.yaml] [--OPTION VALUE,VALUE,... ...]",
+     .summary = "train with every combination of some options' values, side by side",
+     .description =
+         "Runs sounder train for each combination of values, as many runs side by side as cores allow (a core each "
+         "where "
+         "--workers is not given), and ends with a table of means and standard deviations over the seeds. It takes all "
+         "options of train. Several values: --alpha 0.1,1,10 or --seed 1..5, the same option again, or braces in a "
+         "text, "
+         "--algorithm \"fedprox mu={0.01,0.1}\". It goes on after a run that fails. Ctrl-C has the runs finish their "
+         "rounds "
+         "and save; the same command with the same --out does what is not done. Exits with the code of the first run "
+         "that "
+         "failed.",
+     .table = ROWS(sweep_rows)},
 };
 const int look_command_count = sizeof look_commands / sizeof *look_commands;
 

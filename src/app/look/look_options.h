@@ -11,6 +11,9 @@ typedef struct LookOptions {
     char by[OPTION_TEXT_BYTES];  // names of options, with commas between; "": none
     int format;                  // TableFormat
     char out[OPTION_TEXT_BYTES]; // "": not given
+    int search;                  // SweepSearch
+    int number, parallel;        // 0: not given
+    bool dry_run;
 } LookOptions;
 
 typedef struct LookCommand {

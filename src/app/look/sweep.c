@@ -1,0 +1,308 @@
+// `sounder sweep`: many runs of `sounder train`, as many side by side as cores allow; what is done already is not done again.
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/look/runs.h"
+#include "app/look/sweep_jobs.h"
+#include "base/clock.h"
+#include "base/cores.h"
+#include "io/durable.h"
+
+enum { TAIL_BYTES = 4096 };
+
+typedef struct Sweep {
+    SweepPlan plan;
+    LookOptions options;
+    Job *jobs; // owned, (plan.count)
+    int cores;
+    int signal_fd;
+    sigset_t before; // what was blocked when the sweep began, for the runs
+    int signal;      // that ended it; 0: none
+    size_t done, failed;
+} Sweep;
+
+// Processes ---------------------------------------------------------------------------------------------------------------
+
+// Becomes the run, in a group of its own: a signal reaches it once, through the sweep. Returns when that fails.
+static void become_run(char **arguments, const Sweep *sweep, int stderr_fd, pid_t parent) {
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) return;
+    setpgid(0, 0);
+    const int nothing = open("/dev/null", O_RDWR);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0 ||
+        dup2(stderr_fd, STDERR_FILENO) < 0)
+        return;
+    sigprocmask(SIG_SETMASK, &sweep->before, NULL);
+    execv("/proc/self/exe", arguments);
+}
+
+static Status start_job(Job *job, Sweep *sweep, Error *err) {
+    const int count = job_argument_count(job);
+    char **arguments = calloc((size_t)count + 4, sizeof *arguments);
+    if (!arguments) return fail(err, STATUS_OS, "no memory to start a run");
+    arguments[0] = (char *)"sounder";
+    arguments[1] = (char *)"train";
+    memcpy(arguments + 2, job->arguments, (size_t)count * sizeof *arguments);
+    arguments[count + 2] = (char *)"--quiet";
+    job->stderr_fd = memfd_create("stderr", MFD_CLOEXEC);
+    const pid_t parent = getpid();
+    fflush(stdout);
+    job->pid = job->stderr_fd >= 0 ? fork() : -1;
+    if (job->pid == 0) {
+        become_run(arguments, sweep, job->stderr_fd, parent);
+        _exit(EX_OSERR);
+    }
+    free(arguments);
+    if (job->pid < 0) return fail_errno(err, STATUS_OS, "a run cannot be started");
+    job->state = JOB_RUNS;
+    return STATUS_OK;
+}
+
+// As many of those that wait as there is room for. A run that is wider than all cores runs alone.
+static Status start_jobs(Sweep *sweep, Error *err) {
+    int busy = 0, running = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        if (sweep->jobs[i].state != JOB_RUNS) continue;
+        busy += sweep->jobs[i].width;
+        running++;
+    }
+    for (size_t i = 0; i < sweep->plan.count && !sweep->signal; i++) {
+        Job *job = &sweep->jobs[i];
+        if (job->state != JOB_WAITS) continue;
+        const int most = sweep->options.parallel;
+        if (most > 0 ? running >= most : running > 0 && busy + job->width > sweep->cores) break;
+        TRY(start_job(job, sweep, err));
+        busy += job->width;
+        running++;
+    }
+    return STATUS_OK;
+}
+
+static void signal_jobs(const Sweep *sweep, int number) {
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        if (sweep->jobs[i].state == JOB_RUNS) kill(sweep->jobs[i].pid, number);
+}
+
+// The last line of what the run has said, without "sounder: error: ". text: (TAIL_BYTES) of the caller's.
+static const char *last_words(char *text, const Job *job) {
+    static const char usual[] = "sounder: error: ";
+    const off_t bytes = lseek(job->stderr_fd, 0, SEEK_END), first = bytes > TAIL_BYTES - 1 ? bytes - TAIL_BYTES + 1 : 0;
+    ssize_t count = pread(job->stderr_fd, text, (size_t)(bytes - first), first);
+    if (count < 0) count = 0;
+    while (count > 0 && text[count - 1] == '\n')
+        count--;
+    text[count] = '\0';
+    const char *line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+    return strncmp(line, usual, sizeof usual - 1) == 0 ? line + sizeof usual - 1 : line;
+}
+
+static void tell(const Sweep *sweep, const Job *job, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
+    char what[TAIL_BYTES + 64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    disarm_text(what);
+    printf("[%zu/%zu] %s  %s\n", sweep->done + sweep->failed, sweep->plan.count, job->name, what);
+    fflush(stdout);
+}
+
+static void tell_result(const Sweep *sweep, const Job *job, const char *how) {
+    PastRun past;
+    Error ignored;
+    if (past_run_read(&past, job->folder, &ignored) != STATUS_OK) return;
+    if (isnan(past.accuracy))
+        tell(sweep, job, "loss %.4f  %.2f s%s", past.loss, past.seconds, how);
+    else
+        tell(sweep, job, "%.2f%%  %.2f s%s", 100 * past.accuracy, past.seconds, how);
+    past_run_free(&past);
+}
+
+// A run that was stopped waits for the next sweep; one that a signal has killed has failed.
+static void end_job(Sweep *sweep, Job *job, int status) {
+    char text[TAIL_BYTES];
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const char *words = last_words(text, job);
+    job->pid = 0;
+    if (code == 0) {
+        job->state = JOB_IS_DONE;
+        sweep->done++;
+        if (*words) fprintf(stderr, "%s: %s\n", job->name, words);
+        tell_result(sweep, job, "");
+    } else if (sweep->signal) {
+        job->state = JOB_WAITS;
+    } else {
+        job->state = JOB_HAS_FAILED;
+        job->code = code;
+        sweep->failed++;
+        tell(sweep, job, "failed (%d): %s", code, *words ? words : "without a word");
+    }
+    close(job->stderr_fd);
+    job->stderr_fd = -1;
+}
+
+static void take_signal(Sweep *sweep) {
+    struct signalfd_siginfo of;
+    int status;
+    while (read(sweep->signal_fd, &of, sizeof of) == sizeof of) {
+        if (of.ssi_signo == SIGCHLD) continue;
+        if (!sweep->signal) fputs("stopping: the runs finish their rounds and save; again: at once\n", stderr);
+        sweep->signal = (int)of.ssi_signo;
+        signal_jobs(sweep, SIGTERM);
+    }
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (size_t i = 0; i < sweep->plan.count; i++)
+            if (sweep->jobs[i].state == JOB_RUNS && sweep->jobs[i].pid == pid) end_job(sweep, &sweep->jobs[i], status);
+}
+
+static bool has(const Sweep *sweep, JobState state) {
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        if (sweep->jobs[i].state == state) return true;
+    return false;
+}
+
+static Status run_jobs(Sweep *sweep, Error *err) {
+    Status status = STATUS_OK;
+    do {
+        if (status == STATUS_OK) status = start_jobs(sweep, err);
+        if (status != STATUS_OK && !sweep->signal) {
+            sweep->signal = SIGTERM;
+            signal_jobs(sweep, SIGTERM);
+        }
+        struct pollfd wait = {.fd = sweep->signal_fd, .events = POLLIN};
+        if (has(sweep, JOB_RUNS)) poll(&wait, 1, 1000);
+        take_signal(sweep);
+    } while (has(sweep, JOB_RUNS) || (!sweep->signal && has(sweep, JOB_WAITS)));
+    return status;
+}
+
+// The sweep -----------------------------------------------------------------------------------------------------------------
+
+static void print_heading(const Sweep *sweep) {
+    const char *separator = " (";
+    printf("%zu run%s", sweep->plan.count, sweep->plan.count == 1 ? "" : "s");
+    for (size_t i = 0; i < sweep->plan.axis_count; i++) {
+        if (sweep->plan.axes[i].count == 1) continue;
+        printf("%s%s %zu", separator, sweep->plan.axes[i].option->name, sweep->plan.axes[i].count);
+        separator = sweep->plan.search == SWEEP_LIST ? ", " : " x ";
+    }
+    printf("%s, %d core%s  ->  %s\n", separator[1] == '(' ? "" : ")", sweep->cores, sweep->cores == 1 ? "" : "s",
+           sweep->options.out);
+}
+
+static void print_plan(const Sweep *sweep) {
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        printf("sounder train");
+        for (char **argument = sweep->jobs[i].arguments; *argument; argument++)
+            printf(strpbrk(*argument, " ;'\"$`\\(){}*?&|<>#") ? " '%s'" : " %s", *argument);
+        puts(sweep->jobs[i].state == JOB_IS_DONE ? "  # done" : "");
+    }
+}
+
+// Over the seeds, by whatever else has several values.
+static Status print_means(const Sweep *sweep, Error *err) {
+    char by[OPTION_TEXT_BYTES] = "", *folder = (char *)sweep->options.out;
+    size_t length = 0;
+    for (size_t i = 0; i < sweep->plan.axis_count && length < sizeof by; i++) {
+        const SweepAxis *axis = &sweep->plan.axes[i];
+        if (axis->count == 1 || strcmp(axis->option->name, "seed") == 0) continue;
+        length += (size_t)snprintf(by + length, sizeof by - length, "%s%s", length ? "," : "", axis->option->name);
+    }
+    PastRuns runs;
+    TRY(past_runs_find(&runs, &folder, 1, err));
+    Status status = runs_print_means(&runs, *by ? by : "algorithm", TABLE_TEXT, err);
+    past_runs_free(&runs);
+    if (status == STATUS_OK)
+        printf("look: sounder report %s    sounder runs %s --by %s\n", folder, folder, *by ? by : "algorithm");
+    return status;
+}
+
+static Status conclude(const Sweep *sweep, double seconds, int *exit_code, Error *err) {
+    size_t elsewhere = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        elsewhere += sweep->jobs[i].state == JOB_ELSEWHERE;
+        if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
+    }
+    if (sweep->done > 0) TRY(print_means(sweep, err));
+    printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->plan.count, sweep->failed, seconds);
+    if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
+    if (sweep->signal) *exit_code = 128 + sweep->signal;
+    if (sweep->signal || sweep->failed > 0)
+        printf("go on: the same command with --out %s does what is not done\n", sweep->options.out);
+    return STATUS_OK;
+}
+
+static Status open_signals(Sweep *sweep, Error *err) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(&signals, numbers[i]);
+    signal(SIGPIPE, SIG_IGN); // who reads along may go; the runs go on
+    sigprocmask(SIG_BLOCK, &signals, &sweep->before);
+    sweep->signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    return sweep->signal_fd >= 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "signals cannot be waited for");
+}
+
+static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {
+    const uint64_t begin = clock_nanoseconds();
+    if (make_folders(sweep->options.out) != 0)
+        return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", sweep->options.out);
+    TRY(open_signals(sweep, err));
+    print_heading(sweep);
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        if (sweep->jobs[i].state != JOB_IS_DONE) continue;
+        sweep->done++;
+        tell_result(sweep, &sweep->jobs[i], "  (done before)");
+    }
+    Status status = run_jobs(sweep, err);
+    if (status == STATUS_OK) status = conclude(sweep, clock_seconds_since(begin), exit_code, err);
+    close(sweep->signal_fd);
+    return status;
+}
+
+static void name_folder(LookOptions *options) {
+    const time_t now = time(NULL);
+    struct tm local;
+    if (!options->out[0])
+        strftime(options->out, sizeof options->out, "sweeps/%Y%m%d-%H%M%S", localtime_r(&now, &local));
+    for (size_t end = strlen(options->out); end > 1 && options->out[end - 1] == '/'; end--)
+        options->out[end - 1] = '\0';
+}
+
+Status command_sweep(int argc, char **argv, int *exit_code, Error *err) {
+    Sweep *sweep = calloc(1, sizeof *sweep);
+    if (!sweep) return fail(err, STATUS_OS, "no memory for the sweep");
+    Status status = argc > 0 ? STATUS_OK
+                             : fail(err, STATUS_USAGE,
+                                    "sounder sweep: needs an experiment or options; write sounder "
+                                    "sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10");
+    if (status == STATUS_OK) status = sweep_plan_read(&sweep->plan, &sweep->options, argc, argv, err);
+    if (status != STATUS_OK) goto end;
+    name_folder(&sweep->options);
+    sweep->cores = cores_usable();
+    status = sweep_jobs_make(&sweep->jobs, &sweep->plan, sweep->options.out, sweep->cores, err);
+    if (status == STATUS_OK && sweep->options.dry_run)
+        print_plan(sweep);
+    else if (status == STATUS_OK)
+        status = run_sweep(sweep, exit_code, err);
+    sweep_jobs_free(sweep->jobs, sweep->plan.count);
+    sweep_plan_free(&sweep->plan);
+end:
+    free(sweep);
+    return status;
+}

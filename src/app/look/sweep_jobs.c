@@ -1,0 +1,155 @@
+#include "sweep_jobs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_given(const SweepPlan *plan, const char *name) {
+    for (size_t i = 0; i < plan->axis_count; i++)
+        if (strcmp(plan->axes[i].option->name, name) == 0) return true;
+    return false;
+}
+
+static bool add_argument(Job *job, int *count, const char *name, const char *value) {
+    char text[JOB_FOLDER_BYTES + 128];
+    char **arguments = realloc(job->arguments, (size_t)(*count + 2) * sizeof *arguments);
+    if (!arguments) return false;
+    job->arguments = arguments;
+    snprintf(text, sizeof text, name ? "--%s=%s" : "%s%s", name ? name : "", value);
+    arguments[*count] = strdup(text);
+    arguments[*count + 1] = NULL;
+    return arguments[(*count)++] != NULL;
+}
+
+static void free_arguments(Job *job) {
+    for (char **argument = job->arguments; argument && *argument; argument++)
+        free(*argument);
+    free(job->arguments);
+    job->arguments = NULL;
+}
+
+// What a new run of this point is told.
+static bool make_arguments(Job *job, const SweepPlan *plan, size_t i) {
+    int count = 0;
+    bool made = true;
+    if (plan->experiment) made = add_argument(job, &count, NULL, plan->experiment);
+    for (size_t axis = 0; axis < plan->axis_count && made; axis++)
+        made = add_argument(job, &count, plan->axes[axis].option->name, sweep_plan_value(plan, i, axis));
+    return made;
+}
+
+int job_argument_count(const Job *job) {
+    int count = 0;
+    while (job->arguments[count])
+        count++;
+    return count;
+}
+
+static Status resolve_arguments(Options *options, const Job *job, Error *err) {
+    options_defaults(options);
+    TRY(options_parse(options, job_argument_count(job), job->arguments, err));
+    return options_resolve(options, err);
+}
+
+// Runs beside each other take a core each, where nobody says how many workers they have; of which the model does not
+// depend, but for hogwild. The clients, which would be as many, stay those of a run alone.
+static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, int cores, Error *err) {
+    const bool told = is_given(plan, "workers") || !options->workers_by_cores;
+    char clients[32];
+    int count = job_argument_count(job);
+    if (!told && !engine_facts[options_engine(options)].client_is_worker && plan->count > 1) {
+        const int workers = (size_t)cores > plan->count ? cores / (int)plan->count : 1;
+        snprintf(clients, sizeof clients, "%d", options->clients);
+        if (!options_given(options, "clients") && !add_argument(job, &count, "clients", clients))
+            return fail(err, STATUS_OS, "no memory for the sweep");
+        snprintf(clients, sizeof clients, "%d", workers);
+        if (!add_argument(job, &count, "workers", clients)) return fail(err, STATUS_OS, "no memory for the sweep");
+        TRY(resolve_arguments(options, job, err));
+    }
+    job->width = options->workers < cores ? options->workers : cores;
+    return STATUS_OK;
+}
+
+// The first option that makes another run of it than the one that is there. NULL: it is the same.
+static const Option *find_difference(const PastRun *past, const Options *options) {
+    const PastRun wanted = {.options = *options};
+    for (int i = 0; i < option_count; i++) {
+        const Option *option = &option_table[i];
+        char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
+        if (option->unsaved || option->may_change || strcmp(option->name, "data") == 0) continue;
+        past_run_option(left, past, option);
+        past_run_option(right, &wanted, option);
+        if (strcmp(left, right) != 0) return option;
+    }
+    return NULL;
+}
+
+static bool make_resuming(Job *job, const Options *options) {
+    char rounds[32];
+    int count = 0;
+    free_arguments(job);
+    snprintf(rounds, sizeof rounds, "%d", options->rounds);
+    return add_argument(job, &count, "resume", job->folder) && add_argument(job, &count, "rounds", rounds);
+}
+
+// What an earlier sweep into this folder has left of the run: all of it, a part, or nothing.
+static Status take_up(Job *job, const Options *options, Error *err) {
+    char config[JOB_FOLDER_BYTES + 16];
+    PastRun past;
+    int count = job_argument_count(job);
+    snprintf(config, sizeof config, "%s/config.yaml", job->folder);
+    if (access(config, F_OK) != 0)
+        return add_argument(job, &count, "out", job->folder) ? STATUS_OK
+                                                             : fail(err, STATUS_OS, "no memory for the sweep");
+    TRY(past_run_read(&past, job->folder, err));
+    const Option *other = find_difference(&past, options);
+    const bool enough = past.rounds >= (uint32_t)options->rounds;
+    const RunState state = past.state;
+    past_run_free(&past);
+    if (other)
+        return fail(err, STATUS_USAGE, "%s holds a run with another --%s; give the sweep another --out", job->folder,
+                    other->name);
+    if (state == RUN_RUNNING) job->state = JOB_ELSEWHERE;
+    if (state == RUN_FINISHED && enough) job->state = JOB_IS_DONE;
+    return make_resuming(job, options) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
+}
+
+// Two texts may make one name.
+static void make_name(Job *jobs, const SweepPlan *plan, size_t i, const char *out) {
+    Job *job = &jobs[i];
+    char name[SWEEP_NAME_BYTES];
+    int same = 1;
+    sweep_plan_name(name, plan, i);
+    snprintf(job->name, sizeof job->name, "%s", name);
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(jobs[k].name, job->name) == 0) snprintf(job->name, sizeof job->name, "%s-%d", name, ++same);
+    snprintf(job->folder, sizeof job->folder, "%s/%s", out, job->name);
+}
+
+static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t i, int cores, Error *err) {
+    Error why;
+    if (!make_arguments(job, plan, i)) return fail(err, STATUS_OS, "no memory for the sweep");
+    Status status = resolve_arguments(options, job, &why);
+    if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
+    TRY(divide_cores(options, job, plan, cores, err));
+    return take_up(job, options, err);
+}
+
+Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err) {
+    Options *options = malloc(sizeof *options);
+    *jobs = calloc(plan->count, sizeof **jobs);
+    Status status = options && *jobs ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu runs", plan->count);
+    for (size_t i = 0; i < plan->count && status == STATUS_OK; i++) {
+        make_name(*jobs, plan, i, out);
+        (*jobs)[i].stderr_fd = -1;
+        status = make_job(&(*jobs)[i], options, plan, i, cores, err);
+    }
+    free(options);
+    return status;
+}
+
+void sweep_jobs_free(Job *jobs, size_t count) {
+    for (size_t i = 0; i < count && jobs; i++)
+        free_arguments(&jobs[i]);
+    free(jobs);
+}

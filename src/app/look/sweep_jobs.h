@@ -1,0 +1,32 @@
+// The runs of a sweep: what `sounder train` is told to begin each, or to go on with what an earlier sweep has left of it.
+#ifndef SOUNDER_APP_LOOK_SWEEP_JOBS_H
+#define SOUNDER_APP_LOOK_SWEEP_JOBS_H
+
+#include <sys/types.h>
+
+#include "app/look/past_run.h"
+#include "app/look/sweep_plan.h"
+
+enum { JOB_FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
+
+typedef enum JobState { JOB_WAITS, JOB_RUNS, JOB_IS_DONE, JOB_HAS_FAILED, JOB_ELSEWHERE } JobState;
+
+// One run of the sweep.
+typedef struct Job {
+    char name[SWEEP_NAME_BYTES + 16], folder[JOB_FOLDER_BYTES];
+    char **arguments; // owned, and so are its texts: of `sounder train`, to begin or to go on
+    int width;        // cores that it takes
+    JobState state;
+    pid_t pid;
+    int stderr_fd; // owned while it runs: what it says
+    int code;      // its exit code, when it has failed
+} Job;
+
+int job_argument_count(const Job *job);
+
+// *jobs: (plan->count) of them, for sweep_jobs_free, also on failure. out: the folder of the sweep. USAGE for a point that train
+// would refuse, and for a folder whose run has other options. Starts nothing.
+Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err);
+void sweep_jobs_free(Job *jobs, size_t count);
+
+#endif

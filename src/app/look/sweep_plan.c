@@ -1,0 +1,231 @@
+#include "sweep_plan.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+static bool is_whole(const Option *option) {
+    return option->type == OPTION_WHOLE || option->type == OPTION_SEED;
+}
+
+static Status add_value(SweepAxis *axis, const char *value, size_t length, Error *err) {
+    char **values = realloc(axis->values, (axis->count + 1) * sizeof *values);
+    if (!values) return fail(err, STATUS_OS, "no memory for the values of --%s", axis->option->name);
+    axis->values = values;
+    values[axis->count] = strndup(value, length);
+    if (!values[axis->count]) return fail(err, STATUS_OS, "no memory for the values of --%s", axis->option->name);
+    axis->count++;
+    if (axis->count <= SWEEP_MOST_RUNS) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--%s: more than %d values; a sweep has at most so many runs", axis->option->name,
+                SWEEP_MOST_RUNS);
+}
+
+// "1..5" of whole numbers. *is_range: false where the text is none.
+static Status add_range(bool *is_range, SweepAxis *axis, const char *text, size_t length, Error *err) {
+    char copy[64], *end;
+    *is_range = false;
+    if (!is_whole(axis->option) || length >= sizeof copy) return STATUS_OK;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    const char *dots = strstr(copy, "..");
+    if (!dots || !isdigit((unsigned char)copy[0]) || !isdigit((unsigned char)dots[2])) return STATUS_OK;
+    const unsigned long long first = strtoull(copy, &end, 10), last = strtoull(dots + 2, NULL, 10);
+    if (end != dots || dots[2 + strspn(dots + 2, "0123456789")]) return STATUS_OK;
+    if (last < first || last - first >= SWEEP_MOST_RUNS)
+        return fail(err, STATUS_USAGE, "--%s %s: needs a range that rises, of at most %d numbers, such as 1..5",
+                    axis->option->name, copy, SWEEP_MOST_RUNS);
+    *is_range = true;
+    for (unsigned long long value = first; value <= last; value++) {
+        snprintf(copy, sizeof copy, "%llu", value);
+        TRY(add_value(axis, copy, strlen(copy), err));
+    }
+    return STATUS_OK;
+}
+
+static Status add_list(SweepAxis *axis, const char *text, Error *err) {
+    for (;;) {
+        const size_t length = strcspn(text, ",");
+        bool is_range;
+        if (length == 0)
+            return fail(err, STATUS_USAGE, "--%s: a value is missing between the commas", axis->option->name);
+        TRY(add_range(&is_range, axis, text, length, err));
+        if (!is_range) TRY(add_value(axis, text, length, err));
+        if (!text[length]) return STATUS_OK;
+        text += length + 1;
+    }
+}
+
+// The first pair of braces gives way to each of its values, and the text that comes of it is treated likewise.
+static Status add_text(SweepAxis *axis, const char *text, Error *err) {
+    const size_t before = strcspn(text, "{}"), inside = strcspn(text + before + (text[before] != '\0'), "{}");
+    const char *begin = text + before + 1, *end = begin + inside;
+    if (!text[before]) return add_value(axis, text, before, err);
+    if (text[before] != '{' || *end != '}' || inside == 0)
+        return fail(err, STATUS_USAGE, "--%s %.200s: braces are for values, such as mu={0.01,0.1}", axis->option->name,
+                    text);
+    for (const char *value = begin; value <= end;) {
+        const size_t length = strcspn(value, ",}");
+        char one[OPTION_TEXT_BYTES];
+        if (snprintf(one, sizeof one, "%.*s%.*s%s", (int)before, text, (int)length, value, end + 1) >=
+            OPTION_TEXT_BYTES)
+            return fail(err, STATUS_USAGE, "--%s: the text is too long: %.200s...", axis->option->name, text);
+        TRY(add_text(axis, one, err));
+        value += length + 1;
+    }
+    return STATUS_OK;
+}
+
+static Status add_values(SweepAxis *axis, const char *text, Error *err) {
+    if (axis->option->type == OPTION_TEXT && strpbrk(text, " {}")) return add_text(axis, text, err);
+    return add_list(axis, text, err);
+}
+
+static Status check_values(const SweepAxis *axis, Error *err) {
+    for (size_t i = 0; i < axis->count; i++) {
+        Options scratch;
+        options_defaults(&scratch);
+        TRY(option_set(&scratch, axis->option, axis->values[i], "--", err));
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(axis->values[i], axis->values[k]) == 0)
+                return fail(err, STATUS_USAGE, "--%s: has the value %.200s twice; leave one of the two out",
+                            axis->option->name, axis->values[i]);
+    }
+    return STATUS_OK;
+}
+
+static SweepAxis *axis_of(SweepPlan *plan, const Option *option) {
+    for (size_t i = 0; i < plan->axis_count; i++)
+        if (plan->axes[i].option == option) return &plan->axes[i];
+    plan->axes[plan->axis_count] = (SweepAxis){.option = option};
+    return &plan->axes[plan->axis_count++];
+}
+
+// The sweep's own options, and behind them those of train that are about the experiment. Returns how many there are.
+static int join_tables(Option *rows, const Option *const own, int own_count) {
+    int count = own_count;
+    memcpy(rows, own, (size_t)own_count * sizeof *rows);
+    for (int i = 0; i < option_count; i++)
+        if (!option_table[i].unsaved) rows[count++] = option_table[i];
+    return count;
+}
+
+static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTable *table, int own_count, int argc,
+                         char **argv, Error *err) {
+    for (int next = 0; next < argc;) {
+        const Option *option;
+        const char *value;
+        if (argv[next][0] != '-' || !argv[next][1]) {
+            if (plan->experiment)
+                return fail(err, STATUS_USAGE, "%.200s: a second experiment file, after %.200s; give one", argv[next],
+                            plan->experiment);
+            plan->experiment = argv[next++];
+            continue;
+        }
+        TRY(option_take(&option, &value, &next, argc, argv, table, err));
+        if (option - table->rows < own_count)
+            TRY(option_read(options, option, value, "--", err));
+        else
+            TRY(add_values(axis_of(plan, option_find(option->name)), value, err));
+    }
+    if (plan->experiment && strcmp(plan->experiment, "-") == 0)
+        return fail(err, STATUS_USAGE,
+                    "-: every run reads the experiment anew, which standard input cannot be; name a file");
+    for (size_t i = 0; i < plan->axis_count; i++)
+        TRY(check_values(&plan->axes[i], err));
+    return STATUS_OK;
+}
+
+// Points ----------------------------------------------------------------------------------------------------------------
+
+static Status count_grid(size_t *count, const SweepPlan *plan, Error *err) {
+    *count = 1;
+    for (size_t i = 0; i < plan->axis_count; i++) {
+        *count *= plan->axes[i].count;
+        if (*count > SWEEP_MOST_RUNS)
+            return fail(err, STATUS_USAGE, "the grid has more than %d runs; give fewer values", SWEEP_MOST_RUNS);
+    }
+    return STATUS_OK;
+}
+
+static Status count_list(size_t *count, const SweepPlan *plan, Error *err) {
+    const SweepAxis *first = NULL;
+    for (size_t i = 0; i < plan->axis_count; i++) {
+        const SweepAxis *axis = &plan->axes[i];
+        if (axis->count == 1) continue;
+        if (first && axis->count != first->count)
+            return fail(err, STATUS_USAGE,
+                        "--search list: --%s has %zu values and --%s has %zu; a list needs as many of each, or one",
+                        first->option->name, first->count, axis->option->name, axis->count);
+        first = axis;
+    }
+    *count = first ? first->count : 1;
+    return STATUS_OK;
+}
+
+static Status choose_points(SweepPlan *plan, const LookOptions *options, Error *err) {
+    enum { SWEEP_SEED = 1 };
+    if (options->number > 0 && plan->search != SWEEP_RANDOM)
+        return fail(err, STATUS_USAGE, "--number: only used with --search random");
+    TRY(plan->search == SWEEP_LIST ? count_list(&plan->count, plan, err) : count_grid(&plan->count, plan, err));
+    plan->points = malloc(plan->count * sizeof *plan->points);
+    if (!plan->points) return fail(err, STATUS_OS, "no memory for %zu runs", plan->count);
+    for (size_t i = 0; i < plan->count; i++)
+        plan->points[i] = (uint32_t)i;
+    if (plan->search != SWEEP_RANDOM) return STATUS_OK;
+    if (options->number == 0 || (size_t)options->number > plan->count)
+        return fail(err, STATUS_USAGE, "--search random: needs --number, from 1 to the grid's %zu runs", plan->count);
+    rng_shuffle(plan->points, plan->count, rng_key(SWEEP_SEED, RNG_SHUFFLE, 0, 0, 0));
+    plan->count = (size_t)options->number;
+    return STATUS_OK;
+}
+
+Status sweep_plan_read(SweepPlan *plan, LookOptions *options, int argc, char **argv, Error *err) {
+    const OptionTable own = look_command_find("sweep")->table;
+    Option *rows = malloc((size_t)(own.count + option_count) * sizeof *rows);
+    if (!rows) return fail(err, STATUS_OS, "no memory for the options");
+    const OptionTable table = {.rows = rows, .count = join_tables(rows, own.rows, own.count), .command = "sweep"};
+    *plan = (SweepPlan){0};
+    *options = (LookOptions){0};
+    Status status = read_words(plan, options, &table, own.count, argc, argv, err);
+    free(rows);
+    plan->search = (SweepSearch)options->search;
+    if (status == STATUS_OK) status = choose_points(plan, options, err);
+    if (status != STATUS_OK) sweep_plan_free(plan);
+    return status;
+}
+
+void sweep_plan_free(SweepPlan *plan) {
+    for (size_t i = 0; i < plan->axis_count; i++) {
+        for (size_t k = 0; k < plan->axes[i].count; k++)
+            free(plan->axes[i].values[k]);
+        free(plan->axes[i].values);
+    }
+    free(plan->points);
+    *plan = (SweepPlan){0};
+}
+
+// The last axis moves fastest.
+const char *sweep_plan_value(const SweepPlan *plan, size_t i, size_t axis) {
+    size_t point = plan->points[i];
+    const SweepAxis *of = &plan->axes[axis];
+    if (plan->search == SWEEP_LIST) return of->values[of->count == 1 ? 0 : point];
+    for (size_t k = plan->axis_count - 1; k > axis; k--)
+        point /= plan->axes[k].count;
+    return of->values[point % of->count];
+}
+
+void sweep_plan_name(char *text, const SweepPlan *plan, size_t i) {
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t axis = 0; axis < plan->axis_count && length < SWEEP_NAME_BYTES; axis++) {
+        if (plan->axes[axis].count == 1) continue;
+        length += (size_t)snprintf(text + length, SWEEP_NAME_BYTES - length, "%s%s=%s", length ? "," : "",
+                                   plan->axes[axis].option->name, sweep_plan_value(plan, i, axis));
+    }
+    if (!*text) snprintf(text, SWEEP_NAME_BYTES, "run");
+    for (char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._=,+-", *c)) *c = '-';
+    if (*text == '.') *text = '-';
+}

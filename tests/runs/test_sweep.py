@@ -1,0 +1,172 @@
+"""sounder sweep: many runs from one command.
+
+Usage: test_sweep.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import fcntl, os, re, signal, statistics, subprocess, sys, unittest
+
+from runs import DEADLINE, SOUNDER, RunCase, alive, wait_until
+
+BASE = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--clients", "4",
+        "--device", "cpu"]
+SMALL = [*BASE, "--rounds", "2"]
+
+
+class Sweep(RunCase):
+    def sweep(self, *arguments, code=0):
+        done = subprocess.run([SOUNDER, "sweep", *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stdout + done.stderr
+
+    def plan(self, *arguments):
+        """The values of the runs, run by run, without what is the same in all of them."""
+        lines = self.sweep(*arguments, "--dry-run", "--out", "s").splitlines()
+        self.assertFalse(os.path.exists(self.path("s")))
+        return [re.search(r"--out=s/([^' ]*)", line).group(1) for line in lines]
+
+    def accuracy(self, run):
+        return self.rounds(run)[-1]["test_accuracy"]
+
+    # What is run -----------------------------------------------------------------------------------------------------
+
+    def test_every_value_is_tried_with_every_other_and_each_run_is_that_of_train(self):
+        out = self.sweep(*SMALL, "--partition", "dirichlet", "--seed", "1..2", "--alpha", "0.1,10", "--out", "s")
+        self.assertTrue(out.startswith("4 runs (seed 2 x alpha 2), "), out)
+        names = [f"seed={seed},alpha={alpha}" for seed in (1, 2) for alpha in ("0.1", "10")]
+        self.assertEqual(sorted(os.listdir(self.path("s"))), sorted(names))
+        for name in names:
+            self.assertRegex(out, rf"(?m)^\[\d/4\] {re.escape(name)}  {100 * self.accuracy('s/' + name):.2f}%  \d")
+        self.train(*SMALL, "--partition", "dirichlet", "--seed", "2", "--alpha", "0.1", "--out", "alone")
+        self.assertEqual(self.model("alone"), self.model("s/seed=2,alpha=0.1"))
+        finals = [100 * self.accuracy(f"s/seed={seed},alpha=10") for seed in (1, 2)]
+        self.assertRegex(out, rf"(?m)^10 +2 +2 +{statistics.mean(finals):.2f} ± {statistics.stdev(finals):.2f} ")
+        self.assertIn("\nlook: sounder report s    sounder runs s --by alpha\n4 of 4 runs are done, 0 failed, ", out)
+
+    def test_several_values_are_lists_ranges_repetitions_and_braces(self):
+        self.assertEqual(self.plan(*SMALL, "--lr", "0.1,0.2", "--seed", "3..4"),
+                         ["lr=0.1,seed=3", "lr=0.1,seed=4", "lr=0.2,seed=3", "lr=0.2,seed=4"])
+        self.assertEqual(self.plan(*SMALL, "--seed", "1..2,7", "--seed", "9"), ["seed=1", "seed=2", "seed=7", "seed=9"])
+        self.assertEqual(self.plan(*SMALL, "--algorithm", "fedavg,fedprox"), ["algorithm=fedavg", "algorithm=fedprox"])
+        self.assertEqual(self.plan(*SMALL, "--algorithm", "fedprox mu={0.1,1}; combine mean {uniform,samples}")[1:3],
+                         ["algorithm=fedprox-mu=0.1--combine-mean-samples", "algorithm=fedprox-mu=1--combine-mean-uniform"])
+        self.assertEqual(self.plan("--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0"), ["run"])
+
+    def test_a_list_takes_values_together_and_a_draw_some_of_the_grid(self):
+        self.assertEqual(self.plan(*SMALL, "--search", "list", "--lr", "0.1,0.2", "--seed", "3,4"), ["lr=0.1,seed=3", "lr=0.2,seed=4"])
+        grid = self.plan(*SMALL, "--lr", "0.1,0.2,0.3", "--seed", "1..9")
+        drawn = self.plan(*SMALL, "--lr", "0.1,0.2,0.3", "--seed", "1..9", "--search", "random", "--number", "5")
+        self.assertEqual((len(set(drawn)), set(drawn) - set(grid), len(grid)), (5, set(), 27))
+        self.assertNotEqual(drawn, grid[:5])
+        self.assertEqual(drawn, self.plan(*SMALL, "--lr", "0.1,0.2,0.3", "--seed", "1..9", "--search", "random", "--number", "5"))
+
+    def test_an_experiment_file_says_what_all_runs_have(self):
+        with open(self.path("exp.yaml"), "w") as file:
+            file.write('data: synthetic:1x8x8:400:100\nmodel: "linear 10"\nclients: 3\nrounds: 1\n')
+        self.sweep("exp.yaml", "--lr", "0.1,0.2", "--out", "s")
+        self.train("exp.yaml", "--lr", "0.2", "--out", "alone")
+        self.assertEqual(self.model("alone"), self.model("s/lr=0.2"))
+
+    # What is there already -------------------------------------------------------------------------------------------
+
+    def test_what_is_done_is_not_done_again_and_more_rounds_go_on(self):
+        arguments = [*SMALL, "--lr", "0.1,0.2", "--out", "s"]
+        self.sweep(*arguments)
+        before = self.metrics("s/lr=0.1")
+        out = self.sweep(*arguments)
+        self.assertEqual(out.count("(done before)"), 2)
+        self.assertEqual(self.metrics("s/lr=0.1"), before)
+        self.assertEqual(self.sweep(*arguments, "--dry-run").count("  # done\n"), 2)
+        self.sweep(*BASE, "--rounds", "4", "--lr", "0.1,0.2", "--out", "s")
+        self.train(*BASE, "--rounds", "4", "--lr", "0.1", "--out", "alone")
+        self.assertEqual(self.model("alone"), self.model("s/lr=0.1"))
+        self.assertEqual(len([line for line in self.metrics("s/lr=0.1") if line["type"] == "start"]), 2)
+
+    def test_runs_with_other_options_are_not_taken_for_these(self):
+        self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
+        told = self.sweep(*SMALL, "--lr", "0.1,0.2", "--momentum", "0.9", "--out", "s", code=64)
+        self.assertIn("error: s/lr=0.1 holds a run with another --momentum; give the sweep another --out", told)
+
+    def test_it_goes_on_after_a_run_that_fails_and_tries_that_again(self):
+        arguments = [*BASE, "--rounds", "30", "--weight-decay", "1", "--lr", "1000,0.01", "--out", "s"]
+        out = self.sweep(*arguments, code=70)
+        self.assertRegex(out, r"(?m)^\[\d/2\] lr=1000  failed \(70\): .*lower --lr")
+        self.assertIn("\n1 of 2 runs are done, 1 failed, ", out)
+        self.assertIn("\ngo on: the same command with --out s does what is not done\n", out)
+        again = self.sweep(*arguments, code=70)
+        self.assertEqual((again.count("(done before)"), again.count("failed (70)")), (1, 1))
+
+    def test_a_run_of_another_process_is_left_to_it(self):
+        self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
+        os.remove(self.path("s/lr=0.1/model.safetensors"))
+        folder = os.open(self.path("s/lr=0.1"), os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        out = self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
+        os.close(folder)
+        self.assertIn("\n1 of 2 runs are done, 0 failed, ", out)
+        self.assertIn("\n1 of them run in another process, and were left to it\n", out)
+
+    # Signals -----------------------------------------------------------------------------------------------------------
+
+    def start_long(self):
+        self.long = [*BASE, "--rounds", "400", "--lr", "0.1,0.2", "--parallel", "2", "--out", "s"]
+        process = subprocess.Popen([SOUNDER, "sweep", *self.long], cwd=self.folder.name, text=True, start_new_session=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.started.append(process)
+        for run in ("s/lr=0.1", "s/lr=0.2"):
+            self.wait_for_round(run, 2)
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            return process, [int(pid) for pid in file.read().split()]
+
+    def test_a_signal_has_the_runs_save_and_the_same_command_goes_on_to_the_same_bits(self):
+        process, children = self.start_long()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 130, out + err)
+        self.assertIn("stopping: the runs finish their rounds and save", err)
+        self.assertIn("go on: the same command with --out s", out)
+        self.assertFalse(any(alive(child) for child in children))
+        for run in ("s/lr=0.1", "s/lr=0.2"):
+            done = self.rounds(run)[-1]["round"]
+            self.assertLess(done, 400)
+            self.assertTrue(os.path.exists(self.path(run, "checkpoints", f"round-{done:06}.safetensors")))
+        out = self.sweep(*self.long)
+        self.assertIn("\n2 of 2 runs are done, 0 failed, ", out)
+        self.train(*BASE, "--rounds", "400", "--lr", "0.2", "--quiet", "--out", "alone")
+        self.assertEqual(self.model("alone"), self.model("s/lr=0.2"))
+
+    def test_a_killed_sweep_leaves_no_run_behind(self):
+        process, children = self.start_long()
+        self.assertEqual(len(children), 2)
+        process.kill()
+        process.communicate()
+        self.assertTrue(wait_until(lambda: not any(alive(child) for child in children)))
+
+    # Refusals ----------------------------------------------------------------------------------------------------------
+
+    def test_refusals_name_option_value_and_what_to_write_and_begin_nothing(self):
+        for arguments, code, sentence in [
+            ([], 64, "sounder sweep: needs an experiment or options; write sounder sweep EXPERIMENT.yaml --seed 1..5"),
+            (["--seed", "1,,2"], 64, "--seed: a value is missing between the commas"),
+            (["--seed", "5..1"], 64, "--seed 5..1: needs a range that rises"),
+            (["--lr", "0.1,fast"], 64, "--lr fast: needs a number"),
+            (["--lr", "0.1,0.1"], 64, "--lr: has the value 0.1 twice"),
+            (["--sed", "1..5"], 64, "--sed: unknown option; did you mean --seed?"),
+            (["--resume", "s"], 64, "--resume: unknown option"),
+            (["--algorithm", "fedprox mu={0.1"], 64, "braces are for values, such as mu={0.01,0.1}"),
+            (["--algorithm", "fedprox,fedprx"], 64, "(run algorithm=fedprx)"),
+            (["--alpha", "0.1,1"], 64, "--alpha"),
+            (["--seed", "1..200", "--lr", "0.1,0.2,0.3", "--batch-size", "1..20"], 64, "the grid has more than 10000 runs"),
+            (["--search", "list", "--seed", "1..3", "--lr", "0.1,0.2"], 64, "--search list: --seed has 3 values and --lr has 2; a list needs as many of each, or one"),
+            (["--search", "random", "--seed", "1..3"], 64, "--search random: needs --number, from 1 to the grid's 3 runs"),
+            (["--number", "2", "--seed", "1..3"], 64, "--number: only used with --search random"),
+            (["-", "--seed", "1..3"], 64, "-: every run reads the experiment anew"),
+            (["none.yaml", "--seed", "1..3"], 66, "none.yaml"),
+        ]:
+            with self.subTest(arguments):
+                told = self.sweep(*arguments, code=code)
+                self.assertIn("sounder: error: ", told)
+                self.assertIn(sentence, told)
+                self.assertEqual(os.listdir(self.folder.name), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_sweep.py"] + sys.argv[2:], verbosity=2)
