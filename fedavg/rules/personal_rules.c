@@ -35,8 +35,7 @@ uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters) {
 static Status find_head(uint64_t *first, const Spec *spec, double count, const char *rule, Error *err) {
     int with_parameters = 0;
     for (int l = spec->layer_count - 1; l >= 0; l--) {
-        const LayerKind kind = spec->layers[l].kind;
-        if (kind != LAYER_CONV && kind != LAYER_LINEAR) continue;
+        if (!layer_has_parameters(&spec->layers[l])) continue;
         *first = spec->layers[l].weight;
         if (++with_parameters == (int)count) return STATUS_OK;
     }

@@ -55,17 +55,12 @@ void shard_sum(float *out, const ShardLeaf *leaves, ShardRange root, size_t firs
 
 static const size_t first_bucket_bytes = 1u << 20, bucket_bytes = 25u << 20;
 
-// Where a layer's parameters begin; its weight comes first.
-static bool has_parameters(const Layer *layer) {
-    return layer->kind == LAYER_CONV || layer->kind == LAYER_LINEAR;
-}
-
 void buckets_cut(Buckets *buckets, const Spec *spec) {
     *buckets = (Buckets){.count = 0};
     size_t end = spec->parameter_count;
     for (int l = spec->layer_count - 1; l >= 0; l--) {
         const Layer *layer = &spec->layers[l];
-        if (!has_parameters(layer)) continue;
+        if (!layer_has_parameters(layer)) continue;
         size_t limit = buckets->count == 0 ? first_bucket_bytes : bucket_bytes;
         bool is_full = (end - layer->weight) * sizeof(float) >= limit && buckets->count < MAX_BUCKETS - 1;
         if (!is_full && layer->weight > 0) continue;

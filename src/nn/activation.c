@@ -1,4 +1,4 @@
-// Functions of one value: rectified linear units, in place, and those of activation.h.
+// Functions of one value: rectified linear units, in place, and those of activation.h. Sums of two values.
 #include "activation.h"
 
 #include "ops.h"
@@ -43,4 +43,12 @@ void ISA_NAME(activation_backward)(float *restrict in_gradient, const float *res
         break;
     switch (layer->activation) { ACTIVATIONS(APPLY) }
 #undef APPLY
+}
+
+void ISA_NAME(add)(float *out, const float *a, const float *b, size_t features, int samples) {
+    const Lanes *left = (const Lanes *)a, *right = (const Lanes *)b;
+    Lanes *sum = (Lanes *)out;
+    const size_t count = features * (size_t)samples / SOUNDER_LANES;
+    for (size_t i = 0; i < count; i++)
+        sum[i] = left[i] + right[i];
 }

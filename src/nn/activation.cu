@@ -1,4 +1,4 @@
-// The GPU's side of activation.c.
+// The GPU's side of activation.c, and copies of parts of tensors.
 #include "nn/activation.h"
 #include "nn/cuda_launch.h"
 
@@ -64,6 +64,16 @@ __global__ void __launch_bounds__(ITEM_THREADS)
                                  slope.z * slope_of<KIND>(x.z, number), slope.w * slope_of<KIND>(x.w, number));
 }
 
+// A thread for four samples of one feature. Tensors of `to_all` and `from_all` features, from the first on that count.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    add_rows(float4 *to, const float4 *from, size_t to_all, size_t from_all, bool adds, uint32_t items) {
+    ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    to += at.model * to_all + at.item;
+    const float4 more = from[at.model * from_all + at.item], old = *to;
+    *to = adds ? make_float4(old.x + more.x, old.y + more.y, old.z + more.z, old.w + more.w) : more;
+}
+
 // Vectors of four samples in all models' tensors together: the op does the same to all of them.
 size_t quads_of(size_t features, const CudaStep *step) {
     return (size_t)step->models * features * (size_t)step->samples / 4;
@@ -105,4 +115,11 @@ void cuda_activation_backward(float *in_gradient, const float *in, const float *
 #undef CHOOSE
     launch(kernel, blocks_of(count), ITEM_THREADS, step->stream, (float4 *)in_gradient, (const float4 *)in,
            (const float4 *)out_gradient, layer->rate, count);
+}
+
+void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step) {
+    const size_t quads = (size_t)step->samples / 4;
+    const uint32_t items = (uint32_t)(features * quads);
+    launch_items(add_rows, items, step, (float4 *)to.at + to.first * quads,
+                 (const float4 *)from.at + from.first * quads, to.all * quads, from.all * quads, adds, items);
 }

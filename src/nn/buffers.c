@@ -30,34 +30,48 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec, const Kernels *kernels, int samples) {
+static void carve_convolution(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels,
+                              size_t *scratch) {
+    bool transformed = (layer->kernel == 3 || layer->kernel == 5) && layer->in.channels >= WINOGRAD_LEAST_CHANNELS;
+    at->conv = !layer_is_plain(layer) ? &kernels->columns : transformed ? &kernels->winograd : &kernels->conv;
+    ConvSizes sizes = at->conv->sizes(layer);
+    at->packed = carve_floats(carver, sizes.packed);
+    at->packed_gradient = carve_floats(carver, sizes.gradient);
+    at->slopes = carve_floats(carver, layer_parameters(layer));
+    *scratch = larger(*scratch, sizes.scratch);
+}
+
+// What a layer needs besides its values and gradients.
+static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels, size_t *scratch,
+                        int samples, bool is_first) {
+    size_t n = (size_t)samples;
+    if (layer->kind == LAYER_CONV) carve_convolution(at, carver, layer, kernels, scratch);
+    if (layer->kind == LAYER_LINEAR) {
+        at->rows = carve_floats(carver, linear_row_floats(layer) * n);
+        if (!is_first) *scratch = larger(*scratch, linear_scratch_floats(layer, samples));
+    }
+    if (layer->kind == LAYER_NORM) {
+        at->slopes = carve_floats(carver, layer_parameters(layer));
+        at->statistics = carve_floats(carver, 2 * (size_t)layer->groups * n);
+    }
+    if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
+        at->keep = carve(carver, dropout_features(layer) * n);
+}
+
+static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec,
+                          const Kernels *kernels, int samples) {
     size_t scratch = 0, n = (size_t)samples;
     buffers->first_layer = spec->layer_count;
     // A linear layer that comes first gets its input as rows.
     bool first_is_linear = spec->layers[0].kind == LAYER_LINEAR;
-    float *values = first_is_linear ? NULL : carve_floats(carver, shape_size(spec->input) * n);
+    float *input = first_is_linear ? NULL : carve_floats(carver, shape_size(spec->input) * n);
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         LayerBuffers *at = &buffers->layers[l];
-        *at = (LayerBuffers){.in = values};
-        if (!layer_is_in_place(layer)) values = carve_floats(carver, shape_size(layer->out) * n);
-        at->out = values;
-        if (layer->kind == LAYER_CONV) {
-            bool transformed =
-                (layer->kernel == 3 || layer->kernel == 5) && layer->in.channels >= WINOGRAD_LEAST_CHANNELS;
-            at->conv = !layer_is_plain(layer) ? &kernels->columns : transformed ? &kernels->winograd : &kernels->conv;
-            ConvSizes sizes = at->conv->sizes(layer);
-            at->packed = carve_floats(carver, sizes.packed);
-            at->packed_gradient = carve_floats(carver, sizes.gradient);
-            at->slopes = carve_floats(carver, conv_parameters(layer));
-            scratch = larger(scratch, sizes.scratch);
-        }
-        if (layer->kind == LAYER_LINEAR) {
-            at->rows = carve_floats(carver, linear_row_floats(layer) * n);
-            if (l > buffers->first_layer) scratch = larger(scratch, linear_scratch_floats(layer, samples));
-        }
-        if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
-            at->keep = carve(carver, dropout_features(layer) * n);
+        *at = (LayerBuffers){.in = layer->source == SPEC_INPUT ? input : buffers->layers[layer->source].out,
+                             .other = layer->other == SPEC_INPUT ? NULL : buffers->layers[layer->other].out};
+        at->out = flow->places[l].owner == l ? carve_floats(carver, shape_size(layer->out) * n) : at->in;
+        carve_layer(at, carver, layer, kernels, &scratch, samples, l <= buffers->first_layer);
         if (layer_has_parameters(layer) && l < buffers->first_layer) buffers->first_layer = l;
     }
     buffers->scratch = carve_floats(carver, scratch);
@@ -66,45 +80,50 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Spec *spec,
     buffers->images = carve(carver, augment_is_on(&spec->augment) ? shape_size(spec->input) * n : 0);
 }
 
-// Pooling may write its input's gradient over the input, unless a relu still has to look there.
-static bool pool_overwrites(const Spec *spec, int l) {
-    if (!layer_is_plain(&spec->layers[l])) return false;
-    for (l--; l >= 0 && layer_is_in_place(&spec->layers[l]); l--)
-        if (spec->layers[l].kind == LAYER_RELU) return false;
-    return true;
+static float *gradient_at(const NetBuffers *buffers, int slot) {
+    if (flow_is_over_value(slot)) return buffers->layers[flow_over_value(slot)].out;
+    return slot == FLOW_NOWHERE ? NULL : buffers->gradients[slot];
 }
 
-static void carve_backward(NetBuffers *buffers, Carver *carver, const Spec *spec, int samples) {
-    enum { ELSEWHERE = 2 }; // the current gradient lies in neither of the two buffers
-    size_t n = (size_t)samples, floats[2] = {(size_t)spec->classes * n, 0};
-    int targets[SPEC_MAX_LAYERS], current = 0;
-    for (int l = spec->layer_count - 1; l > buffers->first_layer; l--) {
-        const Layer *layer = &spec->layers[l];
-        if (layer->kind == LAYER_POOL && pool_overwrites(spec, l))
-            current = ELSEWHERE;
-        else if (!layer_is_in_place(layer))
-            current = current == 0 ? 1 : 0;
-        targets[l] = current;
-        if (current != ELSEWHERE) floats[current] = larger(floats[current], shape_size(layer->in) * n);
-    }
-    buffers->gradients[0] = carve_floats(carver, floats[0]);
-    buffers->gradients[1] = carve_floats(carver, floats[1]);
-    float *gradient = buffers->gradients[0];
-    for (int l = spec->layer_count - 1; l >= buffers->first_layer; l--) {
+static void carve_backward(NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec, int samples) {
+    for (int slot = 0; slot < flow->slot_count; slot++)
+        buffers->gradients[slot] = carve_floats(carver, flow->slots[slot] * (size_t)samples);
+    for (int l = 0; l < spec->layer_count; l++) {
+        const FlowPlace *place = &flow->places[l];
         LayerBuffers *at = &buffers->layers[l];
-        at->out_gradient = gradient;
-        if (l == buffers->first_layer) break;
-        gradient = targets[l] != ELSEWHERE               ? buffers->gradients[targets[l]]
-                   : layer_is_in_place(&spec->layers[l]) ? gradient
-                                                         : at->in;
-        at->in_gradient = gradient;
+        at->works = place->works;
+        at->out_gradient = gradient_at(buffers, place->gradient);
+        at->in_gradient = gradient_at(buffers, place->in_gradient);
+        at->sum = gradient_at(buffers, place->sum);
+        at->other_gradient = gradient_at(buffers, place->other_gradient);
+        at->other_adds = place->other_adds;
     }
+}
+
+// Pooling of windows side by side may write its input's gradient over the input.
+static void plan(Flow *flow, const Spec *spec) {
+    FlowNode nodes[SPEC_MAX_LAYERS];
+    for (int l = 0; l < spec->layer_count; l++) {
+        const Layer *layer = &spec->layers[l];
+        nodes[l] = (FlowNode){.source = layer->source,
+                              .other = layer->other,
+                              .has_parameters = layer_has_parameters(layer),
+                              .in_place = layer_is_in_place(layer),
+                              .overwrites = layer->kind == LAYER_POOL && layer_is_plain(layer),
+                              .looks_back = layer->kind == LAYER_RELU,
+                              .passes = layer->kind == LAYER_ADD || layer->kind == LAYER_CONCAT,
+                              .in = shape_size(layer->in),
+                              .out = shape_size(layer->out)};
+    }
+    flow_plan(flow, nodes, spec->layer_count);
 }
 
 size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Kernels *kernels, int samples) {
     Carver carver = {base, 0};
-    carve_forward(buffers, &carver, spec, kernels, samples);
-    carve_backward(buffers, &carver, spec, samples);
+    Flow flow;
+    plan(&flow, spec);
+    carve_forward(buffers, &carver, &flow, spec, kernels, samples);
+    carve_backward(buffers, &carver, &flow, spec, samples);
     return carver.used;
 }
 

@@ -4,26 +4,34 @@
 
 #include <stdbool.h>
 
+#include "nn/flow.h"
 #include "nn/kernels.h"
 #include "nn/spec.h"
 
 enum { ARENA_ALIGNMENT = 64 }; // bytes
 
-// Where a layer's tensors lie in the arena. (C,H,W,N); relu and dropout work in place: their in and out coincide.
+// Where a layer's tensors lie in the arena. (C,H,W,N); relu and dropout work in place where nobody else takes
+// their input: in and out coincide.
 typedef struct LayerBuffers {
     const ConvKernels *conv; // how a convolution is computed; NULL for other layers
     float *in, *out;         // in is NULL where the net begins with a linear layer: the samples come as its rows
+    float *other;            // add, concat: the other value
+    bool works;              // there is something to do on the way back
     float *in_gradient;      // NULL if nobody needs it
     float *out_gradient;
+    float *sum;                      // what in_gradient is added to afterwards, or NULL
+    float *other_gradient;           // add, concat: of the other value; NULL if nobody needs it
+    bool other_adds;                 // others have written there before
     float *packed, *packed_gradient; // of a convolution
-    float *slopes;                   // of a convolution: its weight's gradient and its bias's
+    float *slopes;                   // of a convolution or norm: its weight's gradient and its bias's
+    float *statistics;               // of a norm
     float *rows;                     // of a linear layer: its input, sample by sample
     int8_t *keep;                    // dropout: (elements,N) or (channels,N)
 } LayerBuffers;
 
 typedef struct NetBuffers {
     LayerBuffers layers[SPEC_MAX_LAYERS];
-    float *gradients[2]; // the outputs' and the inputs' gradient take turns in them
+    float *gradients[FLOW_MAX_SLOTS]; // where they lie: flow.h
     float *scratch;
     uint8_t *labels; // (N)
     float *targets;  // (N), with the squared loss
@@ -34,11 +42,6 @@ typedef struct NetBuffers {
 // How many features a dropout layer decides about.
 static inline size_t dropout_features(const Layer *layer) {
     return layer->kind == LAYER_DROPOUT2D ? (size_t)layer->in.channels : shape_size(layer->in);
-}
-
-// Floats of a convolution's parameters: the bias lies behind the weight.
-static inline size_t conv_parameters(const Layer *layer) {
-    return layer->bias - layer->weight + (size_t)layer->out.channels;
 }
 
 // As many samples as the cache holds: fat matrices for nets of linear layers, 16 for most others. Twice that where the

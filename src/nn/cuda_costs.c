@@ -21,12 +21,6 @@ static double lanes(const CudaPass *pass, size_t features) {
     return (double)sizeof(float) * pass->step.models * pass->step.samples * (double)features;
 }
 
-static size_t parameters_of(const Layer *layer) {
-    return layer->kind == LAYER_CONV     ? conv_parameters(layer)
-           : layer->kind == LAYER_LINEAR ? (shape_size(layer->in) + 1) * shape_size(layer->out)
-                                         : 0;
-}
-
 // Bytes of an array of parameters of all models.
 static double arrays(const CudaPass *pass, size_t parameters) {
     return (double)sizeof(float) * pass->step.models * (double)parameters;
@@ -49,7 +43,7 @@ static size_t parameters_left(const Record *record) {
     if (!steps_on_the_way(record)) return pass->plan.spec.parameter_count;
     size_t left = 0;
     for (int i = 0; i < pass->ops.count; i++)
-        if (pass->ops.ops[i].layer->kind == LAYER_CONV) left += parameters_of(pass->ops.ops[i].layer);
+        if (pass->ops.ops[i].layer->kind != LAYER_LINEAR) left += layer_parameters(pass->ops.ops[i].layer);
     return left;
 }
 
@@ -59,14 +53,18 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     double keep = (double)pass->step.models * pass->step.samples * (double)dropout_features(layer);
     switch (layer->kind) {
     case LAYER_CONV:
-        return in + out + arrays(pass, parameters_of(layer));
+        return in + out + arrays(pass, layer_parameters(layer));
     case LAYER_LINEAR:
-        return in + 3 * out + arrays(pass, parameters_of(layer)); // the bias is added afterwards
+        return in + 3 * out + arrays(pass, layer_parameters(layer)); // the bias is added afterwards
     case LAYER_DROPOUT:
     case LAYER_DROPOUT2D:
         return 2 * in + 2 * keep;
+    case LAYER_NORM:
+    case LAYER_ADD:
+        return 3 * in + 2 * out; // read in several passes
     case LAYER_POOL:
     case LAYER_AVERAGE:
+    case LAYER_CONCAT:
     case LAYER_ACTIVATION:
     case LAYER_RELU:
         break;
@@ -78,7 +76,7 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     const CudaPass *pass = record->pass;
     const Spec *spec = &pass->plan.spec;
     double in = op ? lanes(pass, shape_size(op->layer->in)) : 0, out = op ? lanes(pass, shape_size(op->layer->out)) : 0;
-    double own = op ? arrays(pass, parameters_of(op->layer)) : 0;
+    double own = op ? arrays(pass, layer_parameters(op->layer)) : 0;
     switch (part) {
     case CUDA_PART_GATHER:
         return lanes(pass, shape_size(spec->input)) * 1.25; // a byte is read for each float
@@ -117,7 +115,9 @@ static void name_part(char *name, CudaPart part, const CudaOp *op) {
     static const char *const layers[] = {[LAYER_CONV] = "conv",           [LAYER_POOL] = "pool",
                                          [LAYER_RELU] = "relu",           [LAYER_DROPOUT] = "dropout",
                                          [LAYER_DROPOUT2D] = "dropout2d", [LAYER_LINEAR] = "linear",
-                                         [LAYER_AVERAGE] = "average",     [LAYER_ACTIVATION] = "activation"};
+                                         [LAYER_AVERAGE] = "average",     [LAYER_ACTIVATION] = "activation",
+                                         [LAYER_NORM] = "norm",           [LAYER_ADD] = "add",
+                                         [LAYER_CONCAT] = "concat"};
     if (op)
         snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layers[op->layer->kind], op->number + 1, parts[part]);
     else

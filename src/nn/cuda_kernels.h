@@ -70,6 +70,23 @@ void cuda_activation_forward(float *out, const float *in, const Layer *layer, co
 void cuda_activation_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                               const CudaStep *step);
 
+// statistics: (M, groups, 2,N). The gradients of weight and bias are overwritten.
+void cuda_norm_forward(float *out, float *statistics, const float *in, const float *weight, const float *bias,
+                       size_t stride, const Layer *layer, const CudaStep *step);
+void cuda_norm_backward_input(float *in_gradient, const float *statistics, const float *in, const float *out_gradient,
+                              const float *weight, size_t stride, const Layer *layer, const CudaStep *step);
+void cuda_norm_backward_weight(float *weight_gradient, float *bias_gradient, const float *statistics, const float *in,
+                               const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
+
+// Some features of tensors of all models: from `first` on, of a tensor that has `all`.
+typedef struct CudaRows {
+    float *at; // (M, all,N)
+    size_t all, first;
+} CudaRows;
+
+// Those of `to` become, or with `adds` are increased by, those of `from`.
+void cuda_add(CudaRows to, CudaRows from, size_t features, bool adds, const CudaStep *step);
+
 void cuda_relu_forward(float *values, size_t features, const CudaStep *step);
 void cuda_relu_backward(float *gradient, const float *out, size_t features, const CudaStep *step);
 

@@ -2,6 +2,7 @@
 
 #include "nn/buffers.h"
 #include "nn/cuda_kernels.h"
+#include "nn/flow.h"
 
 enum { ALIGNMENT = 256 }; // bytes: as cudaMalloc's, so that no tensor shares a line with another
 
@@ -23,9 +24,20 @@ static float *carve_lanes(Carver *carver, size_t features) {
     return carve(carver, features * carver->lanes * sizeof(float));
 }
 
+// How many layers take what each gives.
+static void count_readers(int readers[SPEC_MAX_LAYERS], const Spec *spec) {
+    for (int l = 0; l < spec->layer_count; l++) {
+        readers[l] = 0;
+        const int read[] = {spec->layers[l].source, spec->layers[l].other};
+        for (int i = 0; i < 2; i++)
+            if (read[i] != SPEC_INPUT) readers[read[i]]++;
+    }
+}
+
 // The layers from `l` on that one op computes: writes it and returns their number.
-static int fuse(CudaOp *op, const Spec *spec, int l) {
+static int fuse(CudaOp *op, const Spec *spec, const int *readers, int l) {
     const Layer *layer = &spec->layers[l], *next = l + 1 < spec->layer_count ? layer + 1 : NULL;
+    if (next && (next->source != l || readers[l] > 1)) next = NULL;
     bool before_relu = next && next->kind == LAYER_RELU, relu_then_pool = false;
     if (layer->kind == LAYER_RELU) relu_then_pool = next && next->kind == LAYER_POOL;
     bool relu = relu_then_pool || (before_relu && (layer->kind == LAYER_LINEAR || layer->kind == LAYER_POOL));
@@ -33,48 +45,66 @@ static int fuse(CudaOp *op, const Spec *spec, int l) {
     return relu ? 2 : 1;
 }
 
-static void list_ops(CudaOps *ops, const Spec *spec) {
+static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
+    int readers[SPEC_MAX_LAYERS], op_of[SPEC_MAX_LAYERS]; // op_of: who computes what a layer gives
+    count_readers(readers, spec);
     ops->count = 0;
-    for (int l = 0; l < spec->layer_count;)
-        l += fuse(&ops->ops[ops->count++], spec, l);
+    for (int l = 0; l < spec->layer_count;) {
+        CudaOp *op = &ops->ops[ops->count];
+        const int first = l, source = spec->layers[l].source;
+        l += fuse(op, spec, readers, l);
+        for (int i = first; i < l; i++)
+            op_of[i] = ops->count;
+        const Layer *layer = op->layer;
+        nodes[ops->count++] = (FlowNode){
+            .source = source == SPEC_INPUT ? FLOW_INPUT : op_of[source],
+            .other = layer->other == SPEC_INPUT ? FLOW_INPUT : op_of[layer->other],
+            .has_parameters = layer_has_parameters(layer),
+            .in_place = layer_is_in_place(layer),
+            .looks_back = layer->kind == LAYER_RELU || (layer->kind == LAYER_LINEAR && op->relu),
+            .passes = layer->kind == LAYER_ADD, // a part of a join's gradient has another distance between models
+            .in = shape_size(layer->in),
+            .out = shape_size(layer->out),
+        };
+    }
     ops->first = 0;
     while (ops->first < ops->count && !layer_has_parameters(ops->ops[ops->first].layer))
         ops->first++;
 }
 
-static void carve_forward(CudaOps *ops, Carver *carver, const Spec *spec, bool training) {
-    float *values = carve_lanes(carver, shape_size(spec->input));
+static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const FlowNode *nodes, const Spec *spec,
+                          bool training) {
+    float *input = carve_lanes(carver, shape_size(spec->input));
     for (int i = 0; i < ops->count; i++) {
         CudaOp *op = &ops->ops[i];
-        op->in = values;
-        if (!layer_is_in_place(op->layer)) values = carve_lanes(carver, shape_size(op->layer->out));
-        op->out = values;
-        bool drops = op->layer->kind == LAYER_DROPOUT || op->layer->kind == LAYER_DROPOUT2D;
-        if (drops && training) op->keep = carve(carver, dropout_features(op->layer) * carver->lanes);
+        const Layer *layer = op->layer;
+        op->in = nodes[i].source == FLOW_INPUT ? input : ops->ops[nodes[i].source].out;
+        op->other = nodes[i].other == FLOW_INPUT ? NULL : ops->ops[nodes[i].other].out;
+        op->out = flow->places[i].owner == i ? carve_lanes(carver, shape_size(layer->out)) : op->in;
+        bool drops = layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D;
+        if (drops && training) op->keep = carve(carver, dropout_features(layer) * carver->lanes);
+        if (layer->kind == LAYER_NORM) op->statistics = carve_lanes(carver, 2 * (size_t)layer->groups);
     }
-    ops->logits = values;
+    ops->logits = ops->ops[ops->count - 1].out;
 }
 
-// The outputs' and the inputs' gradient take turns in two buffers.
-static void carve_backward(CudaOps *ops, Carver *carver, const Spec *spec) {
-    size_t features[2] = {(size_t)spec->classes, 0};
-    int current = 0;
-    for (int i = ops->count - 1; i > ops->first; i--) {
-        const CudaOp *op = &ops->ops[i];
-        if (!layer_is_in_place(op->layer)) current = 1 - current;
-        size_t needed = shape_size(op->layer->in);
-        if (features[current] < needed) features[current] = needed;
-    }
-    float *buffers[2] = {carve_lanes(carver, features[0]), carve_lanes(carver, features[1])};
-    ops->logits_gradient = buffers[0];
-    current = 0;
-    for (int i = ops->count - 1; i >= ops->first; i--) {
+static void carve_backward(CudaOps *ops, Carver *carver, const Flow *flow) {
+    float *slots[FLOW_MAX_SLOTS];
+    for (int slot = 0; slot < flow->slot_count; slot++)
+        slots[slot] = carve_lanes(carver, flow->slots[slot]);
+#define AT(slot) ((slot) == FLOW_NOWHERE ? NULL : slots[slot])
+    for (int i = 0; i < ops->count; i++) {
         CudaOp *op = &ops->ops[i];
-        op->out_gradient = buffers[current];
-        if (i == ops->first) break;
-        if (!layer_is_in_place(op->layer)) current = 1 - current;
-        op->in_gradient = buffers[current];
+        const FlowPlace *place = &flow->places[i];
+        op->works = place->works;
+        op->out_gradient = AT(place->gradient);
+        op->in_gradient = AT(place->in_gradient);
+        op->sum = AT(place->sum);
+        op->other_gradient = AT(place->other_gradient);
+        op->other_adds = place->other_adds;
     }
+#undef AT
+    ops->logits_gradient = slots[0];
 }
 
 static void carve_scratch(CudaOps *ops, Carver *carver, int models, int samples) {
@@ -89,10 +119,13 @@ static void carve_scratch(CudaOps *ops, Carver *carver, int models, int samples)
 
 size_t cuda_ops_carve(CudaOps *ops, char *base, const Spec *spec, int models, int samples, bool training) {
     Carver carver = {.base = base, .lanes = (size_t)models * (size_t)samples};
-    list_ops(ops, spec);
-    carve_forward(ops, &carver, spec, training);
+    FlowNode nodes[SPEC_MAX_LAYERS];
+    Flow flow;
+    list_ops(ops, nodes, spec);
+    flow_plan(&flow, nodes, ops->count);
+    carve_forward(ops, &carver, &flow, nodes, spec, training);
     if (training) {
-        carve_backward(ops, &carver, spec);
+        carve_backward(ops, &carver, &flow);
         carve_scratch(ops, &carver, models, samples);
     }
     return carver.used;

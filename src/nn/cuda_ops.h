@@ -13,13 +13,20 @@
 #include "nn/cuda_kernels.h"
 #include "nn/spec.h"
 
-// Tensors are (M, C,H,W, N). Relu and dropout work in place: their in and out coincide, and so do the gradients.
+// Tensors are (M, C,H,W, N). Relu and dropout work in place where nobody else takes their input: in and out coincide, and
+// so do the gradients.
 typedef struct CudaOp {
     const Layer *layer; // of the spec
     int number;         // the layer's place in the spec: dropout draws by it
     bool relu;          // max(0, .) in the same pass
     float *in, *out;
+    float *other;                      // add, concat: the other value
+    bool works;                        // there is something to do on the way back
     float *in_gradient, *out_gradient; // in_gradient: NULL if nobody needs it
+    float *sum;                        // what in_gradient is added to afterwards, or NULL
+    float *other_gradient;             // add, concat: NULL if nobody needs it
+    bool other_adds;                   // others have written there before
+    float *statistics;                 // norm: (M, groups, 2, N)
     int8_t *keep;                      // dropout: (M, features, N)
 } CudaOp;
 

@@ -19,6 +19,41 @@ static void drop_forward(const CudaPass *pass, const CudaOp *op) {
     drop(pass, op, op->out);
 }
 
+static CudaRows rows_of(float *at, const Layer *layer, size_t first) {
+    return (CudaRows){at, shape_size(layer->out), first};
+}
+
+// What works in place works on a copy where others take its input, too.
+static void bring(const CudaPass *pass, float *to, float *from, const Layer *layer) {
+    if (to != from)
+        cuda_add(rows_of(to, layer, 0), rows_of(from, layer, 0), shape_size(layer->out), false, &pass->step);
+}
+
+// Where the other value of a join begins.
+static size_t behind(const Layer *layer) {
+    return layer->kind == LAYER_CONCAT ? shape_size(layer->in) : 0;
+}
+
+static void combine(const CudaPass *pass, const CudaOp *op) {
+    const Layer *layer = op->layer;
+    const size_t in = shape_size(layer->in), other = shape_size(layer->out) - behind(layer);
+    cuda_add(rows_of(op->out, layer, 0), (CudaRows){op->in, in, 0}, in, false, &pass->step);
+    cuda_add(rows_of(op->out, layer, behind(layer)), (CudaRows){op->other, other, 0}, other, layer->kind == LAYER_ADD,
+             &pass->step);
+}
+
+// The gradient of a sum or a join goes to both parts; of a sum, what goes to the first lies where it is.
+static void pass_on(const CudaPass *pass, const CudaOp *op) {
+    const Layer *layer = op->layer;
+    const size_t own = shape_size(layer->in);
+    if (op->in_gradient && op->in_gradient != op->out_gradient)
+        cuda_add((CudaRows){op->in_gradient, own, 0}, rows_of(op->out_gradient, layer, 0), own, false, &pass->step);
+    const size_t other = shape_size(layer->out) - behind(layer);
+    if (op->other_gradient)
+        cuda_add((CudaRows){op->other_gradient, other, 0}, rows_of(op->out_gradient, layer, behind(layer)), other,
+                 op->other_adds, &pass->step);
+}
+
 static void forward(const CudaPass *pass, bool training) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
@@ -36,6 +71,13 @@ static void forward(const CudaPass *pass, bool training) {
         case LAYER_POOL:
             cuda_pool_forward(op->out, op->in, op->relu, layer, step);
             break;
+        case LAYER_NORM:
+            cuda_norm_forward(op->out, op->statistics, op->in, weight, bias, plan->weights_stride, layer, step);
+            break;
+        case LAYER_ADD:
+        case LAYER_CONCAT:
+            combine(pass, op);
+            break;
         case LAYER_AVERAGE:
             cuda_average_forward(op->out, op->in, layer, step);
             break;
@@ -43,10 +85,12 @@ static void forward(const CudaPass *pass, bool training) {
             cuda_activation_forward(op->out, op->in, layer, step);
             break;
         case LAYER_RELU:
+            bring(pass, op->out, op->in, layer);
             cuda_relu_forward(op->out, shape_size(layer->out), step);
             break;
         case LAYER_DROPOUT:
         case LAYER_DROPOUT2D:
+            bring(pass, op->out, op->in, layer);
             if (training) drop_forward(pass, op);
             break;
         case LAYER_LINEAR:
@@ -118,36 +162,64 @@ static void conv_backward(const CudaPass *pass, const CudaOp *op) {
     mark(pass, CUDA_PART_SLOPES, op);
 }
 
+static void norm_backward(const CudaPass *pass, const CudaOp *op) {
+    const CudaNetPlan *plan = &pass->plan;
+    const Layer *layer = op->layer;
+    if (op->in_gradient) {
+        cuda_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient,
+                                 plan->weights + layer->weight, plan->weights_stride, layer, &pass->step);
+        mark(pass, CUDA_PART_INPUT, op);
+    }
+    cuda_norm_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, op->statistics, op->in,
+                              op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
+    mark(pass, CUDA_PART_SLOPES, op);
+}
+
+// Of an op without parameters.
+static void plain_backward(const CudaPass *pass, const CudaOp *op) {
+    const Layer *layer = op->layer;
+    switch (layer->kind) {
+    case LAYER_POOL:
+        cuda_pool_backward(op->in_gradient, op->in, op->out_gradient, op->relu, layer, &pass->step);
+        break;
+    case LAYER_AVERAGE:
+        cuda_average_backward(op->in_gradient, op->out_gradient, layer, &pass->step);
+        break;
+    case LAYER_ACTIVATION:
+        cuda_activation_backward(op->in_gradient, op->in, op->out_gradient, layer, &pass->step);
+        break;
+    case LAYER_RELU:
+        bring(pass, op->in_gradient, op->out_gradient, layer);
+        cuda_relu_backward(op->in_gradient, op->out, shape_size(layer->out), &pass->step);
+        break;
+    case LAYER_DROPOUT:
+    case LAYER_DROPOUT2D:
+        bring(pass, op->in_gradient, op->out_gradient, layer);
+        drop(pass, op, op->in_gradient);
+        break;
+    default: // add, concat
+        pass_on(pass, op);
+        break;
+    }
+    mark(pass, CUDA_PART_BACK, op);
+}
+
 // From the logits' gradient back to the first op with parameters, whose input gradient nobody needs. With `steps`,
 // linear layers make their step of SGD on the way.
 static void backward(const CudaPass *pass, bool steps) {
     for (int i = pass->ops.count - 1; i >= pass->ops.first; i--) {
         const CudaOp *op = &pass->ops.ops[i];
-        switch (op->layer->kind) {
-        case LAYER_CONV:
+        if (!op->works) continue;
+        if (op->layer->kind == LAYER_CONV)
             conv_backward(pass, op);
-            continue;
-        case LAYER_LINEAR:
+        else if (op->layer->kind == LAYER_LINEAR)
             linear_backward(pass, op, steps);
-            continue;
-        case LAYER_POOL:
-            cuda_pool_backward(op->in_gradient, op->in, op->out_gradient, op->relu, op->layer, &pass->step);
-            break;
-        case LAYER_AVERAGE:
-            cuda_average_backward(op->in_gradient, op->out_gradient, op->layer, &pass->step);
-            break;
-        case LAYER_ACTIVATION:
-            cuda_activation_backward(op->in_gradient, op->in, op->out_gradient, op->layer, &pass->step);
-            break;
-        case LAYER_RELU:
-            cuda_relu_backward(op->out_gradient, op->out, shape_size(op->layer->out), &pass->step);
-            break;
-        case LAYER_DROPOUT:
-        case LAYER_DROPOUT2D:
-            drop(pass, op, op->out_gradient);
-            break;
-        }
-        mark(pass, CUDA_PART_BACK, op);
+        else if (op->layer->kind == LAYER_NORM)
+            norm_backward(pass, op);
+        else
+            plain_backward(pass, op);
+        const size_t in = shape_size(op->layer->in);
+        if (op->sum) cuda_add((CudaRows){op->sum, in, 0}, (CudaRows){op->in_gradient, in, 0}, in, true, &pass->step);
     }
 }
 
@@ -181,17 +253,17 @@ static void hogwild(const CudaPass *pass) {
     cuda_progress_count(&pass->progress, applied.stream);
 }
 
-// The step of the convolutions' parameters, one launch for each run of neighbours: linear layers have made theirs.
-static void step_convolutions(const CudaPass *pass, const CudaDescent *descent) {
+// The step of all parameters but those of linear layers, which have made theirs: one launch for each run of neighbours.
+static void step_others(const CudaPass *pass, const CudaDescent *descent) {
     const CudaNetPlan *plan = &pass->plan;
     size_t first = 0, end = 0;
     for (int i = 0; i < pass->ops.count; i++) {
         const Layer *layer = pass->ops.ops[i].layer;
-        if (layer->kind != LAYER_CONV) continue;
+        if (!layer_has_parameters(layer) || layer->kind == LAYER_LINEAR) continue;
         if (layer->weight != end && end > first)
             cuda_sgd_step(descent, plan->gradient, first, end - first, &pass->step);
         if (layer->weight != end) first = layer->weight;
-        end = layer->weight + conv_parameters(layer);
+        end = layer->weight + layer_parameters(layer);
     }
     if (end > first) cuda_sgd_step(descent, plan->gradient, first, end - first, &pass->step);
 }
@@ -204,7 +276,7 @@ void cuda_pass_train(const CudaPass *pass) {
     if (plan->updates)
         hogwild(pass);
     else if (steps)
-        step_convolutions(pass, &descent);
+        step_others(pass, &descent);
     else
         cuda_sgd_step(&descent, plan->gradient, 0, plan->spec.parameter_count, &pass->step);
     mark(pass, CUDA_PART_STEP, NULL);

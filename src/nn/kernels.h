@@ -120,6 +120,18 @@ typedef struct Kernels {
     void (*activation_backward)(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                                 int samples);
 
+    // Group and layer normalisation. statistics (groups, 2,N): of what belongs to a group the mean and the factor,
+    // written on the way forward and read on the way back. weight, bias: as many as norm_weights says. Adds to the
+    // gradients of both; overwrites in_gradient, unless that is NULL.
+    void (*norm_forward)(float *out, float *statistics, const float *in, const float *weight, const float *bias,
+                         const Layer *layer, int samples);
+    void (*norm_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,
+                          const float *in, const float *out_gradient, const float *weight, const Layer *layer,
+                          int samples);
+
+    // out = a + b; all (features,N). out may be a.
+    void (*add)(float *out, const float *a, const float *b, size_t features, int samples);
+
     // In place on values (features, plane, N): features are channels for dropout2d, with plane = rows * columns; or
     // elements, with plane = 1. keep (features,N) gets a byte of all ones for what is kept, zeros for the rest, and
     // dropout_apply multiplies by 0 or 1 / (1 - rate) accordingly: values on the way forward, gradients back.

@@ -147,9 +147,48 @@ static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
     return layer_text_has_more(of) ? layer_text_number(&layer->rate, of, "SLOPE", 0, 1, err) : STATUS_OK;
 }
 
+static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_whole(&layer->groups, of, "GROUPS", 1, MAX_CHANNELS, err));
+    if (layer->in.channels % layer->groups == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "%d groups do not divide the %d channels; give a number that does",
+                LAYER_ARGS(of), layer->groups, layer->in.channels);
+}
+
+static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
+    (void)of, (void)err;
+    layer->groups = 1;
+    return STATUS_OK;
+}
+
 static Status read_linear(Layer *layer, LayerText *of, Error *err) {
     layer->out = (Shape){0, 1, 1};
     return layer_text_whole(&layer->out.channels, of, "FEATURES", 1, MAX_CHANNELS, err);
+}
+
+// Two inputs ------------------------------------------------------------------------------------------------------------
+
+static Status do_not_match(const Layer *layer, const LayerText *of, const char *what, Error *err) {
+    const Shape in = layer->in, other = of->spec->layers[layer->other].out;
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "%d x %d x %d values and the %d x %d x %d of \"%s\" cannot be %s",
+                LAYER_ARGS(of), in.channels, in.rows, in.columns, other.channels, other.rows, other.columns,
+                of->words[1], what);
+}
+
+static Status read_add(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_layer(&layer->other, of, err));
+    const Shape other = of->spec->layers[layer->other].out;
+    if (other.channels != layer->in.channels || other.rows != layer->in.rows || other.columns != layer->in.columns)
+        return do_not_match(layer, of, "added", err);
+    return STATUS_OK;
+}
+
+static Status read_concat(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_layer(&layer->other, of, err));
+    const Shape other = of->spec->layers[layer->other].out;
+    if (other.rows != layer->in.rows || other.columns != layer->in.columns)
+        return do_not_match(layer, of, "joined", err);
+    layer->out.channels += other.channels;
+    return STATUS_OK;
 }
 
 // The tables ------------------------------------------------------------------------------------------------------------
@@ -170,6 +209,12 @@ const LayerForm layer_forms[] = {
     {"dropout", "dropout RATE", "elements dropped in training"},
     {"dropout2d", "dropout2d RATE", "whole channels dropped in training"},
     {"linear", "linear FEATURES", "fully connected, with bias"},
+    {"groupnorm", "groupnorm GROUPS",
+     "each sample's values of a group of channels get mean 0 and variance 1, then a "
+     "factor and a shift of their channel"},
+    {"layernorm", "layernorm", "the same for all values together, with a factor and a shift for each"},
+    {"add", "add NAME", "its input plus what the layer of that name gives"},
+    {"concat", "concat NAME", "the channels of its input, then those of that layer"},
 };
 const size_t layer_form_count = sizeof layer_forms / sizeof *layer_forms;
 
@@ -192,6 +237,10 @@ static const struct LayerRow {
     {LAYER_DROPOUT, read_rate, 0},
     {LAYER_DROPOUT2D, read_rate, 0},
     {LAYER_LINEAR, read_linear, 0},
+    {LAYER_NORM, read_group_norm, 0},
+    {LAYER_NORM, read_layer_norm, 0},
+    {LAYER_ADD, read_add, 0},
+    {LAYER_CONCAT, read_concat, 0},
 };
 
 // What other programs call a layer; what they need and nets here do not has an explanation instead.
@@ -209,6 +258,10 @@ static const struct LayerSynonym {
     {"leaky_relu", "leakyrelu", NULL},
     {"lrelu", "leakyrelu", NULL},
     {"logistic", "sigmoid", NULL},
+    {"group_norm", "groupnorm", NULL},
+    {"layer_norm", "layernorm", NULL},
+    {"residual", "add", NULL},
+    {"cat", "concat", NULL},
     {"dense", "linear", NULL},
     {"fc", "linear", NULL},
     {"flatten", NULL, "linear takes the values of any shape"},

@@ -1,7 +1,10 @@
 #include "layer_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/suggest.h"
 
 static const char blanks[] = " \t\n";
 
@@ -14,6 +17,13 @@ static Status split_words(LayerText *of, Error *err) {
         if (of->word_count == LAYER_MAX_WORDS)
             return fail(err, STATUS_USAGE, LAYER_FORMAT "too many words; layers are separated by ';'", LAYER_ARGS(of));
         of->words[of->word_count++] = word;
+    }
+    of->from = of->as = NULL;
+    for (const char **name; of->word_count > 2; *name = of->words[of->word_count + 1]) {
+        const char *key = of->words[of->word_count - 2];
+        name = strcmp(key, "from") == 0 ? &of->from : strcmp(key, "as") == 0 ? &of->as : NULL;
+        if (!name || *name) break;
+        of->word_count -= 2;
     }
     if (of->word_count == 0)
         return fail(err, STATUS_USAGE, "layer %d is empty; write a layer between two ';' and none after the last",
@@ -81,6 +91,54 @@ Status layer_text_number(float *value, LayerText *of, const char *name, float lo
     if (end != word && *end == '\0' && *value >= low && *value < below) return STATUS_OK;
     return fail(err, STATUS_USAGE, LAYER_FORMAT "%s is \"%s\"; give a number from %g to below %g", LAYER_ARGS(of), name,
                 word, (double)low, (double)below);
+}
+
+static int find_name(const LayerText *of, const char *name) {
+    for (int l = 0; l + 1 < of->number; l++)
+        if (strcmp(of->names[l], name) == 0) return l;
+    return SPEC_INPUT;
+}
+
+static Status no_name(const LayerText *of, const char *name, Error *err) {
+    Suggestion suggestion = {.typed = name};
+    for (int l = 0; l + 1 < of->number; l++)
+        if (*of->names[l]) suggestion_consider(&suggestion, of->names[l]);
+    const char *best = suggestion.best;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT "no layer before has the name \"%s\"%s%s%s; write \"as %s\" behind the one that is meant",
+                LAYER_ARGS(of), name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", name);
+}
+
+Status layer_text_layer(int *layer, LayerText *of, Error *err) {
+    if (!layer_text_has_more(of)) return layer_text_wrong(of, err);
+    const char *name = of->words[of->taken++];
+    *layer = find_name(of, name);
+    return *layer == SPEC_INPUT ? no_name(of, name, err) : STATUS_OK;
+}
+
+Status layer_text_source(int *source, const LayerText *of, int layer, Error *err) {
+    *source = of->from ? find_name(of, of->from) : layer - 1;
+    return of->from && *source == SPEC_INPUT ? no_name(of, of->from, err) : STATUS_OK;
+}
+
+static bool is_name(const char *text) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return strchr(letters, *text) && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                       "0123456789_-")] == '\0';
+}
+
+Status layer_text_name(LayerText *of, int layer, Error *err) {
+    *of->names[layer] = '\0';
+    if (!of->as) return STATUS_OK;
+    const int before = find_name(of, of->as);
+    if (before != SPEC_INPUT)
+        return fail(err, STATUS_USAGE, LAYER_FORMAT "layer %d has the name \"%s\" already; give another",
+                    LAYER_ARGS(of), before + 1, of->as);
+    if (strlen(of->as) >= TENSOR_NAME_BYTES || !is_name(of->as))
+        return fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is no name; give a letter and up to %d letters and digits",
+                    LAYER_ARGS(of), of->as, TENSOR_NAME_BYTES - 2);
+    snprintf(of->names[layer], TENSOR_NAME_BYTES, "%s", of->as);
+    return STATUS_OK;
 }
 
 bool layer_text_key(LayerText *of, const char *key) {

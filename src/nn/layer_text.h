@@ -15,7 +15,10 @@ typedef struct LayerText {
     char split[SPEC_TEXT_BYTES]; // the text again, cut into words
     char *words[LAYER_MAX_WORDS];
     int word_count, taken; // taken: words that have been read, the layer's own included
+    const char *from, *as; // the names behind these words, or NULL
     const LayerForm *form;
+    const Spec *spec;                               // as far as it has been read
+    char names[SPEC_MAX_LAYERS][TENSOR_NAME_BYTES]; // of its layers' outputs; empty: none
 } LayerText;
 
 // The start of each sentence about a layer: its number and text.
@@ -36,6 +39,13 @@ Status layer_text_sides(Sides *value, LayerText *of, const char *name, int low, 
 
 // The next word as a number from low to below `below`.
 Status layer_text_number(float *value, LayerText *of, const char *name, float low, float below, Error *err);
+
+// The next word as the name of a layer before.
+Status layer_text_layer(int *layer, LayerText *of, Error *err);
+
+// What "from" and "as" say of the layer of that number.
+Status layer_text_source(int *source, const LayerText *of, int layer, Error *err);
+Status layer_text_name(LayerText *of, int layer, Error *err);
 
 // Takes the next word if it is `key`.
 bool layer_text_key(LayerText *of, const char *key);

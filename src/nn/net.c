@@ -169,6 +169,18 @@ static void linear_forward(const Net *net, const LayerBuffers *at, const Layer *
         net->kernels->linear_forward(at->out, at->rows, at->in, weight, bias, layer, chunk.count, chunk.samples);
 }
 
+// What works in place works on a copy where others take its input, too.
+static void bring_over(const LayerBuffers *at, const Layer *layer, Chunk chunk) {
+    if (at->out != at->in) memcpy(at->out, at->in, shape_size(layer->out) * (size_t)chunk.samples * sizeof *at->out);
+}
+
+// One behind the other: channels come first in all tensors.
+static void concat_forward(const LayerBuffers *at, const Layer *layer, Chunk chunk) {
+    const size_t n = (size_t)chunk.samples, all = shape_size(layer->out) * n, own = shape_size(layer->in) * n;
+    memcpy(at->out, at->in, own * sizeof *at->out);
+    memcpy(at->out + own, at->other, (all - own) * sizeof *at->out);
+}
+
 static void forward(Net *net, const float *parameters, const Noise *noise, Chunk chunk) {
     const Kernels *kernels = net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
@@ -182,6 +194,16 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
         case LAYER_POOL:
             kernels->pool_forward(at->out, at->in, layer, chunk.samples);
             break;
+        case LAYER_NORM:
+            kernels->norm_forward(at->out, at->statistics, at->in, parameters + layer->weight, parameters + layer->bias,
+                                  layer, chunk.samples);
+            break;
+        case LAYER_ADD:
+            kernels->add(at->out, at->in, at->other, shape_size(layer->out), chunk.samples);
+            break;
+        case LAYER_CONCAT:
+            concat_forward(at, layer, chunk);
+            break;
         case LAYER_AVERAGE:
             kernels->average_forward(at->out, at->in, layer, chunk.samples);
             break;
@@ -189,10 +211,12 @@ static void forward(Net *net, const float *parameters, const Noise *noise, Chunk
             kernels->activation_forward(at->out, at->in, layer, chunk.samples);
             break;
         case LAYER_RELU:
+            bring_over(at, layer, chunk);
             kernels->relu_forward(at->out, shape_size(layer->out), chunk.samples);
             break;
         case LAYER_DROPOUT:
         case LAYER_DROPOUT2D:
+            bring_over(at, layer, chunk);
             if (noise) dropout_forward(net, at, l, noise, chunk);
             break;
         case LAYER_LINEAR:
@@ -244,9 +268,23 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
                                   at->out_gradient, &descent, layer, chunk.samples);
 }
 
-static void finish_convolution(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
-    at->conv->unpack(at->slopes, at->packed_gradient, layer);
-    size_t count = conv_parameters(layer);
+static void bring_back(const LayerBuffers *at, const Layer *layer, Chunk chunk) {
+    const size_t count = shape_size(layer->out) * (size_t)chunk.samples;
+    if (at->in_gradient != at->out_gradient) memcpy(at->in_gradient, at->out_gradient, count * sizeof *at->in_gradient);
+}
+
+static void dropout_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Noise *noise,
+                             Chunk chunk) {
+    const size_t features = dropout_features(layer);
+    bring_back(at, layer, chunk);
+    if (noise)
+        net->kernels->dropout_apply(at->in_gradient, at->keep, layer->rate, features, shape_size(layer->in) / features,
+                                    chunk.samples);
+}
+
+static void finish_slopes(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
+    if (at->conv) at->conv->unpack(at->slopes, at->packed_gradient, layer);
+    size_t count = layer_parameters(layer);
     for (size_t i = 0; i < count && pass->shift; i++)
         at->slopes[i] += pass->shift[layer->weight + i];
     if (pass->stepping)
@@ -260,48 +298,76 @@ static void finish_convolution(const Net *net, const LayerBuffers *at, const Lay
 static void finish_layer(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
     if (!layer_has_parameters(layer)) return;
     if (stands_still(net, layer, pass)) return;
-    if (at->conv) finish_convolution(net, at, layer, pass);
+    if (at->slopes) finish_slopes(net, at, layer, pass);
     if (!pass->stepping && net->on_gradient.complete)
         net->on_gradient.complete(net->on_gradient.context, layer->weight);
 }
 
+// The gradient of a sum or a join goes to both parts; what goes to the first lies where it is.
+static void pass_to_other(const Net *net, const LayerBuffers *at, const Layer *layer, Chunk chunk) {
+    if (!at->other_gradient) return;
+    const size_t n = (size_t)chunk.samples, behind = layer->kind == LAYER_CONCAT ? shape_size(layer->in) : 0;
+    const size_t features = shape_size(layer->out) - behind;
+    const float *part = at->out_gradient + behind * n;
+    if (at->other_adds)
+        net->kernels->add(at->other_gradient, at->other_gradient, part, features, chunk.samples);
+    else
+        memcpy(at->other_gradient, part, features * n * sizeof *part);
+}
+
+static void conv_or_norm_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
+                                  Chunk chunk) {
+    float *bias = at->slopes + (layer->bias - layer->weight);
+    if (layer->kind == LAYER_CONV)
+        at->conv->backward(at->packed_gradient, bias, at->in_gradient, net->buffers->scratch, at->in, at->out_gradient,
+                           at->packed, layer, chunk.count, chunk.samples);
+    else
+        net->kernels->norm_backward(at->slopes, bias, at->in_gradient, at->statistics, at->in, at->out_gradient,
+                                    pass->parameters + layer->weight, layer, chunk.samples);
+}
+
+static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
+    const Kernels *kernels = net->kernels;
+    switch (layer->kind) {
+    case LAYER_CONV:
+    case LAYER_NORM:
+        conv_or_norm_backward(net, at, layer, pass, chunk);
+        break;
+    case LAYER_POOL:
+        kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
+        break;
+    case LAYER_AVERAGE:
+        kernels->average_backward(at->in_gradient, at->out_gradient, layer, chunk.samples);
+        break;
+    case LAYER_ACTIVATION:
+        kernels->activation_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
+        break;
+    case LAYER_RELU:
+        bring_back(at, layer, chunk);
+        kernels->relu_backward(at->in_gradient, at->out, shape_size(layer->out), chunk.samples);
+        break;
+    case LAYER_DROPOUT:
+    case LAYER_DROPOUT2D:
+        dropout_backward(net, at, layer, pass->noise, chunk);
+        break;
+    case LAYER_LINEAR:
+        linear_backward(net, at, layer, pass, chunk);
+        break;
+    case LAYER_ADD:
+    case LAYER_CONCAT:
+        pass_to_other(net, at, layer, chunk);
+        break;
+    }
+    if (at->sum) kernels->add(at->sum, at->sum, at->in_gradient, shape_size(layer->in), chunk.samples);
+}
+
 // From the logits' gradient back to the first layer with parameters, whose input gradient nobody needs.
 static void backward(Net *net, const Pass *pass, Chunk chunk) {
-    const Kernels *kernels = net->kernels;
     for (int l = net->spec.layer_count - 1; l >= net->buffers->first_layer; l--) {
-        const Layer *layer = &net->spec.layers[l];
         const LayerBuffers *at = &net->buffers->layers[l];
-        switch (layer->kind) {
-        case LAYER_CONV:
-            at->conv->backward(at->packed_gradient, at->slopes + (layer->bias - layer->weight), at->in_gradient,
-                               net->buffers->scratch, at->in, at->out_gradient, at->packed, layer, chunk.count,
-                               chunk.samples);
-            break;
-        case LAYER_POOL:
-            kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
-            break;
-        case LAYER_AVERAGE:
-            kernels->average_backward(at->in_gradient, at->out_gradient, layer, chunk.samples);
-            break;
-        case LAYER_ACTIVATION:
-            kernels->activation_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
-            break;
-        case LAYER_RELU:
-            kernels->relu_backward(at->out_gradient, at->out, shape_size(layer->out), chunk.samples);
-            break;
-        case LAYER_DROPOUT:
-        case LAYER_DROPOUT2D: {
-            size_t features = dropout_features(layer);
-            if (pass->noise)
-                kernels->dropout_apply(at->out_gradient, at->keep, layer->rate, features,
-                                       shape_size(layer->in) / features, chunk.samples);
-            break;
-        }
-        case LAYER_LINEAR:
-            linear_backward(net, at, layer, pass, chunk);
-            break;
-        }
-        if (is_last(pass, chunk)) finish_layer(net, at, layer, pass);
+        if (!at->works) continue;
+        layer_backward(net, at, &net->spec.layers[l], pass, chunk);
+        if (is_last(pass, chunk)) finish_layer(net, at, &net->spec.layers[l], pass);
     }
 }
 
@@ -315,14 +381,13 @@ static void pack_convolutions(Net *net, const float *parameters) {
     }
 }
 
-// Convolutions add to their gradients chunk by chunk, from zero.
-static void zero_convolutions(Net *net) {
+// Convolutions and norms add to their gradients chunk by chunk, from zero.
+static void zero_slopes(Net *net) {
     for (int l = 0; l < net->spec.layer_count; l++) {
         const LayerBuffers *at = &net->buffers->layers[l];
         const Layer *layer = &net->spec.layers[l];
-        if (!at->conv) continue;
-        memset(at->packed_gradient, 0, at->conv->sizes(layer).gradient * sizeof *at->packed_gradient);
-        memset(at->slopes, 0, conv_parameters(layer) * sizeof *at->slopes);
+        if (at->conv) memset(at->packed_gradient, 0, at->conv->sizes(layer).gradient * sizeof *at->packed_gradient);
+        if (at->slopes) memset(at->slopes, 0, layer_parameters(layer) * sizeof *at->slopes);
     }
 }
 
@@ -334,7 +399,7 @@ static void count_progress(const Net *net, Chunk chunk) {
 // There and back. The batch is not empty. Returns the sum of the samples' losses.
 static double train(Net *net, const Pass *pass, const Batch *batch) {
     pack_convolutions(net, pass->parameters);
-    zero_convolutions(net);
+    zero_slopes(net);
     float scale = 1.0f / (float)batch->count;
     double loss_sum = 0;
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {

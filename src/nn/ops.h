@@ -35,6 +35,9 @@
     EACH(relu_backward, relu_backward)                                                                                 \
     EACH(activation_forward, activation_forward)                                                                       \
     EACH(activation_backward, activation_backward)                                                                     \
+    EACH(norm_forward, norm_forward)                                                                                   \
+    EACH(norm_backward, norm_backward)                                                                                 \
+    EACH(add, add)                                                                                                     \
     EACH(dropout_draw, dropout_draw)                                                                                   \
     EACH(dropout_apply, dropout_apply)                                                                                 \
     EACH(linear_forward, linear_forward)                                                                               \

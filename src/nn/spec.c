@@ -23,25 +23,77 @@ static void add_tensor(Spec *spec, const char *layer_word, int ordinal, const ch
     spec->parameter_count += tensor->count;
 }
 
-// Places the layer's weight and bias, named as PyTorch modules usually are: conv1, conv2, ..., fc1, fc2, ...
-static Status add_parameters(Spec *spec, Layer *layer, int *convs, int *linears, const LayerText *of, Error *err) {
-    bool conv = layer->kind == LAYER_CONV;
-    if (!conv && layer->kind != LAYER_LINEAR) return STATUS_OK;
-    int64_t outs = layer->out.channels;
-    const bool plain = layer_is_plain(layer);
-    const Sides side = plain ? (Sides){layer->kernel, layer->kernel} : layer->window.size;
-    int64_t fan_in = conv ? (int64_t)conv_inputs(layer) : (int64_t)shape_size(layer->in);
-    int64_t ins = conv ? fan_in / side.rows / side.columns : fan_in;
-    if ((double)fan_in * (double)outs + (double)outs > (double)(max_parameters - spec->parameter_count))
-        return fail(err, STATUS_USAGE, LAYER_FORMAT "the net would have more than %zu parameters; make it smaller",
-                    LAYER_ARGS(of), max_parameters);
+// How many layers of each kind that has parameters there are so far.
+typedef struct Ordinals {
+    int convs, linears, norms;
+} Ordinals;
+
+static void add_norm(Spec *spec, Layer *layer, int ordinal, bool singly) {
+    const Shape in = layer->in;
+    const int rank = singly && in.rows * in.columns > 1 ? 3 : 1;
+    const int64_t shape[4] = {in.channels, in.rows, in.columns};
+    layer->weight = spec->parameter_count;
+    add_tensor(spec, "norm", ordinal, "weight", rank, shape, 0);
+    spec->tensors[spec->tensor_count - 1].start = 1;
+    layer->bias = spec->parameter_count;
+    add_tensor(spec, "norm", ordinal, "bias", rank, shape, 0);
+}
+
+static void add_weights(Spec *spec, Layer *layer, int ordinal) {
+    const bool conv = layer->kind == LAYER_CONV;
+    const Sides side = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : layer->window.size;
+    const int64_t outs = layer->out.channels, fan_in = (int64_t)(conv ? conv_inputs(layer) : shape_size(layer->in));
+    const int64_t ins = conv ? fan_in / side.rows / side.columns : fan_in;
     const char *word = conv ? "conv" : "fc";
-    int ordinal = conv ? ++*convs : ++*linears;
     layer->weight = spec->parameter_count;
     add_tensor(spec, word, ordinal, "weight", conv ? 4 : 2, (int64_t[4]){outs, ins, side.rows, side.columns}, fan_in);
     layer->bias = spec->parameter_count;
     add_tensor(spec, word, ordinal, "bias", 1, (int64_t[4]){outs}, fan_in);
+}
+
+// Places the layer's weight and bias, named as PyTorch modules usually are: conv1, conv2, ..., fc1, fc2, ..., norm1, ...
+static Status add_parameters(Spec *spec, Layer *layer, Ordinals *ordinals, const LayerText *of, Error *err) {
+    if (!layer_has_parameters(layer)) return STATUS_OK;
+    const bool conv = layer->kind == LAYER_CONV, norm = layer->kind == LAYER_NORM;
+    const double inputs = norm ? 1 : (double)(conv ? conv_inputs(layer) : shape_size(layer->in));
+    const double outs = norm ? (double)shape_size(layer->in) : layer->out.channels;
+    if ((inputs + 1) * outs > (double)(max_parameters - spec->parameter_count))
+        return fail(err, STATUS_USAGE, LAYER_FORMAT "the net would have more than %zu parameters; make it smaller",
+                    LAYER_ARGS(of), max_parameters);
+    if (norm)
+        add_norm(spec, layer, ++ordinals->norms, strcmp(of->form->word, "layernorm") == 0);
+    else
+        add_weights(spec, layer, conv ? ++ordinals->convs : ++ordinals->linears);
     return STATUS_OK;
+}
+
+// What a layer gives must be of use to another, but for the last one's.
+static Status check_readers(const Spec *spec, Error *err) {
+    bool is_read[SPEC_MAX_LAYERS] = {false};
+    for (int l = 0; l < spec->layer_count; l++) {
+        const int read[] = {spec->layers[l].source, spec->layers[l].other};
+        for (int i = 0; i < 2; i++)
+            if (read[i] != SPEC_INPUT) is_read[read[i]] = true;
+    }
+    for (int l = 0; l + 1 < spec->layer_count; l++)
+        if (!is_read[l])
+            return fail(
+                err, STATUS_USAGE,
+                "no layer takes what layer %d gives; give it a name (\"as NAME\") and take that by \"add NAME\", "
+                "\"concat NAME\" or \"from NAME\", or leave it out",
+                l + 1);
+    return STATUS_OK;
+}
+
+static Status read_one(Spec *spec, LayerText *of, Ordinals *ordinals, Error *err) {
+    const int number = spec->layer_count++;
+    Layer *layer = &spec->layers[number];
+    *layer = (Layer){.other = SPEC_INPUT};
+    TRY(layer_text_source(&layer->source, of, number, err));
+    layer->in = layer->source == SPEC_INPUT ? spec->input : spec->layers[layer->source].out;
+    TRY(layer_read(layer, of, err));
+    TRY(layer_text_name(of, number, err));
+    return add_parameters(spec, layer, ordinals, of, err);
 }
 
 static Status check_input(Shape input, int classes, Error *err) {
@@ -61,19 +113,16 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
         return fail(err, STATUS_USAGE, "the net's text has %zu characters; at most %d are read", strlen(text),
                     SPEC_TEXT_BYTES - 1);
     *spec = (Spec){.input = input, .classes = classes};
-    LayerText of = {.number = 0};
-    int convs = 0, linears = 0;
-    Shape shape = input;
+    LayerText of = {.number = 0, .spec = spec};
+    Ordinals ordinals = {0};
     for (const char *rest = text; rest;) {
         if (spec->layer_count == SPEC_MAX_LAYERS)
             return fail(err, STATUS_USAGE, "the net has more than %d layers; leave some out", SPEC_MAX_LAYERS);
         TRY(layer_text_next(&of, &rest, err));
-        Layer *layer = &spec->layers[spec->layer_count++];
-        *layer = (Layer){.in = shape};
-        TRY(layer_read(layer, &of, err));
-        TRY(add_parameters(spec, layer, &convs, &linears, &of, err));
-        shape = layer->out;
+        TRY(read_one(spec, &of, &ordinals, err));
     }
+    TRY(check_readers(spec, err));
+    const Shape shape = spec->layers[spec->layer_count - 1].out;
     if (shape.channels != classes || shape.rows != 1 || shape.columns != 1)
         return fail(err, STATUS_USAGE,
                     LAYER_FORMAT "the last layer gives %d x %d x %d values, but there are %d classes; end with "
@@ -86,6 +135,11 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed) {
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
         float *values = parameters + tensor->first;
+        if (tensor->fan_in == 0) {
+            for (size_t i = 0; i < tensor->count; i++)
+                values[i] = tensor->start;
+            continue;
+        }
         float bound = (float)(1.0 / sqrt((double)tensor->fan_in));
         RngKey key = rng_key(seed, RNG_INIT, (uint32_t)t, 0, 0);
         RngBlock block = {{0}};

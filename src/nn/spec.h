@@ -15,6 +15,11 @@
 //   dropout RATE                            each element zeroed with probability RATE, the rest divided by 1 - RATE
 //   dropout2d RATE                          the same for whole channels
 //   linear FEATURES                         fully connected, bias; flattens its input (C,H,W) in that order
+//   groupnorm GROUPS, layernorm             normalisation within each sample, with a factor and a shift of each channel or,
+//                                           as layernorm, of each value
+//   add NAME, concat NAME                   its input plus what NAME gives; or the channels of both
+// Each takes what the layer before it gives, or with "from NAME" behind it what NAME gives; "as NAME" behind a layer gives
+// a name to what it gives.
 // The last layer's output is the logits (one per class); softmax and cross-entropy follow implicitly (or,
 // where the data have targets instead of classes, the squared loss of its one output).
 // A convolution of stride 1 with a square kernel and a pooling of square windows side by side are plain: they have ops
@@ -32,7 +37,7 @@
 #include "nn/window.h"
 #include <stddef.h>
 
-enum { SPEC_MAX_LAYERS = 64, SPEC_MAX_TENSORS = 2 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
+enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 2 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
 
 typedef enum LayerKind {
     LAYER_CONV,
@@ -43,7 +48,16 @@ typedef enum LayerKind {
     LAYER_LINEAR,
     LAYER_ACTIVATION,
     LAYER_AVERAGE, // average pooling, of windows or of everything
+    LAYER_NORM,    // group and layer normalisation
+    LAYER_ADD,
+    LAYER_CONCAT,
 } LayerKind;
+
+// In the place of a layer's number: the net's input.
+enum { SPEC_INPUT = -1 };
+
+// What normalisation adds to a variance.
+#define NORM_EPSILON 1e-5f
 
 // Functions of one value; activation.h has them, relu is a kind of layer of its own.
 typedef enum Activation {
@@ -57,15 +71,17 @@ typedef enum Activation {
 typedef struct Layer {
     LayerKind kind;
     Activation activation; // which, where the kind is that
+    int source;            // the layer whose output it takes, or SPEC_INPUT
+    int other;             // add, concat: the layer whose output it takes besides; otherwise SPEC_INPUT
     Shape in, out;         // of one sample
     int kernel;            // conv, pool: side of a plain layer's window in pixels
     int pad;               // conv: zeros on each side of a plain layer's input
     Window window;         // conv, pool: all zeros if the layer is plain. Averages always have one
     Sides dilation;        // conv, not plain: from one tap of the kernel to the next
-    int groups;            // conv, not plain: of channels, each convolved by itself
+    int groups;            // conv, not plain: of channels, each convolved by itself; norm: each with its own mean
     float rate;            // dropout; leakyrelu: what values below zero are multiplied by
-    size_t weight;         // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN)
-    size_t bias;           // first float of the bias: (OC) or (OUT)
+    size_t weight;         // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN), norm
+    size_t bias;           // first float of the bias: (OC) or (OUT); norm: as many as of the weight
 } Layer;
 
 // Whether ops made for square windows serve: of convolutions with stride 1, of poolings side by side.
@@ -87,7 +103,19 @@ static inline bool layer_is_in_place(const Layer *layer) {
 
 // Whether it has a weight and a bias.
 static inline bool layer_has_parameters(const Layer *layer) {
-    return layer->kind == LAYER_CONV || layer->kind == LAYER_LINEAR;
+    return layer->kind == LAYER_CONV || layer->kind == LAYER_LINEAR || layer->kind == LAYER_NORM;
+}
+
+// Factors of a normalisation: of each channel, or of each value.
+static inline size_t norm_weights(const Layer *layer) {
+    return layer->bias - layer->weight;
+}
+
+// Floats of a layer's parameters: the bias lies behind the weight.
+static inline size_t layer_parameters(const Layer *layer) {
+    if (!layer_has_parameters(layer)) return 0;
+    const size_t weights = layer->bias - layer->weight;
+    return weights + (layer->kind == LAYER_NORM ? weights : (size_t)layer->out.channels);
 }
 
 // One named parameter tensor, as PyTorch's state_dict has it ("conv1.weight").
@@ -97,7 +125,8 @@ typedef struct ParameterTensor {
     int64_t shape[4];
     size_t first;   // first float in the parameter array
     size_t count;   // floats
-    int64_t fan_in; // inputs of one output: bounds the initial values
+    int64_t fan_in; // inputs of one output: bounds the initial values; 0: all are `start`
+    float start;
 } ParameterTensor;
 
 typedef struct Spec {
@@ -138,7 +167,7 @@ typedef struct LayerForm {
 extern const LayerForm layer_forms[];
 extern const size_t layer_form_count;
 
-// Nets by name: lenet, softmax, 2nn, cnn, cifar-cnn. Each is only a text for spec_parse.
+// Nets by name. Each is only a text for spec_parse.
 typedef struct ZooEntry {
     const char *name;
     const char *text;        // layers, as spec.h describes; the last layer's outputs are written "classes"

@@ -43,6 +43,20 @@ static const Try tries[] = {
      3,
      10,
      {10, 5, 0}},
+    {"conv 4 3 pad 1 as a; groupnorm 2; relu as b; conv 4 3 pad 1; add a; relu as c; concat b; dropout 0.2 as d; pool "
+     "2 from c; "
+     "conv 4 1 as e; pool 2 from d; conv 4 1; layernorm as f; add e; add f; relu as h; dropout 0.1 from f as g; relu "
+     "from f; "
+     "concat g; concat h; linear 7",
+     {2, 6, 5},
+     3,
+     10,
+     {10, 5, 0}},
+    {"pool 2 as a; conv 2 3 pad 1; add a; concat a; groupnorm 4; linear 7; layernorm; linear 7 as b; relu; add b",
+     {2, 8, 6},
+     3,
+     10,
+     {10, 5, 0}},
     {"relu; pool 3x2 stride 2x1 pad 1; conv 7 2; relu; globalpool", {1, 6, 5}, 3, 10, {10, 5, 0}},
     {"conv 3 3; conv 3 3; relu; relu; pool 2; linear 7; relu; relu", {1, 9, 8}, 3, 10, {10, 5, 0}},
 };

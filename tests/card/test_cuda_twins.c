@@ -134,6 +134,64 @@ static void check_columns(const Trial *trial) {
         check_conv(trial, &trial->cpu->columns, &any_convolutions[i]);
 }
 
+static const Layer norms[] = {
+    {.kind = LAYER_NORM, .in = {6, 3, 5}, .out = {6, 3, 5}, .groups = 3, .bias = 6},
+    {.kind = LAYER_NORM, .in = {5, 3, 2}, .out = {5, 3, 2}, .groups = 5, .bias = 5},
+    {.kind = LAYER_NORM, .in = {70, 1, 1}, .out = {70, 1, 1}, .groups = 1, .bias = 70},
+    {.kind = LAYER_NORM, .in = {3, 4, 7}, .out = {3, 4, 7}, .groups = 1, .bias = 84},
+};
+
+static void check_norm(const Trial *trial) {
+    for (size_t i = 0; i < LENGTH(norms); i++) {
+        const Layer *layer = &norms[i];
+        const size_t n = (size_t)trial->samples, statistics = 2 * (size_t)layer->groups * n;
+        Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+        Values weights = parameters(trial, layer_parameters(layer), 6);
+        Values out = values_of(trial, slopes.each, 0), in_gradient = values_of(trial, in.each, 0);
+        Values gradient = values_of(trial, weights.each, PARAMETER_GAP), kept = values_of(trial, statistics, 0);
+        Tensor on_cpu = tensor_new(statistics);
+        cuda_norm_forward(on_card(&out), on_card(&kept), on_card(&in), on_card(&weights),
+                          on_card(&weights) + layer->bias, weights.stride, layer, &trial->step);
+        cuda_norm_backward_input(on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes),
+                                 on_card(&weights), weights.stride, layer, &trial->step);
+        cuda_norm_backward_weight(on_card(&gradient), on_card(&gradient) + layer->bias, on_card(&kept), on_card(&in),
+                                  on_card(&slopes), gradient.stride, layer, &trial->step);
+        for (int m = 0; m < trial->models; m++) {
+            const float *weight = weights.host[m].at;
+            float *to = gradient.host[m].at;
+            memset(to, 0, gradient.each * sizeof *to);
+            trial->cpu->norm_forward(out.host[m].at, on_cpu.at, in.host[m].at, weight, weight + layer->bias, layer,
+                                     trial->samples);
+            trial->cpu->norm_backward(to, to + layer->bias, in_gradient.host[m].at, on_cpu.at, in.host[m].at,
+                                      slopes.host[m].at, weight, layer, trial->samples);
+        }
+        compare("norm forward", &out, NULL, 1, 1e-5);
+        compare("norm input", &in_gradient, NULL, 1, 1e-5);
+        compare("norm weight and bias", &gradient, NULL, 1, 1e-5);
+        tensor_free(on_cpu);
+        drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
+    }
+}
+
+// A sum, by a copy and an addition; and a part of a tensor that is added to a part of another.
+static void check_add(const Trial *trial) {
+    enum { ALL = 7, FIRST = 3, COUNT = 4, SHORT = 5 };
+    const size_t n = (size_t)trial->samples;
+    Values a = lanes(trial, ALL, 4), b = lanes(trial, ALL, 5), part = lanes(trial, SHORT, 6);
+    Values out = values_of(trial, a.each, 0);
+    const CudaRows to = {on_card(&out), ALL, 0};
+    cuda_add(to, (CudaRows){on_card(&a), ALL, 0}, ALL, false, &trial->step);
+    cuda_add(to, (CudaRows){on_card(&b), ALL, 0}, ALL, true, &trial->step);
+    cuda_add((CudaRows){on_card(&out), ALL, FIRST}, (CudaRows){on_card(&part), SHORT, 1}, COUNT, true, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        float *sum = out.host[m].at;
+        trial->cpu->add(sum, a.host[m].at, b.host[m].at, ALL, trial->samples);
+        trial->cpu->add(sum + FIRST * n, sum + FIRST * n, part.host[m].at + n, COUNT, trial->samples);
+    }
+    compare("add", &out, NULL, 1, 0);
+    drop_all(a, b, part, out);
+}
+
 static void check_pool_of(const Trial *trial, const Layer *layers, size_t count, double tolerance) {
     for (size_t i = 0; i < 2 * count; i++) {
         const Layer *layer = &layers[i / 2];
@@ -535,6 +593,9 @@ static const Twin twins[] = {
     {OP(relu_backward), " cuda_relu_backward ", check_relu},
     {OP(activation_forward), " cuda_activation_forward ", check_activation},
     {OP(activation_backward), " cuda_activation_backward ", check_activation},
+    {OP(norm_forward), " cuda_norm_forward ", check_norm},
+    {OP(norm_backward), " cuda_norm_backward_input cuda_norm_backward_weight ", check_norm},
+    {OP(add), " cuda_add ", check_add},
     {OP(dropout_draw), " cuda_dropout_draw ", check_dropout},
     {OP(dropout_apply), " cuda_dropout_apply ", check_dropout},
     {OP(linear_forward), " cuda_linear_forward ", check_linear},

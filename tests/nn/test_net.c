@@ -14,6 +14,12 @@ static const char all_layers[] = "conv 7 5 pad 2; relu; pool 2; conv 6 3; dropou
 static const char more_layers[] = "conv 4 3x2 pad 1 stride 1x2; tanh; conv 6 3 pad 2 dilation 2 groups 2; pool 3 "
                                   "stride 2 pad 1; conv 5 3; leakyrelu 0.1; dropout2d 0.2; avgpool 3x2 "
                                   "stride 2x1 pad 1; gelu; dropout 0.2; linear 12; sigmoid; relu6; linear 5";
+// Values that several layers take: relu and dropout that may not work in place, sums and joins of what lies in any order.
+static const char branches[] = "conv 6 3 pad 1 as a; groupnorm 3; relu as b; conv 6 3 pad 1; add a; relu as c; concat "
+                               "b; dropout 0.2 as d; pool 2 from c; "
+                               "conv 4 1 as e; pool 2 from d; dropout2d 0.1; conv 4 1; layernorm as f; add e; add f; "
+                               "relu as h; dropout 0.1 from f as g; "
+                               "relu from f; concat g; concat h; linear 5";
 static const Shape shape = {2, 14, 11};
 
 // A net, random parameters, and a small random data set.
@@ -87,6 +93,7 @@ static void the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients(void **
     (void)state;
     with_each_build(all_layers, check_batches);
     with_each_build(more_layers, check_batches);
+    with_each_build(branches, check_batches);
     with_each_build("linear 9; relu; linear 5", check_batches);
 }
 
@@ -118,6 +125,7 @@ static void the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says(voi
     (void)state;
     with_each_build(all_layers, check_slope);
     with_each_build(more_layers, check_slope);
+    with_each_build(branches, check_slope);
 }
 
 static void check_purity(Fixture *fixture) {
@@ -147,6 +155,7 @@ static void results_depend_on_the_arguments_alone(void **state) {
     (void)state;
     with_each_build(all_layers, check_purity);
     with_each_build(more_layers, check_purity);
+    with_each_build(branches, check_purity);
 }
 
 typedef struct Completions {
@@ -184,6 +193,7 @@ static void gradients_are_final_when_they_are_said_to_be_complete(void **state) 
     (void)state;
     with_each_build(all_layers, check_completions);
     with_each_build(more_layers, check_completions);
+    with_each_build(branches, check_completions);
     with_each_build("linear 9; relu; linear 5", check_completions);
 }
 
@@ -212,6 +222,7 @@ static void parts_of_a_batch_that_know_their_place_drop_out_as_the_whole(void **
     (void)state;
     with_each_build(all_layers, check_parts);
     with_each_build(more_layers, check_parts);
+    with_each_build(branches, check_parts);
 }
 
 static void check_steps(Fixture *fixture) {
@@ -247,6 +258,7 @@ static void a_train_step_is_a_gradient_and_a_step_of_sgd(void **state) {
     (void)state;
     with_each_build(all_layers, check_steps);
     with_each_build(more_layers, check_steps);
+    with_each_build(branches, check_steps);
     with_each_build("linear 9; relu; linear 5", check_steps);
 }
 
@@ -289,6 +301,7 @@ static void evaluation_counts_the_loss_and_the_hits_of_the_logits(void **state) 
     (void)state;
     with_each_build(all_layers, check_evaluation);
     with_each_build(more_layers, check_evaluation);
+    with_each_build(branches, check_evaluation);
 }
 
 // A worker is judged alive by this count, so every way through the net must move it.
@@ -338,6 +351,7 @@ static void a_nan_in_any_parameter_tensor_shows_in_the_loss(void **state) {
     (void)state;
     with_each_build(all_layers, check_divergence);
     with_each_build(more_layers, check_divergence);
+    with_each_build(branches, check_divergence);
 }
 
 static void check_empty(Fixture *fixture) {
@@ -396,6 +410,8 @@ static void layers_may_come_in_any_order(void **state) {
     with_each_build("pool 11; conv 5 1", check_odd_net);
     with_each_build("globalpool; tanh; linear 9; gelu; avgpool 1; pool 1 stride 3; linear 5", check_odd_net);
     with_each_build("conv 4 1 stride 2; conv 8 3 groups 4 pad 1; conv 5 7x6", check_odd_net);
+    with_each_build("relu; conv 3 1 as a; add a; relu as b; concat b; conv 5 1 as c; add c; globalpool", check_odd_net);
+    with_each_build("pool 2 as a; conv 2 3 pad 1; add a; concat a; groupnorm 4; linear 5", check_odd_net);
     with_each_build("relu6; relu; conv 5 3; relu; pool 3 stride 1 pad 1; relu; globalpool", check_odd_net);
     with_each_build("conv 3 3; conv 3 3; conv 6 3; conv 3 2; pool 4; linear 5; relu; relu", check_odd_net);
 }

@@ -116,7 +116,9 @@ static void shapes_follow_from_the_text(void **state) {
 
 #define CONV "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]"
 #define ALL_WORDS                                                                                                      \
-    "; use conv, pool, avgpool, globalpool, relu, relu6, leakyrelu, tanh, sigmoid, gelu, dropout, dropout2d or linear"
+    "; use conv, pool, avgpool, globalpool, relu, relu6, leakyrelu, tanh, sigmoid, gelu, dropout, dropout2d, linear, " \
+    "groupnorm, "                                                                                                      \
+    "layernorm, add or concat"
 
 static const struct {
     const char *text, *sentence;
@@ -152,6 +154,25 @@ static const struct {
     {"conv 4 3 dilation 14",
      "layer 1 (\"conv 4 3 dilation 14\"): the input of 28 rows and 28 columns is smaller than the kernel of 29x29; "
      "use a smaller kernel or more padding"},
+    {"conv 4 3; groupnorm 3",
+     "layer 2 (\"groupnorm 3\"): 3 groups do not divide the 4 channels; give a number that does"},
+    {"conv 4 3; relu; add", "layer 3 (\"add\"): write it as \"add NAME\""},
+    {"conv 4 3 as first; relu; add frist",
+     "layer 3 (\"add frist\"): no layer before has the name \"frist\" (did you mean "
+     "first?); write \"as frist\" behind the one that is meant"},
+    {"conv 4 3 from a",
+     "layer 1 (\"conv 4 3 from a\"): no layer before has the name \"a\"; write \"as a\" behind the one "
+     "that is meant"},
+    {"conv 4 3 as a; relu as a", "layer 2 (\"relu as a\"): layer 1 has the name \"a\" already; give another"},
+    {"conv 4 3 as 1", "layer 1 (\"conv 4 3 as 1\"): \"1\" is no name; give a letter and up to 30 letters and digits"},
+    {"conv 4 3 as a as b", "layer 1 (\"conv 4 3 as a as b\"): write it as \"" CONV "\""},
+    {"conv 4 3 as a; conv 8 3; add a",
+     "layer 3 (\"add a\"): 8 x 24 x 24 values and the 4 x 26 x 26 of \"a\" cannot be added"},
+    {"conv 4 3 as a; conv 8 3; concat a",
+     "layer 3 (\"concat a\"): 8 x 24 x 24 values and the 4 x 26 x 26 of \"a\" cannot be joined"},
+    {"conv 4 3 as a; relu; linear 10 from a", "no layer takes what layer 2 gives; give it a name (\"as NAME\") and "
+                                              "take that by \"add NAME\", \"concat NAME\" or "
+                                              "\"from NAME\", or leave it out"},
     {"dropout 1", "layer 1 (\"dropout 1\"): RATE is \"1\"; give a number from 0 to below 1"},
     {"dropout nan", "layer 1 (\"dropout nan\"): RATE is \"nan\"; give a number from 0 to below 1"},
     {"dropout2d -0.1", "layer 1 (\"dropout2d -0.1\"): RATE is \"-0.1\"; give a number from 0 to below 1"},
@@ -178,6 +199,42 @@ static const struct {
      "layer 2 (\"linear 1000000\"): the net would have more than 2147483647 parameters; make it smaller"},
 };
 
+static void layers_take_what_they_name(void **state) {
+    (void)state;
+    Error err;
+    Spec spec;
+    check_ok(spec_parse(
+        &spec,
+        "conv 4 3 as stem; groupnorm 2; relu as from-here; conv 6 3 stride 2; layernorm as b; conv 6 1 stride 2 "
+        "pad 0 from from-here as c; avgpool 2 stride 1; add b; concat b; linear 10",
+        (Shape){1, 11, 9}, 10, &err));
+    const int sources[] = {SPEC_INPUT, 0, 1, 2, 3, 2, 5, 6, 7, 8};
+    for (int l = 0; l < spec.layer_count; l++)
+        assert_int_equal(spec.layers[l].source, sources[l]);
+    assert_int_equal(spec.layers[7].other, 4);
+    assert_int_equal(spec.layers[8].other, 4);
+    assert_int_equal(spec.layers[8].out.channels, 12);
+    const struct {
+        const char *name;
+        int rank;
+        int64_t shape[3];
+        float start;
+    } norms[] = {{"norm1.weight", 1, {4}, 1}, {"norm1.bias", 1, {4}, 0}, {"norm2.weight", 3, {6, 4, 3}, 1}};
+    const int numbers[] = {2, 3, 6};
+    static float parameters[4096];
+    assert_true(spec.parameter_count <= sizeof parameters / sizeof *parameters);
+    spec_initialise(parameters, &spec, 1);
+    for (size_t i = 0; i < 3; i++) {
+        const ParameterTensor *tensor = &spec.tensors[numbers[i]];
+        assert_string_equal(tensor->name, norms[i].name);
+        assert_int_equal(tensor->rank, norms[i].rank);
+        for (int d = 0; d < tensor->rank; d++)
+            assert_int_equal(tensor->shape[d], norms[i].shape[d]);
+        for (size_t p = 0; p < tensor->count; p++)
+            assert_true(parameters[tensor->first + p] == norms[i].start);
+    }
+}
+
 static void each_mistake_is_answered_with_one_sentence_that_names_it(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
@@ -200,7 +257,7 @@ static void texts_and_inputs_beyond_the_limits_are_refused(void **state) {
     check_ok(spec_parse(&spec, text, grey, 10, &err));
     strcpy(text + end, "relu;linear 10");
     assert_int_equal(spec_parse(&spec, text, grey, 10, &err), STATUS_USAGE);
-    assert_string_equal(err.message, "the net has more than 64 layers; leave some out");
+    assert_string_equal(err.message, "the net has more than 128 layers; leave some out");
 
     memset(text, ' ', SPEC_TEXT_BYTES);
     strcpy(text + SPEC_TEXT_BYTES - 10, "linear 10");
@@ -265,6 +322,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_model_that_is_no_zoo_name_is_its_own_text),
         cmocka_unit_test(tensors_have_pytorchs_names_shapes_and_order),
         cmocka_unit_test(shapes_follow_from_the_text),
+        cmocka_unit_test(layers_take_what_they_name),
         cmocka_unit_test(each_mistake_is_answered_with_one_sentence_that_names_it),
         cmocka_unit_test(texts_and_inputs_beyond_the_limits_are_refused),
         cmocka_unit_test(initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed),

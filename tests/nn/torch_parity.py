@@ -27,6 +27,9 @@ NETS = [
      "linear 40; sigmoid; linear 30; relu6; linear 10", GREY, 10, 0),
     ("strides and groups", "conv 8 3 stride 2 pad 1; relu; conv 12 3x5 groups 4 pad 1x2; relu; conv 12 3 dilation 2 pad 2 "
      "groups 12; conv 20 1 stride 2; relu; linear 10", GREY, 10, 0),
+    ("residuals and norms", "conv 8 3 stride 2 pad 1; groupnorm 4; relu as a; conv 8 3 pad 1; groupnorm 2; add a; relu as b; "
+     "conv 12 3 stride 2 pad 1; layernorm; tanh as c; conv 12 1 stride 2 from b; add c; concat c; globalpool; linear 30; layernorm; "
+     "relu; linear 10", GREY, 10, 0.01),
     ("global", "conv 16 3; relu; pool 3x2 stride 2x3 pad 1; conv 10 3; leakyrelu; globalpool", COLOUR, 20, 0.01),
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
 ]
@@ -45,41 +48,72 @@ def keys(words):
 FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU}
 
 
-def module(text, shape):
-    """The nn.Module that the text describes, with the names that sounder gives to its tensors."""
-    layers, seen, counts = nn.Sequential(), torch.zeros(1, *shape), {"conv": 0, "fc": 0}
+class Net(nn.Module):
+    """The net that a text describes, with the names that sounder gives to its tensors."""
 
-    def add(layer, name=None):
-        nonlocal seen
-        if name:
-            counts[name] += 1
-        layers.add_module(f"{name}{counts[name]}" if name else str(len(layers)), layer)
-        seen = layer(seen)
+    def __init__(self, text, shape):
+        super().__init__()
+        self.steps, self.counts, values, names = [], {"conv": 0, "fc": 0, "norm": 0}, [], {}
+        for layer in text.split(";"):
+            word, *words = layer.split()
+            source, name = len(values) - 1, None
+            while words[-2:-1] in (["from"], ["as"]):
+                if words[-2] == "from":
+                    source = names[words[-1]]
+                else:
+                    name = words[-1]
+                words = words[:-2]
+            seen = values[source] if source >= 0 else torch.zeros(1, *shape)
+            if word in ("add", "concat"):
+                self.steps.append((word, source, names[words[0]]))
+            else:
+                self.steps.append((self.layer(word, words, seen), source, None))
+            values.append(self.step(self.steps[-1], values, torch.zeros(1, *shape)))
+            if name:
+                names[name] = len(values) - 1
 
-    for layer in text.split(";"):
-        word, *numbers = layer.split()
+    @staticmethod
+    def step(step, values, inputs):
+        what, source, other = step
+        value = values[source] if source >= 0 else inputs
+        if what == "add":
+            return value + values[other]
+        return torch.cat([value, values[other]], 1) if what == "concat" else what(value)
+
+    def forward(self, inputs):
+        values = []
+        for step in self.steps:
+            values.append(self.step(step, values, inputs))
+        return values[-1].flatten(1)
+
+    def named(self, kind, layer):
+        self.counts[kind] += 1
+        self.add_module(f"{kind}{self.counts[kind]}", layer)
+        return layer
+
+    def layer(self, word, words, seen):
         if word == "conv":
-            named = keys(numbers[2:])
-            numeric = {key: sides(named[word]) for key, word in (("stride", "stride"), ("padding", "pad"),
-                                                                 ("dilation", "dilation")) if word in named}
-            add(nn.Conv2d(seen.shape[1], int(numbers[0]), sides(numbers[1]), groups=int(named.get("groups", "1")),
-                          **numeric), "conv")
-        elif word in ("pool", "avgpool"):
-            named = keys(numbers[1:])
-            window = sides(numbers[0])
+            named = keys(words[2:])
+            numeric = {key: sides(named[mine]) for key, mine in (("stride", "stride"), ("padding", "pad"),
+                                                                 ("dilation", "dilation")) if mine in named}
+            return self.named("conv", nn.Conv2d(seen.shape[1], int(words[0]), sides(words[1]),
+                                                groups=int(named.get("groups", "1")), **numeric))
+        if word in ("pool", "avgpool"):
+            named = keys(words[1:])
             make = nn.MaxPool2d if word == "pool" else nn.AvgPool2d
-            add(make(window, sides(named.get("stride", numbers[0])), sides(named.get("pad", "0"))))
-        elif word == "globalpool":
-            add(nn.AdaptiveAvgPool2d(1))
-        elif word == "leakyrelu":
-            add(nn.LeakyReLU(float(numbers[0]) if numbers else 0.01))
-        elif word == "linear":
-            if seen.dim() > 2:
-                add(nn.Flatten())
-            add(nn.Linear(seen.shape[1], int(numbers[0])), "fc")
-        else:
-            add(FUNCTIONS[word]())
-    return layers if seen.dim() == 2 else layers.append(nn.Flatten())
+            return make(sides(words[0]), sides(named.get("stride", words[0])), sides(named.get("pad", "0")))
+        if word == "globalpool":
+            return nn.AdaptiveAvgPool2d(1)
+        if word == "leakyrelu":
+            return nn.LeakyReLU(float(words[0]) if words else 0.01)
+        if word == "groupnorm":
+            return self.named("norm", nn.GroupNorm(int(words[0]), seen.shape[1]))
+        if word == "layernorm":
+            return self.named("norm", nn.LayerNorm(list(seen.shape[1:])))
+        if word == "linear":
+            linear = self.named("fc", nn.Linear(seen[0].numel(), int(words[0])))
+            return lambda value: linear(value.flatten(1))
+        return FUNCTIONS[word]()
 
 
 def flat(net):
@@ -125,7 +159,7 @@ def train(net, pixels, labels, batch, decay):
 
 def compare(executable, name, text, shape, batch, decay, isas):
     torch.manual_seed(1)
-    net = module(text, shape)
+    net = Net(text, shape)
     start = flat(net)
     pixels, labels = images(batch * STEPS, shape)
     logits = train(net, pixels, labels, batch, decay)

@@ -1,0 +1,150 @@
+// Group normalisation (Wu and He, ECCV 2018) and layer normalisation (Ba, Kiros, Hinton 2016) as PyTorch has them: each
+// sample's values of a group of channels get mean 0 and variance 1, then a factor and a shift of their channel or, as
+// layer normalisation, of their own.
+//   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
+#include "ops.h"
+
+#include <math.h>
+
+// What the loops over one group have in common. A lane is a sample, so each has its own mean.
+typedef struct Group {
+    size_t first, channels; // channels of the group
+    size_t plane, vectors;  // places of a channel; vectors of samples
+    bool singly;            // each value has a weight of its own
+    float share;            // one over the group's values
+} Group;
+
+static Group group_of(const Layer *layer, int number, int samples) {
+    const size_t channels = (size_t)(layer->in.channels / layer->groups);
+    const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns;
+    return (Group){.first = (size_t)number * channels,
+                   .channels = channels,
+                   .plane = plane,
+                   .vectors = (size_t)samples / SOUNDER_LANES,
+                   .singly = norm_weights(layer) > (size_t)layer->in.channels,
+                   .share = 1.0f / (float)(channels * plane)};
+}
+
+// The places of a channel of the group, for vector v.
+static size_t channel_at(const Group *group, size_t channel, size_t v) {
+    return (group->first + channel) * group->plane * group->vectors + v;
+}
+
+// The first weight of a channel; with `singly` those of its other places follow.
+static const float *weights_at(const Group *group, const float *weight, size_t channel) {
+    return weight + (group->first + channel) * (group->singly ? group->plane : 1);
+}
+
+// Sums of each channel first: of few values each, they round less.
+static Lanes mean_of(const Lanes *in, const Group *group, size_t v) {
+    Lanes total = lanes_of(0);
+    for (size_t c = 0; c < group->channels; c++) {
+        const Lanes *value = in + channel_at(group, c, v);
+        Lanes sum = lanes_of(0);
+        for (size_t p = 0; p < group->plane; p++)
+            sum += value[p * group->vectors];
+        total += sum;
+    }
+    return total * group->share;
+}
+
+// 1 / sqrt(variance + 1e-5)
+static Lanes scale_of(const Lanes *in, const Group *group, Lanes mean, size_t v) {
+    Lanes total = lanes_of(0), scale = lanes_of(0);
+    for (size_t c = 0; c < group->channels; c++) {
+        const Lanes *value = in + channel_at(group, c, v);
+        Lanes sum = lanes_of(0);
+        for (size_t p = 0; p < group->plane; p++) {
+            const Lanes distance = value[p * group->vectors] - mean;
+            sum += distance * distance;
+        }
+        total += sum;
+    }
+    for (int i = 0; i < SOUNDER_LANES; i++)
+        scale[i] = 1.0f / sqrtf(total[i] * group->share + NORM_EPSILON);
+    return scale;
+}
+
+void ISA_NAME(norm_forward)(float *out, float *statistics, const float *in, const float *weight, const float *bias,
+                            const Layer *layer, int samples) {
+    Lanes *means = (Lanes *)statistics, *to = (Lanes *)out;
+    const Lanes *from = (const Lanes *)in;
+    for (int number = 0; number < layer->groups; number++) {
+        const Group group = group_of(layer, number, samples);
+        for (size_t v = 0; v < group.vectors; v++) {
+            const Lanes mean = mean_of(from, &group, v), scale = scale_of(from, &group, mean, v);
+            *means++ = mean;
+            *means++ = scale;
+            for (size_t c = 0; c < group.channels; c++) {
+                const size_t at = channel_at(&group, c, v);
+                const float *w = weights_at(&group, weight, c), *b = weights_at(&group, bias, c);
+                for (size_t p = 0; p < group.plane; p++) {
+                    const size_t own = group.singly ? p : 0, place = at + p * group.vectors;
+                    to[place] = (from[place] - mean) * (scale * w[own]) + b[own];
+                }
+            }
+        }
+    }
+}
+
+// Of the values of one vector of samples in a group, over all of which the way back sums up.
+typedef struct Sums {
+    Lanes slope, product; // of weight * d out, and of that times the normalised value
+} Sums;
+
+// Adds to the slopes of the channel's weights and biases.
+static void add_channel(Sums *sums, float *weight_gradient, float *bias_gradient, const Lanes *in, const Lanes *slopes,
+                        const float *weight, const Group *group, Lanes mean, Lanes scale) {
+    Sums channel = {lanes_of(0), lanes_of(0)};
+    for (size_t p = 0; p < group->plane; p++) {
+        const Lanes slope = slopes[p * group->vectors], value = (in[p * group->vectors] - mean) * scale;
+        if (group->singly) {
+            weight_gradient[p] += lanes_sum(slope * value);
+            bias_gradient[p] += lanes_sum(slope);
+        }
+        const Lanes weighted = slope * (group->singly ? weight[p] : 1.0f);
+        channel.slope += weighted;
+        channel.product += weighted * value;
+    }
+    if (!group->singly) {
+        *weight_gradient += lanes_sum(channel.product);
+        *bias_gradient += lanes_sum(channel.slope);
+    }
+    const float factor = group->singly ? 1 : *weight;
+    sums->slope += channel.slope * factor;
+    sums->product += channel.product * factor;
+}
+
+// d in = scale * (w d out - mean of that - normalised value * mean of their product)
+static void write_gradient(Lanes *in_gradient, const Lanes *in, const Lanes *slopes, const float *weight,
+                           const Group *group, const Sums *sums, Lanes mean, Lanes scale) {
+    const Lanes slope = sums->slope * group->share, product = sums->product * group->share;
+    for (size_t p = 0; p < group->plane; p++) {
+        const size_t place = p * group->vectors;
+        const Lanes value = (in[place] - mean) * scale;
+        in_gradient[place] = scale * (slopes[place] * weight[group->singly ? p : 0] - slope - value * product);
+    }
+}
+
+void ISA_NAME(norm_backward)(float *weight_gradient, float *bias_gradient, float *in_gradient, const float *statistics,
+                             const float *in, const float *out_gradient, const float *weight, const Layer *layer,
+                             int samples) {
+    const Lanes *means = (const Lanes *)statistics, *from = (const Lanes *)in, *slopes = (const Lanes *)out_gradient;
+    for (int number = 0; number < layer->groups; number++) {
+        const Group group = group_of(layer, number, samples);
+        for (size_t v = 0; v < group.vectors; v++, means += 2) {
+            Sums sums = {lanes_of(0), lanes_of(0)};
+            for (size_t c = 0; c < group.channels; c++) {
+                const size_t at = channel_at(&group, c, v);
+                const float *w = weights_at(&group, weight, c);
+                add_channel(&sums, weight_gradient + (w - weight), bias_gradient + (w - weight), from + at, slopes + at,
+                            w, &group, means[0], means[1]);
+            }
+            for (size_t c = 0; c < group.channels && in_gradient; c++) {
+                const size_t at = channel_at(&group, c, v);
+                write_gradient((Lanes *)in_gradient + at, from + at, slopes + at, weights_at(&group, weight, c), &group,
+                               &sums, means[0], means[1]);
+            }
+        }
+    }
+}
