@@ -16,6 +16,50 @@ const ZooEntry zoo_entries[] = {
     {"cifar-cnn",
      "conv 32 3; relu; conv 64 3; relu; pool 2; dropout 0.25; linear 128; relu; dropout 0.5; linear classes",
      "CIFAR-10 net of the pfl-research benchmark (Granqvist et al., 2024)"},
+    {"lenet5", "conv 6 5; relu; pool 2; conv 16 5; relu; pool 2; linear 120; relu; linear 84; relu; linear classes",
+     "CIFAR-10 net of NIID-Bench (Li, Diao, Chen, He, ICDE 2022)"},
+    {"feddyn-cnn",
+     "conv 64 5; relu; pool 2; conv 64 5; relu; pool 2; linear 384; relu; linear 192; relu; linear classes",
+     "CIFAR-10 net of FedDyn (Acar et al., ICLR 2021)"},
+    {"resnet8",
+     "conv 16 3 pad 1; groupnorm 8; relu as a; "
+     "conv 16 3 pad 1; groupnorm 8; relu; conv 16 3 pad 1; groupnorm 8; add a; relu as b; "
+     "conv 32 3 stride 2 pad 1; groupnorm 8; relu; conv 32 3 pad 1; groupnorm 8 as c1; conv 32 1 stride 2 from b; "
+     "groupnorm 8; add c1; relu as c; "
+     "conv 64 3 stride 2 pad 1; groupnorm 8; relu; conv 64 3 pad 1; groupnorm 8 as d1; conv 64 1 stride 2 from c; "
+     "groupnorm 8; add d1; relu; "
+     "globalpool; linear classes",
+     "residual net of one block a stage, with group normalisation in place of batch normalisation"},
+    {"resnet20",
+     "conv 16 3 pad 1; groupnorm 8; relu as a; "
+     "conv 16 3 pad 1; groupnorm 8; relu; conv 16 3 pad 1; groupnorm 8; add a; relu as b; "
+     "conv 16 3 pad 1; groupnorm 8; relu; conv 16 3 pad 1; groupnorm 8; add b; relu as c; "
+     "conv 16 3 pad 1; groupnorm 8; relu; conv 16 3 pad 1; groupnorm 8; add c; relu as d; "
+     "conv 32 3 stride 2 pad 1; groupnorm 8; relu; conv 32 3 pad 1; groupnorm 8 as e1; conv 32 1 stride 2 from d; "
+     "groupnorm 8; add e1; relu as e; "
+     "conv 32 3 pad 1; groupnorm 8; relu; conv 32 3 pad 1; groupnorm 8; add e; relu as f; "
+     "conv 32 3 pad 1; groupnorm 8; relu; conv 32 3 pad 1; groupnorm 8; add f; relu as g; "
+     "conv 64 3 stride 2 pad 1; groupnorm 8; relu; conv 64 3 pad 1; groupnorm 8 as h1; conv 64 1 stride 2 from g; "
+     "groupnorm 8; add h1; relu as h; "
+     "conv 64 3 pad 1; groupnorm 8; relu; conv 64 3 pad 1; groupnorm 8; add h; relu as i; "
+     "conv 64 3 pad 1; groupnorm 8; relu; conv 64 3 pad 1; groupnorm 8; add i; relu; "
+     "globalpool; linear classes",
+     "CIFAR-10 net of He, Zhang, Ren, Sun (CVPR 2016), with group normalisation and projections"},
+    {"resnet18",
+     "conv 64 3 pad 1; groupnorm 32; relu as a; "
+     "conv 64 3 pad 1; groupnorm 32; relu; conv 64 3 pad 1; groupnorm 32; add a; relu as b; "
+     "conv 64 3 pad 1; groupnorm 32; relu; conv 64 3 pad 1; groupnorm 32; add b; relu as c; "
+     "conv 128 3 stride 2 pad 1; groupnorm 32; relu; conv 128 3 pad 1; groupnorm 32 as d1; conv 128 1 stride 2 from c; "
+     "groupnorm 32; add d1; relu as d; "
+     "conv 128 3 pad 1; groupnorm 32; relu; conv 128 3 pad 1; groupnorm 32; add d; relu as e; "
+     "conv 256 3 stride 2 pad 1; groupnorm 32; relu; conv 256 3 pad 1; groupnorm 32 as f1; conv 256 1 stride 2 from e; "
+     "groupnorm 32; add f1; relu as f; "
+     "conv 256 3 pad 1; groupnorm 32; relu; conv 256 3 pad 1; groupnorm 32; add f; relu as g; "
+     "conv 512 3 stride 2 pad 1; groupnorm 32; relu; conv 512 3 pad 1; groupnorm 32 as h1; conv 512 1 stride 2 from g; "
+     "groupnorm 32; add h1; relu as h; "
+     "conv 512 3 pad 1; groupnorm 32; relu; conv 512 3 pad 1; groupnorm 32; add h; relu; "
+     "globalpool; linear classes",
+     "the same authors' net for larger images as it is used for small ones, with group normalisation"},
 };
 const size_t zoo_entry_count = sizeof zoo_entries / sizeof *zoo_entries;
 

@@ -28,7 +28,12 @@ static void the_zoo_has_the_published_parameter_counts(void **state) {
                  {"softmax", grey, 7850},
                  {"2nn", grey, 199210},
                  {"cnn", grey, 1663370},
-                 {"cifar-cnn", colour, 1626442}};
+                 {"cifar-cnn", colour, 1626442},
+                 {"lenet5", colour, 62006},
+                 {"feddyn-cnn", colour, 797962},
+                 {"resnet8", colour, 78378},
+                 {"resnet20", colour, 273258},
+                 {"resnet18", colour, 11178762}};
     assert_int_equal(zoo_entry_count, sizeof known / sizeof *known);
     for (size_t i = 0; i < zoo_entry_count; i++) {
         assert_string_equal(zoo_entries[i].name, known[i].name);
