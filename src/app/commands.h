@@ -34,7 +34,7 @@ void privacy_options_print_help(FILE *file);
 void privacy_options_print_words(FILE *file);
 void privacy_options_print_man(FILE *file);
 
-// Writes a page about runs: `sounder report RUN ... [--out FILE]`. argv is rearranged.
+// Writes a page about runs: `sounder report RUN ... [--out FILE] [--svg FOLDER]`. argv is rearranged.
 Status command_report(int argc, char **argv, Error *err);
 
 // Runs `sounder train` with every combination of values: `sounder sweep [EXPERIMENT.yaml] [--option value,value ...]`.

@@ -24,6 +24,8 @@ static const Option runs_rows[] = {
 static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",
      .letter = 'o', .help = "page that is written; an earlier report is replaced"},
+    {.name = "svg", .type = OPTION_TEXT, FIELD(svg), .also = "figures pdf", .placeholder = "FOLDER", .derived = "none",
+     .help = "figures for a paper, drawn by gnuplot, whose script stays beside them; the page is then written only with --out"},
 };
 static const Option sweep_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "sweeps/<time>",
@@ -52,7 +54,7 @@ const LookCommand look_commands[] = {
      .table = ROWS(runs_rows),
      .most = INT_MAX},
     {.name = "report",
-     .arguments = "RUN ... [--out FILE]",
+     .arguments = "RUN ... [--out FILE] [--svg FOLDER]",
      .summary = "one page about a run, or about several: curves, clients, fairness, waits",
      .description =
          "Writes one page that needs no network and opens from disk. It shows accuracy and loss by round, seconds, "

@@ -11,6 +11,7 @@ typedef struct LookOptions {
     char by[OPTION_TEXT_BYTES];  // names of options, with commas between; "": none
     int format;                  // TableFormat
     char out[OPTION_TEXT_BYTES]; // "": not given
+    char svg[OPTION_TEXT_BYTES]; // "": none
     int search;                  // SweepSearch
     int number, parallel;        // 0: not given
     bool dry_run;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "app/commands.h"
+#include "app/look/figures.h"
 #include "app/look/look_options.h"
 #include "app/look/run_details.h"
 #include "app/look/runs.h"
@@ -172,8 +173,11 @@ static Status collect(json_t **data, const PastRuns *runs, Error *err) {
             status = fail(err, STATUS_OS, "no memory for the report");
     }
     *data = status == STATUS_OK ? describe(runs) : NULL;
-    if (status == STATUS_OK && (!json_object_get(*data, "table") || json_object_set(*data, "runs", details) != 0))
+    if (status == STATUS_OK && (!json_object_get(*data, "table") || json_object_set(*data, "runs", details) != 0)) {
         status = fail(err, STATUS_OS, "no memory for the report");
+        json_decref(*data);
+        *data = NULL;
+    }
     json_decref(details);
     return status;
 }
@@ -234,26 +238,20 @@ static Status write_page(const char *path, const char *text, size_t bytes, Error
     return status;
 }
 
-static Status write_report(const char *path, const PastRuns *runs, Error *err) {
-    char *charts = NULL, *data = NULL, *text = NULL;
+static Status write_report(const char *path, const json_t *report, size_t count, Error *err) {
+    char *charts = NULL, *data, *text = NULL;
     size_t bytes = 0;
-    json_t *of = NULL;
     TRY(read_charts(&charts, err));
-    Status status = collect(&of, runs, err);
-    if (status == STATUS_OK && !(data = json_dumps(of, JSON_COMPACT | JSON_REAL_PRECISION(6))))
-        status = fail(err, STATUS_OS, "no memory for the report");
-    json_decref(of);
-    FILE *file = status == STATUS_OK ? open_memstream(&text, &bytes) : NULL;
+    data = json_dumps(report, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    FILE *file = data ? open_memstream(&text, &bytes) : NULL;
     if (file) print_page(file, charts, data);
-    if (status == STATUS_OK && (!file || fclose(file) != 0 || !text))
-        status = fail(err, STATUS_OS, "no memory for the report");
+    Status status = file && fclose(file) == 0 && text ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
     free(data);
     free(charts);
     if (status == STATUS_OK) status = write_page(path, text, bytes, err);
     free(text);
     if (status == STATUS_OK)
-        printf("%s: %zu run%s, %zu kB; open it in a browser\n", path, runs->count, runs->count == 1 ? "" : "s",
-               bytes / 1000);
+        printf("%s: %zu run%s, %zu kB; open it in a browser\n", path, count, count == 1 ? "" : "s", bytes / 1000);
     return status;
 }
 
@@ -261,15 +259,21 @@ Status command_report(int argc, char **argv, Error *err) {
     LookOptions options;
     PastRuns runs;
     char path[OPTION_TEXT_BYTES + 64];
+    json_t *report = NULL;
     TRY(look_options_parse(&options, look_command_find("report"), argc, argv, err));
     TRY(past_runs_find(&runs, options.folders, options.folder_count, err));
     snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
              options.out[0] ? options.out : options.folders[0]);
-    Status status = runs.count <= MOST_RUNS ? write_report(path, &runs, err)
-                                            : fail(err, STATUS_USAGE,
-                                                   "a report shows at most %d runs, not %zu; give fewer "
-                                                   "(sounder runs lists any number)",
-                                                   MOST_RUNS, runs.count);
+    Status status = runs.count <= MOST_RUNS
+                        ? collect(&report, &runs, err)
+                        : fail(err, STATUS_USAGE,
+                               "a report shows at most %d runs, not %zu; give fewer (sounder runs lists "
+                               "any number)",
+                               MOST_RUNS, runs.count);
+    if (status == STATUS_OK && options.svg[0]) status = figures_write(options.svg, report, err);
+    if (status == STATUS_OK && (options.out[0] || !options.svg[0]))
+        status = write_report(path, report, runs.count, err);
+    json_decref(report);
     past_runs_free(&runs);
     return status;
 }
