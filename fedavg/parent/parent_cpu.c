@@ -104,7 +104,12 @@ static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_
     }
     if (parent->nodes->rank == 0) {
         TRY(unmask(parent, round, err));
-        release_add_noise(self->total, noise, config->seed, round, config->parameters, personal->first, personal->end);
+        if (config->release.tree_rounds > 0)
+            release_add_tree_noise(self->total, noise, config->release.tree_rounds, config->seed, round,
+                                   config->parameters, personal->first, personal->end);
+        else
+            release_add_noise(self->total, noise, config->seed, round, config->parameters, personal->first,
+                              personal->end);
     }
     return nodes_sum(parent->nodes, self->total, config->slots.each * config->parameters, err);
 }

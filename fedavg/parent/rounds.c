@@ -225,15 +225,18 @@ static void count_round(Rounds *rounds) {
     totals->up_bytes += rounds->cohort.up_bytes;
 }
 
-// A release is worth the same in every round.
+// A release is worth the same in every round, but on a tree.
 static void note_release(const Rounds *rounds, RoundReport *report) {
     const RunConfig *config = rounds->memory->config;
     double rdp[ACCOUNTANT_ORDERS];
     if (config->recipe.parts[PART_CLIP].row != CLIP_NONE) report->clip = rounds->memory->control->clip;
     report->epsilon = INFINITY;
     if (!config->release.hides) return;
+    const Mechanism *mechanism = &config->release.mechanism;
+    memset(rdp, 0, sizeof rdp);
+    if (mechanism->cohorts == COHORTS_TREE) accountant_add(rdp, mechanism, report->round);
     for (int i = 0; i < ACCOUNTANT_ORDERS; i++)
-        rdp[i] = report->round * rounds->rdp[i];
+        rdp[i] += report->round * rounds->rdp[i];
     report->epsilon = accountant_spent(rdp, config->release.delta).epsilon;
 }
 
@@ -417,7 +420,8 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err) {
                  .nodes = config->nodes,
                  .trace = run_memory_trace(memory, memory->config->workers)};
     Status status;
-    if (memory->config->release.hides) accountant_add(rounds->rdp, &memory->config->release.mechanism, 1);
+    if (memory->config->release.hides && memory->config->release.tree_rounds == 0)
+        accountant_add(rounds->rdp, &memory->config->release.mechanism, 1);
     TRY_GOTO(free_memory, allocate(rounds, config, err));
     TRY_GOTO(free_memory, config->math->init(&rounds->parent, err));
     TRY_GOTO(free_parent, start_phases(rounds, &config->phases, err));

@@ -72,7 +72,7 @@ struct Rounds {
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes
     TraceBuffer *trace; // the parent's
-    double rdp[ACCOUNTANT_ORDERS]; // of one round's release
+    double rdp[ACCOUNTANT_ORDERS]; // of one round's release; zeros for a tree
 };
 
 // Starts all workers and waits until they stand at the barrier. Nothing to free on failure.

@@ -118,7 +118,22 @@ static void add_fixed(double *rdp, double rate, double noise, double times) {
 
 // What is spent ----------------------------------------------------------------------------------------------------------
 
+static double nodes_of_a_client(double rounds) {
+    return ceil(log2(rounds + 1));
+}
+
+static void add_trees(double *rdp, const Mechanism *mechanism, double rounds) {
+    const double each = nearbyint(1 / mechanism->rate), whole = floor(rounds / each);
+    const double nodes = whole * nodes_of_a_client(each) + nodes_of_a_client(rounds - whole * each);
+    for (int i = 0; i < ACCOUNTANT_ORDERS; i++)
+        rdp[i] += nodes * plain(mechanism->noise, accountant_order(i));
+}
+
 void accountant_add(double *rdp, const Mechanism *mechanism, double times) {
+    if (mechanism->noise > 0 && mechanism->cohorts == COHORTS_TREE) {
+        add_trees(rdp, mechanism, times);
+        return;
+    }
     if (mechanism->noise > 0 && mechanism->cohorts == COHORTS_FIXED) {
         add_fixed(rdp, mechanism->rate, mechanism->noise / 2, times);
         return;

@@ -9,6 +9,9 @@
 // with its signs. Cohorts of a fixed size hide which client it is: one that is replaced changes the sum by twice the
 // norm (Wang, Balle, Kasiviswanathan, AISTATS 2019, theorem 27), so that noise counts half. The conversion is that of
 // Canonne, Kamath, Steinke, NeurIPS 2020, proposition 12.
+//
+// Noise on the nodes of a tree over the rounds (Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, ICML 2021) needs no cohorts
+// drawn at random: one client is in at most ceil(log2(rounds + 1)) of the nodes that are released.
 #ifndef SOUNDER_FEDAVG_RULES_ACCOUNTANT_H
 #define SOUNDER_FEDAVG_RULES_ACCOUNTANT_H
 
@@ -21,12 +24,13 @@ enum { ACCOUNTANT_TENTHS = 99, ACCOUNTANT_ORDERS = ACCOUNTANT_TENTHS + 52 }; // 
 typedef enum Cohorts {
     COHORTS_POISSON, // each client with the same probability
     COHORTS_FIXED,   // so many, without replacement
+    COHORTS_TREE,    // whoever, but each client at most once until the tree of noise begins anew
 } Cohorts;
 
-// One release.
+// One release; the rounds of a tree are one.
 typedef struct Mechanism {
     Cohorts cohorts;
-    double rate;  // the part of the clients that is drawn, in (0, 1]
+    double rate;  // the part of the clients that is drawn, in (0, 1]; with a tree: 1 / the rounds until it begins anew
     double noise; // deviation of the sum's noise, in norms that updates are clipped to; 0: nothing is hidden
 } Mechanism;
 

@@ -378,6 +378,8 @@ static Status check_release(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_RELEASE, PART_LOCAL, recipe, "what its clients keep would be released, too", err);
     if (parts[PART_CODE].row != SEND_ROW_whole && parts[PART_CODE].row != SEND_ROW_masked)
         return refuse_pair(PART_RELEASE, PART_CODE, recipe, "what is decoded may be longer than what was clipped", err);
+    if (parts[PART_RELEASE].row == RELEASE_TREE && parts[PART_CLIP].row == CLIP_ADAPTIVE)
+        return refuse_pair(PART_RELEASE, PART_CLIP, recipe, "its noise belongs to one norm for all rounds", err);
     return STATUS_OK;
 }
 

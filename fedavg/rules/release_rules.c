@@ -15,6 +15,18 @@ const RuleText release_rules[RELEASE_RULE_COUNT] = {
           {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "noise"},
           {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5},
           {.name = "cohort", .preset = NAN, .minimum = 1, .maximum = 1e9, .derived = "--clients-per-round"}}},
+    [RELEASE_TREE] = {"tree",
+                      "noise on a tree over the rounds, for cohorts that nobody draws at random: each client at most "
+                      "once until restart",
+                      "Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, ICML 2021 (DP-FTRL)",
+                      {{.name = "noise", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "epsilon, or 1"},
+                       {.name = "epsilon", .preset = NAN, .minimum = 1e-3, .maximum = 1e4, .derived = "noise"},
+                       {.name = "delta", .preset = 1e-5, .minimum = 1e-15, .maximum = 0.5},
+                       {.name = "restart",
+                        .preset = NAN,
+                        .minimum = 1,
+                        .maximum = 1e9,
+                        .derived = "the rounds in which each client comes at most once"}}},
 };
 
 // Of what is given and what follows: the number, or what epsilon asks for. NAN where there is neither.
@@ -67,6 +79,20 @@ static Status check_range(const ReleasePlan *plan, const Chosen *clip, const Rel
         updates + noise, most);
 }
 
+// Cyclic groups: a client comes again after that many rounds.
+static Status plan_tree(ReleasePlan *plan, const Chosen *release, const ReleaseWorld *world, Error *err) {
+    const uint32_t once = world->clients / world->clients_per_round;
+    const double restart = release->number[RELEASE_RESTART];
+    plan->tree_rounds = isnan(restart) ? once : (uint32_t)restart;
+    plan->mechanism = (Mechanism){.cohorts = COHORTS_TREE, .rate = 1.0 / plan->tree_rounds};
+    if (plan->tree_rounds <= once) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "release tree: restart=%u: of %u clients with %u a round the first ones come again after %u; give at most "
+        "that",
+        plan->tree_rounds, world->clients, world->clients_per_round, once);
+}
+
 Status release_plan(ReleasePlan *plan, const Recipe *recipe, const ReleaseWorld *world, Error *err) {
     const Chosen *release = &recipe->parts[PART_RELEASE], *clip = &recipe->parts[PART_CLIP];
     *plan = (ReleasePlan){.cohort = world->clients_per_round, .clients_per_round = world->clients_per_round};
@@ -74,14 +100,17 @@ Status release_plan(ReleasePlan *plan, const Recipe *recipe, const ReleaseWorld 
     if (release->row == RELEASE_EXACT) return plan_adaptive(plan, clip, world, err);
     const double epsilon = release->number[RELEASE_EPSILON];
     double noise = release->number[RELEASE_NOISE];
-    TRY(check_both(noise, epsilon, "release gaussian", err));
-    if (!isnan(release->number[RELEASE_COHORT])) plan->cohort = release->number[RELEASE_COHORT];
+    const bool tree = release->row == RELEASE_TREE;
+    TRY(check_both(noise, epsilon, tree ? "release tree" : "release gaussian", err));
+    if (!tree && !isnan(release->number[RELEASE_COHORT])) plan->cohort = release->number[RELEASE_COHORT];
     plan->hides = 1;
     plan->delta = release->number[RELEASE_DELTA];
     plan->mechanism = (Mechanism){.cohorts = world->cohorts, .rate = fmin(1, plan->cohort / world->clients)};
+    if (tree) TRY(plan_tree(plan, release, world, err));
     if (isnan(noise)) noise = 1;
     if (!isnan(epsilon))
-        TRY(accountant_noise(&noise, world->cohorts, plan->mechanism.rate, world->rounds, epsilon, plan->delta, err));
+        TRY(accountant_noise(&noise, plan->mechanism.cohorts, plan->mechanism.rate, world->rounds, epsilon, plan->delta,
+                             err));
     plan->mechanism.noise = plan->updates_noise = noise;
     TRY(plan_adaptive(plan, clip, world, err));
     return check_range(plan, clip, world, err);
@@ -102,6 +131,24 @@ void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t
     const double scale = deviation * AGGREGATE_UNIT;
     for (size_t i = 0; i < parameters && deviation > 0; i++)
         if (i < still_first || i >= still_end) total[i] += llrint(scale * rng_normal(key, (uint32_t)i));
+}
+
+// A node of a level covers 2^level rounds; index: the rounds behind it, counted in these.
+static void add_node(int64_t *total, double scale, uint64_t seed, uint32_t tree, int level, uint32_t index,
+                     size_t parameters, size_t still_first, size_t still_end) {
+    const RngKey key = rng_key(seed, RNG_DP_TREE, tree, (uint32_t)level, index);
+    for (size_t i = 0; i < parameters; i++)
+        if (i < still_first || i >= still_end) total[i] += llrint(scale * rng_normal(key, (uint32_t)i));
+}
+
+void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
+                            size_t parameters, size_t still_first, size_t still_end) {
+    const uint32_t tree = (round - 1) / tree_rounds, now = (round - 1) % tree_rounds + 1, before = now - 1;
+    const double scale = deviation * AGGREGATE_UNIT;
+    int level = 0;
+    for (; deviation > 0 && (now >> level & 1) == 0; level++) // the nodes below the one that is complete
+        add_node(total, -scale, seed, tree, level, before >> level, parameters, still_first, still_end);
+    if (deviation > 0) add_node(total, scale, seed, tree, level, now >> level, parameters, still_first, still_end);
 }
 
 double release_next_clip(double norm, const Chosen *clip, const ReleasePlan *plan, uint32_t arrived, uint32_t clipped,

@@ -5,7 +5,14 @@
 //
 // Every update is at most C long and counts 1/c, where c is the size of the cohort as it was meant to be: who drops out or
 // is refused changes nothing for the others. Noise of deviation Z C/c joins every weight of the sum, once, and the
-// accountant (accountant.h) says what that is worth. The stream of noise follows from the seed: whoever knows that can
+// accountant (accountant.h) says what that is worth.
+//
+// A tree (DP-FTRL: Kairouz et al., ICML 2021) has noise of that deviation on each of its nodes, which cover 1, 2, 4 ...
+// rounds. The sum of all updates up to a round has the noise of the nodes that make up these rounds, one for each bit of
+// their number; so a round adds the noise of the node that it completes and takes off that of those below. The nodes are
+// functions of (seed, tree, level, index): nothing has to be remembered.
+//
+// The stream of noise follows from the seed: whoever knows that can
 // take the noise away, so a model that is to be shown needs a secret seed.
 #ifndef SOUNDER_FEDAVG_RULES_RELEASE_RULES_H
 #define SOUNDER_FEDAVG_RULES_RELEASE_RULES_H
@@ -16,8 +23,15 @@
 #include "fedavg/rules/recipe.h"
 #include "nn/spec.h"
 
-enum { RELEASE_EXACT, RELEASE_GAUSSIAN, RELEASE_RULE_COUNT };
-enum { RELEASE_NOISE, RELEASE_EPSILON, RELEASE_DELTA, RELEASE_COHORT }; // numbers of gaussian
+enum { RELEASE_EXACT, RELEASE_GAUSSIAN, RELEASE_TREE, RELEASE_RULE_COUNT };
+// Numbers of gaussian and tree.
+enum {
+    RELEASE_NOISE,
+    RELEASE_EPSILON,
+    RELEASE_DELTA,
+    RELEASE_COHORT,
+    RELEASE_RESTART = RELEASE_COHORT // of a tree
+};
 extern const RuleText release_rules[RELEASE_RULE_COUNT];
 
 // Who is asked for the sum, and how often.
@@ -30,6 +44,7 @@ typedef struct ReleaseWorld {
 // Plain data, in RunConfig.
 typedef struct ReleasePlan {
     uint32_t hides;       // 1: noise joins the sum
+    uint32_t tree_rounds; // until a tree begins anew; 0: there is no tree
     Mechanism mechanism;  // for the accountant: of a round
     double delta;         // at which epsilon is told
     double updates_noise; // of the updates, in norms: more than the mechanism's where the clip is found with noise, too
@@ -50,6 +65,10 @@ void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t
 // total (parameters) += noise of this deviation, in units of 2^-40, but for those from still_first to still_end - 1.
 void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, size_t parameters,
                        size_t still_first, size_t still_end);
+
+// The same for a round of a tree: what its noise has changed by.
+void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
+                            size_t parameters, size_t still_first, size_t still_end);
 
 // What updates are clipped to in the next round (Andrew, Thakkar, McMahan, Ramaswamy, NeurIPS 2021), of `arrived` updates
 // of which `clipped` were too long.

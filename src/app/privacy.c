@@ -34,14 +34,17 @@ static const Option rows[] = {
     {.name = "delta", .type = OPTION_REAL, FIELD(delta), .placeholder = "D", .preset = "1e-05",
      .minimum = 0, .above_minimum = true, .maximum = 0.5, .help = "the probability with which epsilon may not hold"},
     {.name = "cohorts", .type = OPTION_CHOICE, FIELD(cohorts), .placeholder = "KIND", .preset = "poisson",
-     .choices = {"poisson", "fixed"},
+     .choices = {"poisson", "fixed", "tree"},
      .help = "poisson: each client is drawn with probability Q, as by --sampling poisson, and it is hidden that it is there; "
-             "fixed: as many clients in every round, as by --sampling uniform, and it is hidden which they are"},
+             "fixed: as many clients in every round, as by --sampling uniform, and it is hidden which they are; "
+             "tree: `release tree`, where each client comes at most once in 1/Q rounds"},
     {.name = "events", .type = OPTION_TEXT, FIELD(events), .placeholder = "FILE", .derived = "none",
      .help = "write what happens as JSON, for a tighter accountant, such as the PLD of dp-accounting; - is standard output"},
 };
 // clang-format on
 enum { ROWS = sizeof rows / sizeof *rows };
+
+enum { COHORTS_ROW = 5 };
 
 static Status parse(PrivacyOptions *options, int argc, char **argv, Error *err) {
     const OptionTable table = {.rows = rows, .count = ROWS, .command = "privacy"};
@@ -84,7 +87,7 @@ static Status write_events(const PrivacyOptions *options, double noise, Error *e
     if (!options->events[0]) return STATUS_OK;
     json_begin(&event);
     put_text(&event, "mechanism", "gaussian");
-    put_text(&event, "cohorts", options->cohorts == COHORTS_FIXED ? "fixed" : "poisson");
+    put_text(&event, "cohorts", rows[COHORTS_ROW].choices[options->cohorts]);
     put_real(&event, "sampling_rate", options->rate);
     put_real(&event, "noise_multiplier", noise);
     put_whole(&event, "count", options->rounds);

@@ -375,6 +375,8 @@ static void make_consistent(Options *options) {
     World *world = &options->world;
     if (options->recipe.parts[PART_RELEASE].row != RELEASE_EXACT)
         world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
+    if (options->recipe.parts[PART_RELEASE].row == RELEASE_TREE)
+        world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
     if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
     options->privacy_rounds = options->rounds;
     world->candidates = options->clients_per_round;

@@ -77,10 +77,21 @@ static void cohorts_of_a_fixed_size_are_accounted_for_by_themselves(void **state
     is_about("RDP of all", rdp_of(&(Mechanism){COHORTS_FIXED, 1, 2}, 5), 5 / 2.0, 1e-12);
 }
 
+static void a_client_is_in_few_nodes_of_a_tree(void **state) {
+    (void)state;
+    double once[ACCOUNTANT_ORDERS] = {0}, large[ACCOUNTANT_ORDERS] = {0}, twice[ACCOUNTANT_ORDERS] = {0};
+    accountant_add(once, &(Mechanism){COHORTS_TREE, 1.0 / 1000, 4}, 1000);
+    is_about("epsilon", accountant_spent(once, 1e-5).epsilon, 3.61710, 5e-6);
+    accountant_add(large, &(Mechanism){COHORTS_TREE, 1.0 / 2048, 8.83}, 2048);
+    is_about("epsilon", accountant_spent(large, 1e-6).epsilon, 1.85790, 5e-6);
+    accountant_add(twice, &(Mechanism){COHORTS_TREE, 1.0 / 500, 4}, 1003); // trees of 500, 500 and 3 rounds
+    is_about("nodes", twice[0] / once[0], (9 + 9 + 2) / 10.0, 1e-12);
+}
+
 static void noise_is_found_for_an_epsilon(void **state) {
     (void)state;
     Error err;
-    for (int cohorts = COHORTS_POISSON; cohorts <= COHORTS_FIXED; cohorts++) {
+    for (int cohorts = COHORTS_POISSON; cohorts <= COHORTS_TREE; cohorts++) {
         double noise, rdp[ACCOUNTANT_ORDERS] = {0}, less[ACCOUNTANT_ORDERS] = {0};
         check_ok(accountant_noise(&noise, (Cohorts)cohorts, 0.05, 100, 2, 1e-5, &err));
         accountant_add(rdp, &(Mechanism){(Cohorts)cohorts, 0.05, noise}, 100);
@@ -117,6 +128,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(epsilon_is_that_of_other_accountants),
         cmocka_unit_test(epsilon_is_that_of_a_well_known_tutorial),
         cmocka_unit_test(cohorts_of_a_fixed_size_are_accounted_for_by_themselves),
+        cmocka_unit_test(a_client_is_in_few_nodes_of_a_tree),
         cmocka_unit_test(noise_is_found_for_an_epsilon),
         cmocka_unit_test(one_release_of_all_is_known_exactly),
         cmocka_unit_test(nothing_is_hidden_without_noise_and_nothing_spent_without_rounds),

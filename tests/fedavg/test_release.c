@@ -2,6 +2,7 @@
 #include "fedavg/rules/release_rules.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/send_rules.h"
@@ -107,6 +108,42 @@ static void noise_has_its_deviation_and_leaves_out_what_stays_with_clients(void 
         assert_int_equal(none[i], 0);
 }
 
+// The noise up to a round is that of the nodes that make up its number: its variance counts the bits that are set.
+static void noise_on_a_tree_grows_with_the_bits_of_the_round(void **state) {
+    (void)state;
+    enum { COUNT = 20000, ROUNDS = 8 };
+    static int64_t total[COUNT], one[COUNT];
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        release_add_tree_noise(total, 0.01, ROUNDS, 5, round, COUNT, 0, 0);
+        double squares = 0;
+        for (int i = 0; i < COUNT; i++)
+            squares += (double)total[i] * (double)total[i] * 0x1p-80;
+        const double nodes = squares / COUNT / 1e-4;
+        if (!(fabs(nodes / __builtin_popcount(round) - 1) < 5 * sqrt(2.0 / COUNT)))
+            fail_msg("round %u: noise of %g nodes", round, nodes);
+        if (round == 1) memcpy(one, total, sizeof one);
+    }
+    static int64_t anew[COUNT]; // with the next tree: what there was stays, and another node joins
+    release_add_tree_noise(anew, 0.01, ROUNDS, 5, ROUNDS + 1, COUNT, 0, 0);
+    double product = 0;
+    for (int i = 0; i < COUNT; i++)
+        product += (double)anew[i] * (double)one[i] * 0x1p-80;
+    assert_true(fabs(product / (COUNT * 1e-4)) < 5 / sqrt(COUNT));
+}
+
+static void trees_last_as_long_as_each_client_comes_once(void **state) {
+    (void)state;
+    ReleasePlan plan = planned("dp-ftrl");
+    assert_true(plan.tree_rounds == 10 && plan.mechanism.cohorts == COHORTS_TREE && plan.updates_noise == 1);
+    plan = planned("dp-ftrl restart=4 epsilon=3");
+    double rdp[ACCOUNTANT_ORDERS] = {0};
+    accountant_add(rdp, &plan.mechanism, WORLD.rounds);
+    assert_true(plan.tree_rounds == 4 && accountant_spent(rdp, 1e-5).epsilon <= 3);
+    refused("dp-ftrl restart=11",
+            "release tree: restart=11: of 1000 clients with 100 a round the first ones come again "
+            "after 10; give at most that");
+}
+
 static void whoever_arrives_counts_as_if_all_had(void **state) {
     (void)state;
     Member members[] = {
@@ -123,6 +160,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_the_count_of_clipped_updates_costs_comes_off_the_noise),
         cmocka_unit_test(the_clip_follows_a_quantile_of_the_lengths),
         cmocka_unit_test(noise_has_its_deviation_and_leaves_out_what_stays_with_clients),
+        cmocka_unit_test(noise_on_a_tree_grows_with_the_bits_of_the_round),
+        cmocka_unit_test(trees_last_as_long_as_each_client_comes_once),
         cmocka_unit_test(whoever_arrives_counts_as_if_all_had),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -284,6 +284,8 @@ static void parts_that_do_not_go_together_are_refused(void **state) {
          "others would show; add combine mean uniform"},
         {"scaffold; send clip; release gaussian",
          "release gaussian does not go with local scaffold: what its clients keep would be released, too"},
+        {"dp-ftrl; send adaptive-clip",
+         "release tree does not go with send adaptive-clip: its noise belongs to one norm for all rounds"},
         {"dp-fedavg; send qsgd",
          "release gaussian does not go with send qsgd: what is decoded may be longer than what was clipped"},
         {"median; send masked", "send masked does not go with combine median: the server may see the sum alone"},

@@ -25,10 +25,12 @@ REASONS = {
 }
 for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
-for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg"):
+for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
 # What so few clients need: noise in their count that is below that of their updates.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3"}
+# What an algorithm wants of the world.
+MORE = {"dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"]}
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
     "fedavg": ["send top-k 1", "send top-k 1 feedback=no", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
@@ -48,7 +50,8 @@ def zoo():
 
 class Zoo(RunCase):
     def options(self, algorithm):
-        return [*TASK, "--algorithm", NUMBERS.get(algorithm, algorithm), *([] if algorithm == "hogwild" else CLIENTS)]
+        return [*TASK, "--algorithm", NUMBERS.get(algorithm, algorithm), *([] if algorithm == "hogwild" else CLIENTS),
+                *MORE.get(algorithm, [])]
 
     def lacks(self, algorithm, column):
         """Whether the algorithm has no such column; if its row gives a sentence, the program has to say it."""

@@ -39,7 +39,7 @@ static bool spends_epsilon(const Options *options) {
     Recipe recipe;
     Error ignored;
     return recipe_parse(&recipe, options->algorithm, &ignored) == STATUS_OK &&
-           recipe.parts[PART_RELEASE].row == RELEASE_GAUSSIAN &&
+           recipe.parts[PART_RELEASE].row != RELEASE_EXACT &&
            !isnan(recipe.parts[PART_RELEASE].number[RELEASE_EPSILON]);
 }
 static bool is_not_ssgd(const Options *options) {
@@ -277,7 +277,7 @@ const Option option_table[] = {
      .placeholder = "NAME|PARTS", .preset = "fedavg",
      .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
                  "bmuf", "qfedavg", "median", "trimmed", "ditto", "fedper", "fedrep", "lg-fedavg", "local-only", "top-k",
-                 "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg",
+                 "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl",
                  "hogwild", "ssgd"},
      .help = "fedavg, fedprox, fedadam, hogwild, ssgd, or what `sounder help algorithms` lists"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
@@ -286,7 +286,7 @@ const Option option_table[] = {
      .help = "times everyone trains and the model is published"},
     {.name = "privacy-rounds", .type = OPTION_WHOLE, FIELD(privacy_rounds), .group = GROUP_TRAINING,
      .placeholder = "ROUNDS", .derived = "as many as --rounds", .minimum = 1, .maximum = 1000000,
-     .applies = spends_epsilon, .condition = "release gaussian epsilon=E in --algorithm",
+     .applies = spends_epsilon, .condition = "release with epsilon=E in --algorithm",
      .help = "rounds over which epsilon is spent; more than --rounds lets the run go on later"},
     {.name = "local-epochs", .type = OPTION_WHOLE, FIELD(training.local_epochs), .group = GROUP_TRAINING,
      .also = "epochs local-ep e",

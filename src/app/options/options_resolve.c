@@ -179,14 +179,18 @@ static Status resolve_world(Options *options, Error *err) {
 static Status check_release_world(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const World *world = &options->world;
-    const bool known = world->sampling == SAMPLING_UNIFORM || world->sampling == SAMPLING_POISSON;
-    if (options->recipe.parts[PART_RELEASE].row == RELEASE_EXACT) return STATUS_OK;
+    const uint32_t release = options->recipe.parts[PART_RELEASE].row;
+    const bool cycles = world->sampling == SAMPLING_CYCLIC && !world->cycle_shuffle;
+    const bool drawn = world->sampling == SAMPLING_UNIFORM || world->sampling == SAMPLING_POISSON;
+    const bool known = release == RELEASE_TREE ? cycles : drawn;
+    if (release == RELEASE_EXACT) return STATUS_OK;
     if (!known || world->over_selection > 1)
         return fail(
             err, STATUS_USAGE,
-            "%s does not go with release gaussian of --algorithm, whose epsilon is known only for cohorts drawn by "
-            "--sampling uniform or poisson that are all kept; leave it out",
-            options_named(name, options, known ? "over-selection" : "sampling"));
+            "%s does not go with release %s of --algorithm, whose epsilon is known only for cohorts of --sampling "
+            "%s that are all kept; change it",
+            options_named(name, options, known ? "over-selection" : "sampling"), release_rules[release].name,
+            release == RELEASE_TREE ? "cyclic without --cycle-shuffle" : "uniform or poisson");
     if (options->rounds <= options->privacy_rounds || options->privacy_rounds == 0) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,
