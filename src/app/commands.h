@@ -41,6 +41,10 @@ Status command_report(int argc, char **argv, Error *err);
 // *exit_code: that of the first run that failed, or 128 + n after signal n.
 Status command_sweep(int argc, char **argv, int *exit_code, Error *err);
 
+// Lists the recipes of published figures, or runs one and compares: `sounder reproduce [RECIPE] [--option value ...]`.
+// *exit_code: as of a sweep.
+Status command_reproduce(int argc, char **argv, int *exit_code, Error *err);
+
 // Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not come
 // out as in the run. *exit_code as for train.
 Status command_replay(int argc, char **argv, int *exit_code, Error *err);

@@ -40,6 +40,20 @@ static const Option sweep_rows[] = {
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
      .help = "print the runs, a command each, and start none"},
 };
+static const Option reproduce_rows[] = {
+    {.name = "seeds", .type = OPTION_WHOLE, FIELD(seeds), .also = "repetitions n", .placeholder = "N", .preset = "3",
+     .minimum = 1, .maximum = 1000, .help = "runs of each figure, with the first seeds of the publication"},
+    {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "reproduced/NAME",
+     .letter = 'o', .help = "folder of the runs, a folder each; the same command goes on where an earlier one stopped"},
+    {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
+     .minimum = 1, .maximum = 256, .help = "runs side by side"},
+    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "f", .placeholder = "FORM", .preset = "text",
+     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
+     .help = "how the table at the end is written; with another form than text nothing else is printed, and nothing is run: "
+             "it is of the runs that are there"},
+    {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
+     .help = "print the runs, a command each, and start none"},
+};
 // clang-format on
 
 const LookCommand look_commands[] = {
@@ -85,6 +99,15 @@ const LookCommand look_commands[] = {
          "that "
          "failed.",
      .table = ROWS(sweep_rows)},
+    {.name = "reproduce",
+     .arguments = "[RECIPE] [--OPTION VALUE ...]",
+     .summary = "make published figures again, and say whether they come out",
+     .description =
+         "Runs what a recipe says and prints published figures beside ours, with a verdict: within the band of the "
+         "publication, above or below it. Without a recipe it lists those there are. RECIPE is a name of that list, or a "
+         "file of your own (tools/recipes/a1.yaml is one to begin with). What was run before is not run again.",
+     .table = ROWS(reproduce_rows),
+     .most = 1},
 };
 const int look_command_count = sizeof look_commands / sizeof *look_commands;
 

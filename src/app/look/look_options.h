@@ -13,7 +13,7 @@ typedef struct LookOptions {
     char out[OPTION_TEXT_BYTES]; // "": not given
     char svg[OPTION_TEXT_BYTES]; // "": none
     int search;                  // SweepSearch
-    int number, parallel;        // 0: not given
+    int number, parallel, seeds; // 0: not given
     bool dry_run;
 } LookOptions;
 

@@ -61,6 +61,9 @@ static Status note_line(void *context, json_t *line, Error *err) {
     PastRun *run = context;
     if (has_type(line, "start") && !run->start) run->start = json_incref(line);
     if (has_type(line, "round")) note_round(run, line);
+    const char *model = json_string_value(json_object_get(line, "model"));
+    if (has_type(line, "clients_evaluation") && model && strcmp(model, "personal") == 0)
+        run->personal_accuracy = number_of(line, "accuracy_mean");
     if (!has_type(line, "summary")) return STATUS_OK;
     json_decref(run->summary);
     run->summary = json_incref(line);
@@ -90,12 +93,13 @@ static RunState state_of(const PastRun *run, int folder_fd) {
 }
 
 Status past_run_read(PastRun *run, const char *path, Error *err) {
-    static const char *const types[] = {"start", "round", "summary", NULL};
+    static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
     char config[PATH_BYTES];
     *run = (PastRun){.accuracy = NAN,
                      .loss = NAN,
                      .best = NAN,
                      .train_loss = NAN,
+                     .personal_accuracy = NAN,
                      .rounds_to_target = NAN,
                      .simulated_seconds = NAN,
                      .bytes = NAN};

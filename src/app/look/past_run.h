@@ -30,6 +30,7 @@ typedef struct PastRun {
     double train_loss;               // of the last round
     double seconds;                  // of all rounds, tests included
     double samples;                  // trained
+    double personal_accuracy;        // mean over the clients, when they were evaluated last
     double rounds_to_target;         // with --target-accuracy
     double simulated_seconds, bytes; // in all, both ways
     double workers_lost;

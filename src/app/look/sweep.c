@@ -30,6 +30,7 @@ typedef struct Sweep {
     Job *jobs; // owned, (plan.count)
     int cores;
     int signal_fd;
+    bool tells_means;
     sigset_t before; // what was blocked when the sweep began, for the runs
     int signal;      // that ended it; 0: none
     size_t done, failed;
@@ -195,7 +196,7 @@ static Status run_jobs(Sweep *sweep, Error *err) {
 static void print_heading(const Sweep *sweep) {
     const char *separator = " (";
     printf("%zu run%s", sweep->plan.count, sweep->plan.count == 1 ? "" : "s");
-    for (size_t i = 0; i < sweep->plan.axis_count; i++) {
+    for (size_t i = 0; i < sweep->plan.axis_count && sweep->tells_means; i++) {
         if (sweep->plan.axes[i].count == 1) continue;
         printf("%s%s %zu", separator, sweep->plan.axes[i].option->name, sweep->plan.axes[i].count);
         separator = sweep->plan.search == SWEEP_LIST ? ", " : " x ";
@@ -237,7 +238,7 @@ static Status conclude(const Sweep *sweep, double seconds, int *exit_code, Error
         elsewhere += sweep->jobs[i].state == JOB_ELSEWHERE;
         if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
     }
-    if (sweep->done > 0) TRY(print_means(sweep, err));
+    if (sweep->done > 0 && sweep->tells_means) TRY(print_means(sweep, err));
     printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->plan.count, sweep->failed, seconds);
     if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
     if (sweep->signal) *exit_code = 128 + sweep->signal;
@@ -284,25 +285,27 @@ static void name_folder(LookOptions *options) {
         options->out[end - 1] = '\0';
 }
 
-Status command_sweep(int argc, char **argv, int *exit_code, Error *err) {
-    Sweep *sweep = calloc(1, sizeof *sweep);
-    if (!sweep) return fail(err, STATUS_OS, "no memory for the sweep");
-    Status status = argc > 0 ? STATUS_OK
-                             : fail(err, STATUS_USAGE,
-                                    "sounder sweep: needs an experiment or options; write sounder "
-                                    "sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10");
-    if (status == STATUS_OK) status = sweep_plan_read(&sweep->plan, &sweep->options, argc, argv, err);
-    if (status != STATUS_OK) goto end;
-    name_folder(&sweep->options);
-    sweep->cores = cores_usable();
-    status = sweep_jobs_make(&sweep->jobs, &sweep->plan, sweep->options.out, sweep->cores, err);
-    if (status == STATUS_OK && sweep->options.dry_run)
-        print_plan(sweep);
+Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_means, int *exit_code, Error *err) {
+    Sweep sweep = {.plan = *plan, .options = *options, .tells_means = tells_means, .cores = cores_usable()};
+    name_folder(&sweep.options);
+    Status status = sweep_jobs_make(&sweep.jobs, &sweep.plan, sweep.options.out, sweep.cores, err);
+    if (status == STATUS_OK && options->dry_run)
+        print_plan(&sweep);
     else if (status == STATUS_OK)
-        status = run_sweep(sweep, exit_code, err);
-    sweep_jobs_free(sweep->jobs, sweep->plan.count);
-    sweep_plan_free(&sweep->plan);
-end:
-    free(sweep);
+        status = run_sweep(&sweep, exit_code, err);
+    sweep_jobs_free(sweep.jobs, plan->count);
+    return status;
+}
+
+Status command_sweep(int argc, char **argv, int *exit_code, Error *err) {
+    SweepPlan plan;
+    LookOptions options;
+    if (argc == 0)
+        return fail(err, STATUS_USAGE,
+                    "sounder sweep: needs an experiment or options; write sounder "
+                    "sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10");
+    TRY(sweep_plan_read(&plan, &options, argc, argv, err));
+    Status status = sweep_run(&plan, &options, true, exit_code, err);
+    sweep_plan_free(&plan);
     return status;
 }

@@ -29,4 +29,9 @@ int job_argument_count(const Job *job);
 Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err);
 void sweep_jobs_free(Job *jobs, size_t count);
 
+// Makes the jobs and runs them, as many side by side as cores allow, telling on stdout how they end; a dry run tells the
+// commands. tells_means: a table of means at the end. *exit_code: of the first that failed, or 128 and the signal that
+// ended it all; otherwise as it was. options->out "": a folder with the time for a name.
+Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_means, int *exit_code, Error *err);
+
 #endif
