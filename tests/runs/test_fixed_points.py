@@ -6,7 +6,7 @@ Karimireddy 2020, Acar 2021). And with the number that makes it another algorith
 
 Usage: test_fixed_points.py PATH_OF_SOUNDER [unittest arguments]
 """
-import shutil, sys, unittest
+import os, shutil, sys, unittest
 
 from runs import RunCase, parse_safetensors
 
@@ -68,6 +68,52 @@ class FixedPoints(RunCase):
 
     def test_server_momentum_moves_no_fixed_point(self):
         self.check("fedavgm beta=0.5", point([w * (1 - q) for w, q in zip(BY_SAMPLES, left())]))
+
+
+class UnequalSteps(RunCase):
+    """All samples (x, t) of a client are alike, whose loss is (w x + c - t)^2 / 2: any batch has the exact gradient, so that clients
+    of 2, 4 and 6 samples take 1, 2 and 3 steps. A step leaves w and c on a line: where clients end is a number M times the
+    gradient that they begin with, and the fixed point solves two linear equations."""
+    X, T, SIZES, LR = [1, -0.5, 2], [1, 2, 0.5], [2, 4, 6], 0.1
+    STEPS = [size // 2 for size in SIZES]
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("data"))
+        for name in ("train.csv", "test.csv"):
+            with open(self.path("data", name), "w") as file:
+                file.write("x,target,client\n")
+                for client, (x, t, size) in enumerate(zip(self.X, self.T, self.SIZES)):
+                    file.write(f"{x},{t},{client}\n" * size)
+
+    def multiples(self, pull=0):
+        curvatures = [x * x + 1 + pull for x in self.X]
+        return [(1 - (1 - self.LR * a) ** steps) / a for a, steps in zip(curvatures, self.STEPS)]
+
+    def solution(self, weights):
+        """Of sum v (w x + c - t) (x, 1) = 0."""
+        def total(value):
+            return sum(v * value(x, t) for v, x, t in zip(weights, self.X, self.T))
+        xx, x1, xt, one, t1 = (total(f) for f in (lambda x, t: x * x, lambda x, t: x, lambda x, t: x * t, lambda x, t: 1, lambda x, t: t))
+        det = xx * one - x1 * x1
+        return (xt * one - x1 * t1) / det, (xx * t1 - x1 * xt) / det
+
+    def test_each_algorithm_ends_where_its_equations_say(self):
+        shares = [size / sum(self.SIZES) for size in self.SIZES]
+        moved, mu = self.multiples(), 0.5
+        for algorithm, weights in (
+                ("fedavg", [p * m for p, m in zip(shares, moved)]),
+                (f"fedprox mu={mu}", [p * m for p, m in zip(shares, self.multiples(mu))]),
+                ("fednova", [p * m / steps for p, m, steps in zip(shares, moved, self.STEPS)]),
+                ("scaffold", [1, 1, 1]), ("feddyn alpha=0.5", [1, 1, 1])):
+            with self.subTest(algorithm):
+                shutil.rmtree(self.path("run"), ignore_errors=True)
+                self.train("--data", self.path("data"), "--model", "linear 1", "--momentum", "0", "--batch-size", "2", "--lr", str(self.LR),
+                           "--rounds", "600", "--eval-every", "0", "--checkpoint-every", "0", "--device", "cpu", "--quiet",
+                           "--algorithm", algorithm, "--out", "run")
+                end = weights_of(self.path("run", "model.safetensors"))
+                for actual, expected in zip((end["fc1.weight"][0], end["fc1.bias"][0]), self.solution(weights)):
+                    self.assertLessEqual(abs(actual - expected), 1e-6 * abs(expected) + 1e-7, f"{actual}, not {expected}")
 
 
 TASK = {"data": "synthetic:1x8x8:300:60", "model": "2nn", "clients": "5", "clients-per-round": "3", "lr": "0.05",
