@@ -14,7 +14,7 @@ static void plan_bytes(Cohort *cohort) {
     const Chosen *parts = config->recipe.parts;
     const uint64_t whole = config->parameters * sizeof(float);
     SentWeights sent;
-    sent_weights(&sent, &config->spec, config->personal.first, config->personal.end);
+    sent_weights(&sent, &config->spec, &config->personal);
     cohort->down_each = sent.count * sizeof(float); // what stays is not sent
     if (parts[PART_SERVER].row == SERVER_ROW_vote) cohort->down_each = bytes_of_bits(sent.count, 2);
     if (server_rules[parts[PART_SERVER].row]->tells) cohort->down_each += whole;

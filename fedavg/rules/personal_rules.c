@@ -28,7 +28,10 @@ const PersonalRule personal_rules[PERSONAL_COUNT] = {
 };
 
 uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters) {
-    return plan->second ? parameters : plan->end - plan->first;
+    uint64_t floats = 0;
+    for (uint32_t r = 0; r < plan->run_count; r++)
+        floats += plan->runs[r].end - plan->runs[r].first;
+    return plan->second ? parameters : floats;
 }
 
 // The first parameter of the last `count` layers that have any.
@@ -43,7 +46,29 @@ static Status find_head(uint64_t *first, const Spec *spec, double count, const c
                 with_parameters);
 }
 
-Status personal_plan(PersonalPlan *plan, const Recipe *recipe, const Spec *spec, const Training *training, Error *err) {
+// Neighbours make one run.
+static void stay(PersonalPlan *plan, uint64_t first, uint64_t end) {
+    PersonalRun *last = &plan->runs[plan->run_count];
+    if (plan->run_count > 0 && last[-1].end == first)
+        last[-1].end = end;
+    else if (end > first)
+        plan->runs[plan->run_count++] = (PersonalRun){first, end};
+}
+
+static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
+    for (int l = 0; l < spec->layer_count; l++) {
+        const Layer *layer = &spec->layers[l];
+        if (layer->kind == LAYER_NORM) stay(plan, layer->weight, layer->weight + layer_parameters(layer));
+    }
+    if (plan->run_count > 0) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "personal norms: the net has no normalisation layers that could stay with a client; give one with groupnorm or "
+        "layernorm, such as resnet8");
+}
+
+static Status find_runs(PersonalPlan *plan, const Recipe *recipe, const Spec *spec, const Training *training,
+                        Error *err) {
     const Chosen *chosen = &recipe->parts[PART_PERSONAL];
     const char *name = personal_rules[chosen->row].text.name;
     *plan = (PersonalPlan){0};
@@ -70,12 +95,17 @@ Status personal_plan(PersonalPlan *plan, const Recipe *recipe, const Spec *spec,
         plan->end = spec->parameter_count;
         return find_head(&plan->first, spec, chosen->number[1], name, err);
     case PERSONAL_NORMS:
-        return fail(err, STATUS_USAGE,
-                    "personal norms: the net has no normalisation layers that could stay with a client");
+        return find_norms(plan, spec, err);
     case PERSONAL_ALL:
         plan->end = spec->parameter_count;
         return STATUS_OK;
     default:
         return STATUS_OK;
     }
+}
+
+Status personal_plan(PersonalPlan *plan, const Recipe *recipe, const Spec *spec, const Training *training, Error *err) {
+    TRY(find_runs(plan, recipe, spec, training, err));
+    stay(plan, plan->first, plan->end);
+    return STATUS_OK;
 }

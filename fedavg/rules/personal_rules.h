@@ -31,9 +31,17 @@ typedef struct PersonalRule {
 
 extern const PersonalRule personal_rules[PERSONAL_COUNT];
 
+// Parameters side by side.
+typedef struct PersonalRun {
+    uint64_t first, end;
+} PersonalRun;
+
 // Plain data, in RunConfig.
 typedef struct PersonalPlan {
-    uint64_t first, end; // the parameters that stay with the client; first == end: none
+    uint64_t first,
+        end;            // the parameters that stay with the client, if they are one run; first == end: none, or several
+    uint32_t run_count; // all runs that stay, in order
+    PersonalRun runs[SPEC_MAX_LAYERS];
     double lambda;       // of a second model: the pull to the global one
     uint32_t epochs;     // of a second model's training, or with `alternates` of the head's; 0: there is none
     uint32_t second;     // 1: a client trains a model of its own beside the shared one

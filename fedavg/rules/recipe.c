@@ -351,6 +351,10 @@ static Status check_send(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_CODE, PART_LOCAL, recipe, "the server has to know the updates exactly", err);
     if (feeds_back && local->keeps)
         return refuse_pair(PART_CODE, PART_LOCAL, recipe, "a client keeps one of the two; take feedback=no", err);
+    const Part whole[] = {PART_NOISE, PART_CODE, PART_RELEASE};
+    for (int i = 0; i < 3 && parts[PART_PERSONAL].row == PERSONAL_NORMS; i++)
+        if (parts[whole[i]].row > 0)
+            return refuse_pair(whole[i], PART_PERSONAL, recipe, "it takes weights that lie side by side", err);
     if (feeds_back && parts[PART_PERSONAL].row != PERSONAL_NONE)
         return refuse_pair(PART_CODE, PART_PERSONAL, recipe, "a client keeps one of the two; take feedback=no", err);
     if (feeds_back && parts[PART_NOISE].row != NOISE_NONE)

@@ -58,15 +58,19 @@ bool send_feeds_back(const Chosen *code) {
     return false;
 }
 
-void sent_weights(SentWeights *sent, const Spec *spec, size_t still_first, size_t still_end) {
-    *sent = (SentWeights){
-        .count = spec->parameter_count - (still_end - still_first), .still_first = still_first, .still_end = still_end};
-    size_t end = 0;
+static bool stays(const PersonalPlan *personal, size_t parameter) {
+    for (uint32_t r = 0; r < personal->run_count; r++)
+        if (parameter >= personal->runs[r].first && parameter < personal->runs[r].end) return true;
+    return false;
+}
+
+void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *personal) {
+    *sent = (SentWeights){.still_first = personal->first, .still_end = personal->end};
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
-        if (tensor->first >= still_first && tensor->first < still_end) continue; // whole layers stay
-        end += tensor->count;
-        sent->ends[sent->tensors++] = end;
+        if (stays(personal, tensor->first)) continue; // whole layers stay
+        sent->count += tensor->count;
+        sent->ends[sent->tensors++] = sent->count;
     }
 }
 

@@ -11,6 +11,7 @@
 #define SOUNDER_FEDAVG_RULES_SEND_RULES_H
 
 #include "base/err.h"
+#include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/send_rule.h"
 #include "nn/spec.h"
@@ -43,14 +44,14 @@ double clip_factor(double squared_length, double most);
 // Whether the chosen code adds what it leaves out to the client's next update.
 bool send_feeds_back(const Chosen *code);
 
-// The weights that are sent: all but those from still_first to still_end - 1, which stay with the client.
+// The weights that are sent: all but those that stay with the client, from still_first to still_end - 1 if they are one run.
 typedef struct SentWeights {
     size_t count, still_first, still_end;
     size_t ends[SPEC_MAX_TENSORS];
     uint32_t tensors;
 } SentWeights;
 
-void sent_weights(SentWeights *sent, const Spec *spec, size_t still_first, size_t still_end);
+void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *personal);
 
 // Bytes of an update on the wire: exactly, or the most where the code varies.
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent);

@@ -11,19 +11,31 @@ static uint32_t personal_round(uint32_t round) {
     return round | 1u << 30;
 }
 
-// values (count) += kept (count), which may be NULL for zeros.
-static void add_kept(float *values, const float *kept, size_t count) {
-    for (size_t i = 0; i < count && kept; i++)
-        values[i] += kept[i];
+// Of all parameters, some runs that follow each other in a row.
+typedef struct Runs {
+    const PersonalRun *runs;
+    uint32_t count;
+} Runs;
+
+static Runs runs_of(const PersonalPlan *plan) {
+    return (Runs){plan->runs, plan->run_count};
 }
 
-// kept (count) = values - from. Where that is not finite everywhere it becomes what it was.
-static void keep(float *kept, const float *values, const float *from, const float *was, size_t count, uint32_t client) {
-    size_t infinite = 0;
-    for (size_t i = 0; i < count; i++) {
-        kept[i] = values[i] - from[i];
-        infinite += isfinite(kept[i]) ? 0 : 1u;
-    }
+// values (parameters) += kept (a row), which may be NULL for zeros.
+static void add_kept(float *values, const float *kept, Runs of) {
+    for (uint32_t r = 0; r < of.count && kept; r++)
+        for (uint64_t i = of.runs[r].first; i < of.runs[r].end; i++)
+            values[i] += *kept++;
+}
+
+// kept (a row) = values - from (parameters). If that is not finite everywhere it becomes what it was.
+static void keep(float *kept, const float *values, const float *from, const float *was, Runs of, uint32_t client) {
+    size_t infinite = 0, count = 0;
+    for (uint32_t r = 0; r < of.count; r++)
+        for (uint64_t i = of.runs[r].first; i < of.runs[r].end; i++, count++) {
+            kept[count] = values[i] - from[i];
+            infinite += isfinite(kept[count]) ? 0 : 1u;
+        }
     if (infinite == 0) return;
     log_warning("client %u: its personal model is no longer finite and stays as it was", client);
     if (was)
@@ -37,8 +49,7 @@ static const float *row_before(const LocalModel *model, const Job *job) {
 }
 
 void personal_begin(LocalModel *model, const Job *job) {
-    const PersonalPlan *plan = &model->memory->config->personal;
-    add_kept(model->weights + plan->first, row_before(model, job), plan->end - plan->first);
+    add_kept(model->weights, row_before(model, job), runs_of(&model->memory->config->personal));
 }
 
 static void train_second(LocalModel *model, const Job *job, uint32_t round) {
@@ -59,21 +70,24 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     model->weights = model->second;
     personal_load(model, job);
     train_second(model, job, round);
+    const PersonalRun all = {0, config->parameters};
     keep(kept_row(&model->memory->kept, job->kept_to), model->weights, model->initial, row_before(model, job),
-         config->parameters, job->client);
+         (Runs){&all, 1}, job->client);
     model->weights = shared;
 }
 
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
-    const float *global = model->memory->weights + plan->first;
-    float *own = model->weights + plan->first;
-    const size_t count = plan->end - plan->first;
+    const Runs stay = runs_of(plan);
+    const float *global = model->memory->weights;
     if (plan->second && job->kept_to != KEPT_NO_ROW) conclude_second(model, job, round);
-    if (count == 0) return;
-    if (job->kept_to != KEPT_NO_ROW)
-        keep(kept_row(&model->memory->kept, job->kept_to), own, global, row_before(model, job), count, job->client);
-    memcpy(own, global, count * sizeof *own);
+    if (stay.count > 0 && job->kept_to != KEPT_NO_ROW)
+        keep(kept_row(&model->memory->kept, job->kept_to), model->weights, global, row_before(model, job), stay,
+             job->client);
+    for (uint32_t r = 0; r < stay.count; r++) {
+        const PersonalRun run = stay.runs[r];
+        memcpy(model->weights + run.first, global + run.first, (run.end - run.first) * sizeof *global);
+    }
 }
 
 void personal_load(LocalModel *model, const Job *job) {
@@ -81,7 +95,7 @@ void personal_load(LocalModel *model, const Job *job) {
     const float *from = config->personal.second ? model->initial : model->memory->weights;
     memcpy(model->weights, from, config->parameters * sizeof(float));
     if (config->personal.second)
-        add_kept(model->weights, row_before(model, job), config->parameters);
+        add_kept(model->weights, row_before(model, job), (Runs){&(PersonalRun){0, config->parameters}, 1});
     else
         personal_begin(model, job);
 }

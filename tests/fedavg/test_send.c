@@ -246,14 +246,21 @@ static void weights_that_stay_are_not_sent(void **state) {
     Error err;
     check_ok(spec_parse(&spec, "linear 3; relu; linear 2", (Shape){1, 2, 2}, 2, &err));
     SentWeights sent;
-    sent_weights(&sent, &spec, 0, 15);
+    PersonalPlan personal = {.end = 15, .run_count = 1, .runs = {{0, 15}}};
+    sent_weights(&sent, &spec, &personal);
     assert_int_equal(sent.count, 8);
     assert_int_equal(sent.tensors, 2);
     assert_int_equal(sent.ends[0], 6);
     assert_int_equal(sent.ends[1], 8);
-    sent_weights(&sent, &spec, 0, 0);
+    personal = (PersonalPlan){0};
+    sent_weights(&sent, &spec, &personal);
     assert_int_equal(sent.count, 23);
     assert_int_equal(sent.ends[3], 23);
+    personal = (PersonalPlan){.run_count = 2, .runs = {{12, 15}, {21, 23}}}; // the biases
+    sent_weights(&sent, &spec, &personal);
+    assert_int_equal(sent.count, 18);
+    assert_int_equal(sent.tensors, 2);
+    assert_int_equal(sent.ends[0], 12);
 }
 
 int main(int argc, char **argv) {

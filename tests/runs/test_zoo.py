@@ -7,7 +7,7 @@ Usage: test_zoo.py PATH_OF_SOUNDER [unittest arguments]; with the program on the
 """
 import os, random, re, signal, subprocess, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase
+from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -21,7 +21,6 @@ REASONS = {
     ("hogwild", "storm"): None,
     ("hogwild", "killed"): None,   # and a killed worker's steps of the round stay in the weights
     ("hogwild", "nodes"): "its workers write one piece of memory",
-    ("fedbn", "all"): "norm",      # no net has such layers so far
 }
 for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
@@ -50,6 +49,8 @@ def zoo():
 
 class Zoo(RunCase):
     def options(self, algorithm):
+        if algorithm == "fedbn":  # it is about such layers
+            return [word.replace("pool 2", "groupnorm 3; pool 2; layernorm") for word in TASK] + ["--algorithm", algorithm, *CLIENTS]
         return [*TASK, "--algorithm", NUMBERS.get(algorithm, algorithm), *([] if algorithm == "hogwild" else CLIENTS),
                 *MORE.get(algorithm, [])]
 
@@ -155,6 +156,24 @@ class Zoo(RunCase):
         self.assertIn("the noise spends epsilon in 4 rounds", err)
 
     @unittest.skipIf(ON_CARD, "what is sent on a card is what was trained")
+    @unittest.skipIf(ON_CARD, "personal models are for the CPU alone")
+    def test_normalisation_layers_stay_with_the_clients(self):
+        self.one("fedbn")
+        with open(self.path("fedbn", "model.safetensors"), "rb") as file:
+            values = {name: tensor for name, (_, tensor) in parse_safetensors(file.read())[1].items()}
+        for norm in ("norm1", "norm2"):  # nobody has sent anything: the shared ones are what they began with
+            self.assertEqual(set(values[norm + ".weight"]), {1.0})
+            self.assertEqual(set(values[norm + ".bias"]), {0.0})
+        shared = 4 * sum(len(value) for name, value in values.items() if not name.startswith("norm"))
+        for line in self.lines("fedbn", "round"):
+            self.assertEqual(line["up_bytes"], 4 * (shared + 16))
+        kept = self.lines("fedbn", "client")[-1]["loss"]
+        self.train(*[word if word != "fedbn" else "fedavg" for word in self.options("fedbn")], "--out", "fedavg")
+        self.assertNotEqual(self.lines("fedavg", "client")[-1]["loss"], kept)
+        for part in ("send top-k 0.1 feedback=no", "dp-fedavg"):
+            _, err = self.train(*self.options("fedbn")[:-len(CLIENTS) - 1], f"{part}; personal norms", *CLIENTS, "--out", "no", code=64)
+            self.assertIn("does not go with personal norms", err)
+
     def test_numbers_that_change_nothing_change_nothing(self):
         for name, texts in SAME.items():
             expected = self.one(name)
