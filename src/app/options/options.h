@@ -37,6 +37,7 @@ typedef enum DeathPolicy { DEATH_CONTINUE, DEATH_RESPAWN, DEATH_ABORT } DeathPol
 typedef struct Options {
     char data[OPTION_TEXT_BYTES];      // fashion-mnist
     char model[OPTION_TEXT_BYTES];     // lenet
+    char init[OPTION_TEXT_BYTES];      // "": weights are drawn
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
     Recipe recipe;                     // of algorithm; by options_resolve
     ReleasePlan release;               // of its sums; by options_resolve

@@ -50,6 +50,10 @@ void model_tensors(NamedTensor *tensors, const Spec *spec, const float *paramete
 // does not fit.
 Status model_load(float *parameters, const Spec *spec, const Safetensors *file, Error *err);
 
+// The same from the file at `path`, whoever wrote it: its tensors must have the net's names and shapes. DATA with all that
+// are missing or of another shape; what the net has no use for is named in a warning.
+Status model_begin_from(float *parameters, const Spec *spec, const char *path, Error *err);
+
 // A checkpoint: the weights, and of the slots those that outlive a round, as tensors "sounder.velocity.0", .... Its note
 // "sounder.run" says of which run it is, beside the notes of a model file. round: how many are done.
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,

@@ -213,6 +213,18 @@ static Status check_rows(const RunConfig *config, Error *err) {
                 part_rule(PART_COMBINE, chosen->row)->name, config->slots.rows, bytes / 1e6, available / 1e6);
 }
 
+static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    spec_initialise(memory->weights, spec, options->seed);
+    if (!options->init[0]) return STATUS_OK;
+    options_named(named, options, "init");
+    if (memory->config->personal.second)
+        return fail(err, STATUS_USAGE, "%s does not go with personal ditto, whose own models begin with random weights", named);
+    Error why;
+    const Status status = model_begin_from(memory->weights, spec, options->init, &why);
+    return status == STATUS_OK ? status : fail(err, status, "%s: %s", named, why.message);
+}
+
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
                          const RunDevice *device, const RunFolder *folder, const Nodes *nodes, Error *err) {
     const Dataset *data = &memory->data;
@@ -242,7 +254,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     Status status = run_memory_create(memory, &plan, err);
     free(header);
     if (status != STATUS_OK) return status;
-    spec_initialise(memory->weights, spec, options->seed);
+    TRY(begin_weights(memory, options, spec, err));
     const Chosen *server = &memory->config->recipe.parts[PART_SERVER];
     memory->control->clip = memory->config->recipe.parts[PART_CLIP].number[CLIP_NORM];
     for (uint32_t s = 0; s < memory->config->slots.states; s++)
