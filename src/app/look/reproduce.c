@@ -20,10 +20,13 @@
 RECIPE(a1);
 RECIPE(a1_fedper);
 RECIPE(m1);
+RECIPE(s1);
+RECIPE(s3);
 
 static const struct {
     const char *name, *text;
-} recipes[] = {{"a1", recipe_a1}, {"a1_fedper", recipe_a1_fedper}, {"m1", recipe_m1}};
+} recipes[] = {
+    {"a1", recipe_a1}, {"a1_fedper", recipe_a1_fedper}, {"m1", recipe_m1}, {"s1", recipe_s1}, {"s3", recipe_s3}};
 enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes, FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
 
 // "about 2.0 hours of a core"; cost: (COST_BYTES) of the caller's, which is returned.
@@ -202,6 +205,7 @@ static Status print_figures(const SweepPlan *plan, const Published *published, c
         table_put_number(&table, runs, ours.runs);
         table_put_text(&table, verdicts, verdict);
     }
+    table_drop_empty(&table);
     const bool speaks = options->format == TABLE_TEXT || options->format == TABLE_MARKDOWN;
     if (speaks) {
         printf("\n%s\n", published->title);
