@@ -45,6 +45,9 @@ Status command_sweep(int argc, char **argv, int *exit_code, Error *err);
 // *exit_code: as of a sweep.
 Status command_reproduce(int argc, char **argv, int *exit_code, Error *err);
 
+// How a run is doing, as it goes: `sounder top [RUN] [--once]`. argv is rearranged.
+Status command_top(int argc, char **argv, Error *err);
+
 // Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not come
 // out as in the run. *exit_code as for train.
 Status command_replay(int argc, char **argv, int *exit_code, Error *err);

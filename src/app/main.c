@@ -78,6 +78,7 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "runs") == 0) return command_runs(rest, arguments, err);
     if (strcmp(name, "sweep") == 0) return command_sweep(rest, arguments, exit_code, err);
     if (strcmp(name, "reproduce") == 0) return command_reproduce(rest, arguments, exit_code, err);
+    if (strcmp(name, "top") == 0) return command_top(rest, arguments, err);
     if (strcmp(name, "report") == 0) return command_report(rest, arguments, err);
     return command_eval(rest, arguments, err);
 }

@@ -148,6 +148,7 @@ expect_candidates '--by' runs --b
 expect_candidates '--out' report --o
 expect_candidates 'grid list random' sweep --search ''
 expect_candidates '--search' sweep --sea
+expect_candidates '--once' top --o
 expect_candidates '--alpha' sweep --alph
 expect_candidates 'text csv md latex json' runs --format ''
 expect_candidates '--nproc-per-node --nnodes --node-rank --no-python' launch --n

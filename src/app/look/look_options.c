@@ -54,6 +54,10 @@ static const Option reproduce_rows[] = {
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
      .help = "print the runs, a command each, and start none"},
 };
+static const Option top_rows[] = {
+    {.name = "once", .type = OPTION_FLAG, FIELD(once), .also = "batch b", .preset = "false",
+     .help = "print one screen and end; for logs, and where there is no terminal"},
+};
 // clang-format on
 
 const LookCommand look_commands[] = {
@@ -107,6 +111,18 @@ const LookCommand look_commands[] = {
          "publication, above or below it. Without a recipe it lists those there are. RECIPE is a name of that list, or a "
          "file of your own (tools/recipes/a1.yaml is one to begin with). What was run before is not run again.",
      .table = ROWS(reproduce_rows),
+     .most = 1},
+    {.name = "top",
+     .arguments = "[RUN] [--once]",
+     .summary = "how a run is doing, as it goes",
+     .description = "Shows a run four times a second: rounds and the time left, accuracy and loss as they went, and "
+                    "for each rank whether "
+                    "it computes, how long it waited at the barrier in the last round, how many clients it trained, "
+                    "and its memory; the "
+                    "slowest clients, lost workers, bytes. Without RUN the one below runs/ that runs, or the last that "
+                    "began. It reads the "
+                    "run's files and /proc alone; q ends it, and the run goes on.",
+     .table = ROWS(top_rows),
      .most = 1},
 };
 const int look_command_count = sizeof look_commands / sizeof *look_commands;

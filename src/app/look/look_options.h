@@ -14,7 +14,7 @@ typedef struct LookOptions {
     char svg[OPTION_TEXT_BYTES]; // "": none
     int search;                  // SweepSearch
     int number, parallel, seeds; // 0: not given
-    bool dry_run;
+    bool dry_run, once;
 } LookOptions;
 
 typedef struct LookCommand {

@@ -1,0 +1,231 @@
+// `sounder top`: how a run is doing, as it goes.
+#include <dlfcn.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/look/look_options.h"
+#include "app/look/top_screen.h"
+#include "app/look/top_state.h"
+
+enum { REFRESH_MILLISECONDS = 250, INTERRUPT = 3 }; // Ctrl-C as a key
+
+// The screen as text.
+typedef struct Page {
+    char lines[SCREEN_LINES][SCREEN_COLUMNS];
+    int count, columns;
+} Page;
+
+static void add_line(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_line(Page *page, const char *format, ...) {
+    if (page->count == SCREEN_LINES) return;
+    char *line = page->lines[page->count++];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, SCREEN_COLUMNS, format, arguments);
+    va_end(arguments);
+    disarm_text(line);
+    if (page->columns < SCREEN_COLUMNS) line[page->columns] = '\0';
+    for (size_t end = strlen(line); end > 0 && line[end - 1] == ' '; end--)
+        line[end - 1] = '\0';
+}
+
+// "1:52", "2:03:07"
+static const char *clock_text(char text[32], double seconds) {
+    const long whole = seconds < 1e8 ? lround(seconds) : 100000000L;
+    if (whole >= 3600)
+        snprintf(text, 32, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(text, 32, "%ld:%02ld", whole / 60, whole % 60);
+    return text;
+}
+
+// The values from the lowest to the highest, as darkness; the last `width` of them, or each the mean of several.
+static void spark(char *text, const double *values, size_t count, size_t width) {
+    static const char shades[] = " .:-=+*#%@";
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        low = fmin(low, values[i]);
+        high = fmax(high, values[i]);
+    }
+    const size_t places = count < width ? count : width;
+    for (size_t i = 0; i < places; i++) {
+        const double value = values[i * count / places + (count / places - 1) * (i + 1 == places)];
+        const double share = high > low ? (value - low) / (high - low) : 0.5;
+        text[i] = isnan(value) ? ' ' : shades[(size_t)(share * (sizeof shades - 2) + 0.5)];
+    }
+    text[places] = '\0';
+}
+
+static void bar(char *text, double share, int width) {
+    for (int i = 0; i < width; i++)
+        text[i] = i < (int)(share * width + 0.5) ? '#' : '.';
+    text[width] = '\0';
+}
+
+static void add_head(Page *page, const TopState *state) {
+    char progress[64], left[32] = "", done[32], sparks[SCREEN_COLUMNS];
+    const Options *options = &state->run.options;
+    const double share = state->rounds > 0 ? (double)state->round / state->rounds : 0;
+    const size_t width = (size_t)(page->columns < 200 ? page->columns - 14 : 186);
+    add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm, options->model,
+             options->data, (unsigned long long)options->seed);
+    bar(progress, fmin(share, 1), 28);
+    if (state->running && state->round > 0 && state->round < state->rounds)
+        clock_text(left, state->seconds_lately * (state->rounds - state->round));
+    add_line(page, "round %u/%u [%s] %3.0f%%  %s  %s%s%s", state->round, state->rounds, progress, 100 * share,
+             state->running    ? "running"
+             : state->finished ? "finished"
+                               : "stopped",
+             clock_text(done, state->seconds), *left ? "  ETA " : "", left);
+    if (state->round == 0) return;
+    if (!isnan(state->best))
+        add_line(page, "accuracy %.2f%%  best %.2f%% in round %u  test loss %.4f  training %.4f", 100 * state->accuracy,
+                 100 * state->best, state->best_round, state->loss, state->train_loss);
+    else
+        add_line(page, "training loss %.4f", state->train_loss);
+    spark(sparks, state->accuracies, state->tests, width);
+    if (!isnan(state->best)) add_line(page, " accuracy  %s", sparks);
+    spark(sparks, state->losses, state->tests, width);
+    if (state->tests > 0) add_line(page, " test loss %s", sparks);
+}
+
+static const char *process_name(const TopState *state, const TopRank *rank) {
+    if (!state->running) return "-";
+    if (rank->process == 'R' || rank->process == 'D') return "runs";
+    if (rank->process == 'S') return "waits";
+    return "GONE";
+}
+
+static void add_ranks(Page *page, const TopState *state) {
+    char memory[32], wait[32], speed[32];
+    if (state->ranks == 0) return;
+    add_line(page, "%s", "");
+    add_line(page, "rank  now     waited  clients  samples/s   private      cpu");
+    for (int i = 0; i < state->ranks; i++) {
+        const TopRank *rank = &state->rank[i];
+        snprintf(wait, sizeof wait, isnan(rank->waited_share) ? "-" : "%.1f%%", 100 * rank->waited_share);
+        snprintf(speed, sizeof speed, isnan(rank->samples_per_second) ? "-" : "%.0f", rank->samples_per_second);
+        snprintf(memory, sizeof memory, rank->process ? "%.1f MB" : "-", (double)rank->private_bytes / 1e6);
+        if (rank->process)
+            add_line(page, "%4d  %-6s %7s  %7u  %9s  %8s  %5.1f s", i, process_name(state, rank), wait, rank->clients,
+                     speed, memory, rank->cpu_seconds);
+        else
+            add_line(page, "%4d  %-6s %7s  %7u  %9s", i, process_name(state, rank), wait, rank->clients, speed);
+    }
+}
+
+static void add_tail(Page *page, const TopState *state) {
+    char slow[SCREEN_COLUMNS] = "";
+    size_t length = 0;
+    for (int i = 0; i < TOP_SLOWEST && state->last.slowest[i].seconds > 0; i++)
+        length += (size_t)snprintf(slow + length, sizeof slow - length, "  #%lld %.3f s (%.0f)",
+                                   state->last.slowest[i].client, state->last.slowest[i].seconds,
+                                   state->last.slowest[i].samples);
+    if (state->round == 0) return;
+    add_line(page, "%s", "");
+    if (*slow) add_line(page, "slowest clients%s", slow);
+    add_line(page, "%.0f samples/s  workers lost %.0f  updates refused %.0f", state->samples_per_second, state->lost,
+             state->refused);
+    if (!isnan(state->bytes))
+        add_line(page, "sent %.1f MB, both ways  simulated %.0f s", state->bytes / 1e6,
+                 isnan(state->simulated_seconds) ? 0 : state->simulated_seconds);
+}
+
+static void make_page(Page *page, const TopState *state, int columns) {
+    page->count = 0;
+    page->columns = columns;
+    add_head(page, state);
+    add_ranks(page, state);
+    add_tail(page, state);
+}
+
+// The run -----------------------------------------------------------------------------------------------------------------
+
+// The one that runs, or else the one that began last.
+static Status find_run(char path[4096], Error *err) {
+    static char *const usual[] = {"runs"};
+    PastRuns runs;
+    const char *latest = "", *time;
+    TRY(past_runs_find(&runs, usual, 1, err));
+    const PastRun *chosen = &runs.all[0];
+    for (size_t i = 0; i < runs.count; i++) {
+        const PastRun *run = &runs.all[i];
+        time = json_string_value(json_object_get(run->start, "time"));
+        const bool wins = run->state == RUN_RUNNING && chosen->state != RUN_RUNNING;
+        const bool loses = run->state != RUN_RUNNING && chosen->state == RUN_RUNNING;
+        if (!wins && (loses || strcmp(time ? time : "", latest) < 0)) continue;
+        chosen = run;
+        latest = time ? time : "";
+    }
+    snprintf(path, 4096, "%s", chosen->path);
+    past_runs_free(&runs);
+    return STATUS_OK;
+}
+
+static Status load_screen(const TopScreen **screen, Error *err) {
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
+    char *end = path + (length > 0 ? length : 0);
+    *end = '\0';
+    end = strrchr(path, '/') ? strrchr(path, '/') : end;
+    snprintf(end, 64, "/sounder_top.so");
+    if (access(path, R_OK) != 0) snprintf(end, 64, "/%s/sounder_top.so", SOUNDER_MODULE_FOLDER);
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    *screen = module ? dlsym(module, "top_screen") : NULL;
+    if (*screen) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE,
+                "the screen of sounder top cannot be loaded (%s); sounder top --once prints without it", dlerror());
+}
+
+static Status watch(TopState *state, Page *page, Error *err) {
+    const TopScreen *screen;
+    int rows, columns, key = 0;
+    TRY(load_screen(&screen, err));
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !screen->open())
+        return fail(err, STATUS_UNAVAILABLE,
+                    "sounder top needs a terminal; sounder top --once prints one screen anywhere");
+    Status status = STATUS_OK;
+    while (key != 'q' && key != 'Q' && key != INTERRUPT && status == STATUS_OK) {
+        screen->size(&rows, &columns);
+        make_page(page, state, columns < SCREEN_COLUMNS ? columns : SCREEN_COLUMNS - 1);
+        if (page->count < SCREEN_LINES && page->count + 1 < rows) add_line(page, "%s", "");
+        if (page->count < rows) add_line(page, "q quits; Ctrl-C, too: the run goes on");
+        screen->draw((const char(*)[SCREEN_COLUMNS])page->lines, page->count);
+        key = screen->key(REFRESH_MILLISECONDS);
+        status = top_state_refresh(state, err);
+    }
+    screen->close();
+    return status;
+}
+
+Status command_top(int argc, char **argv, Error *err) {
+    LookOptions options;
+    char path[4096];
+    TopState *state = calloc(1, sizeof *state);
+    Page *page = calloc(1, sizeof *page);
+    Status status = state && page ? STATUS_OK : fail(err, STATUS_OS, "no memory for sounder top");
+    if (status == STATUS_OK) status = look_options_parse(&options, look_command_find("top"), argc, argv, err);
+    if (status == STATUS_OK && options.folder_count > 0) snprintf(path, sizeof path, "%s", options.folders[0]);
+    if (status == STATUS_OK && options.folder_count == 0) status = find_run(path, err);
+    if (status == STATUS_OK) {
+        status = top_state_open(state, path, err);
+        const bool open = status == STATUS_OK;
+        if (open && options.once) {
+            make_page(page, state, columns_of(stdout));
+            for (int i = 0; i < page->count; i++)
+                puts(page->lines[i]);
+        } else if (open) {
+            status = watch(state, page, err);
+        }
+        if (open) top_state_close(state);
+    }
+    free(page);
+    free(state);
+    return status;
+}

@@ -1,0 +1,115 @@
+"""sounder top: a run on the screen, in a pseudo-terminal and as text.
+
+Usage: test_top.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import fcntl, json, os, pty, re, select, signal, struct, subprocess, sys, termios, unittest
+
+from runs import DEADLINE, SOUNDER, RunCase, children_of, wait_until
+
+LONG = ["--data", "synthetic:1x8x8:400:100", "--model", "linear 10", "--clients", "4", "--rounds", "1000000", "--workers", "2",
+        "--checkpoint-every", "0", "--device", "cpu", "--quiet"]
+MODULE = os.path.join(os.path.dirname(SOUNDER), "sounder_top.so")
+
+
+class Top(RunCase):
+    def top(self, *arguments, code=0):
+        done = subprocess.run([SOUNDER, "top", *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True,
+                              stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def write_run(self, name, rounds, begun="2026-11-22T01:18:15.123Z"):
+        os.makedirs(self.path(name))
+        with open(self.path(name, "config.yaml"), "w") as file:
+            file.write("data: somewhere\nmodel: lenet\nrounds: 8\nseed: 7\n")
+        lines = [{"type": "start", "time": begun, "workers": 2}]
+        for round in range(1, rounds + 1):
+            for client in range(5):
+                lines.append({"type": "client", "round": round, "client": client, "rank": client % 2, "samples": 10 * client, "seconds": client / 8})
+            lines.append({"type": "round", "round": round, "train_loss": 2 / round, "test_loss": 1 / round, "test_accuracy": round / 10,
+                          "seconds": 2, "eval_seconds": 1, "samples": 100, "samples_per_second": 50, "barrier_wait_seconds": [0.5, 0],
+                          "workers_lost": int(round == 2), "updates_refused": 0, "down_bytes_total": 2e6, "up_bytes_total": 5e5, "simulated_seconds_total": 33})
+        with open(self.path(name, "metrics.jsonl"), "w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.write('{"type":"round","round":')  # the next line, under way
+
+    def test_one_screen_tells_how_far_how_good_and_who(self):
+        self.write_run("run", 4)
+        lines = self.top("run", "--once").splitlines()
+        self.assertEqual(lines[0], "sounder top  run  fedavg lenet somewhere seed 7")
+        self.assertEqual(lines[1], "round 4/8 [" + 14 * "#" + 14 * "." + "]  50%  stopped  0:12")
+        self.assertEqual(lines[2], "accuracy 40.00%  best 40.00% in round 4  test loss 0.2500  training 0.5000")
+        self.assertEqual(lines[3:5], [" accuracy   -*@", " test loss @-."])
+        self.assertRegex(lines[7], r"^   0  - +25\.0% +3 +80$")  # clients 0, 2, 4: 60 samples in 0.75 s
+        self.assertRegex(lines[8], r"^   1  - +0\.0% +2 +80$")
+        self.assertEqual(lines[10:], ["slowest clients  #4 0.500 s (40)  #3 0.375 s (30)  #2 0.250 s (20)",
+                                      "50 samples/s  workers lost 1  updates refused 0", "sent 2.5 MB, both ways  simulated 33 s"])
+
+    def test_without_a_name_it_is_the_run_that_runs_or_the_last_that_began(self):
+        self.write_run("runs/a", 1, "2026-11-22T03:00:00.000Z")
+        self.write_run("runs/b", 1, "2026-11-22T02:00:00.000Z")
+        self.assertIn("sounder top  runs/a  ", self.top("--once"))
+        folder = os.open(self.path("runs/b"), os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        told = self.top("--once")
+        os.close(folder)
+        self.assertIn("sounder top  runs/b  ", told)
+        self.assertIn("  running  ", told)
+
+    def test_a_killed_worker_is_gone_and_the_others_have_memory(self):
+        process = self.start(*LONG, "--out", "run")
+        self.wait_for_round("run", 2)
+        self.assertRegex(self.top("run", "--once"), r"(?m)^   1  (runs|waits) .* MB +\d+\.\d s$")
+        for pid in children_of(process.pid):
+            with open(f"/proc/{pid}/cmdline") as file:
+                if file.read().split("\0")[2] == "1":
+                    os.kill(pid, signal.SIGKILL)
+        self.assertTrue(wait_until(lambda: re.search(r"(?m)^   1  GONE ", self.top("run", "--once"))))
+        self.assertRegex(self.top("run", "--once"), r"(?m)^   0  (runs|waits) ")
+
+    @unittest.skipUnless(os.path.exists(MODULE), "built without ncurses: there is no screen")
+    def test_the_screen_follows_the_run_and_leaves_the_terminal_as_it_was(self):
+        process = self.start(*LONG, "--out", "run")
+        self.wait_for_round("run", 2)
+        for key in (b"q", b"\x03"):
+            with self.subTest(key):
+                parent, child = pty.openpty()
+                fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+                before = termios.tcgetattr(child)
+                top = subprocess.Popen([SOUNDER, "top", "run"], cwd=self.folder.name, stdin=child, stdout=child, start_new_session=True,
+                                       env={**os.environ, "TERM": "xterm"})
+                self.started.append(top)
+                self.seen = b""
+                rounds = lambda: [int(number) for number in re.findall(rb"round (\d+)/1000000", self.read(parent))]
+                self.assertTrue(wait_until(lambda: rounds() and b"q quits" in self.seen))
+                shown = len(self.seen)
+                self.assertTrue(wait_until(lambda: len(self.read(parent)) > shown + 20))  # what changes is drawn anew
+                os.write(parent, key)
+                self.assertEqual(top.wait(timeout=DEADLINE), 0)
+                self.assertTrue(wait_until(lambda: b"\x1b[?1049l" in self.read(parent)))  # back to what was there before
+                self.assertEqual(termios.tcgetattr(child), before)
+                os.close(parent)
+                os.close(child)
+        self.assertIsNone(process.poll(), "the run goes on")
+
+    def read(self, parent):
+        while select.select([parent], [], [], 0)[0]:
+            self.seen += os.read(parent, 65536)
+        return self.seen
+
+    def test_only_the_screen_loads_ncurses(self):
+        told = subprocess.run(["ldd", SOUNDER], text=True, capture_output=True).stdout
+        self.assertNotIn("curses", told)
+
+    def test_refusals_name_what_to_write_instead(self):
+        self.assertIn("error: runs cannot be opened", self.top("--once", code=66))
+        self.write_run("run", 1)
+        self.assertIn("error: sounder top: needs one run alone", self.top("run", "run", code=64))
+        self.assertIn("--onc: unknown option; did you mean --once?", self.top("run", "--onc", code=64))
+        self.assertRegex(self.top("run", code=69), "error: (sounder top needs a terminal|the screen of sounder top cannot be loaded).*; sounder top --once prints")
+        os.remove(self.path("run/metrics.jsonl"))
+        self.assertIn("error: run/metrics.jsonl cannot be read", self.top("run", "--once", code=66))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_top.py"] + sys.argv[2:], verbosity=2)
