@@ -134,7 +134,7 @@ expect_candidates() {
     shift
     [ "$(candidates "$@")" = "$expected" ] || complain "completion gives '$(candidates "$@")'" "$@"
 }
-expect_candidates 'train' t
+expect_candidates 'train top' t
 expect_candidates '--partition' partition --part
 expect_candidates '--save' partition --sav
 expect_candidates 'hogwild' train --algorithm 'hog'

@@ -134,7 +134,7 @@ const Option option_table[] = {
      .also = "net arch architecture m",
      .placeholder = "NAME|LAYERS", .preset = "lenet",
      .choices = {"lenet", "softmax", "2nn", "cnn", "cifar-cnn", "lenet5", "feddyn-cnn", "resnet8", "resnet20", "resnet18"},
-     .help = "net: lenet, cnn, resnet20, ... (help models), or layers such as \"conv 10 5; pool 2; relu; linear 10\""},
+     .help = "net: lenet, cnn, resnet20, ... (help models), or layers: \"conv 10 5; pool 2; relu; linear 10\""},
     {.name = "init", .type = OPTION_TEXT, FIELD(init), .group = GROUP_MODEL,
      .also = "pretrained weights init-from load start-from",
      .placeholder = "FILE", .derived = "random weights",
