@@ -89,6 +89,7 @@ Status deal_size(Deal *deal, Error *err);
 Status deal_natural_id(Deal *deal, Error *err);
 Status deal_grouped_natural_id(Deal *deal, Error *err);
 Status deal_leaf(Deal *deal, Error *err);
+Status deal_leaf_iid(Deal *deal, Error *err);
 Status deal_similarity(Deal *deal, Error *err);
 Status deal_continuous(Deal *deal, Error *err);
 Status deal_quantity(Deal *deal, Error *err);

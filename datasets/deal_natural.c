@@ -27,6 +27,22 @@ Status deal_natural_id(Deal *deal, Error *err) {
     return STATUS_OK;
 }
 
+// `count` samples, drawn at random, are dealt evenly.
+static Status deal_pool(Deal *deal, uint32_t count, Error *err) {
+    uint32_t *order = malloc(deal->samples * sizeof *order), client = 0;
+    if (!order) return fail(err, STATUS_OS, "no memory for the order of %u samples", deal->samples);
+    for (uint32_t i = 0; i < deal->samples; i++)
+        order[i] = i;
+    rng_shuffle(order, deal->samples, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_IID, 1, 0));
+    for (uint32_t i = 0; i < count; i++) {
+        while (i >= part_start(client + 1, deal->clients, count))
+            client++;
+        deal->owner[order[i]] = client;
+    }
+    free(order);
+    return STATUS_OK;
+}
+
 // LEAF ----------------------------------------------------------------------------------------------------------------
 
 // Users in random order, those with fewer samples than the minimum left out, until the fraction of all samples is
@@ -64,6 +80,11 @@ Status deal_leaf(Deal *deal, Error *err) {
                 "leaf: this fraction and minimum take %u of %u users, and there are %u clients; set --clients "
                 "%u",
                 taken, users, deal->clients, taken);
+}
+
+// Whoever owned them: a part of all samples, as if they came from one user.
+Status deal_leaf_iid(Deal *deal, Error *err) {
+    return deal_pool(deal, (uint32_t)(deal->spec->form.number[0] * deal->samples), err);
 }
 
 // Groups --------------------------------------------------------------------------------------------------------------
@@ -112,21 +133,9 @@ Status deal_similarity(Deal *deal, Error *err) {
     const uint32_t alike = (uint32_t)(deal->samples * deal->spec->form.number[0] / 100), rest = deal->samples - alike;
     ByClass classes;
     TRY(by_class_init(&classes, deal, err));
-    uint32_t *order = malloc(deal->samples * sizeof *order), client = 0, taken = 0;
-    if (!order) {
-        by_class_free(&classes);
-        return fail(err, STATUS_OS, "no memory for the order of %u samples", deal->samples);
-    }
-    for (uint32_t i = 0; i < deal->samples; i++)
-        order[i] = i;
-    rng_shuffle(order, deal->samples, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_IID, 1, 0));
-    for (uint32_t i = 0; i < alike; i++) {
-        while (i >= part_start(client + 1, deal->clients, alike))
-            client++;
-        deal->owner[order[i]] = client;
-    }
-    client = 0;
-    for (uint32_t i = 0; i < deal->samples; i++) {
+    Status status = deal_pool(deal, alike, err);
+    uint32_t client = 0, taken = 0;
+    for (uint32_t i = 0; i < deal->samples && status == STATUS_OK; i++) {
         uint32_t sample = classes.sorted[i];
         if (deal->owner[sample] != NOBODY) continue;
         while (taken >= part_start(client + 1, deal->clients, rest))
@@ -134,9 +143,8 @@ Status deal_similarity(Deal *deal, Error *err) {
         deal->owner[sample] = client;
         taken++;
     }
-    free(order);
     by_class_free(&classes);
-    return STATUS_OK;
+    return status;
 }
 
 // Continuous ----------------------------------------------------------------------------------------------------------

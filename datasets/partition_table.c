@@ -87,6 +87,8 @@ static const FormRow rows[] = {
     {.name = "leaf", .source = "LEAF (Caldas et al. 2018): -s niid", .help = "users in random order until a fraction of all samples is reached, the last one cut; a client is a user, the others are lost",
      .keys = {{.name = "fraction", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.1", .help = "of the samples"},
               {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "0", .help = "samples of a user who is taken"}}},
+    {.name = "leaf-iid", .source = "LEAF (Caldas et al. 2018): -s iid", .help = "a fraction of all samples, drawn at random whoever owns them, dealt evenly; the others are lost",
+     .keys = {{.name = "fraction", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.1", .help = "of the samples"}}},
 };
 // clang-format on
 
@@ -113,6 +115,7 @@ const Partitioner partitioners[] = {
     {.build = build_iid},
     {.by_class = true, .deal = deal_similarity},
     {.deal = deal_leaf},
+    {.deal = deal_leaf_iid},
 };
 
 static_assert(sizeof rows / sizeof *rows == sizeof partitioners / sizeof *partitioners, "a partitioner for each form");

@@ -415,6 +415,33 @@ static void leaf_takes_users_until_it_has_its_fraction(void **state) {
     assert_non_null(strstr(err.message, "of 10 users, and there are 11 clients; set --clients"));
 }
 
+static void leaf_iid_deals_a_fraction_of_all_samples_evenly(void **state) {
+    (void)state;
+    enum { COUNT = 1000, CLIENTS = 7 };
+    static uint64_t block[COUNT];
+    bool taken[COUNT] = {false};
+    Error err;
+    PartitionSpec spec = {.clients = CLIENTS, .seed = 1};
+    check_ok(partition_parse(&spec.form, "leaf-iid fraction=0.3", &err));
+    check_ok(partition_build(block, &spec, NULL, COUNT, 1, &err));
+    Partition partition;
+    check_ok(partition_view(&partition, block, sizeof block, &err));
+    uint32_t total = 0, late = 0;
+    for (uint32_t client = 0; client < CLIENTS; client++) {
+        uint32_t count;
+        const uint32_t *indices = partition_client(&partition, client, &count);
+        assert_in_range(count, 300 / CLIENTS, 300 / CLIENTS + 1);
+        total += count;
+        for (uint32_t i = 0; i < count; i++) {
+            assert_false(taken[indices[i]]);
+            taken[indices[i]] = true;
+            late += indices[i] >= COUNT / 2;
+        }
+    }
+    assert_int_equal(total, 300);
+    assert_in_range(late, 100, 200); // from everywhere
+}
+
 static void a_mistyped_form_is_told_with_the_right_one(void **state) {
     (void)state;
     refuse("pathologcal", 2,
@@ -450,6 +477,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(strict_clients_are_sorted_by_brightness),
         cmocka_unit_test(groups_have_so_many_users_in_the_order_of_appearance),
         cmocka_unit_test(leaf_takes_users_until_it_has_its_fraction),
+        cmocka_unit_test(leaf_iid_deals_a_fraction_of_all_samples_evenly),
         cmocka_unit_test(a_mistyped_form_is_told_with_the_right_one),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
