@@ -207,6 +207,24 @@ static void options_that_contradict_each_other_are_refused(void **state) {
         {"--client-optimizer-state|keep|--algorithm|fednova",
          "--client-optimizer-state keep does not go with combine nova of --algorithm: the length of a training is known only "
          "where the optimizer starts anew"},
+        {"--client-optimizer-state|keep|--algorithm|top-k",
+         "--client-optimizer-state keep does not go with send top-k of --algorithm: a client keeps one of the two"},
+        {"--algorithm|send threshold|--up-bandwidth|1000",
+         "--up-bandwidth does not go with send threshold of --algorithm: how much a client sends is known only when it has "
+         "trained; take send top-k"},
+        {"--algorithm|dp-fedavg|--sampling|by-size",
+         "--sampling does not go with release gaussian of --algorithm, whose epsilon is known only for cohorts of "
+         "--sampling uniform or poisson that are all kept; change it"},
+        {"--algorithm|dp-ftrl|--sampling|cyclic|--over-selection|1.5",
+         "--over-selection does not go with release tree of --algorithm, whose epsilon is known only for cohorts of "
+         "--sampling cyclic without --cycle-shuffle that are all kept; change it"},
+        {"--algorithm|dp-fedavg noise=1 epsilon=2",
+         "--algorithm: release gaussian: one of noise and epsilon follows from the other; leave one of the two out"},
+        {"--algorithm|dp-fedavg epsilon=8|--clients|100|--clients-per-round|10|--privacy-rounds|4|--rounds|5",
+         "--rounds 5: the noise spends epsilon in 4 rounds, and more would spend more; lower that or begin a run with more "
+         "--privacy-rounds"},
+        {"--algorithm|dp-fedavg|--privacy-rounds|4",
+         "--privacy-rounds 4: only used with epsilon=E of a release in --algorithm; add that or leave --privacy-rounds out"},
         {"--algorithm|hogwild|--partition|iid",
          "--partition iid: only used with --hogwild-data shard; add that or leave --partition out"},
         {"--algorithm|hogwild|--workers|4|--clients|8",

@@ -5,7 +5,7 @@ have a column, REASONS says why, and the program has to refuse it or to have oth
 
 Usage: test_zoo.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import os, random, re, signal, subprocess, unittest
+import json, os, random, re, signal, subprocess, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
@@ -143,6 +143,29 @@ class Zoo(RunCase):
         models = [line["model_xxh3"] for line in self.lines("poisson", "round")]
         self.assertIn(0, [line["clients_trained"] for line in self.lines("poisson", "round")])
         self.assertEqual(len(set(models)), 3)  # noise moves the model where nobody arrives, too
+
+    @unittest.skipIf(ON_CARD, "nothing is released on a card")
+    def test_the_calculator_finds_noise_for_an_epsilon_and_the_other_way_round(self):
+        def privacy(*arguments, code=0):
+            result = subprocess.run([SOUNDER, "privacy", *arguments], cwd=self.folder.name, text=True, capture_output=True)
+            self.assertEqual(result.returncode, code, result.stderr)
+            return result.stdout if code == 0 else result.stderr
+
+        asked = ["--sampling-rate", "0.01", "--rounds", "1000"]
+        for kind in ("poisson", "fixed", "tree"):
+            told = privacy(*asked, "--cohorts", kind, "--epsilon", "2", "--events", f"{kind}.json")
+            noise = re.match(r"noise ([0-9.]+)\nepsilon (1\.99|2 )", told)
+            self.assertIsNotNone(noise, told)
+            self.assertRegex(privacy(*asked, "--cohorts", kind, "--noise", noise[1]), r"^epsilon (1\.99|2 |2\.000)")
+            with open(self.path(f"{kind}.json")) as file:
+                event = json.load(file)
+            self.assertEqual((event["cohorts"], event["count"], event["sampling_rate"]), (kind, 1000, 0.01))
+            self.assertAlmostEqual(event["noise_multiplier"], float(noise[1]), delta=1e-4 * float(noise[1]))
+        self.assertIn("needs one of --noise and --epsilon", privacy(*asked, code=64))
+        self.assertIn("needs one of --noise and --epsilon", privacy(*asked, "--noise", "1", "--epsilon", "1", code=64))
+        self.assertIn("needs --sampling-rate and --rounds", privacy("--noise", "1", code=64))
+        self.assertIn("--sampling-rate 2: needs a number", privacy("--sampling-rate", "2", code=64))
+        self.assertIn("no-folder/events cannot be made", privacy(*asked, "--noise", "1", "--events", "no-folder/events", code=73))
 
     @unittest.skipIf(ON_CARD, "nothing is released on a card")
     def test_a_run_goes_on_with_the_noise_that_its_epsilon_took(self):

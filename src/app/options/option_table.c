@@ -290,7 +290,7 @@ const Option option_table[] = {
      .help = "times everyone trains and the model is published"},
     {.name = "privacy-rounds", .type = OPTION_WHOLE, FIELD(privacy_rounds), .group = GROUP_TRAINING,
      .placeholder = "ROUNDS", .derived = "as many as --rounds", .minimum = 1, .maximum = 1000000,
-     .applies = spends_epsilon, .condition = "release with epsilon=E in --algorithm",
+     .applies = spends_epsilon, .condition = "epsilon=E of a release in --algorithm",
      .help = "rounds over which epsilon is spent; more than --rounds lets the run go on later"},
     {.name = "local-epochs", .type = OPTION_WHOLE, FIELD(training.local_epochs), .group = GROUP_TRAINING,
      .also = "epochs local-ep e",
