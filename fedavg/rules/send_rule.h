@@ -93,10 +93,10 @@ static inline float take_float(const uint8_t *wire) {
     return value;
 }
 
-// A number in [0, 1) for each coordinate.
-static inline float code_uniform(RngKey key, size_t coordinate) {
-    return rng_float(rng_block(key, (uint32_t)coordinate, 0, 0, 0).word[0]);
-}
+// Numbers in [0, 1) for the coordinates from first on, of `count` in all, a block at a time: as vectors they take a third of
+// the time.
+enum { CODE_BLOCK = 1024 };
+void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t count);
 
 // Choices that several codes have; the first word is the preset.
 #define FEEDBACK_ON                                                                                                    \

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "fedavg/rules/aggregate.h"
+
 const RuleText clip_rules[CLIP_RULE_COUNT] = {
     [CLIP_NONE] = {"unclipped", "updates are as long as they are", "McMahan et al., AISTATS 2017", {{0}}},
     [CLIP_FIXED] = {"clip",
@@ -45,6 +47,12 @@ const SendCode whole_send_code = {
 #define SEND_ROW(name) [SEND_ROW_##name] = &name##_send_code,
 const SendCode *const send_codes[SEND_CODE_COUNT] = {SEND_CODES(SEND_ROW)};
 #undef SEND_ROW
+
+AGGREGATE_VECTORS void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t count) {
+    const size_t block = count - first < CODE_BLOCK ? count - first : CODE_BLOCK;
+    for (size_t i = 0; i < block; i++)
+        uniforms[i] = rng_float(rng_block(key, (uint32_t)(first + i), 0, 0, 0).word[0]);
+}
 
 double clip_factor(double squared_length, double most) {
     const double length = sqrt(squared_length);

@@ -25,9 +25,11 @@ static size_t bits_encode(uint8_t *wire, const Payload *payload, const Coding *c
         most = fmaxf(most, fabsf(payload->update[i]));
     const double top = top_of(coding), a = (double)most, per_step = a > 0 ? top / (2 * a) : 0;
     BitWriter writer = {.to = put_float(wire, most)};
+    float uniforms[CODE_BLOCK];
     for (size_t i = 0; i < coding->count; i++) {
+        if (i % CODE_BLOCK == 0) code_uniforms(uniforms, coding->key, i, coding->count);
         const double level = ((double)payload->update[i] + a) * per_step;
-        const double rounded = floor(level + (double)code_uniform(coding->key, i));
+        const double rounded = floor(level + (double)uniforms[i % CODE_BLOCK]);
         bits_put(&writer, (uint32_t)fmin(rounded, top), value_bits(coding));
     }
     return (size_t)(bits_end(&writer) - wire);

@@ -25,11 +25,13 @@ static size_t qsgd_encode(uint8_t *wire, const Payload *payload, const Coding *c
     const double levels = floor(coding->number[0]), per_length = norm > 0 ? levels / (double)norm : 0;
     const int bits = level_bits(coding);
     BitWriter writer = {.to = put_float(wire, norm)};
+    float uniforms[CODE_BLOCK];
     for (size_t i = 0; i < coding->count; i++) {
+        if (i % CODE_BLOCK == 0) code_uniforms(uniforms, coding->key, i, coding->count);
         const double level = fmin(fabs((double)payload->update[i]) * per_length, levels), below = floor(level);
-        const bool up = (double)code_uniform(coding->key, i) < level - below;
-        bits_put(&writer, (uint32_t)below + up, bits);
-        bits_put(&writer, payload->update[i] < 0, 1);
+        const bool up = (double)uniforms[i % CODE_BLOCK] < level - below;
+        const uint32_t minus = payload->update[i] < 0;
+        bits_put(&writer, ((uint32_t)below + up) | minus << bits, bits + 1);
     }
     return (size_t)(bits_end(&writer) - wire);
 }
@@ -40,8 +42,9 @@ static void qsgd_decode(float *values, const uint8_t *wire, size_t bytes, const 
     const int bits = level_bits(coding);
     BitReader reader = {.from = wire + 4};
     for (size_t i = 0; i < coding->count; i++) {
-        const float value = step * (float)bits_take(&reader, bits);
-        values[i] = bits_take(&reader, 1) ? -value : value;
+        const uint32_t taken = bits_take(&reader, bits + 1);
+        const float value = step * (float)(taken & ((1u << bits) - 1));
+        values[i] = taken >> bits ? -value : value;
     }
 }
 

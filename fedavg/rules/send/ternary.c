@@ -35,13 +35,15 @@ static float limit_of(const float *values, size_t count, double deviations) {
 
 static size_t ternary_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     BitWriter writer = {.to = wire + 4 * (size_t)coding->tensors};
+    float uniforms[CODE_BLOCK];
     size_t i = 0;
     for (uint32_t t = 0; t < coding->tensors; t++) {
         const float limit = limit_of(payload->update + i, coding->ends[t] - i, coding->number[0]);
         put_float(wire + 4 * (size_t)t, limit);
         for (; i < coding->ends[t]; i++) {
+            if (i % CODE_BLOCK == 0) code_uniforms(uniforms, coding->key, i, coding->count);
             const float value = payload->update[i];
-            const bool sent = code_uniform(coding->key, i) * limit < fabsf(value);
+            const bool sent = uniforms[i % CODE_BLOCK] * limit < fabsf(value);
             bits_put(&writer, !sent || limit == 0 ? ZERO : value > 0 ? PLUS : MINUS, 2);
         }
     }
