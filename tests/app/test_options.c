@@ -180,6 +180,29 @@ static void an_unknown_option_names_what_was_probably_meant(void **state) {
     assert_int_equal(parse(&options, line, &err), STATUS_USAGE);
 }
 
+static void what_codes_and_releases_do_not_go_with_is_refused(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--algorithm|send threshold|--up-bandwidth|1000",
+         "--up-bandwidth does not go with send threshold of --algorithm: how much a client sends is known only when it has "
+         "trained; take send top-k"},
+        {"--algorithm|dp-fedavg|--sampling|by-size",
+         "--sampling does not go with release gaussian of --algorithm, whose epsilon is known only for cohorts of "
+         "--sampling uniform or poisson that are all kept; change it"},
+        {"--algorithm|dp-ftrl|--sampling|cyclic|--over-selection|1.5",
+         "--over-selection does not go with release tree of --algorithm, whose epsilon is known only for cohorts of "
+         "--sampling cyclic without --cycle-shuffle that are all kept; change it"},
+        {"--algorithm|dp-fedavg noise=1 epsilon=2",
+         "--algorithm: release gaussian: one of noise and epsilon follows from the other; leave one of the two out"},
+        {"--algorithm|dp-fedavg epsilon=8|--clients|100|--clients-per-round|10|--privacy-rounds|4|--rounds|5",
+         "--rounds 5: the noise spends epsilon in 4 rounds, and more would spend more; lower that or begin a run with more "
+         "--privacy-rounds"},
+        {"--algorithm|dp-fedavg|--privacy-rounds|4",
+         "--privacy-rounds 4: only used with epsilon=E of a release in --algorithm; add that or leave --privacy-rounds out"},
+    };
+    check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
+}
+
 static void options_that_contradict_each_other_are_refused(void **state) {
     (void)state;
     static const Refusal refusals[] = {
@@ -209,22 +232,6 @@ static void options_that_contradict_each_other_are_refused(void **state) {
          "where the optimizer starts anew"},
         {"--client-optimizer-state|keep|--algorithm|top-k",
          "--client-optimizer-state keep does not go with send top-k of --algorithm: a client keeps one of the two"},
-        {"--algorithm|send threshold|--up-bandwidth|1000",
-         "--up-bandwidth does not go with send threshold of --algorithm: how much a client sends is known only when it has "
-         "trained; take send top-k"},
-        {"--algorithm|dp-fedavg|--sampling|by-size",
-         "--sampling does not go with release gaussian of --algorithm, whose epsilon is known only for cohorts of "
-         "--sampling uniform or poisson that are all kept; change it"},
-        {"--algorithm|dp-ftrl|--sampling|cyclic|--over-selection|1.5",
-         "--over-selection does not go with release tree of --algorithm, whose epsilon is known only for cohorts of "
-         "--sampling cyclic without --cycle-shuffle that are all kept; change it"},
-        {"--algorithm|dp-fedavg noise=1 epsilon=2",
-         "--algorithm: release gaussian: one of noise and epsilon follows from the other; leave one of the two out"},
-        {"--algorithm|dp-fedavg epsilon=8|--clients|100|--clients-per-round|10|--privacy-rounds|4|--rounds|5",
-         "--rounds 5: the noise spends epsilon in 4 rounds, and more would spend more; lower that or begin a run with more "
-         "--privacy-rounds"},
-        {"--algorithm|dp-fedavg|--privacy-rounds|4",
-         "--privacy-rounds 4: only used with epsilon=E of a release in --algorithm; add that or leave --privacy-rounds out"},
         {"--algorithm|hogwild|--partition|iid",
          "--partition iid: only used with --hogwild-data shard; add that or leave --partition out"},
         {"--algorithm|hogwild|--workers|4|--clients|8",
@@ -457,6 +464,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(names_may_have_underscores),
         cmocka_unit_test(a_value_that_does_not_fit_is_refused_by_name),
         cmocka_unit_test(an_unknown_option_names_what_was_probably_meant),
+        cmocka_unit_test(what_codes_and_releases_do_not_go_with_is_refused),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
         cmocka_unit_test(workers_and_clients_follow_from_each_other),
         cmocka_unit_test(resume_keeps_what_decides_the_bits_and_lets_the_rest_change),
