@@ -11,6 +11,7 @@
 #include "datasets/order.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
+#include "fedavg/worker/client.h"
 
 enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
 
@@ -323,6 +324,11 @@ static void refuse_kept(const CudaWorker *self, uint32_t m) {
     queue_finish(self->jobs[m], JOB_REFUSED);
 }
 
+// Where the combine rule asks for it the length has been measured.
+static double share_of(const CudaWorker *self, const Job *job) {
+    return job->share * client_bound(self->memory->config, job->squared_length);
+}
+
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the
 // others.
 static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *err) {
@@ -336,7 +342,7 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *
         bool fits = self->host_unfit[m] >= parameters;
         if (!fits) TRY(refuse(self, m, err));
         if (fits && !self->fits[m]) refuse_kept(self, m);
-        self->host_shares[m] = fits && self->fits[m] ? self->jobs[m]->share : 0;
+        self->host_shares[m] = fits && self->fits[m] ? share_of(self, self->jobs[m]) : 0;
         *accepted += fits && self->fits[m];
     }
     return copy(self, self->shares, self->host_shares, jobs * sizeof *self->shares, err);

@@ -59,7 +59,7 @@ typedef struct SlotPlan {
 
 enum { SLOT_ALIGNMENT = 256 }; // bytes
 
-enum { COMMON_VECTOR = 0 }; // fedavg: what the server rule tells the clients
+enum { COMMON_VECTOR = 0 }; // fedavg: what the server rule tells the clients; the combine rule's memory is the last
 
 // Without rows.
 static inline uint64_t slots_bytes(const SlotPlan *slots) {

@@ -1,57 +1,311 @@
 #include "combine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedavg/rules/aggregate.h"
+
+// Life ----------------------------------------------------------------------------------------------------------------
+
+static const Chosen *chosen_of(const Combine *combine, Part part) {
+    return &combine->memory->config->recipe.parts[part];
+}
+
+static void *own(Combine *combine, size_t count, size_t bytes) {
+    void *memory = aligned_alloc(64, (count * bytes + 63) / 64 * 64);
+    combine->owned[combine->owned_count++] = memory;
+    combine->lacks_memory |= !memory;
+    return memory;
+}
+
+static void allocate(Combine *combine) {
+    const RunConfig *config = combine->memory->config;
+    const size_t jobs = config->cohort, rows = jobs + combine->asides, square = rows * rows;
+    combine->jobs = own(combine, jobs, sizeof *combine->jobs);
+    combine->picked = own(combine, rows, sizeof *combine->picked);
+    combine->shares = own(combine, rows, sizeof *combine->shares);
+    combine->mixed_shares = own(combine, rows, sizeof *combine->mixed_shares);
+    combine->weights = own(combine, rows, sizeof *combine->weights);
+    combine->chosen = own(combine, rows, sizeof *combine->chosen);
+    combine->columns = own(combine, rows * ROW_LANES, sizeof *combine->columns);
+    combine->total = own(combine, config->parameters, sizeof *combine->total);
+    if (combine->mix->mix) {
+        combine->order = own(combine, rows, sizeof *combine->order);
+        combine->parts = own(combine, square, sizeof *combine->parts);
+        combine->mixed = own(combine, rows * ROW_BLOCK, sizeof *combine->mixed);
+    }
+    if (!combine->wants_products) return;
+    combine->sections = own(combine, ROW_SECTIONS * square, sizeof *combine->sections);
+    combine->products = own(combine, square, sizeof *combine->products);
+    combine->mixed_products = own(combine, square, sizeof *combine->mixed_products);
+    combine->workspace = own(combine, 2 * square + 4 * rows, sizeof *combine->workspace);
+    combine->wide = own(combine, rows * ROW_PRODUCT_BLOCK, sizeof *combine->wide);
+}
+
+static bool wants_products(const Recipe *recipe) {
+    return combine_rules[recipe->parts[PART_COMBINE].row]->choose || mix_rules[recipe->parts[PART_MIX].row].products;
+}
+
+// *blas: NULL where products are few, or not wanted.
+static Status open_blas(Blas **blas, const Recipe *recipe, uint32_t cohort, uint64_t parameters, Error *err) {
+    bool allowed;
+    *blas = NULL;
+    TRY(blas_allowed(&allowed, err));
+    if (!allowed || !wants_products(recipe) || !rows_want_blas(cohort, parameters)) return STATUS_OK;
+    return blas_open(blas, kernels_best(), err);
+}
+
+Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, uint32_t cohort, uint64_t parameters,
+                         Error *err) {
+    Blas *blas;
+    TRY(open_blas(&blas, recipe, cohort, parameters, err));
+    snprintf(name, BLAS_NAME_BYTES, "%s", blas ? blas_name(blas) : "");
+    blas_close(blas);
+    return STATUS_OK;
+}
+
+// A mix that leaves every update as it is costs nothing, not even the last bit.
+static const MixRule *find_mix(const Combine *combine) {
+    const Chosen *chosen = chosen_of(combine, PART_MIX);
+    const bool alone = chosen->row == MIX_BUCKETS && chosen->number[0] == 1;
+    return &mix_rules[alone ? MIX_NONE : chosen->row];
+}
+
 Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
-    const uint32_t rows = config->cohort;
     *combine = (Combine){.memory = memory, .nodes = nodes};
     if (config->slots.rows == 0) return STATUS_OK;
-    TRY(row_walk_init(&combine->walk, memory, nodes, err));
-    combine->jobs = malloc(rows * sizeof *combine->jobs);
-    combine->columns = aligned_alloc(64, rows * ROW_LANES * sizeof *combine->columns);
-    combine->total = malloc(config->parameters * sizeof *combine->total);
-    if (combine->jobs && combine->columns && combine->total) return STATUS_OK;
-    combine_free(combine);
-    return fail(err, STATUS_OS, "no memory to combine the updates of %u clients", rows);
+    combine->rule = combine_rules[chosen_of(combine, PART_COMBINE)->row];
+    combine->mix = find_mix(combine);
+    combine->wants_products = wants_products(&config->recipe);
+    combine->asides = combine->rule->remembers ? 1 : 0;
+    if (combine->rule->remembers) combine->center = run_memory_vector(memory, config->slots.vectors - 1);
+    allocate(combine);
+    Status status = STATUS_OK;
+    if (combine->lacks_memory)
+        status = fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
+    if (status == STATUS_OK)
+        status = open_blas(&combine->blas, &config->recipe, config->cohort, config->parameters, err);
+    if (status == STATUS_OK) status = row_walk_init(&combine->walk, memory, nodes, err);
+    if (status != STATUS_OK) combine_free(combine);
+    return status;
 }
 
 void combine_free(Combine *combine) {
-    free(combine->total);
-    free(combine->columns);
-    free(combine->jobs);
     row_walk_free(&combine->walk);
+    blas_close(combine->blas);
+    for (int i = 0; i < combine->owned_count; i++)
+        free(combine->owned[i]);
     *combine = (Combine){0};
 }
 
+// Rows ----------------------------------------------------------------------------------------------------------------
+
 static int by_client(const void *a, const void *b) {
-    const Job *x = *(const Job *const *)a, *y = *(const Job *const *)b;
+    const Job *x = *(Job *const *)a, *y = *(Job *const *)b;
     return (x->client > y->client) - (x->client < y->client);
 }
 
 // Rows are in the order of the clients, not of the jobs, so that ties go to the lower client.
 static void list_jobs(Combine *combine) {
-    const Queue *queue = combine->memory->queue;
+    Queue *queue = combine->memory->queue;
+    double sum = 0;
     combine->count = 0;
     for (uint32_t i = 0; i < queue->count; i++)
         if (queue->jobs[i].state == JOB_DONE) combine->jobs[combine->count++] = &queue->jobs[i];
     qsort(combine->jobs, combine->count, sizeof *combine->jobs, by_client);
+    for (uint32_t row = 0; row < combine->count; row++)
+        sum += combine->weights[row] = combine->jobs[row]->share;
+    for (uint32_t row = 0; row < combine->count && combine->count < queue->count; row++)
+        combine->weights[row] /= sum; // of those that arrived
 }
 
-static void combine_columns(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
+static Status walk_rows(Combine *combine, RowVisit visit, Error *err) {
+    return row_walk(&combine->walk, (const Job *const *)combine->jobs, combine->count, combine->center, visit, combine,
+                    err);
+}
+
+// Products ------------------------------------------------------------------------------------------------------------
+
+static uint32_t all_rows(const Combine *combine) {
+    return combine->count + combine->asides;
+}
+
+static void add_products(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
     const Combine *combine = context;
-    const Chosen *chosen = &combine->memory->config->recipe.parts[PART_COMBINE];
-    (void)section;
-    rows_columns(combine->total + first, rows, combine_rules[chosen->row]->column, chosen->number, combine->columns,
-                 count);
+    (void)first;
+    rows_products(combine->sections + (size_t)section * rows->count * rows->count, rows, combine->blas, combine->wide,
+                  count);
 }
 
-// Each node has the total of what it has seen; of the rest zeros.
-Status combine_rows(Combine *combine, Error *err) {
+// All nodes get the sections of all, which they add in the same order.
+static Status find_products(Combine *combine, Error *err) {
+    const size_t rows = all_rows(combine), square = rows * rows, bytes = square * sizeof(double);
+    memset(combine->sections, 0, ROW_SECTIONS * bytes);
+    TRY(walk_rows(combine, add_products, err));
+    TRY(row_walk_gather(&combine->walk, combine->sections, bytes, err));
+    memset(combine->products, 0, bytes);
+    for (uint32_t section = 0; section < ROW_SECTIONS; section++)
+        for (size_t i = 0; i < square; i++)
+            combine->products[i] += combine->sections[section * square + i];
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < i; j++)
+            combine->products[i * rows + j] = combine->products[j * rows + i];
+    return STATUS_OK;
+}
+
+// Mixing --------------------------------------------------------------------------------------------------------------
+
+// products (mixed, mixed) = parts * products * parts^T; what is aside stays as it is.
+static void mix_products(Combine *combine) {
+    const size_t from = all_rows(combine), to = combine->mixed_count + combine->asides;
+    double *half = combine->workspace;
+    for (size_t i = 0; i < to; i++)
+        for (size_t j = 0; j < from; j++) {
+            half[i * from + j] = 0;
+            for (size_t k = 0; k < from; k++)
+                if (combine->parts[i * from + k] != 0)
+                    half[i * from + j] += combine->parts[i * from + k] * combine->products[k * from + j];
+        }
+    for (size_t i = 0; i < to; i++)
+        for (size_t j = 0; j < to; j++) {
+            combine->mixed_products[i * to + j] = 0;
+            for (size_t k = 0; k < from; k++)
+                if (combine->parts[j * from + k] != 0)
+                    combine->mixed_products[i * to + j] += half[i * from + k] * combine->parts[j * from + k];
+        }
+}
+
+static void mix_rows(Combine *combine, uint32_t round) {
+    const RunConfig *config = combine->memory->config;
+    const uint32_t all = all_rows(combine);
+    const MixTurn turn = {.products = combine->products,
+                          .count = combine->count,
+                          .stride = all,
+                          .number = chosen_of(combine, PART_MIX)->number,
+                          .seed = config->seed,
+                          .round = round,
+                          .order = combine->order};
+    memset(combine->parts, 0, (size_t)all * all * sizeof *combine->parts);
+    combine->mix->mix(combine->parts, &turn);
+    for (uint32_t aside = 0; aside < combine->asides; aside++)
+        combine->parts[(size_t)(combine->mixed_count + aside) * all + combine->count + aside] = 1;
+    if (combine->rule->choose) mix_products(combine);
+}
+
+// Choosing ------------------------------------------------------------------------------------------------------------
+
+static void choose(Combine *combine) {
+    const bool mixes = combine->mix->mix != NULL;
+    const uint32_t count = combine->mixed_count;
+    const Choice choice = {.products = mixes ? combine->mixed_products : combine->products,
+                           .count = count + combine->asides,
+                           .weights = combine->weights,
+                           .number = chosen_of(combine, PART_COMBINE)->number,
+                           .workspace = combine->workspace};
+    for (uint32_t row = 0; row < count; row++)
+        combine->mixed_shares[row] = 1.0 / count;
+    if (mixes) // all mixed updates count the same
+        memcpy(combine->weights, combine->mixed_shares, count * sizeof *combine->weights);
+    if (combine->rule->choose) combine->rule->choose(combine->mixed_shares, &choice);
+}
+
+// The shares of mixed updates are shares of updates.
+static void share_rows(Combine *combine) {
+    const uint32_t all = all_rows(combine), mixed = combine->mixed_count + combine->asides;
+    if (!combine->mix->mix) {
+        memcpy(combine->shares, combine->mixed_shares, mixed * sizeof *combine->shares);
+        return;
+    }
+    memset(combine->shares, 0, all * sizeof *combine->shares);
+    for (uint32_t i = 0; i < mixed; i++)
+        for (uint32_t k = 0; k < all; k++)
+            combine->shares[k] += combine->mixed_shares[i] * combine->parts[(size_t)i * all + k];
+}
+
+// Sums ----------------------------------------------------------------------------------------------------------------
+
+// The exact mean by shares: each node adds the rows of its own clients, the first one what is aside.
+static void add_by_share(Combine *combine) {
+    const RunMemory *memory = combine->memory;
+    const size_t parameters = memory->config->parameters;
+    for (size_t first = 0; first < parameters; first += ROW_BLOCK) {
+        const size_t count = parameters - first < ROW_BLOCK ? parameters - first : ROW_BLOCK;
+        for (uint32_t row = 0; row < combine->count; row++)
+            if (combine->shares[row] != 0 && combine->jobs[row]->node == combine->nodes->rank)
+                aggregate_add(combine->total + first, run_memory_row(memory, combine->jobs[row]->place) + first,
+                              memory->weights + first, combine->shares[row], count);
+        if (combine->center && combine->shares[combine->count] != 0 && combine->nodes->rank == 0)
+            aggregate_add(combine->total + first, combine->center + first, NULL, combine->shares[combine->count],
+                          count);
+    }
+}
+
+// Column rules of mixed updates, which are made block by block.
+static void add_mixed_columns(const Combine *combine, const Rows *rows, size_t first, size_t count) {
+    const Chosen *chosen = chosen_of(combine, PART_COMBINE);
+    const size_t all = all_rows(combine);
+    for (size_t done = 0; done < count; done += ROW_BLOCK) {
+        const size_t block = count - done < ROW_BLOCK ? count - done : ROW_BLOCK;
+        Rows picked = {.values = combine->picked, .from = (const float *const[]){NULL}};
+        for (uint32_t row = 0; row < combine->mixed_count; row++) {
+            if (combine->mixed_shares[row] == 0) continue;
+            float *mixed = combine->mixed + picked.count * ROW_BLOCK;
+            rows_mix(mixed, rows, combine->parts + row * all, done, block);
+            combine->picked[picked.count++] = mixed;
+        }
+        rows_columns(combine->total + first + done, &picked, combine->rule->column, chosen->number, combine->columns,
+                     block);
+    }
+}
+
+static void add_columns(void *context, const Rows *rows, uint32_t section, size_t first, size_t count) {
+    const Combine *combine = context;
+    Rows picked = {.values = combine->picked, .from = rows->from};
+    (void)section;
+    if (combine->mix->mix) {
+        add_mixed_columns(combine, rows, first, count);
+        return;
+    }
+    for (uint32_t row = 0; row < combine->count; row++)
+        if (combine->mixed_shares[row] > 0) combine->picked[picked.count++] = rows->values[row];
+    rows_columns(combine->total + first, &picked, combine->rule->column, chosen_of(combine, PART_COMBINE)->number,
+                 combine->columns, count);
+}
+
+static void note_choice(Combine *combine) {
+    for (uint32_t row = 0; row < combine->count && combine->rule->choose; row++) {
+        combine->jobs[row]->share = combine->shares[row];
+        if (combine->rule->picks && combine->shares[row] > 0)
+            combine->chosen[combine->chosen_count++] = combine->jobs[row]->client;
+    }
+}
+
+Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) {
+    const double *number = chosen_of(combine, PART_COMBINE)->number;
+    const CombineRule *rule = combine->rule;
     const size_t parameters = combine->memory->config->parameters;
     list_jobs(combine);
+    combine->chosen_count = 0;
+    combine->mixed_count =
+        combine->mix->mix ? combine->mix->mixed(combine->count, chosen_of(combine, PART_MIX)->number) : combine->count;
+    *enough = combine->mixed_count >= (rule->least ? rule->least(number) : 1);
+    if (!*enough) return STATUS_OK;
+    if (combine->wants_products) TRY(find_products(combine, err));
+    if (combine->mix->mix) mix_rows(combine, round);
+    choose(combine);
+    share_rows(combine);
     memset(combine->total, 0, parameters * sizeof *combine->total);
-    TRY(row_walk(&combine->walk, combine->jobs, combine->count, combine_columns, combine, err));
+    if (rule->column && combine->mixed_count > 1) // a single one is what any rule takes
+        TRY(walk_rows(combine, add_columns, err));
+    else
+        add_by_share(combine);
+    note_choice(combine);
     return nodes_sum(combine->nodes, combine->total, parameters, err);
+}
+
+void combine_conclude(Combine *combine) {
+    for (size_t i = 0; combine->center && i < combine->memory->config->parameters; i++)
+        combine->center[i] = (float)((double)combine->total[i] / AGGREGATE_UNIT);
 }

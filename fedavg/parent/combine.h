@@ -1,8 +1,14 @@
-// What the parent makes of updates that lie side by side (rules/rows.h), as the combine rule of the recipe says.
+// What the parent makes of updates that lie side by side (rules/rows.h), as the recipe's rules for mixing and combining say.
 //
 //   TRY(combine_init(&combine, &memory, nodes, err));
-//   each round, when all jobs are done: TRY(combine_rows(&combine, err));      // combine.total is the cohort's update
+//   each round, when all jobs are done:
+//       TRY(combine_rows(&combine, &enough, round, err));    // combine.total is the cohort's update
+//       combine_conclude(&combine);                          // ... of a round that has succeeded
 //   combine_free(&combine);
+//
+// Updates are only looked at; what is computed from them first are their products, if a rule wants distances. Mixed
+// updates and choices among them are shares of the updates, with which the exact mean ends the work; a rule that looks at
+// each weight on its own sees the columns of those that were chosen.
 #ifndef SOUNDER_FEDAVG_PARENT_COMBINE_H
 #define SOUNDER_FEDAVG_PARENT_COMBINE_H
 
@@ -10,22 +16,54 @@
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/parent/row_walk.h"
 #include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/mix_rules.h"
+#include "nn/blas.h"
 
 typedef struct Combine {
     const RunMemory *memory; // borrowed
     Nodes *nodes;            // borrowed
+    const CombineRule *rule;
+    const MixRule *mix;
     RowWalk walk;
-    const Job **jobs; // owned (rows): those of all nodes whose updates arrived, ascending by client
-    uint32_t count;   // of them
-    float *columns;   // owned (rows, ROW_LANES): workspace
-    int64_t *total;   // owned (parameters): the combined update in units of 2^-40
+    Blas *blas; // owned; NULL: products are few, or not wanted
+    bool wants_products;
+    uint32_t asides;                   // rows behind those of the clients: 1 where the rule remembers the last result
+    float *center;                     // borrowed (parameters): that result, of the slots; NULL without
+    Job **jobs;                        // (rows): those of all nodes whose updates arrived, ascending by client
+    uint32_t count, mixed_count;       // of jobs; of the updates that are made of theirs
+    double *weights;                   // (rows): what each counts
+    double *shares;                    // (rows): what of each the combined update has
+    double *mixed_shares;              // (rows): the same of mixed updates
+    double *parts;                     // (rows, rows): what of each update a mixed one has
+    double *sections;                  // (ROW_SECTIONS, rows, rows): products of all updates, the upper half
+    double *products, *mixed_products; // (rows, rows)
+    double *workspace, *wide;
+    float *columns, *mixed; // workspace
+    const float **picked;   // (rows)
+    uint32_t *order;        // (rows)
+    int64_t *total;         // (parameters): the combined update in units of 2^-40
+    int64_t *chosen;        // (rows): the clients that the rule has picked in this round, ascending
+    uint32_t chosen_count;
+    void *owned[16]; // all of these
+    int owned_count;
+    bool lacks_memory;
 } Combine;
 
-// Where updates are summed as they come this and the rest do nothing. Nothing to free on failure.
+// The OpenBLAS that will multiply updates in a run of such rounds ("OpenBLAS 0.3.21 SkylakeX"); empty if none will.
+// UNAVAILABLE where it cannot be opened.
+Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, uint32_t cohort, uint64_t parameters,
+                         Error *err);
+
+// Where updates are summed as they come this and the rest do nothing. UNAVAILABLE where OpenBLAS is wanted and cannot be
+// opened. Nothing to free on failure.
 Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Error *err);
 void combine_free(Combine *combine);
 
-// The queue holds all the round's jobs, of which at least one was not refused. Fills in combine->total.
-Status combine_rows(Combine *combine, Error *err);
+// The queue holds all the round's jobs, of which at least one was not refused. Fills in combine->total, and the jobs'
+// shares where the rule chooses. enough: false when fewer updates arrived than the rules need; then nothing is filled in.
+Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err);
+
+// What the rule remembers until the next round.
+void combine_conclude(Combine *combine);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/client.h"
 
@@ -21,8 +22,18 @@ static double arrived_share(uint32_t *clients, const Rounds *rounds) {
                : arrived / rounds->cohort.shares.total; // 1 whatever the rounding of the shares' sum
 }
 
-// What the sum of the updates is divided by and multiplied with; of updates side by side, the sum as the rule makes it.
-static Status find_mean(Mean *mean, uint32_t *clients, Rounds *rounds, Error *err) {
+// Of updates side by side.
+static Status combine(Mean *mean, bool *enough, Rounds *rounds, uint32_t round, Error *err) {
+    TRY(combine_rows(&rounds->combine, enough, round, err));
+    *mean = (Mean){.arrived = 1, .factor = 1, .total = rounds->combine.total};
+    if (!*enough)
+        log_warning("round %u: the updates of %u clients are too few for combine %s; the model stays", round,
+                    rounds->combine.count, rounds->combine.rule->text.name);
+    return STATUS_OK;
+}
+
+// What the sum of the updates is divided by and multiplied with.
+static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Error *err) {
     const RunConfig *config = rounds->memory->config;
     const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
     const CombineRule *rule = combine_rules[chosen->row];
@@ -31,12 +42,6 @@ static Status find_mean(Mean *mean, uint32_t *clients, Rounds *rounds, Error *er
     if (config->release.hides) { // who is missing leaves a gap that nobody fills
         mean->arrived = 1;
         mean->noise = config->release.updates_noise * rounds->memory->control->clip / config->release.cohort;
-    }
-    if (rule->rows) {
-        *mean = (Mean){.arrived = 1, .factor = 1};
-        if (*clients == 0) return STATUS_OK;
-        TRY(combine_rows(&rounds->combine, err));
-        mean->total = rounds->combine.total;
     }
     if (!rule->factor) return STATUS_OK;
     double *squared_lengths = malloc((queue->count + 1) * sizeof *squared_lengths);
@@ -93,11 +98,14 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         return fail(err, STATUS_SOFTWARE,
                     "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",
                     round, lr);
-    bool used[MAX_WORKERS], finite;
+    bool used[MAX_WORKERS], finite, enough = true;
+    if (config->slots.rows > 0) TRY(combine(&mean, &enough, rounds, round, err));
+    if (!enough) return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
     find_used(used, rounds);
     const ServerTurn turn =
         server_turn(&config->recipe.parts[PART_SERVER], round, clients > 0 ? clients : 1, config->clients);
     TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
+    combine_conclude(&rounds->combine);
     if (finite) {
         TRY(adapt_clip(rounds, round, err));
         return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);

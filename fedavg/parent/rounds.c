@@ -122,6 +122,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
         loss_sum += job->loss_sum;
     }
     report->cohort = &rounds->cohort;
+    report->combine = &rounds->combine;
     collect_lengths(rounds, report);
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);

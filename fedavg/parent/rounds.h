@@ -47,6 +47,7 @@ typedef struct RoundReport {
     double clip;           // what updates were clipped to; 0: to nothing
     double epsilon;        // spent so far, at the release's delta; infinite where nothing is hidden
     const Cohort *cohort;  // of the rounds; borrowed
+    const Combine *combine; // likewise
     // Lengths of the updates that arrived: mean and largest; mean by share of their squares; that of the mean update,
     // squared. NaN where they are not measured.
     double length_mean, length_most, mean_square, square_of_mean;

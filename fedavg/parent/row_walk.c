@@ -38,8 +38,8 @@ Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, Error
     const size_t blocks = (config->parameters + ROW_BLOCK - 1) / ROW_BLOCK;
     const size_t section = (blocks + ROW_SECTIONS - 1) / ROW_SECTIONS * ROW_BLOCK;
     walk->piece = section;
-    walk->values = malloc(rows * sizeof *walk->values);
-    walk->from = malloc(rows * sizeof *walk->from);
+    walk->values = malloc((rows + 1) * sizeof *walk->values);
+    walk->from = malloc((rows + 1) * sizeof *walk->from);
     Status status = walk->values && walk->from ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u rows", rows);
     if (status == STATUS_OK && nodes->size > 1) status = allocate_messages(walk, rows, err);
     walk->pieces = (uint32_t)((section + walk->piece - 1) / walk->piece);
@@ -96,7 +96,8 @@ static void find_received(RowWalk *walk, const Job *const *jobs, uint32_t count,
             if (jobs[row]->node == node) walk->values[row] = at, at += own;
 }
 
-Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, RowVisit visit, void *context, Error *err) {
+Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const float *aside, RowVisit visit,
+                void *context, Error *err) {
     const uint32_t size = walk->nodes->size, steps = (ROW_SECTIONS + size - 1) / size * walk->pieces;
     for (uint32_t step = 0; step < steps; step++) {
         uint32_t section;
@@ -110,8 +111,26 @@ Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, RowVisit 
             if (size == 1) walk->values[row] = run_memory_row(walk->memory, jobs[row]->place) + piece.first;
             walk->from[row] = walk->memory->weights + piece.first;
         }
-        const Rows rows = {.values = walk->values, .from = walk->from, .count = count};
+        if (aside) walk->values[count] = aside + piece.first, walk->from[count] = NULL;
+        const Rows rows = {.values = walk->values, .from = walk->from, .count = count + (aside ? 1 : 0)};
         if (own > 0) visit(context, &rows, section, piece.first, own);
     }
     return STATUS_OK;
+}
+
+Status row_walk_gather(RowWalk *walk, void *sections, size_t bytes, Error *err) {
+    const uint32_t size = walk->nodes->size, rank = walk->nodes->rank;
+    if (size == 1) return STATUS_OK;
+    size_t *counts = malloc(size * sizeof *counts);
+    void *own = malloc(ROW_SECTIONS * bytes);
+    Status status = counts && own ? STATUS_OK : fail(err, STATUS_OS, "no memory for the products of %u nodes", size);
+    for (uint32_t node = 0; node < size && counts; node++)
+        counts[node] = (size_t)(ROW_SECTIONS * (node + 1) / size - ROW_SECTIONS * node / size) * bytes;
+    if (status == STATUS_OK) {
+        memcpy(own, (const char *)sections + (size_t)(ROW_SECTIONS * rank / size) * bytes, counts[rank]);
+        status = nodes_gather(walk->nodes, sections, own, counts, err);
+    }
+    free(own);
+    free(counts);
+    return status;
 }

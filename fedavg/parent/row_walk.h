@@ -35,7 +35,12 @@ void row_walk_free(RowWalk *walk);
 // A piece: rows.values point at its first weight. Pieces of one section come one after the other.
 typedef void (*RowVisit)(void *context, const Rows *rows, uint32_t section, size_t first, size_t count);
 
-// jobs (count): done, on all nodes; their rows come in this order.
-Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, RowVisit visit, void *context, Error *err);
+// jobs (count): done, on all nodes; their rows come in this order. aside (parameters), the same on all nodes: one more
+// row, of an update; NULL: none.
+Status row_walk(RowWalk *walk, const Job *const *jobs, uint32_t count, const float *aside, RowVisit visit,
+                void *context, Error *err);
+
+// sections (ROW_SECTIONS) of so many bytes each, of which every node has filled in those that it has seen: all of them.
+Status row_walk_gather(RowWalk *walk, void *sections, size_t bytes, Error *err);
 
 #endif

@@ -19,6 +19,25 @@ typedef struct CohortShares {
     double total;  // what the shares sum to: exactly 1 unless they were cut
 } CohortShares;
 
+// What a rule that chooses among updates, or weighs them anew, has to go by.
+typedef struct Choice {
+    const double *products; // (count, count): of the updates; those of the clients, ascending, then what is aside
+    uint32_t count;
+    const double *weights; // what each client counts; they sum to 1
+    const double *number;
+    double *workspace; // (2 count count + 4 count)
+} Choice;
+
+static inline double choice_squared_distance(const Choice *choice, size_t a, size_t b) {
+    const size_t count = choice->count;
+    const double squared =
+        choice->products[a * count + a] + choice->products[b * count + b] - 2 * choice->products[a * count + b];
+    return squared > 0 ? squared : 0; // of equal updates rounding may leave less
+}
+
+// distances (count): of every update from the sum of c (count) times the updates.
+void choice_distances(double *distances, const double *c, const Choice *choice);
+
 typedef struct CombineRule {
     RuleText text; // a number called "weights" (COMBINE_WEIGHTS): by what clients count; without it all count the same
     // Cuts the shares of those that arrive, which are their weights, summing to 1. NULL: nothing.
@@ -30,9 +49,21 @@ typedef struct CombineRule {
                      const double *number);
 
     // Robust rules.
-    bool rows;        // the updates are wanted side by side
+    bool rows;                             // the updates are wanted side by side
+    double (*least)(const double *number); // fewer updates make no sense; NULL: one does
+    // shares (count): what of each update the combined one has, or which a column rule looks at. NULL: all alike.
+    void (*choose)(double *shares, const Choice *choice);
+    bool picks;       // ... some of them, which the record of a round names
+    bool remembers;   // what came of the last round stands aside, as one more update; zeros at first
     RowColumn column; // what becomes of each weight on its own; NULL: the mean by shares
+
+    // What an update of this length counts for its client's share, at most 1; NULL: all of it. Known when it is handed in.
+    double (*bound)(double squared_length, const double *number);
 } CombineRule;
+
+// f: how many clients may be byzantine.
+#define COMBINE_BYZANTINE                                                                                              \
+    { .name = "byzantine", .preset = 1, .minimum = 0, .maximum = 1000000, .whole = true }
 
 enum { WEIGHTS_SAMPLES, WEIGHTS_UNIFORM, WEIGHTS_SQRT, WEIGHTS_LOG };
 

@@ -53,3 +53,18 @@ void cohort_shares(CohortShares *all, Member *members, uint32_t count, const Wor
         members[k].share = total > 0 ? weight_of(&members[k], world, chosen) / total : 0;
     if (rule->cut && total > 0) rule->cut(all, members, count, chosen->number);
 }
+
+void choice_distances(double *distances, const double *c, const Choice *choice) {
+    const size_t count = choice->count;
+    double squared = 0, *products = choice->workspace + 2 * count * count;
+    for (size_t k = 0; k < count; k++) {
+        products[k] = 0;
+        for (size_t j = 0; j < count; j++)
+            products[k] += choice->products[k * count + j] * c[j];
+        squared += c[k] * products[k];
+    }
+    for (size_t k = 0; k < count; k++) {
+        const double apart = choice->products[k * count + k] - 2 * products[k] + squared;
+        distances[k] = apart > 0 ? sqrt(apart) : 0;
+    }
+}

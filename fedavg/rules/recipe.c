@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/mix_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/release_rules.h"
@@ -33,8 +34,9 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
 };
 
 const char *const part_names[PART_COUNT] = {
-    [PART_LOCAL] = "local",   [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal", [PART_CLIP] = "send",
-    [PART_NOISE] = "send",    [PART_CODE] = "send",           [PART_COMBINE] = "combine",   [PART_RELEASE] = "release",
+    [PART_LOCAL] = "local",   [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal",
+    [PART_CLIP] = "send",     [PART_NOISE] = "send",          [PART_CODE] = "send",
+    [PART_MIX] = "mix",       [PART_COMBINE] = "combine",     [PART_RELEASE] = "release",
     [PART_SERVER] = "server", [PART_SCHEDULE] = "schedule"};
 
 const RuleText *part_rule(Part part, uint32_t row) {
@@ -53,6 +55,8 @@ const RuleText *part_rule(Part part, uint32_t row) {
         return row < SEND_CODE_COUNT ? &send_codes[row]->text : NULL;
     case PART_RELEASE:
         return row < RELEASE_RULE_COUNT ? &release_rules[row] : NULL;
+    case PART_MIX:
+        return row < MIX_RULE_COUNT ? &mix_rules[row].text : NULL;
     case PART_COMBINE:
         return row < COMBINE_RULE_COUNT ? &combine_rules[row]->text : NULL;
     case PART_SERVER:
@@ -140,6 +144,7 @@ static bool read_number(double *value, const RuleNumber *number, const char *tex
     errno = 0;
     if (text[strspn(text, "+-0123456789.eE")]) return false; // as strtod takes "inf" and hexadecimal, too
     *value = strtod(text, &end);
+    if (number->whole && *value != floor(*value)) return false;
     return errno == 0 && end != text && !*end && *value >= number->minimum && *value <= number->maximum;
 }
 
@@ -149,8 +154,8 @@ static Status refuse_value(const PartText *of, const RuleNumber *number, const c
         add(words, sizeof words, "%s%s", w == 0 ? "" : number->words[w + 1] ? ", " : " or ", number->words[w]);
     if (*words)
         return fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs %s", PART_ARGS(of), number->name, text, words);
-    return fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs a number from %g to %g", PART_ARGS(of), number->name,
-                text, number->minimum, number->maximum);
+    return fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs a %snumber from %g to %g", PART_ARGS(of), number->name,
+                text, number->whole ? "whole " : "", number->minimum, number->maximum);
 }
 
 // Whether the rule has a number of this name (bytes long): its index, or -1.
@@ -226,7 +231,7 @@ static Status refuse_name(const PartText *of, Error *err) {
         suggestion_consider(&suggestion, zoo_algorithms[i].name);
     for (int part = 0; part < PART_COUNT; part++)
         suggestion_consider(&suggestion, part_names[part]);
-    const char *known = "the parts are local, optimizer, personal, send, combine, release, server and schedule";
+    const char *known = "the parts are local, optimizer, personal, send, mix, combine, release, server and schedule";
     if (of->number == 1) known = "`sounder help algorithms` lists names and parts";
     return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
                 suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
@@ -315,6 +320,7 @@ static Status refuse_pair(Part a, Part b, const Recipe *recipe, const char *why,
 static Status check_halves(const Recipe *recipe, Error *err) {
     const LocalRule *local = local_rules[recipe->parts[PART_LOCAL].row];
     const ServerRule *server = server_rules[recipe->parts[PART_SERVER].row];
+    const CombineRule *combine = combine_rules[recipe->parts[PART_COMBINE].row];
     const bool half = strcmp(local->text.name, server->text.name) == 0;
     if (server->sums && !half)
         return refuse_pair(PART_SERVER, PART_LOCAL, recipe, "it is the half of the local rule of its name", err);
@@ -322,6 +328,8 @@ static Status check_halves(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_LOCAL, PART_SERVER, recipe, "it needs the server rule of its name", err);
     if (local->keeps && recipe->parts[PART_COMBINE].row != COMBINE_ROW_mean)
         return refuse_pair(PART_LOCAL, PART_COMBINE, recipe, "its clients are averaged as they are", err);
+    if (recipe->parts[PART_MIX].row != MIX_NONE && !combine->rows)
+        return refuse_pair(PART_MIX, PART_COMBINE, recipe, "that does not look at updates side by side", err);
     if (local->keeps && recipe->parts[PART_PERSONAL].row != PERSONAL_NONE)
         return refuse_pair(PART_LOCAL, PART_PERSONAL, recipe, "a client keeps one of the two", err);
     if (recipe->parts[PART_COMBINE].row == COMBINE_ROW_qffl && recipe->parts[PART_SERVER].row != SERVER_ROW_average)
@@ -342,7 +350,7 @@ static Status check_send(const Recipe *recipe, Error *err) {
     const bool feeds_back = send_feeds_back(&parts[PART_CODE]), masks = parts[PART_CODE].row == SEND_ROW_masked;
     const bool codes = parts[PART_CODE].row != SEND_ROW_whole && !masks;
     const CombineRule *combine = combine_rules[parts[PART_COMBINE].row];
-    if (masks && (combine->rows || combine->by_loss))
+    if (masks && (combine->rows || combine->by_loss || combine->bound))
         return refuse_pair(PART_CODE, PART_COMBINE, recipe, "the server may see the sum alone", err);
     if (parts[PART_NOISE].row != NOISE_NONE && parts[PART_CLIP].row == CLIP_NONE)
         return refuse_pair(PART_NOISE, PART_CLIP, recipe,

@@ -54,6 +54,7 @@ typedef enum Part {
     PART_CLIP,      // what a client does to its update, one after the other (send_rules.h): shortens it,
     PART_NOISE,     // adds noise,
     PART_CODE,      // encodes it
+    PART_MIX,       // what is made of updates before a rule that looks at all of them (mix_rules.h)
     PART_COMBINE,   // how much each client counts (combine_rules.h)
     PART_RELEASE,   // what is done to the sum of the updates before anybody sees it (release_rules.h)
     PART_SERVER,    // what the mean update makes of the weights (server_rules.h)

@@ -5,6 +5,8 @@
 
 #include "fedavg/rules/aggregate.h"
 
+// Columns -------------------------------------------------------------------------------------------------------------
+
 // Values are finite, and a zero is as good as another (CMakeLists.txt says so to the compiler): two instructions.
 static inline __attribute__((always_inline)) void exchange(float *restrict low, float *restrict high) {
     for (size_t l = 0; l < ROW_LANES; l++) {
@@ -60,4 +62,70 @@ void rows_columns(int64_t *total, const Rows *rows, RowColumn column, const doub
         column(of_lanes, workspace, from, rows->count, number);
         memcpy(total + done, of_lanes, lanes * sizeof *total);
     }
+}
+
+// Products ------------------------------------------------------------------------------------------------------------
+
+enum { LANES = 16 }; // sums side by side, whatever the machine's vectors
+
+AGGREGATE_VECTORS static void widen(double *restrict out, const float *restrict values, const float *restrict from,
+                                    size_t count) {
+    if (from)
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)values[i] - (double)from[i];
+    else
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)values[i];
+}
+
+AGGREGATE_VECTORS static double dot(const double *a, const double *b, size_t count) {
+    double lanes[LANES] = {0};
+    for (size_t i = 0; i < count; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] += a[i + l] * b[i + l];
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            lanes[l] += lanes[l + half];
+    return lanes[0];
+}
+
+// A block ends with zeros up to whole lanes.
+void rows_products(double *products, const Rows *rows, const Blas *blas, double *workspace, size_t count) {
+    const uint32_t all = rows->count;
+    for (size_t done = 0; done < count; done += ROW_PRODUCT_BLOCK) {
+        const size_t block = count - done < ROW_PRODUCT_BLOCK ? count - done : ROW_PRODUCT_BLOCK;
+        const size_t whole = (block + LANES - 1) / LANES * LANES;
+        for (uint32_t row = 0; row < all; row++) {
+            double *wide = workspace + (size_t)row * ROW_PRODUCT_BLOCK;
+            widen(wide, rows->values[row] + done, rows->from[row] ? rows->from[row] + done : NULL, block);
+            memset(wide + block, 0, (whole - block) * sizeof *wide);
+        }
+        if (blas) blas_add_products(blas, products, workspace, ROW_PRODUCT_BLOCK, all, whole);
+        for (uint32_t i = 0; i < all && !blas; i++)
+            for (uint32_t j = i; j < all; j++)
+                products[(size_t)i * all + j] +=
+                    dot(workspace + (size_t)i * ROW_PRODUCT_BLOCK, workspace + (size_t)j * ROW_PRODUCT_BLOCK, whole);
+    }
+}
+
+// Some ten milliseconds without it, about what it takes to load.
+bool rows_want_blas(uint32_t rows, uint64_t parameters) {
+    return (double)rows * rows * (double)parameters > 0x1p26;
+}
+
+AGGREGATE_VECTORS static void add_part(double *restrict sums, const float *values, const float *from, double part,
+                                       size_t count) {
+    for (size_t i = 0; i < count; i++)
+        sums[i] += part * ((double)values[i] - (double)from[i]);
+}
+
+void rows_mix(float *mixed, const Rows *rows, const double *parts, size_t first, size_t count) {
+    static const float nothing[ROW_BLOCK];
+    double sums[ROW_BLOCK] = {0};
+    for (uint32_t row = 0; row < rows->count; row++)
+        if (parts[row] != 0)
+            add_part(sums, rows->values[row] + first, rows->from[row] ? rows->from[row] + first : nothing, parts[row],
+                     count);
+    for (size_t i = 0; i < count; i++)
+        mixed[i] = (float)sums[i];
 }

@@ -1,5 +1,6 @@
 // The updates of a cohort side by side, for rules that have to see them all (combine_rule.h): a row a client.
 //
+//   rows_products(products, &rows, blas, workspace, count);        // for rules that ask how far updates are apart
 //   rows_columns(total, &rows, column, number, workspace, count);  // a rule that looks at each weight on its own
 //
 // A row is what a client hands in: its weights, from which those that it began with are subtracted wherever an update is
@@ -11,9 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nn/blas.h"
+
 enum {
-    ROW_LANES = 64,   // weights side by side
-    ROW_BLOCK = 4096, // weights whose totals stay in the cache, and of which each row is read in long runs
+    ROW_LANES = 64,           // weights side by side
+    ROW_BLOCK = 4096,         // weights whose totals stay in the cache, and of which each row is read in long runs
+    ROW_PRODUCT_BLOCK = 1024, // weights whose updates are multiplied at once
 };
 
 typedef struct Rows {
@@ -29,6 +33,18 @@ typedef void (*RowColumn)(int64_t *total, const float *sorted, const float *from
 // total (count): of the first `count` weights. All rows are of one `from`. workspace: (rows, ROW_LANES).
 void rows_columns(int64_t *total, const Rows *rows, RowColumn column, const double *number, float *workspace,
                   size_t count);
+
+// products (rows, rows), the upper half, grows by those of the first `count` weights of the updates, in double, block by
+// block: what comes out does not depend on who computes it. blas NULL: without OpenBLAS, to other last bits. workspace:
+// (rows, ROW_PRODUCT_BLOCK).
+void rows_products(double *products, const Rows *rows, const Blas *blas, double *workspace, size_t count);
+
+// Whether products of so many updates are large enough for OpenBLAS to be loaded.
+bool rows_want_blas(uint32_t rows, uint64_t parameters);
+
+// mixed (count) = the sum of each row's part (rows) of its update, of the weights first to first + count - 1; count <=
+// ROW_BLOCK.
+void rows_mix(float *mixed, const Rows *rows, const double *parts, size_t first, size_t count);
 
 // For the rules: total (ROW_LANES) = the exact mean of the sorted values from `first` to before `end`.
 void column_mean(int64_t *total, const float *sorted, const float *from, uint32_t first, uint32_t end);

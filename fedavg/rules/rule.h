@@ -6,6 +6,7 @@
 #ifndef SOUNDER_FEDAVG_RULES_RULE_H
 #define SOUNDER_FEDAVG_RULES_RULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { RULE_NUMBERS = 6, RULE_WORDS = 8 };
@@ -16,6 +17,7 @@ typedef struct RuleNumber {
     double preset, minimum, maximum; // a NAN preset: `derived` says what it follows from
     const char *words[RULE_WORDS];
     const char *derived;
+    bool whole; // numbers with a fraction are refused
 } RuleNumber;
 
 typedef struct RuleText {

@@ -23,10 +23,11 @@ static const LocalRule *local_rule(const RunConfig *config) {
 void client_plan(SlotPlan *slots, const RunConfig *config) {
     const LocalRule *local = local_rule(config);
     const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
-    const uint32_t each = local->keeps ? 2 : 1, common = server->tells ? 1 : 0;
-    const bool rows = combine_rules[config->recipe.parts[PART_COMBINE].row]->rows;
-    *slots = (SlotPlan){.vectors = common,
-                        .lasting = common,
+    const CombineRule *combine = combine_rules[config->recipe.parts[PART_COMBINE].row];
+    const uint32_t each = local->keeps ? 2 : 1, common = server->tells ? 1 : 0, center = combine->remembers ? 1 : 0;
+    const bool rows = combine->rows;
+    *slots = (SlotPlan){.vectors = common + center,
+                        .lasting = common + center,
                         .states = server->states,
                         .sums = rows ? 1 : each * config->workers, // with rows the parent's
                         .each = each,
@@ -231,6 +232,20 @@ void client_inspect(Job *job, const RunMemory *memory, const float *trained) {
     job->fingerprint = inspects ? XXH3_64bits(trained, parameters * sizeof *trained) : 0;
 }
 
+double client_bound(const RunConfig *config, double squared_length) {
+    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    const CombineRule *rule = combine_rules[chosen->row];
+    return rule->bound ? rule->bound(squared_length, chosen->number) : 1;
+}
+
+// What the combine rule leaves of an update of this length.
+static double bound_of(const RunConfig *config, const Sent *sent) {
+    if (!combine_rules[config->recipe.parts[PART_COMBINE].row]->bound) return 1;
+    const double squared = sent->from ? aggregate_squared_update(sent->values, sent->from, config->parameters)
+                                      : aggregate_squared_length(sent->values, config->parameters);
+    return client_bound(config, squared * sent->factor * sent->factor);
+}
+
 // What the client keeps from now on goes into its new row. Returns whether it may: sums over all clients must not
 // overflow.
 static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) {
@@ -268,7 +283,8 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     }
     begin_sum(model, round);
     atomic_store(&state->adding, 1);
-    aggregate_add(run_memory_sum(memory, model->rank, 0), sent.values, sent.from, job->share * sent.factor, parameters);
+    aggregate_add(run_memory_sum(memory, model->rank, 0), sent.values, sent.from,
+                  job->share * sent.factor * bound_of(memory->config, &sent), parameters);
     if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
         local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
                           parameters);

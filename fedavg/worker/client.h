@@ -63,6 +63,9 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
 // (RunConfig.inspects_updates): for models that were not trained here. client_train notes the fingerprint always.
 void client_inspect(Job *job, const RunMemory *memory, const float *trained);
 
+// What the combine rule leaves of an update of this length: exactly 1 where it bounds none.
+double client_bound(const RunConfig *config, double squared_length);
+
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
 // weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
 // before) when the update is not finite or out of range.

@@ -124,6 +124,7 @@ static void print_metrics(FILE *file) {
         {"  clients_dropped_out, clients_straggling, clients_late",
          "who did not hand in, did not manage all epochs, came too "
          "late"},
+        {"  clients_chosen", "those that a rule such as krum has picked; a client's share is then what the mean has of it"},
         {"  abandoned", "fewer than half of the clients were in time: the model stays"},
         {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
         {"  update_length_mean, update_length_most", "of the updates that arrived"},

@@ -30,6 +30,7 @@ typedef enum RngPurpose {
     RNG_DP_NOISE = 31,   // noise that hides a client
     RNG_DP_TREE = 32,    // ... on the nodes of a tree over the rounds
     RNG_MASK = 33,       // masks of secure aggregation
+    RNG_BUCKETS = 34,    // which updates are mixed
     RNG_AUGMENT = 40,    // crops and flips of training images
     RNG_FEDERATION = 41, // made-up data of users
 } RngPurpose;

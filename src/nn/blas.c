@@ -9,6 +9,7 @@
 struct Blas {
     void *library; // owned
     __typeof__(cblas_sgemm) *multiply;
+    __typeof__(cblas_dsyrk) *products;
     __typeof__(openblas_get_config) *config;
     __typeof__(openblas_get_corename) *core;
     __typeof__(openblas_get_num_threads) *threads;
@@ -80,12 +81,13 @@ Status blas_open(Blas **opened, const Kernels *kernels, Error *err) {
     blas->library = load(kernels, &one_thread);
     if (!blas->library) {
         status = fail(err, STATUS_UNAVAILABLE,
-                      "this net's linear layers are wide enough for OpenBLAS, which cannot be opened (%s); install "
+                      "this run's products are large enough for OpenBLAS, which cannot be opened (%s); install "
                       "libopenblas0, or set SOUNDER_BLAS=off to do without, more slowly and to other bits",
                       dlerror());
         goto fail;
     }
     TRY_GOTO(fail, find(&blas->multiply, blas->library, "cblas_sgemm", err));
+    TRY_GOTO(fail, find(&blas->products, blas->library, "cblas_dsyrk", err));
     TRY_GOTO(fail, find(&blas->config, blas->library, "openblas_get_config", err));
     TRY_GOTO(fail, find(&blas->core, blas->library, "openblas_get_corename", err));
     TRY_GOTO(fail, find(&blas->threads, blas->library, "openblas_get_num_threads", err));
@@ -117,4 +119,9 @@ void blas_multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix l
                    size_t rows, size_t columns, size_t inner) {
     blas->multiply(CblasRowMajor, as_given(left), as_given(right), (blasint)rows, (blasint)columns, (blasint)inner, 1,
                    left.at, (blasint)left.stride, right.at, (blasint)right.stride, keep, out, (blasint)out_stride);
+}
+
+void blas_add_products(const Blas *blas, double *out, const double *values, size_t stride, size_t rows, size_t inner) {
+    blas->products(CblasRowMajor, CblasUpper, CblasNoTrans, (blasint)rows, (blasint)inner, 1, values, (blasint)stride,
+                   1, out, (blasint)rows);
 }

@@ -54,4 +54,8 @@ typedef struct BlasMatrix {
 void blas_multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
                    size_t rows, size_t columns, size_t inner);
 
+// out (rows, rows), its upper half, grows by the products of the rows of values (rows, inner), which are `stride` doubles
+// apart.
+void blas_add_products(const Blas *blas, double *out, const double *values, size_t stride, size_t rows, size_t inner);
+
 #endif

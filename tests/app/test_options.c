@@ -180,7 +180,7 @@ static void an_unknown_option_names_what_was_probably_meant(void **state) {
     assert_int_equal(parse(&options, line, &err), STATUS_USAGE);
 }
 
-static void what_codes_and_releases_do_not_go_with_is_refused(void **state) {
+static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void **state) {
     (void)state;
     static const Refusal refusals[] = {
         {"--algorithm|send threshold|--up-bandwidth|1000",
@@ -199,6 +199,12 @@ static void what_codes_and_releases_do_not_go_with_is_refused(void **state) {
          "--privacy-rounds"},
         {"--algorithm|dp-fedavg|--privacy-rounds|4",
          "--privacy-rounds 4: only used with epsilon=E of a release in --algorithm; add that or leave --privacy-rounds out"},
+        {"--algorithm|krum byzantine=3|--clients|8",
+         "--clients-per-round 8: so many updates; combine krum of --algorithm needs at least 9; raise that or lower "
+         "byzantine"},
+        {"--algorithm|mix buckets 3; combine bulyan|--clients|18",
+         "--clients-per-round 18: so many updates, of which mix buckets makes 6; combine bulyan of --algorithm needs at "
+         "least 7; raise that or lower byzantine"},
     };
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }
@@ -464,7 +470,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(names_may_have_underscores),
         cmocka_unit_test(a_value_that_does_not_fit_is_refused_by_name),
         cmocka_unit_test(an_unknown_option_names_what_was_probably_meant),
-        cmocka_unit_test(what_codes_and_releases_do_not_go_with_is_refused),
+        cmocka_unit_test(what_robust_rules_codes_and_releases_do_not_go_with_is_refused),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
         cmocka_unit_test(workers_and_clients_follow_from_each_other),
         cmocka_unit_test(resume_keeps_what_decides_the_bits_and_lets_the_rest_change),

@@ -104,6 +104,36 @@ static void what_trims_nothing_is_the_exact_mean_and_what_trims_most_the_median(
     }
 }
 
+static double middle; // of the updates that are compared
+
+static int nearest_first(const void *a, const void *b) {
+    const double x = fabs(*(const double *)a - middle), y = fabs(*(const double *)b - middle);
+    return (x > y) - (x < y);
+}
+
+static void bulyans_columns_are_means_of_the_values_nearest_the_median(void **state) {
+    (void)state;
+    for (uint32_t byzantine = 0; byzantine <= 5; byzantine++) {
+        enum { COUNT = 15 };
+        int64_t total[PARAMETERS], mean[PARAMETERS] = {0};
+        combine(total, &bulyan_combine_rule, COUNT, byzantine);
+        for (uint32_t k = 0; k < COUNT && byzantine == 0; k++)
+            aggregate_add(mean, trained[k], global, 1.0 / COUNT, PARAMETERS);
+        if (byzantine == 0) assert_memory_equal(total, mean, sizeof mean); // all values: the exact mean
+        for (uint32_t i = 0; i < PARAMETERS; i++) {
+            if (i % 7 == 0) continue; // values that are equally near
+            double updates[COUNT], expected = 0;
+            sorted_updates(updates, COUNT, i);
+            middle = updates[COUNT / 2];
+            qsort(updates, COUNT, sizeof *updates, nearest_first);
+            for (uint32_t k = 0; k < COUNT - 2 * byzantine; k++)
+                expected += updates[k] / (COUNT - 2 * byzantine);
+            if (!(fabs((double)total[i] * 0x1p-40 - expected) <= COUNT * 0x1p-41 + 1e-12 * fabs(expected)))
+                fail_msg("byzantine %u, weight %u: %g, not %g", byzantine, i, (double)total[i] * 0x1p-40, expected);
+        }
+    }
+}
+
 static void the_order_of_rows_does_not_matter_to_a_column(void **state) {
     (void)state;
     int64_t total[PARAMETERS], other[PARAMETERS];
@@ -121,6 +151,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_median_is_the_value_in_the_middle_or_the_mean_of_two),
         cmocka_unit_test(a_trimmed_mean_leaves_out_as_many_at_either_end),
         cmocka_unit_test(what_trims_nothing_is_the_exact_mean_and_what_trims_most_the_median),
+        cmocka_unit_test(bulyans_columns_are_means_of_the_values_nearest_the_median),
         cmocka_unit_test(the_order_of_rows_does_not_matter_to_a_column),
     };
     return run_cases(argc, argv, tests, make_updates, NULL);

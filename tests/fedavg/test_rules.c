@@ -60,9 +60,9 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"servr adam",
          "servr: no such algorithm, did you mean server?; `sounder help algorithms` lists names and parts"},
         {"fedavg; servr adam", "servr: no such part, did you mean server?; the parts are local, optimizer, personal, "
-                               "send, combine, release, server and schedule"},
+                               "send, mix, combine, release, server and schedule"},
         {"fedavg; fedadam",
-         "fedadam: no such part; the parts are local, optimizer, personal, send, combine, release, server "
+         "fedadam: no such part; the parts are local, optimizer, personal, send, mix, combine, release, server "
          "and schedule"},
         {"server momentun", "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are "
                             "average, momentum, adagrad, adam, yogi, bmuf, ..."},
@@ -262,6 +262,10 @@ static void parts_that_do_not_go_together_are_refused(void **state) {
         {"server scaffold", "server scaffold does not go with local sgd: it is the half of the local rule of its name"},
         {"local dyn", "local dyn does not go with server average: it needs the server rule of its name"},
         {"scaffold; server adam", "local scaffold does not go with server adam: it needs the server rule of its name"},
+        {"secagg; combine bound 1", "send masked does not go with combine bound: the server may see the sum alone"},
+        {"fedavg; mix buckets", "mix buckets does not go with combine mean: that does not look at updates side by side"},
+        {"scaffold; combine median",
+         "local scaffold does not go with combine median: its clients are averaged as they are"},
         {"feddyn; combine nova", "local dyn does not go with combine nova: its clients are averaged as they are"},
         {"scaffold; send top-k",
          "send top-k does not go with local scaffold: a client keeps one of the two; take feedback=no"},

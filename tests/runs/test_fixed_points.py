@@ -134,6 +134,16 @@ SAME = [  # the one text, the other text, what else both change
     ("fedavg weights=uniform", "qfedavg q=0", {}),
     ("fedavg weights=uniform", "trimmed share=0", {}),
     ("median", "trimmed share=0.34", {}),
+    ("fedavg weights=uniform", "multi-krum byzantine=0 chosen=5", {"clients-per-round": "5"}),
+    ("krum byzantine=0", "multi-krum byzantine=0 chosen=1", {}),
+    ("fedavg weights=uniform", "bulyan byzantine=0", {}),
+    ("fedavg", "rfa steps=0", {}),
+    ("fedavg weights=uniform", "norm-bound norm=1e30", {}),
+    ("fedavg weights=uniform", "centered-clipping radius=1e30", {}),
+    ("krum byzantine=0", "mix buckets size=1; combine krum byzantine=0", {}),
+    ("trimmed", "mix buckets size=1; combine trimmed", {}),
+    ("fedavg weights=uniform", "mix buckets size=3; combine median", {}),
+    ("fedavg weights=uniform", "mix buckets size=9; combine geometric", {}),
     ("median; server adam", "trimmed share=0.34; server adam", {"workers": "3"}),
     ("fedavg", "ditto", {}),
     ("fedavg", "ditto lambda=0", {}),
@@ -142,7 +152,11 @@ SAME = [  # the one text, the other text, what else both change
 UNEQUAL = {"partition": "linear"}
 DIFFERENT = [("fedavg", "fedprox mu=0.1", {}), ("fedavg", "scaffold", {}), ("fedavg", "feddyn", {}),
              ("fedavg", "fednova", UNEQUAL), ("fedavg", "fedavgm", {}), ("scaffold", "scaffold lr=0.5", {}),
-             ("feddyn", "feddyn scaled=yes", UNEQUAL), ("qfedavg q=0", "qfedavg q=1", {})]
+             ("feddyn", "feddyn scaled=yes", UNEQUAL),
+             ("fedavg weights=uniform", "trimmed share=0.34", {}), ("fedavg weights=uniform", "krum byzantine=0", {}),
+             ("fedavg", "rfa", {}), ("rfa", "rfa weights=uniform", {}), ("fedavg weights=uniform", "norm-bound norm=0.01", {}),
+             ("fedavg weights=uniform", "centered-clipping radius=0.01", {}),
+             ("krum byzantine=0", "mix nearest 1; combine krum byzantine=0", {}), ("qfedavg q=0", "qfedavg q=1", {})]
 
 
 class Reductions(RunCase):

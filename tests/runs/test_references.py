@@ -92,6 +92,39 @@ def robust(combine):
     return run
 
 
+def krum(d):
+    """Of three updates, none of which is byzantine: the one that is nearest to another."""
+    flat = d.reshape(len(d), -1)
+    apart = [sorted(np.sum((a - b) ** 2) for b in flat)[1] for a in flat]
+    return d[int(np.argmin(apart))]
+
+
+def nearest(d, f):
+    """Every update becomes the mean of the n - f nearest to it."""
+    return np.array([np.mean(sorted(d, key=lambda b: np.sum((a - b) ** 2))[: len(d) - f], axis=0) for a in d])
+
+
+def weiszfeld(d):
+    shares = np.array(SIZES) / sum(SIZES)
+    z = sum(s * u for s, u in zip(shares, d))
+    for _ in range(4):
+        b = [s / max(1e-5, np.linalg.norm(z - u)) for s, u in zip(shares, d)]
+        z = sum(x * u for x, u in zip(b, d)) / sum(b)
+    return z
+
+
+def centered(radius, steps):
+    def run(w, clients):
+        v = np.zeros_like(w)
+        for _ in range(ROUNDS):
+            d = [c.train(w) for c in clients]
+            for _ in range(steps):
+                v = v + np.mean([(u - v) * min(1, radius / np.linalg.norm(u - v)) for u in d], axis=0)
+            w = w + v
+        return w
+    return run
+
+
 def nova(w, clients):
     a = (STEPS - MOMENTUM * (1 - MOMENTUM ** STEPS) / (1 - MOMENTUM)) / (1 - MOMENTUM)
     for _ in range(ROUNDS):  # as many steps for all: tau_eff sum p d / a
@@ -133,6 +166,10 @@ ALGORITHMS = {
     "fedyogi": averaged(adaptive("yogi", 0.01)), "bmuf": averaged(momentum_step(1 - 1 / 3, 1)),
     "fedprox mu=0.3": averaged(pull=0.3), "fednova": nova,
     "median": robust(lambda d: np.median(d, axis=0)), "trimmed 0.34": robust(lambda d: np.sort(d, axis=0)[1:-1].mean(axis=0)),
+    "krum 0": robust(krum), "mix nearest 1; combine trimmed 0": robust(lambda d: nearest(d, 1).mean(axis=0)),
+    "mix nearest 1; combine median": robust(lambda d: np.median(nearest(d, 1), axis=0)),
+    "rfa": robust(weiszfeld), "centered-clipping radius=0.3": centered(0.3, 1), "centered-clipping radius=0.3 steps=3": centered(0.3, 3),
+    "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}
 OPTIMIZERS = {

@@ -13,7 +13,7 @@ from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
 TASK = ["--data", "synthetic:1x8x8:240:60", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--quiet",
         "--rounds", "3", "--eval-every", "0", "--device", "cuda" if ON_CARD else "cpu"]
-CLIENTS = ["--clients", "4", "--partition", "dirichlet"]
+CLIENTS = ["--clients", "8", "--partition", "dirichlet"]
 
 # (algorithm, column) -> why there is no such column; the sentence is part of what the program says, where it refuses.
 REASONS = {

@@ -8,6 +8,7 @@
 #include "datasets/partition.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/mix_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/release_rules.h"
@@ -215,6 +216,22 @@ static Status resolve_release(Options *options, Error *err) {
     return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), why.message);
 }
 
+// Robust rules make no sense of fewer updates than so many; a round in which fewer arrive leaves the model as it is.
+static Status check_updates(const Options *options, Error *err) {
+    const Chosen *mix = &options->recipe.parts[PART_MIX], *combine = &options->recipe.parts[PART_COMBINE];
+    const CombineRule *rule = combine_rules[combine->row];
+    const uint32_t updates = (uint32_t)options->clients_per_round;
+    const uint32_t mixed = mix_rules[mix->row].mix ? mix_rules[mix->row].mixed(updates, mix->number) : updates;
+    const double least = rule->least ? rule->least(combine->number) : 1;
+    char name[OPTION_NAMED_BYTES], mixes[64] = "";
+    if (mixed >= least) return STATUS_OK;
+    if (mix->row != MIX_NONE)
+        snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", mix_rules[mix->row].text.name, mixed);
+    return fail(err, STATUS_USAGE,
+                "%s %u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or lower byzantine",
+                options_named(name, options, "clients-per-round"), updates, mixes, rule->text.name, least);
+}
+
 static Status resolve_virtual_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     if (options->workers == 0) options->workers = default_workers(), options->workers_by_cores = true;
@@ -228,6 +245,7 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
     TRY(resolve_release(options, err));
+    TRY(check_updates(options, err));
     return resolve_world(options, err);
 }
 

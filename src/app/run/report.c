@@ -84,6 +84,12 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
     put_whole(line, "up_bytes_total", (int64_t)totals->up_bytes);
 }
 
+// Whom the combine rule has picked, where it picks.
+static void put_choice(JsonObject *line, const Combine *combine) {
+    if (combine->rule && combine->rule->picks)
+        put_wholes(line, "clients_chosen", combine->chosen, combine->chosen_count);
+}
+
 static Status put_client_evaluation(Metrics *metrics, const Job *job, uint32_t round, const char *model,
                                     const char *data, Error *err) {
     JsonObject line;
@@ -211,6 +217,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_whole(&line, "updates_refused", report->refused);
     put_privacy(&line, report, &control->config.release);
     if (!engine_facts[control->config.engine].whole_cohort) put_world(&line, report, &control->totals);
+    if (report->combine) put_choice(&line, report->combine);
     if (engine_facts[control->config.engine].in_lockstep) put_synchronisation(&line, report, &control->config);
     if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);
     if (engine_facts[control->config.engine].client_is_worker) {

@@ -7,6 +7,7 @@
 
 #include "app/run/run_goals.h"
 #include "base/log.h"
+#include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "io/checkpoint.h"
 
@@ -23,7 +24,8 @@ static NamedTensor lasting_tensor(const RunMemory *memory, uint32_t index) {
     NamedTensor tensor = {.rank = 1, .shape = {(int64_t)config->parameters}};
     if (index < lasting) {
         tensor.values = run_memory_vector(memory, index);
-        const char *what = engine_facts[config->engine].writes_weights ? "velocity" : "common";
+        const bool center = combine_rules[config->recipe.parts[PART_COMBINE].row]->remembers && index + 1 == lasting;
+        const char *what = engine_facts[config->engine].writes_weights ? "velocity" : center ? "center" : "common";
         snprintf(tensor.name, sizeof tensor.name, "sounder.%s.%u", what, index);
         return tensor;
     }

@@ -151,7 +151,8 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .engine = recipe_engine(&options->recipe),
         .eval_clients_every = (uint32_t)options->eval_clients_every,
         .inspects_updates =
-            options->inspect_updates || combine_rules[options->recipe.parts[PART_COMBINE].row]->factor != NULL,
+            options->inspect_updates || combine_rules[options->recipe.parts[PART_COMBINE].row]->factor ||
+            combine_rules[options->recipe.parts[PART_COMBINE].row]->bound,
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,

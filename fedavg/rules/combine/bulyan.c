@@ -1,0 +1,93 @@
+// Bulyan (El Mhamdi, Guerraoui, Rouault, ICML 2018), of n updates of which f may be byzantine: n - 2f times Krum takes one
+// of what is left; then every weight moves by the mean of the n - 4f of its chosen values that are nearest their median.
+// With f = 0 that is the mean of all.
+#include <math.h>
+#include <stdlib.h>
+
+#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/combine_rules.h"
+
+typedef struct Neighbour {
+    double distance; // squared
+    uint64_t row;
+} Neighbour;
+
+static int nearest_first(const void *a, const void *b) {
+    const Neighbour *x = a, *y = b;
+    if (x->distance != y->distance) return x->distance < y->distance ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+// Of each row all others, the nearest first: who is left is found without sorting anew.
+static void sort_neighbours(Neighbour *all, const Choice *choice) {
+    for (uint32_t i = 0; i < choice->count; i++) {
+        Neighbour *of_row = all + (size_t)i * choice->count;
+        for (uint32_t j = 0; j < choice->count; j++)
+            of_row[j] = (Neighbour){j == i ? INFINITY : choice_squared_distance(choice, i, j), j};
+        qsort(of_row, choice->count, sizeof *of_row, nearest_first);
+    }
+}
+
+static double score(const Neighbour *of_row, const double *shares, uint32_t count, double neighbours) {
+    double sum = 0;
+    for (uint32_t j = 0; j + 1 < count && neighbours > 0; j++) {
+        if (shares[of_row[j].row] > 0) continue; // taken already
+        sum += of_row[j].distance;
+        neighbours--;
+    }
+    return sum;
+}
+
+static void choose(double *shares, const Choice *choice) {
+    Neighbour *all = (Neighbour *)(void *)choice->workspace;
+    const uint32_t count = choice->count;
+    const double byzantine = choice->number[0];
+    const uint32_t take = (uint32_t)(count - 2 * byzantine);
+    sort_neighbours(all, choice);
+    for (uint32_t i = 0; i < count; i++)
+        shares[i] = 0;
+    for (uint32_t taken = 0; taken < take; taken++) {
+        const double neighbours = fmax(1, count - taken - byzantine - 2);
+        uint32_t least = count;
+        double least_score = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (shares[i] > 0) continue;
+            const double own = score(all + (size_t)i * count, shares, count, neighbours);
+            if (least == count || own < least_score) least = i, least_score = own;
+        }
+        shares[least] = 1.0 / take;
+    }
+}
+
+// The values nearest the median lie side by side, from `skip` on: the window moves up as long as its lower end is further
+// away than the value behind its upper one.
+static void column(int64_t *total, const float *sorted, const float *from, uint32_t count, const double *number) {
+    const uint32_t cut = (uint32_t)(2 * number[0]), keep = count > cut ? count - cut : 1;
+    const double scale = AGGREGATE_UNIT / keep;
+    for (size_t l = 0; l < ROW_LANES; l++) {
+        const double median2 =
+            (double)sorted[(count - 1) / 2 * ROW_LANES + l] + (double)sorted[count / 2 * ROW_LANES + l];
+        uint32_t skip = 0;
+        while (skip + keep < count &&
+               (double)sorted[skip * ROW_LANES + l] + (double)sorted[(skip + keep) * ROW_LANES + l] < median2)
+            skip++;
+        total[l] = 0;
+        for (uint32_t row = skip; row < skip + keep; row++)
+            total[l] += llrint(((double)sorted[row * ROW_LANES + l] - (double)from[l]) * scale);
+    }
+}
+
+static double least(const double *number) {
+    return 4 * number[0] + 3;
+}
+
+const CombineRule bulyan_combine_rule = {
+    .text = {"bulyan",
+             "Krum's choice again and again, then of every weight the mean of the values nearest the median",
+             "El Mhamdi et al., ICML 2018",
+             {COMBINE_BYZANTINE}},
+    .rows = true,
+    .least = least,
+    .picks = true,
+    .choose = choose,
+    .column = column};

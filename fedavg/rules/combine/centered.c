@@ -1,0 +1,35 @@
+// Centred clipping (Karimireddy, He, Jaggi, ICML 2021, Algorithm 2), from what the last round came to, at first from zero:
+//
+//   v += (1/n) sum (d_k - v) min(1, radius / |d_k - v|)        so many times
+//
+// v is always a sum of multiples of the updates and of its own beginning, so that the products of these tell everything:
+// the beginning stands as one more row behind the others. Where nothing is clipped it is the mean of the updates.
+#include <math.h>
+
+#include "fedavg/rules/combine_rules.h"
+
+static void choose(double *shares, const Choice *choice) {
+    const double radius = choice->number[0], steps = choice->number[1];
+    const uint32_t clients = choice->count - 1, center = clients;
+    double *distances = choice->workspace;
+    for (uint32_t k = 0; k < choice->count; k++)
+        shares[k] = k == center;
+    for (uint32_t step = 0; step < steps; step++) {
+        double sum = 0;
+        choice_distances(distances, shares, choice);
+        for (uint32_t k = 0; k < clients; k++)
+            sum += distances[k] = distances[k] > radius ? radius / distances[k] : 1;
+        for (uint32_t k = 0; k < choice->count; k++)
+            shares[k] = shares[k] * (1 - sum / clients) + (k < clients ? distances[k] / clients : 0);
+    }
+}
+
+const CombineRule centered_combine_rule = {
+    .text = {"centered",
+             "updates are clipped around what the last round came to, and averaged",
+             "Karimireddy, He, Jaggi, ICML 2021, Algorithm 2",
+             {{.name = "radius", .preset = 10, .minimum = 0, .maximum = 1e30},
+              {.name = "steps", .preset = 1, .minimum = 1, .maximum = 10000, .whole = true}}},
+    .rows = true,
+    .remembers = true,
+    .choose = choose};
