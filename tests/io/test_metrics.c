@@ -233,6 +233,56 @@ static void *failing_malloc(size_t bytes) {
 }
 
 // Neither a line that is no JSON or lacks a field, nor a good line that is taken for a bad one.
+static Status join_round(void *context, json_t *line, Error *err) {
+    char *text = context;
+    const size_t length = strlen(text);
+    const json_int_t round = json_integer_value(json_object_get(line, "round"));
+    snprintf(text + length, 64 - length, "%s%lld ", json_string_value(json_object_get(line, "type")), (long long)round);
+    return round < 9 ? STATUS_OK : fail(err, STATUS_DATA, "enough");
+}
+
+static void note_seen(void *context, const json_t *line) {
+    char *text = context;
+    const size_t length = strlen(text);
+    snprintf(text + length, 64 - length, "%lld ", (long long)json_integer_value(json_object_get(line, "round")));
+}
+
+static void a_visit_sees_whole_lines_of_its_types_in_order_until_it_fails(void **state) {
+    static const char *const types[] = {"round", "end", NULL};
+    char path[SCRATCH_PATH_BYTES], seen[64] = "";
+    const char lines[] = "{\"type\":\"round\",\"round\":1}\n{\"type\":\"client\",\"round\":2}\nno line\n"
+                         "{ \"round\": 3, \"type\": \"end\" }\n{\"type\":\"rounds\",\"round\":4}\n{\"round\":5}\n"
+                         "{\"type\":\"end\",\"round\":6}\n{\"type\":\"round\",\"round\":7";
+    Error err;
+    Folder folder = open_folder(state);
+    scratch_write(metrics_path(path, state), lines, sizeof lines - 1);
+    check_ok(metrics_visit(&folder, types, join_round, seen, &err));
+    assert_string_equal(seen, "round1 end3 end6 ");
+    const char end[] = "{\"type\":\"end\",\"round\":9}\n{\"type\":\"end\",\"round\":1}\n";
+    scratch_write(path, end, sizeof end - 1);
+    seen[0] = '\0';
+    assert_int_equal(metrics_visit(&folder, types, join_round, seen, &err), STATUS_DATA);
+    assert_string_equal(seen, "end9 ");
+    unlink(path);
+    check_ok(metrics_visit(&folder, types, join_round, seen, &err));
+    assert_string_equal(seen, "end9 ");
+    close(folder.fd);
+}
+
+static void who_looks_sees_each_line_that_was_written(void **state) {
+    char path[SCRATCH_PATH_BYTES], seen[64] = "";
+    Metrics metrics;
+    Error err;
+    begin_new(&metrics, path, state);
+    check_ok(append_round(&metrics, 1, &err));
+    metrics.on_line = note_seen;
+    metrics.context = seen;
+    check_ok(append_round(&metrics, 2, &err));
+    check_ok(append_round(&metrics, 3, &err));
+    metrics_close(&metrics);
+    assert_string_equal(seen, "2 3 ");
+}
+
 static void a_failed_allocation_spoils_no_line(void **state) {
     char path[SCRATCH_PATH_BYTES];
     const char expected[] = "{\"rank\":1,\"loss\":0.25,\"seconds\":[1.0,2.0]}\n";
@@ -279,6 +329,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_full_disk_is_reported_and_leaves_whole_lines),
         cmocka_unit_test(what_cannot_be_a_line_or_a_file_is_refused),
         cmocka_unit_test(the_past_is_the_last_start_and_the_last_round),
+        cmocka_unit_test(a_visit_sees_whole_lines_of_its_types_in_order_until_it_fails),
+        cmocka_unit_test(who_looks_sees_each_line_that_was_written),
         cmocka_unit_test(a_failed_allocation_spoils_no_line),
     };
     log_init(LOG_ERROR, LOG_RANK_PARENT); // the warnings about removed lines are wanted here
