@@ -68,6 +68,13 @@ class Benchmarks(unittest.TestCase):
             self.assertEqual(figures["bytes"], (8 * slots + 4 + 4) * parameters)
             self.assertAlmostEqual(figures["share"], figures["bound_seconds"] / figures["seconds"], places=2)
 
+    def test_robust_rules_are_measured(self):
+        for rows, parameters in (3, 100), (20, 3001):
+            figures = self.figures("rows", "--slots", str(rows), "--parameters", str(parameters), "--seconds", "0.01")
+            self.assertEqual((figures["rows"], figures["parameters"]), (rows, parameters))
+            for figure in "median_values_per_second", "trimmed_values_per_second", "krum_seconds", "krum_over_blas":
+                self.assertGreater(figures[figure], 0)
+
     def test_both_barriers_are_measured_for_few_and_for_many_ranks(self):
         for ranks in "2", "8":
             figures = self.figures("barrier", "--ranks", ranks, "--waits", "20")
@@ -91,6 +98,7 @@ class Benchmarks(unittest.TestCase):
             (["averaging", "--slots", "1000"], "--slots 1000"),
             (["averaging", "--seconds", "nan"], "--seconds nan"),
             (["barrier", "--ranks", "1"], "--ranks 1"),
+            (["rows", "--slots", "2"], "--slots 2"),
             (["group", "--ranks", "251"], "--ranks 251"),
         ]:
             result = run(*words)

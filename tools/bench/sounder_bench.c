@@ -14,7 +14,7 @@ typedef struct Benchmark {
 static const Benchmark benchmarks[] = {
     {"train", bench_train},         {"evaluate", bench_evaluate},         {"linear", bench_linear},
     {"averaging", bench_averaging}, {"server-rules", bench_server_rules}, {"barrier", bench_barrier},
-    {"group", bench_group},
+    {"group", bench_group},         {"rows", bench_rows},
 };
 
 static const char usage[] =
@@ -22,6 +22,7 @@ static const char usage[] =
     "       sounder_bench linear          [--inputs I] [--outputs O] [--batch N] [--seconds S]\n"
     "       sounder_bench averaging       [--slots N] [--parameters P] [--seconds S]\n"
     "       sounder_bench server-rules    [--rule R] [--slots N] [--parameters P] [--seconds S]\n"
+    "       sounder_bench rows            [--slots N] [--parameters P] [--seconds S]\n"
     "       sounder_bench barrier         [--ranks N] [--waits N]\n"
     "       sounder_bench group           [--ranks N] [--waits N] [--bytes B]\n";
 
