@@ -26,6 +26,7 @@ const RuleText release_rules[RELEASE_RULE_COUNT] = {
                         .preset = NAN,
                         .minimum = 1,
                         .maximum = 1e9,
+                        .whole = true,
                         .derived = "the rounds in which each client comes at most once"}}},
 };
 

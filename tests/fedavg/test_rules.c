@@ -68,6 +68,7 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
                             "average, momentum, adagrad, adam, yogi, bmuf, ..."},
         {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf, "
                    "..."},
+        {"send qsgd 2.5", "part 1 (\"send qsgd 2.5\"): levels=2.5: needs a whole number from 1 to 65535"},
         {"send top_k", "part 1 (\"send top_k\"): no send rule top_k, did you mean top-k?; there are unclipped, clip, "
                        "..."},
         {"server momentum bta=1", "part 1 (\"server momentum bta=1\"): momentum has no number \"bta\", did you mean "

@@ -94,7 +94,7 @@ class Zoo(RunCase):
 
     @unittest.skipIf(ON_CARD, "what is sent on a card is what was trained")
     def test_bytes_that_travel_are_counted(self):
-        parameters, tensors, clients = 310, 4, 4
+        parameters, tensors, clients = 310, 4, int(CLIENTS[1])
         whole, bits = 4 * parameters, lambda each: -(-parameters * each // 8)
         cases = {"fedavg": (whole, whole), "top-k": (4 * 31 + bits(1), whole), "random-k": (4 * 31 + 8, whole),
                  "qsgd": (4 + bits(9), whole), "terngrad": (4 * tensors + bits(2), whole), "fedpaq": (4 + bits(8), whole),
@@ -135,7 +135,7 @@ class Zoo(RunCase):
             return float(re.match("epsilon ([0-9.]+) at delta 0.0001", result.stdout)[1])
 
         for sampling, kind in (("uniform", "fixed"), ("poisson", "poisson")):
-            self.train(*TASK, *CLIENTS, "--algorithm", "dp-fedavg noise=2 delta=1e-4", "--clients-per-round", "2",
+            self.train(*TASK, *CLIENTS, "--algorithm", "dp-fedavg noise=2 delta=1e-4", "--clients-per-round", str(int(CLIENTS[1]) // 2),
                                 "--sampling", sampling, "--drop-out", "0.95", "--seed", "3", "--out", kind)
             for line in self.lines(kind, "round"):
                 self.assertAlmostEqual(line["epsilon"], privacy(line["round"], kind), delta=1e-4)

@@ -22,7 +22,7 @@ static uint64_t qsgd_bytes(const Coding *coding) {
 
 static size_t qsgd_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
     const float norm = (float)sqrt(aggregate_squared_length(payload->update, coding->count));
-    const double levels = floor(coding->number[0]), per_length = norm > 0 ? levels / (double)norm : 0;
+    const double levels = coding->number[0], per_length = norm > 0 ? levels / (double)norm : 0;
     const int bits = level_bits(coding);
     BitWriter writer = {.to = put_float(wire, norm)};
     float uniforms[CODE_BLOCK];
@@ -38,7 +38,7 @@ static size_t qsgd_encode(uint8_t *wire, const Payload *payload, const Coding *c
 
 static void qsgd_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
     (void)bytes;
-    const float norm = take_float(wire), step = (float)((double)norm / floor(coding->number[0]));
+    const float norm = take_float(wire), step = (float)((double)norm / coding->number[0]);
     const int bits = level_bits(coding);
     BitReader reader = {.from = wire + 4};
     for (size_t i = 0; i < coding->count; i++) {
@@ -52,7 +52,7 @@ const SendCode qsgd_send_code = {
     .text = {"qsgd",
              "each change is rounded at random to one of so many levels of the update's length",
              "Alistarh et al., NIPS 2017",
-             {{.name = "levels", .preset = 255, .minimum = 1, .maximum = 65535}, FEEDBACK_OFF}},
+             {{.name = "levels", .preset = 255, .minimum = 1, .maximum = 65535, .whole = true}, FEEDBACK_OFF}},
     .bytes = qsgd_bytes,
     .encode = qsgd_encode,
     .decode = qsgd_decode};
