@@ -66,7 +66,9 @@ SEEDS = {
     "dataset": [struct.pack("<IIiiiiII", 0x53444e53, 1, 1, 2, 2, 3, 2, 2) + bytes(1200) + b"\1"],
     "spec": [b"\1\x1c\x1c\x0a" + text for text in (
         b"conv 10 5; pool 2; relu; dropout2d 0.5; conv 20 5 pad 2; relu; linear 50; dropout 0.5; linear 10", b"lenet",
-        b"conv 1048576 255 pad 254; linear classes", b"cifar-cnn")],
+        b"conv 1048576 255 pad 254; linear classes", b"resnet8",
+        b"conv 8 3x5 stride 2x1 pad 1x2 groups 1 dilation 2 as a; groupnorm 4; relu as b; conv 8 1 from a; add b; concat a; layernorm; "
+        b"avgpool 2 stride 1; globalpool; leakyrelu 0.1; linear classes")],
     "options": [b'model: "conv 16 3 pad 1; relu; linear 10"\nclients: 100\nclients-per-round: 10\npartition: dirichlet\n'
                 b"alpha: 0.1\n", b'algorithm: ssgd\nglobal-batch: true\nout: "x y: #"\nmomentum: 0.9\nlr: 1e-3\n',
                 b"algorithm: hogwild\nhogwild-update: atomic\nhogwild-data: shard\ntrace: t.json\n"],
