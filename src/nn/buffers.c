@@ -7,8 +7,8 @@ enum { SAMPLES_UNIT = 16, SAMPLES_MOST = 128, SAMPLES_MOST_THROUGH_BLAS = 512 };
 // A chunk's activations and gradients should fit in what most cores have as second-level cache.
 static const size_t cache_bytes = 512 * 1024;
 
-// Winograd's transforms pay off once enough channels share them.
-enum { WINOGRAD_LEAST_CHANNELS = 6 };
+// Winograd's transforms pay off once enough channels share them; so do columns for kernels of one tap.
+enum { WINOGRAD_LEAST_CHANNELS = 6, COLUMNS_LEAST_CHANNELS = 16 };
 
 // One walk over the layers places everything; with base NULL it only measures.
 typedef struct Carver {
@@ -32,8 +32,13 @@ static size_t larger(size_t a, size_t b) {
 
 static void carve_convolution(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels,
                               size_t *scratch) {
-    bool transformed = (layer->kernel == 3 || layer->kernel == 5) && layer->in.channels >= WINOGRAD_LEAST_CHANNELS;
-    at->conv = !layer_is_plain(layer) ? &kernels->columns : transformed ? &kernels->winograd : &kernels->conv;
+    const int ins = layer->in.channels;
+    if (!layer_is_plain(layer) || (layer->kernel == 1 && ins >= COLUMNS_LEAST_CHANNELS))
+        at->conv = &kernels->columns;
+    else if ((layer->kernel == 3 || layer->kernel == 5) && ins >= WINOGRAD_LEAST_CHANNELS)
+        at->conv = &kernels->winograd;
+    else
+        at->conv = &kernels->conv;
     ConvSizes sizes = at->conv->sizes(layer);
     at->packed = carve_floats(carver, sizes.packed);
     at->packed_gradient = carve_floats(carver, sizes.gradient);

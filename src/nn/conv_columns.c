@@ -1,4 +1,5 @@
-// 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns.
+// 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns. Also the way for plain
+// ones of a single tap and many channels.
 //
 // For a block of neighbouring places of the output, what each of them sees of the input is written below one another: a
 // column for a place (and sample), a row for each input channel of the group and tap of the kernel. With the weight as
@@ -19,19 +20,28 @@ enum { ROW_FLOATS = ROW_MOST + SOUNDER_LANES };
 
 // How a layer is cut: what is the same for all groups and blocks.
 typedef struct Cut {
-    const Layer *layer;
+    Layer layer;
     int ins, outs, taps; // channels of a group; rows of its columns
     int places, block;   // of the output's plane; worked on together
     size_t samples;
 } Cut;
 
+// A plain layer, in the terms of the others.
+static Layer described(const Layer *layer) {
+    Layer full = *layer;
+    if (!layer_is_plain(layer)) return full;
+    full.window = (Window){{layer->kernel, layer->kernel}, {1, 1}, {layer->pad, layer->pad}};
+    full.dilation = (Sides){1, 1};
+    full.groups = 1;
+    return full;
+}
+
 static Cut cut_of(const Layer *layer, int samples) {
-    Cut cut = {.layer = layer,
-               .ins = layer->in.channels / layer->groups,
-               .outs = layer->out.channels / layer->groups,
-               .places = layer->out.rows * layer->out.columns,
-               .samples = (size_t)samples};
-    cut.taps = cut.ins * layer->window.size.rows * layer->window.size.columns;
+    Cut cut = {.layer = described(layer), .samples = (size_t)samples};
+    cut.ins = layer->in.channels / cut.layer.groups;
+    cut.outs = layer->out.channels / cut.layer.groups;
+    cut.places = layer->out.rows * layer->out.columns;
+    cut.taps = cut.ins * cut.layer.window.size.rows * cut.layer.window.size.columns;
     int floats = BLOCK_FLOATS / cut.taps < ROW_MOST ? BLOCK_FLOATS / cut.taps : ROW_MOST;
     cut.block = samples == 0 || floats < samples ? 1 : floats / samples;
     return cut;
@@ -44,7 +54,7 @@ static size_t gradient_floats(const Cut *cut) {
 ConvSizes ISA_NAME(columns_sizes)(const Layer *layer) {
     const Cut cut = cut_of(layer, 0);
     return (ConvSizes){.packed = (size_t)layer->out.channels * (size_t)cut.taps,
-                       .gradient = (size_t)layer->groups * gradient_floats(&cut),
+                       .gradient = (size_t)cut.layer.groups * gradient_floats(&cut),
                        .scratch = ((size_t)cut.taps + (size_t)cut.outs) * ROW_FLOATS};
 }
 
@@ -54,7 +64,7 @@ void ISA_NAME(columns_pack)(float *packed, const float *weight, const Layer *lay
 
 void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer) {
     const Cut cut = cut_of(layer, 0);
-    for (int group = 0; group < layer->groups; group++, packed_gradient += gradient_floats(&cut))
+    for (int group = 0; group < cut.layer.groups; group++, packed_gradient += gradient_floats(&cut))
         for (int o = 0; o < cut.outs; o++)
             for (int tap = 0; tap < cut.taps; tap++)
                 *weight_gradient++ = packed_gradient[outer_place(o, tap, cut.taps)];
@@ -96,7 +106,7 @@ ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sigh
         memset(columns, 0, (size_t)(end - first) * n * sizeof *columns);
         return;
     }
-    const float *from = plane + (sight.row * (size_t)cut->layer->in.columns + (size_t)sight.x) * n;
+    const float *from = plane + (sight.row * (size_t)cut->layer.in.columns + (size_t)sight.x) * n;
     memset(columns, 0, (size_t)(sight.from - first) * n * sizeof *columns);
     float *to = columns + (size_t)(sight.from - first) * n;
     if (sight.step == 1)
@@ -113,7 +123,7 @@ ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sig
     const size_t n = cut->samples;
     (void)end;
     if (!sight.any) return;
-    float *to = plane + (sight.row * (size_t)cut->layer->in.columns + (size_t)sight.x) * n;
+    float *to = plane + (sight.row * (size_t)cut->layer.in.columns + (size_t)sight.x) * n;
     const float *from = columns + (size_t)(sight.from - first) * n;
     for (int x = sight.from; x < sight.to; x++, from += n, to += (size_t)sight.step * n)
         for (size_t i = 0; i < n; i += SOUNDER_LANES)
@@ -122,7 +132,7 @@ ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sig
 
 // tensor: the group's first input channel, (ins,H,W,N).
 ALWAYS_INLINE void each_row(RowWork *work, float *columns, float *tensor, const Cut *cut, Block block) {
-    const Layer *layer = cut->layer;
+    const Layer *layer = &cut->layer;
     const int width = layer->out.columns, last = block.first + block.count;
     const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * cut->samples;
     for (int i = 0; i < cut->ins; i++, tensor += plane)
@@ -163,7 +173,7 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
     (void)count; // all lanes are computed
     const Cut cut = cut_of(layer, samples);
     const size_t row = (size_t)cut.places * cut.samples, ins = group_floats(cut.ins, layer->in, &cut);
-    for (int group = 0; group < layer->groups; group++) {
+    for (int group = 0; group < cut.layer.groups; group++) {
         const ScalarMatrix weight = {packed + (size_t)(group * cut.outs) * (size_t)cut.taps, (size_t)cut.taps, 1};
         float *to = out + (size_t)group * group_floats(cut.outs, layer->out, &cut);
         for (int first = 0; first < cut.places; first += cut.block) {
@@ -203,7 +213,7 @@ void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, fl
     float *slopes = scratch + (size_t)cut.taps * ROW_FLOATS;
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
     if (in_gradient) memset(in_gradient, 0, shape_size(layer->in) * cut.samples * sizeof *in_gradient);
-    for (size_t group = 0; group < (size_t)layer->groups; group++)
+    for (size_t group = 0; group < (size_t)cut.layer.groups; group++)
         for (int first = 0; first < cut.places; first += cut.block)
             backward_block(packed_gradient + group * gradient_floats(&cut),
                            in_gradient ? in_gradient + group * ins : NULL, scratch, slopes, in + group * ins,

@@ -132,6 +132,8 @@ static void check_winograd(const Trial *trial) {
 static void check_columns(const Trial *trial) {
     for (size_t i = 0; i < LENGTH(any_convolutions); i++)
         check_conv(trial, &trial->cpu->columns, &any_convolutions[i]);
+    for (size_t i = 0; i < LENGTH(convolutions); i++)
+        check_conv(trial, &trial->cpu->columns, &convolutions[i]);
 }
 
 static const Layer norms[] = {

@@ -180,6 +180,12 @@ static void check_direct_convolutions(const Kernels *kernels) {
     check_conv("conv 1 > 5, 5x5 of a 5x5 input", &kernels->conv, conv_layer((Shape){1, 5, 5}, 5, 5, 0), n, n);
 }
 
+static void check_columns_of_plain_ones(const Kernels *kernels) {
+    int n = kernels->lanes;
+    check_conv("columns 18 > 7, 1x1", &kernels->columns, conv_layer((Shape){18, 3, 5}, 7, 1, 0), n, n);
+    check_conv("columns 2 > 3, 3x3, pad 1", &kernels->columns, conv_layer((Shape){2, 4, 5}, 3, 3, 1), 2 * n, n);
+}
+
 static void check_winograd_convolutions(const Kernels *kernels) {
     int n = kernels->lanes;
     check_conv("winograd 6 > 9, 5x5", &kernels->winograd, conv_layer((Shape){6, 8, 9}, 9, 5, 0), n, n);
@@ -201,6 +207,11 @@ static void direct_convolution_agrees_with_the_reference_and_finite_differences(
     with_each_build(check_direct_convolutions);
 }
 
+static void plain_convolution_through_columns_agrees_with_the_reference(void **state) {
+    (void)state;
+    with_each_build(check_columns_of_plain_ones);
+}
+
 static void winograd_convolution_agrees_with_the_reference_and_finite_differences(void **state) {
     (void)state;
     with_each_build(check_winograd_convolutions);
@@ -209,6 +220,7 @@ static void winograd_convolution_agrees_with_the_reference_and_finite_difference
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direct_convolution_agrees_with_the_reference_and_finite_differences),
+        cmocka_unit_test(plain_convolution_through_columns_agrees_with_the_reference),
         cmocka_unit_test(winograd_convolution_agrees_with_the_reference_and_finite_differences),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
