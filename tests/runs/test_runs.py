@@ -641,7 +641,7 @@ class Runs(RunCase):
         for run in ("first", "second", "third"):
             arguments, environment = self.packed_run("--log-level", "debug", out=run)
             _, err = self.train(*arguments, env=environment)
-            self.assertEqual("unpacked copy in" in err, run != "first", err)
+            self.assertEqual("unpacked copy of" in err, run != "first", err)
             self.assertEqual(self.model("first"), self.model(run))
         out = subprocess.run([SOUNDER, "eval", "first/model.safetensors", "--data", self.path("packed")], env=environment,
                              cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
