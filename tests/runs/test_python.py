@@ -109,7 +109,16 @@ class Python(unittest.TestCase):
                 x = nn.functional.max_pool2d(torch.relu(self.conv(x)), 2)
                 return nn.functional.log_softmax(self.fc(x.view(x.size(0), -1)), dim=1)
 
-        class Sum(nn.Module):
+        class Joined(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second, self.norm = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 4, 1), nn.GroupNorm(2, 4)
+
+            def forward(self, x):
+                x = torch.relu(self.first(x))
+                return torch.cat([x + self.norm(self.second(x)), x], 1)
+
+        class Input(nn.Module):
             def __init__(self):
                 super().__init__()
                 self.conv = nn.Conv2d(1, 1, 3, padding=1)
@@ -123,6 +132,7 @@ class Python(unittest.TestCase):
              "conv 8 3x5 stride 2 pad 1x2 dilation 1x2 groups 4; leakyrelu 0.1"),
             (nn.Sequential(nn.AvgPool2d(3, 2, 1), nn.Sequential(nn.Tanh(), nn.AdaptiveAvgPool2d(1)), nn.Flatten(), nn.Dropout(0.25)),
              "avgpool 3 stride 2 pad 1; tanh; globalpool; dropout 0.25"),
+            (Joined(), "conv 4 3 pad 1; relu as v1; conv 4 1; groupnorm 2; add v1; concat v1"),
         ]
         for net, text in cases:
             self.assertEqual(sounder.layers(net), text)
@@ -130,7 +140,8 @@ class Python(unittest.TestCase):
                    (nn.Sequential(nn.Sequential(nn.Conv2d(1, 2, 3, bias=False))), "0.0: bias is False; Sounder has only True"),
                    (nn.Sequential(nn.LogSoftmax(1), nn.ReLU()), "0: Sounder has no LogSoftmax"),
                    (nn.Sequential(nn.MaxPool2d(2, ceil_mode=True)), "0: ceil_mode is True"),
-                   (Sum(), "add: takes another input than the layer before it gives")]
+                   (nn.Sequential(nn.GroupNorm(1, 2, affine=False)), "0: affine is False; Sounder has only True"),
+                   (Input(), "add: takes the net's input besides what the layer before it gives")]
         for net, sentence in refused:
             with self.assertRaises(sounder.Error) as error:
                 sounder.layers(net)

@@ -175,10 +175,23 @@ def _gelu(name, module):
     return "gelu"
 
 
+def _group_norm(name, module):
+    for what, only in (("affine", True), ("eps", 1e-5)):
+        _must(name, what, getattr(module, what), only)
+    return f"groupnorm {module.num_groups}"
+
+
+def _layer_norm(name, module):
+    for what, only in (("elementwise_affine", True), ("eps", 1e-5)):
+        _must(name, what, getattr(module, what), only)
+    return "layernorm"
+
+
 # What each class of torch.nn is in a layer list; an empty text: nothing, for it changes no value that Sounder's layers tell
 # apart.
 _MODULES = {
     "Conv2d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
+    "GroupNorm": _group_norm, "LayerNorm": _layer_norm,
     "ReLU": lambda name, module: "relu",
     "ReLU6": lambda name, module: "relu6",
     "LeakyReLU": lambda name, module: f"leakyrelu {module.negative_slope:g}",
@@ -223,54 +236,98 @@ def _layer_of(name, node, module):
     raise Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(_MODULES)}")
 
 
+_JOINS = {"add": "add", "iadd": "add", "add_": "add", "cat": "concat", "concat": "concat"}
+
+
 def _asks_for_a_size(node):
     """x.size(0) in x.view(x.size(0), -1)."""
     return _called(node) in ("size", "dim", "getattr", "getitem")
 
 
 def _steps(net):
-    """(name, node, module or None) in the order of computation; each takes what the one before it gives."""
+    """(name, node, module or None) in the order of computation."""
     import torch.fx
 
     try:
         graph = torch.fx.Tracer().trace(net)
     except Exception as problem:
         raise Error(f"{type(net).__name__}: its forward cannot be traced: {problem}; write it without ifs and loops over values") from problem
-    modules, before, steps = dict(net.named_modules()), None, []
+    modules, steps, inputs = dict(net.named_modules()), [], 0
     for node in graph.nodes:
-        if node.op == "placeholder":
-            if before is not None:
-                raise Error(f"{node.name}: a second input; Sounder's nets have one")
-            before = node
-        elif node.op == "get_attr":
+        inputs += node.op == "placeholder"
+        if inputs > 1:
+            raise Error(f"{node.name}: a second input; Sounder's nets have one")
+        if node.op == "get_attr":
             raise Error(f"{node.target}: a parameter outside a layer; Sounder's belong to layers")
-        elif node.op != "output" and not _asks_for_a_size(node):
-            if [own for own in node.all_input_nodes if not _asks_for_a_size(own)] != [before]:
-                raise Error(f"{node.name}: takes another input than the layer before it gives; Sounder's layers are one chain")
-            before = node
+        if node.op in ("call_module", "call_function", "call_method") and not _asks_for_a_size(node):
             module = modules[node.target] if node.op == "call_module" else None
             steps.append((node.name if module is None else node.target, node, module))
     return steps
 
 
+class _Text:
+    """A layer list as it grows, and where in it each traced value comes from; -1 is the net's input."""
+
+    def __init__(self):
+        self.layers, self.names, self.places = [], {}, {}
+
+    def place(self, node):
+        return self.places.get(node, -1)
+
+    def named(self, place, of):
+        if place < 0:
+            raise Error(f"{of}: takes the net's input besides what the layer before it gives; Sounder has no name for that")
+        return self.names.setdefault(place, f"v{len(self.names) + 1}")
+
+    def add(self, text, source, of):
+        last = len(self.layers) - 1
+        self.layers.append(text if source == last else f"{text} from {self.named(source, of)}")
+
+    def join(self, word, places, of):
+        """Adds or concatenates; one of the values may come from the layer right before, if the order does not matter."""
+        last = len(self.layers) - 1
+        if word == "add":
+            places = sorted(places, key=lambda place: place != last)
+        self.add(f"{word} {self.named(places[1], of)}", places[0], of)
+        for place in places[2:]:
+            self.add(f"{word} {self.named(place, of)}", len(self.layers) - 1, of)
+
+    def text(self):
+        return "; ".join(text + (f" as {self.names[place]}" if place in self.names else "") for place, text in enumerate(self.layers))
+
+
 def layers(net):
     """The layer list for --model that computes what a torch.nn.Module does. Error names the module that Sounder has not."""
-    texts, steps = [], _steps(net)
+    text, steps = _Text(), _steps(net)
     for i, (name, node, module) in enumerate(steps):
         kind = _called(node) if module is None else type(module).__name__
         if kind in _LAST and i + 1 == len(steps):
             break
-        texts.append(_layer_of(name, node, module))
-    return "; ".join(text for text in texts if text)
+        places = [text.place(own) for own in node.all_input_nodes if not _asks_for_a_size(own)]
+        if module is None and kind in _JOINS and len(places) > 1:
+            text.join(_JOINS[kind], places, name)
+        else:
+            layer = _layer_of(name, node, module)
+            if len(places) != 1:
+                raise Error(f"{name}: {kind} of {len(places)} values; Sounder's takes what one layer gives")
+            if not layer:  # it gives what it takes
+                text.places[node] = places[0]
+                continue
+            text.add(layer, places[0], name)
+        text.places[node] = len(text.layers) - 1
+    return text.text()
+
+
+_WEIGHTED = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm"}
 
 
 def _tensors(net):
     """(the name in Sounder's files, the parameter), in the order of computation."""
-    counts, tensors = {"conv": 0, "fc": 0}, []
+    counts, tensors = {}, []
     for _, _, module in _steps(net):
-        kind = {"Conv2d": "conv", "Linear": "fc"}.get(type(module).__name__)
+        kind = _WEIGHTED.get(type(module).__name__)
         if kind:
-            counts[kind] += 1
+            counts[kind] = counts.get(kind, 0) + 1
             tensors += [(f"{kind}{counts[kind]}.{part}", getattr(module, part)) for part in ("weight", "bias")]
     return tensors
 
@@ -327,9 +384,7 @@ class Run:
         return self
 
     def __exit__(self, *problem):
-        if self.is_running:
-            self._process.terminate()
-            self._process.wait()
+        self.stop()
 
     @property
     def is_running(self):
@@ -344,10 +399,18 @@ class Run:
                 self._process.terminate()
                 self._process.wait()
                 raise
-            self._said.seek(0)
+            text = self._heard()
             if code:
-                raise _refusal(self._said.read(), code)
+                raise _refusal(text, code)
         return self
+
+    def _heard(self):
+        """What the process, which has ended, wrote to standard error."""
+        if not self._said.closed:
+            self._said.seek(0)
+            self._text = self._said.read()
+            self._said.close()
+        return self._text
 
     def stop(self):
         """Lets the round end, saves, and waits; resume goes on."""
@@ -355,6 +418,7 @@ class Run:
             self._process.send_signal(signal.SIGTERM)
         if self._process is not None:
             self._process.wait()
+            self._heard()
         return self
 
     def rows(self, kind=None):

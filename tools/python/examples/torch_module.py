@@ -12,12 +12,24 @@ import torch
 import torch.nn as nn
 
 
+class Block(nn.Module):
+    """Two convolutions beside a short cut, with group normalisation."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.first, self.first_norm = nn.Conv2d(channels, channels, 3, padding=1), nn.GroupNorm(4, channels)
+        self.second, self.second_norm = nn.Conv2d(channels, channels, 3, padding=1), nn.GroupNorm(4, channels)
+
+    def forward(self, x):
+        y = torch.relu(self.first_norm(self.first(x)))
+        return torch.relu(x + self.second_norm(self.second(y)))
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, padding=1), nn.GELU(),
-                                      nn.MaxPool2d(2))
-        self.classify = nn.Linear(256, 10)
+        self.features = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), Block(8), nn.MaxPool2d(2))
+        self.classify = nn.Linear(128, 10)
 
     def forward(self, x):
         return self.classify(self.features(x).flatten(1))
