@@ -158,7 +158,7 @@ static Status check_all(DatasetSource *source, const Arrays *arrays, Error *err)
                     arrays->place);
     source->train_count = (uint32_t)headers[X_TRAIN].extent[0];
     source->test_count = (uint32_t)headers[X_TEST].extent[0];
-    source->items.label_bytes = headers[Y_TRAIN].kind == 'f' ? sizeof(float) : 1;
+    source->items.label_bytes = headers[Y_TRAIN].kind == 'f' ? sizeof(float) : sizeof(uint16_t);
     return check_normalisation(source, arrays, err);
 }
 
@@ -241,13 +241,13 @@ static Status read_samples(DatasetBlock *block, const Arrays *arrays, ArrayRole 
 
 static Status read_targets(DatasetBlock *block, const Arrays *arrays, ArrayRole role, uint64_t place, Error *err) {
     const uint64_t count = arrays->headers[role].count;
-    if (block->items.label_bytes > 1) return read_reals(dataset_at(block, place), arrays, role, err);
+    if (dataset_has_targets(&block->items)) return read_reals(dataset_at(block, place), arrays, role, err);
     uint32_t *values = malloc(count * sizeof *values);
     if (!values) return fail(err, STATUS_OS, "no memory for %" PRIu64 " labels", count);
     Status status = read_wholes(values, arrays, role, DATASET_MAX_CLASSES - 1, "labels", err);
-    uint8_t *labels = dataset_at(block, place);
+    uint16_t *labels = dataset_at(block, place);
     for (uint64_t i = 0; i < count && status == STATUS_OK; i++)
-        labels[i] = (uint8_t)values[i];
+        labels[i] = (uint16_t)values[i];
     free(values);
     return status;
 }
@@ -314,9 +314,9 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
     TRY(read_owners(block, &arrays, err));
     TRY(read_normalisation(block, &arrays, err));
     block->classes = 1;
-    if (block->items.label_bytes > 1) return STATUS_OK;
+    if (dataset_has_targets(&block->items)) return STATUS_OK;
     dataset_count_classes(block, &bad);
     if (bad == UINT32_MAX) return STATUS_OK;
     return fail(err, STATUS_DATA, "%s: label %d of sample %u; the training labels go up to %d", arrays.said[Y_TEST],
-                ((uint8_t *)dataset_at(block, at->test_labels))[bad], bad, block->classes - 1);
+                ((uint16_t *)dataset_at(block, at->test_labels))[bad], bad, block->classes - 1);
 }

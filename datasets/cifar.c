@@ -71,7 +71,8 @@ Status cifar_find(DatasetSource *source, const char *place, Error *err) {
 
 // Where a split's next records go, and how many it may still have.
 typedef struct Filling {
-    uint8_t *pixels, *labels;
+    uint8_t *pixels;
+    uint16_t *labels;
     uint32_t left;
 } Filling;
 

@@ -126,7 +126,7 @@ static Status open_table(Table *table, const char *place, const char *name, Erro
 // Where the rows of one table go; NULL for what nobody wants.
 typedef struct Rows {
     float *values;
-    uint8_t *labels;
+    uint16_t *labels;
     float *targets;
     uint32_t *owners;
     uint32_t room; // rows at most
@@ -166,7 +166,7 @@ static Status read_row(Rows *rows, Table *table, Error *err) {
     for (; (field = next_field(&rest)) && column < table->columns; column++) {
         if (column == table->label) {
             TRY(read_whole(&whole, table, column, field, DATASET_MAX_CLASSES - 1, err));
-            if (rows->labels) rows->labels[rows->count] = (uint8_t)whole;
+            if (rows->labels) rows->labels[rows->count] = (uint16_t)whole;
         } else if (column == table->client) {
             TRY(read_whole(&whole, table, column, field, GREATEST_CLIENT, err));
             if (rows->owners) rows->owners[rows->count] = whole;
@@ -250,8 +250,8 @@ Status csv_find(DatasetSource *source, const char *place, Error *err) {
     TRY(open_tables(tables, place, err));
     const bool has_clients = tables[0].client != NO_COLUMN;
     const uint64_t features = (uint64_t)tables[0].columns - 1 - has_clients;
-    source->items =
-        (DatasetItems){.pixel_bytes = sizeof(float), .label_bytes = tables[0].target == NO_COLUMN ? 1 : sizeof(float)};
+    source->items = (DatasetItems){.pixel_bytes = sizeof(float),
+                                   .label_bytes = tables[0].target == NO_COLUMN ? sizeof(uint16_t) : sizeof(float)};
     Status status = dataset_take_shape(source, 1, 1, features, tables[0].path, err);
     for (int i = 0; i < 2 && status == STATUS_OK; i++)
         status = dataset_note_file(source, tables[i].path, err);
@@ -265,7 +265,7 @@ Status csv_find(DatasetSource *source, const char *place, Error *err) {
 }
 
 static Rows rows_of(DatasetBlock *block, uint32_t room, uint64_t values, uint64_t targets, uint64_t owners) {
-    const bool has_targets = block->items.label_bytes > 1;
+    const bool has_targets = dataset_has_targets(&block->items);
     return (Rows){.values = dataset_at(block, values),
                   .labels = has_targets ? NULL : dataset_at(block, targets),
                   .targets = has_targets ? dataset_at(block, targets) : NULL,
@@ -276,11 +276,11 @@ static Rows rows_of(DatasetBlock *block, uint32_t room, uint64_t values, uint64_
 static Status check_classes(DatasetBlock *block, const Table *test, Error *err) {
     uint32_t bad;
     block->classes = 1;
-    if (block->items.label_bytes > 1) return STATUS_OK;
+    if (dataset_has_targets(&block->items)) return STATUS_OK;
     dataset_count_classes(block, &bad);
     if (bad == UINT32_MAX) return STATUS_OK;
     return fail(err, STATUS_DATA, "%s: label %d of sample %u; the training labels go up to %d", test->path,
-                ((uint8_t *)dataset_at(block, block->layout.test_labels))[bad], bad, block->classes - 1);
+                ((uint16_t *)dataset_at(block, block->layout.test_labels))[bad], bad, block->classes - 1);
 }
 
 Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err) {

@@ -51,8 +51,8 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
     const size_t size = shape_size(source->shape);
     uint8_t *train = dataset_at(block, block->layout.train_pixels),
             *test = dataset_at(block, block->layout.test_pixels);
-    uint8_t *train_labels = dataset_at(block, block->layout.train_labels),
-            *test_labels = dataset_at(block, block->layout.test_labels);
+    uint16_t *train_labels = dataset_at(block, block->layout.train_labels),
+             *test_labels = dataset_at(block, block->layout.test_labels);
     for (uint32_t i = 0; i < source->train_count; i++)
         train_labels[i] = synthetic_sample(train + i * size, &synthetic, SYNTHETIC_TRAIN, i);
     for (uint32_t i = 0; i < source->test_count; i++)
@@ -124,7 +124,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         return fail(err, STATUS_DATA, "the data set's block: %dx%dx%d samples of %d classes", block->shape.channels,
                     block->shape.rows, block->shape.columns, block->classes);
     const DatasetItems *items = &block->items;
-    if ((items->pixel_bytes != 1 && items->pixel_bytes != 4) || (items->label_bytes != 1 && items->label_bytes != 4) ||
+    if ((items->pixel_bytes != 1 && items->pixel_bytes != 4) || (items->label_bytes != 2 && items->label_bytes != 4) ||
         (items->owner_bytes != 0 && items->owner_bytes != 4) || (items->owner_bytes != 0) != (block->users != 0))
         return fail(err, STATUS_DATA, "the data set's block: items of %u, %u and %u bytes for %u users",
                     items->pixel_bytes, items->label_bytes, items->owner_bytes, block->users);
@@ -137,8 +137,10 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         .classes = block->classes,
         .items = *items,
         .users = block->users,
-        .train = {block->train_count, base + layout.train_pixels, base + layout.train_labels, NULL},
-        .test = {block->test_count, base + layout.test_pixels, base + layout.test_labels, NULL},
+        .train = {block->train_count, base + layout.train_pixels,
+                  (const uint16_t *)(const void *)(base + layout.train_labels), NULL},
+        .test = {block->test_count, base + layout.test_pixels,
+                 (const uint16_t *)(const void *)(base + layout.test_labels), NULL},
     };
     if (items->owner_bytes) {
         data->train.owners = (const uint32_t *)(const void *)(base + layout.train_owners);

@@ -21,20 +21,24 @@
 #include "base/form.h"
 #include "base/shape.h"
 
-enum { DATASET_MAX_CHANNELS = 16, DATASET_MAX_CLASSES = 256, DATASET_NAME_BYTES = 64, DATASET_PATH_BYTES = 4096 };
+enum { DATASET_MAX_CHANNELS = 16, DATASET_MAX_CLASSES = 65535, DATASET_NAME_BYTES = 64, DATASET_PATH_BYTES = 4096 };
 
 // What lies in the arrays: bytes of an item.
 typedef struct DatasetItems {
     uint32_t pixel_bytes; // 1: uint8 pixels; 4: float32, which enter a net as they are
-    uint32_t label_bytes; // 1: uint8 classes; 4: float32 targets of the net's one output, for the squared loss
+    uint32_t label_bytes; // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss
     uint32_t owner_bytes; // 4: each sample has an owner; 0: none has
 } DatasetItems;
 
-// The pointers are to bytes whatever the items are: whoever needs floats looks at them as such.
+static inline bool dataset_has_targets(const DatasetItems *items) {
+    return items->label_bytes == sizeof(float);
+}
+
+// The types of the pointers are the same whatever the items are: whoever needs floats looks at them as such.
 typedef struct DatasetSplit {
     uint32_t count;         // samples
     const uint8_t *pixels;  // (count, C,H,W)
-    const uint8_t *labels;  // (count), classes below `classes`
+    const uint16_t *labels; // (count), classes below `classes`; or float32 targets
     const uint32_t *owners; // (count), users below `users`, or UINT32_MAX: nobody's; NULL where nobody owns samples
 } DatasetSplit;
 
@@ -77,8 +81,18 @@ typedef struct DatasetSource {
     size_t block_bytes;   // what dataset_read needs
 } DatasetSource;
 
-// Finds a data set by the value of --data: a name (mnist, fashion-mnist), looked for in $SOUNDER_DATA/NAME,
-// $XDG_CACHE_HOME/sounder/NAME (~/.cache/sounder/NAME) and /usr/share/datasets/NAME; a folder or file (a value with a '/',
+enum { DATASET_MOST_PLACES = 3 };
+
+// The folders in which names are looked for, best first: $SOUNDER_DATA, $XDG_CACHE_HOME/sounder (~/.cache/sounder) and
+// /usr/share/datasets.
+typedef struct DatasetPlaces {
+    int count;
+    char folder[DATASET_MOST_PLACES][DATASET_PATH_BYTES];
+} DatasetPlaces;
+
+void dataset_places(DatasetPlaces *places);
+
+// Finds a data set by the value of --data: a name (mnist), looked for in those places; a folder or file (a value with a '/',
 // or that is there) of one of the forms in format.h; or "synthetic[:CxHxW[:TRAIN[:TEST]]]" (default 1x28x28:60000:10000),
 // or a federation (federation.h), such as "quadratics a=1,4 b=0,1". A place that lacks one of the files is passed over.
 // Checks headers and sizes. NOINPUT with what was looked for and how to get it.

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 2, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 3, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Bytes from the start of the block.
 typedef struct DatasetLayout {
@@ -34,7 +34,7 @@ static inline void *dataset_at(DatasetBlock *block, uint64_t first_byte) {
 }
 
 // What an ordinary set of images has.
-static const DatasetItems DATASET_IMAGES = {.pixel_bytes = 1, .label_bytes = 1};
+static const DatasetItems DATASET_IMAGES = {.pixel_bytes = 1, .label_bytes = sizeof(uint16_t)};
 
 // Where everything lies follows from the shape, the counts and the items. USAGE when that is more than fits in memory.
 Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, uint32_t test_count,

@@ -32,7 +32,7 @@ enum {
 
 typedef struct Deal {
     const PartitionSpec *spec; // clients, seed and the form's numbers, in the order of the row's keys
-    const uint8_t *labels;     // (samples), each below classes; NULL only for those that do not look at them
+    const uint16_t *labels;    // (samples), each below classes; NULL only for those that do not look at them
     uint32_t samples, classes, clients;
     uint32_t *owner;  // (samples) out: a client or NOBODY, which is what it begins with
     bool keeps_order; // out: a client's samples stay in the file's order

@@ -55,7 +55,7 @@ static void fill_quadratics(const FederationSplit *split, const DatasetSource *s
             float x = (float)sqrt(a[user]) * (i % 2 ? -1 : 1),
                   target = (float)(sqrt(a[user]) * b[user]) * (i % 2 ? -1 : 1);
             split->values[s] = x;
-            memcpy(split->labels + s * sizeof target, &target, sizeof target);
+            ((float *)(void *)split->labels)[s] = target;
             split->owners[s] = user;
         }
 }
@@ -138,7 +138,8 @@ bool federation_is_named(const char *data) {
 Status federation_describe(DatasetSource *source, const char *data, uint64_t seed, Error *err) {
     source->is_federation = true;
     source->seed = seed;
-    source->items = (DatasetItems){.pixel_bytes = sizeof(float), .label_bytes = 1, .owner_bytes = sizeof(uint32_t)};
+    source->items =
+        (DatasetItems){.pixel_bytes = sizeof(float), .label_bytes = sizeof(uint16_t), .owner_bytes = sizeof(uint32_t)};
     TRY(form_parse(&source->federation, data, &federation_table, err));
     snprintf(source->name, sizeof source->name, "%s", rows[source->federation.row].name);
     return federations[source->federation.row].describe(source, err);

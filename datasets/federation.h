@@ -31,8 +31,8 @@ Status federation_describe(DatasetSource *source, const char *data, uint64_t see
 
 // The arrays of one split, of the caller's.
 typedef struct FederationSplit {
-    float *values;   // (count, C,H,W)
-    uint8_t *labels; // (count) classes, or float32 targets
+    float *values;    // (count, C,H,W)
+    uint16_t *labels; // (count) classes, or float32 targets
     uint32_t *owners;
 } FederationSplit;
 

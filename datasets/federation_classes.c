@@ -54,7 +54,7 @@ static void draw_means(User *user, RngKey key, double mean) {
 }
 
 // Writes one sample's values and returns its class.
-static uint8_t draw_sample(float *values, const User *user, RngKey key, RngKey logits) {
+static uint16_t draw_sample(float *values, const User *user, RngKey key, RngKey logits) {
     double best = -INFINITY;
     uint32_t label = 0;
     for (uint32_t j = 0; j < user->dimensions; j++)
@@ -65,7 +65,7 @@ static uint8_t draw_sample(float *values, const User *user, RngKey key, RngKey l
             score += user->weights[c * user->dimensions + j] * (double)values[j];
         if (score > best) best = score, label = c;
     }
-    return (uint8_t)label;
+    return (uint16_t)label;
 }
 
 // The places that are filled next.
@@ -74,7 +74,7 @@ typedef struct Filling {
 } Filling;
 
 static void put_sample(const FederationSplit *split, uint32_t *next, uint32_t owner, const float *values, size_t count,
-                       uint8_t label) {
+                       uint16_t label) {
     memcpy(split->values + *next * count, values, count * sizeof *values);
     split->labels[*next] = label;
     split->owners[(*next)++] = owner;
@@ -85,8 +85,8 @@ static void fill_user(FederationArrays *arrays, Filling *filling, const User *us
                       uint32_t number, uint32_t size, bool shared) {
     float values[MOST_DIMENSIONS];
     for (uint32_t i = 0; i < size; i++) {
-        uint8_t label = draw_sample(values, user, key_of(source, STREAM_SAMPLES, number, i),
-                                    key_of(source, STREAM_LOGITS, number, i));
+        uint16_t label = draw_sample(values, user, key_of(source, STREAM_SAMPLES, number, i),
+                                     key_of(source, STREAM_LOGITS, number, i));
         bool trains = shared || i < train_part(size), tests = shared || i >= train_part(size);
         if (trains) put_sample(&arrays->train, &filling->train, number, values, user->dimensions, label);
         if (tests) put_sample(&arrays->test, &filling->test, number, values, user->dimensions, label);

@@ -100,8 +100,8 @@ Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t cou
 }
 
 void dataset_count_classes(DatasetBlock *block, uint32_t *bad) {
-    const uint8_t *train = dataset_at(block, block->layout.train_labels);
-    const uint8_t *test = dataset_at(block, block->layout.test_labels);
+    const uint16_t *train = dataset_at(block, block->layout.train_labels);
+    const uint16_t *test = dataset_at(block, block->layout.test_labels);
     block->classes = 0;
     *bad = UINT32_MAX;
     for (uint32_t i = 0; i < block->train_count; i++)

@@ -91,6 +91,13 @@ Status idx_find(DatasetSource *source, const char *place, Error *err) {
     return STATUS_OK;
 }
 
+// Labels are bytes in a file. They are read to the end of their array, and take its places from the first one on.
+static void widen_labels(uint16_t *labels, uint32_t count) {
+    const uint8_t *bytes = (const uint8_t *)labels + count;
+    for (uint32_t i = 0; i < count; i++)
+        labels[i] = bytes[i];
+}
+
 // One of the files, read by whichever thread.
 typedef struct FileReading {
     uint8_t *payload;
@@ -117,9 +124,9 @@ static void *read_other_files(void *argument) {
 static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err) {
     const uint64_t places[IDX_ROLES] = {
         [IDX_TRAIN_IMAGES] = block->layout.train_pixels,
-        [IDX_TRAIN_LABELS] = block->layout.train_labels,
+        [IDX_TRAIN_LABELS] = block->layout.train_labels + block->train_count,
         [IDX_TEST_IMAGES] = block->layout.test_pixels,
-        [IDX_TEST_LABELS] = block->layout.test_labels,
+        [IDX_TEST_LABELS] = block->layout.test_labels + block->test_count,
     };
     FileReading readings[IDX_ROLES];
     for (IdxRole role = 0; role < IDX_ROLES; role++)
@@ -137,6 +144,8 @@ static Status read_files(DatasetBlock *block, const IdxFolder *files, Error *err
             *err = readings[role].err;
             return readings[role].status;
         }
+    widen_labels(dataset_at(block, block->layout.train_labels), block->train_count);
+    widen_labels(dataset_at(block, block->layout.test_labels), block->test_count);
     return STATUS_OK;
 }
 
@@ -152,7 +161,7 @@ Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err
     TRY(read_files(block, &files, err));
     dataset_count_classes(block, &bad);
     if (bad == UINT32_MAX) return STATUS_OK;
-    const uint8_t *labels = dataset_at(block, block->layout.test_labels);
+    const uint16_t *labels = dataset_at(block, block->layout.test_labels);
     return fail(err, STATUS_DATA, "%s: label %d at%s byte %zu; the training labels go up to %d",
                 files.path[IDX_TEST_LABELS], labels[bad], strstr(files.path[IDX_TEST_LABELS], ".gz") ? " unpacked" : "",
                 files.header[IDX_TEST_LABELS].header_bytes + bad, block->classes - 1);

@@ -118,7 +118,7 @@ static Status take_y(Leaf *leaf, const json_t *y, const At *at, Error *err) {
     if (is_target)
         ((float *)labels)[place] = target;
     else
-        ((uint8_t *)labels)[place] = (uint8_t)label;
+        ((uint16_t *)labels)[place] = (uint16_t)label;
     owners[place] = at->owner;
     return STATUS_OK;
 }
@@ -239,7 +239,7 @@ Status leaf_find(DatasetSource *source, const char *place, Error *err) {
     source->test_count = leaf.counts[1];
     source->users = (uint32_t)json_object_size(leaf.users);
     source->items = (DatasetItems){.pixel_bytes = sizeof(float),
-                                   .label_bytes = leaf.has_targets ? sizeof(float) : 1,
+                                   .label_bytes = leaf.has_targets ? sizeof(float) : sizeof(uint16_t),
                                    .owner_bytes = sizeof(uint32_t)};
     json_decref(leaf.users);
     if (status != STATUS_OK) return status;
@@ -247,7 +247,7 @@ Status leaf_find(DatasetSource *source, const char *place, Error *err) {
 }
 
 Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
-    const bool has_targets = block->items.label_bytes > 1;
+    const bool has_targets = dataset_has_targets(&block->items);
     Leaf leaf = {.block = block, .features = shape_size(block->shape), .is_known = true, .has_targets = has_targets};
     Status status = read_both(&leaf, source->folder, err);
     const bool is_whole = leaf.counts[0] == block->train_count && leaf.counts[1] == block->test_count &&
@@ -262,5 +262,5 @@ Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err) {
     dataset_count_classes(block, &bad);
     if (bad == UINT32_MAX) return STATUS_OK;
     return fail(err, STATUS_DATA, "%s/test: label %d of sample %u; the training labels go up to %d", source->folder,
-                ((uint8_t *)dataset_at(block, block->layout.test_labels))[bad], bad, block->classes - 1);
+                ((uint16_t *)dataset_at(block, block->layout.test_labels))[bad], bad, block->classes - 1);
 }

@@ -62,7 +62,7 @@ static Status build_by_owners(uint32_t *offsets, uint32_t *indices, Deal *deal, 
     return status;
 }
 
-static Status check_spec(const PartitionSpec *spec, const uint8_t *labels, uint32_t samples, int classes, Error *err) {
+static Status check_spec(const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes, Error *err) {
     if (spec->clients == 0 || samples == 0)
         return fail(err, STATUS_USAGE, "%u samples cannot be divided among %u clients; both must be at least 1",
                     samples, spec->clients);
@@ -96,7 +96,7 @@ static void hold_out(uint32_t *tests, const uint32_t *offsets, uint32_t *indices
     }
 }
 
-Status partition_build(void *memory, const PartitionSpec *spec, const uint8_t *labels, uint32_t samples, int classes,
+Status partition_build(void *memory, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes,
                        Error *err) {
     TRY(check_spec(spec, labels, samples, classes, err));
     PartitionBlock *block = memory;

@@ -64,7 +64,7 @@ size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples);
 // NULL where the data have targets instead, which some partitioners can deal. Every
 // sample goes to at most one client, except for whole; which partitioners lose samples stands in the table. USAGE when
 // the partition is impossible (more clients than samples, for example), with the numbers.
-Status partition_build(void *block, const PartitionSpec *spec, const uint8_t *labels, uint32_t samples, int classes,
+Status partition_build(void *block, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples, int classes,
                        Error *err);
 
 // Checks the block against `bytes` and gives pointers into it.

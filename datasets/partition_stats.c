@@ -14,7 +14,7 @@ const char *const partition_measures[PARTITION_MEASURES] = {[ENTROPY] = "entropy
                                                             [JENSEN_SHANNON] = "jensen_shannon",
                                                             [CLASSES] = "classes"};
 
-void partition_count(uint32_t *counts, const Partition *partition, const uint8_t *labels, uint32_t classes) {
+void partition_count(uint32_t *counts, const Partition *partition, const uint16_t *labels, uint32_t classes) {
     memset(counts, 0, (size_t)partition->clients * classes * sizeof *counts);
     for (uint32_t client = 0; client < partition->clients; client++) {
         uint32_t count;

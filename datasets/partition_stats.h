@@ -35,7 +35,7 @@ typedef struct PartitionStats {
 extern const char *const partition_measures[PARTITION_MEASURES];
 
 // counts (clients, classes): samples of each class. labels NULL: all are of class 0.
-void partition_count(uint32_t *counts, const Partition *partition, const uint8_t *labels, uint32_t classes);
+void partition_count(uint32_t *counts, const Partition *partition, const uint16_t *labels, uint32_t classes);
 
 // OS.
 Status partition_statistics(PartitionStats *stats, const uint32_t *counts, uint32_t clients, uint32_t classes,

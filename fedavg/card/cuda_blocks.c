@@ -7,9 +7,9 @@ static void bind(CudaBlocks *blocks, const CardConfig *card) {
     blocks->generations = (uint32_t *)(void *)(weights + card->generations_offset);
     blocks->slots = blocks->slots_block.memory;
     blocks->train_pixels = data;
-    blocks->train_labels = data + card->train_labels_offset;
+    blocks->train_labels = (const uint16_t *)(const void *)(data + card->train_labels_offset);
     blocks->test_pixels = data + card->test_pixels_offset;
-    blocks->test_labels = data + card->test_labels_offset;
+    blocks->test_labels = (const uint16_t *)(const void *)(data + card->test_labels_offset);
 }
 
 Status cuda_blocks_create(CudaBlocks *blocks, CardConfig *card, Error *err) {

@@ -17,8 +17,8 @@ typedef struct CudaBlocks {
     uint64_t *updates;                          // Hogwild: steps applied in this round
     uint32_t *generations;                      // (MAX_WORKERS) of each rank's process: the word of its fence
     uint8_t *slots;                             // config.slots says where in it what lies
-    const uint8_t *train_pixels, *train_labels; // (samples, C,H,W), (samples)
-    const uint8_t *test_pixels, *test_labels;
+    const uint8_t *train_pixels, *test_pixels;  // (samples, C,H,W)
+    const uint16_t *train_labels, *test_labels; // (samples)
 } CudaBlocks;
 
 // Parent: zeroed blocks, whose handles go into card. Worker: what those handles name; UNAVAILABLE where CUDA IPC does
@@ -35,7 +35,7 @@ int64_t *cuda_blocks_sum(const CudaBlocks *blocks, const SlotPlan *slots, uint32
 // The test set on the card: one net in evaluation mode over all its samples.
 
 // weights, pixels (data->test.count, C,H,W) and labels (data->test.count): device memory, borrowed.
-Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint8_t *labels,
+Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,
                            const Spec *spec, const Dataset *data, bool tf32, Error *err);
 
 // Loss and hits of the weights as they are now. Waits.

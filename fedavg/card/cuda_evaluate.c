@@ -5,7 +5,7 @@
 #include "base/cuda_try.h"
 #include "fedavg/card/card.h"
 
-Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint8_t *labels,
+Status cuda_evaluator_init(CudaNet **net, float *weights, const uint8_t *pixels, const uint16_t *labels,
                            const Spec *spec, const Dataset *data, bool tf32, Error *err) {
     CudaNetPlan plan = {.spec = *spec,
                         .models = 1,
@@ -43,13 +43,14 @@ static Status upload(EvaluationMemory *self, const float *parameters, const Spec
     size_t pixel_bytes = data->test.count * (size_t)shape_size(data->shape);
     self->pixels = align(weight_bytes);
     self->labels = self->pixels + align(pixel_bytes);
-    self->bytes = self->labels + data->test.count;
+    self->bytes = self->labels + data->test.count * sizeof *data->test.labels;
     CUDA_TRY(cudaMalloc((void **)&self->memory, self->bytes), err, "%zu bytes for weights and test set", self->bytes);
     cudaError_t error = cudaMemcpy(self->memory, parameters, weight_bytes, cudaMemcpyHostToDevice);
     if (error == cudaSuccess)
         error = cudaMemcpy(self->memory + self->pixels, data->test.pixels, pixel_bytes, cudaMemcpyHostToDevice);
     if (error == cudaSuccess)
-        error = cudaMemcpy(self->memory + self->labels, data->test.labels, data->test.count, cudaMemcpyHostToDevice);
+        error = cudaMemcpy(self->memory + self->labels, data->test.labels,
+                           data->test.count * sizeof *data->test.labels, cudaMemcpyHostToDevice);
     if (error == cudaSuccess) return STATUS_OK;
     cudaFree(self->memory);
     return cuda_fail(err, error, "copying weights and test set to the card");
@@ -68,7 +69,7 @@ Status card_evaluate(BatchResult *result, float *logits, const float *parameters
     CudaNet *net;
     TRY(upload(&memory, parameters, spec, data, err));
     Status status = cuda_evaluator_init(&net, (float *)(void *)memory.memory, memory.memory + memory.pixels,
-                                        memory.memory + memory.labels, spec, data, tf32, err);
+                                        (const uint16_t *)(const void *)(memory.memory + memory.labels), spec, data, tf32, err);
     if (status == STATUS_OK) {
         status = logits ? run_with_logits(result, logits, net, data, err) : cuda_evaluator_run(result, net, data, err);
         cuda_net_free(net);

@@ -123,9 +123,11 @@ static Status upload_data(const CudaParent *self, const Dataset *data, const Car
     size_t sample = (size_t)shape_size(data->shape);
     uint8_t *block = self->blocks.data_block.memory;
     TRY(copy(self, block, data->train.pixels, data->train.count * sample, err));
-    TRY(copy(self, block + card->train_labels_offset, data->train.labels, data->train.count, err));
+    TRY(copy(self, block + card->train_labels_offset, data->train.labels,
+             data->train.count * sizeof *data->train.labels, err));
     TRY(copy(self, block + card->test_pixels_offset, data->test.pixels, data->test.count * sample, err));
-    return copy(self, block + card->test_labels_offset, data->test.labels, data->test.count, err);
+    return copy(self, block + card->test_labels_offset, data->test.labels,
+                data->test.count * sizeof *data->test.labels, err);
 }
 
 // Weights and velocities are as initialised, or from a checkpoint.

@@ -25,9 +25,9 @@ static uint64_t model_bytes(const RunConfig *config) {
 static void place_data(CardConfig *card, const Dataset *data) {
     uint64_t sample = shape_size(data->shape);
     card->train_labels_offset = align(data->train.count * sample);
-    card->test_pixels_offset = card->train_labels_offset + align(data->train.count);
+    card->test_pixels_offset = card->train_labels_offset + align(data->train.count * sizeof *data->train.labels);
     card->test_labels_offset = card->test_pixels_offset + align(data->test.count * sample);
-    card->data_bytes = card->test_labels_offset + align(data->test.count);
+    card->data_bytes = card->test_labels_offset + align(data->test.count * sizeof *data->test.labels);
 }
 
 static void place_model(CardConfig *card, const RunConfig *config) {

@@ -61,7 +61,7 @@ static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
 
 static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Error *err) {
     const Dataset *data = &memory->data;
-    const uint8_t *classes = data->items.label_bytes == 1 ? data->train.labels : NULL;
+    const uint16_t *classes = !dataset_has_targets(&data->items) ? data->train.labels : NULL;
     Segment *segment = &memory->partition_segment;
     PartitionSpec owned = *spec;
     owned.owners = data->train.owners;

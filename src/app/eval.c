@@ -41,7 +41,7 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
                     options->data, shape);
     TRY(spec_parse(spec, text, data->shape, data->classes, err));
     spec->float_input = data->items.pixel_bytes > 1;
-    spec->squared_loss = data->items.label_bytes > 1;
+    spec->squared_loss = dataset_has_targets(&data->items);
     return STATUS_OK;
 }
 

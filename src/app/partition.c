@@ -136,7 +136,7 @@ static Status print_json(const PartitionStats *stats, const uint32_t *counts, co
 
 static Status show(const RunMemory *memory, const Options *options, const Wishes *wishes, Error *err) {
     const uint32_t clients = memory->partition.clients, classes = (uint32_t)memory->data.classes;
-    const uint8_t *labels = memory->data.items.label_bytes == 1 ? memory->data.train.labels : NULL;
+    const uint16_t *labels = !dataset_has_targets(&memory->data.items) ? memory->data.train.labels : NULL;
     uint32_t *counts = malloc((size_t)clients * classes * sizeof *counts);
     if (!counts) return fail(err, STATUS_OS, "no memory for the classes of %u clients", clients);
     partition_count(counts, &memory->partition, labels, classes);

@@ -80,7 +80,7 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow,
         if (layer_has_parameters(layer) && l < buffers->first_layer) buffers->first_layer = l;
     }
     buffers->scratch = carve_floats(carver, scratch);
-    buffers->labels = carve(carver, n);
+    buffers->labels = carve(carver, n * sizeof *buffers->labels);
     buffers->targets = carve_floats(carver, spec->squared_loss ? n : 0);
     buffers->images = carve(carver, augment_is_on(&spec->augment) ? shape_size(spec->input) * n : 0);
 }

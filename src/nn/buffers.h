@@ -33,7 +33,7 @@ typedef struct NetBuffers {
     LayerBuffers layers[SPEC_MAX_LAYERS];
     float *gradients[FLOW_MAX_SLOTS]; // where they lie: flow.h
     float *scratch;
-    uint8_t *labels; // (N)
+    uint16_t *labels; // (N)
     float *targets;  // (N), with the squared loss
     uint8_t *images; // (N, C,H,W), where training changes images
     int first_layer; // the first with parameters: the way back ends there

@@ -44,7 +44,8 @@ typedef struct CudaNetPlan {
     uint32_t batch_size; // samples of one model in one step, at most
     bool tf32;           // products may round their factors to 10 bits
     Sgd sgd;
-    const uint8_t *pixels, *labels; // the data set: (samples, C,H,W), (samples)
+    const uint8_t *pixels;  // the data set: (samples, C,H,W)
+    const uint16_t *labels; // (samples)
     const uint32_t *order;          // indices of samples, see CudaTask; NULL: samples themselves are numbered
     float scale[16], shift[16];     // by channel, host values
     float *weights;                 // (M strided) parameters

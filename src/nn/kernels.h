@@ -157,7 +157,7 @@ typedef struct Kernels {
     // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats. Overwrites gradient
     // (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is not NULL
     // it gets the number of samples whose first largest logit is their label. logits: (classes,N); labels: (count).
-    double (*softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint8_t *labels,
+    double (*softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint16_t *labels,
                                     float scale, int classes, int count, int samples);
 } Kernels;
 

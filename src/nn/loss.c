@@ -54,7 +54,7 @@ ALWAYS_INLINE void gradient_of(Lanes *gradient, const Lanes *logits, const Score
     }
 }
 
-double ISA_NAME(softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint8_t *labels,
+double ISA_NAME(softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint16_t *labels,
                                        float scale, int classes, int count, int samples) {
     size_t vectors = (size_t)samples / SOUNDER_LANES;
     double loss = 0;

@@ -55,7 +55,7 @@ __device__ void end_step(const CudaProgress &progress, uint32_t model, uint32_t 
 // order. blockDim.x is a power of two.
 __global__ void __launch_bounds__(MOST_THREADS)
     softmax_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *logits,
-                          const uint8_t *labels, const uint32_t *indices, int classes, uint32_t samples) {
+                          const uint16_t *labels, const uint32_t *indices, int classes, uint32_t samples) {
     __shared__ double losses[MOST_THREADS];
     __shared__ uint32_t correct[MOST_THREADS];
     uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
 } // namespace
 
 void cuda_softmax_cross_entropy(float *gradient, const CudaProgress *progress, const float *logits,
-                                const uint8_t *labels, const uint32_t *indices, int classes, const CudaStep *step) {
+                                const uint16_t *labels, const uint32_t *indices, int classes, const CudaStep *step) {
     uint32_t threads = 32;
     while (threads < (uint32_t)step->samples && threads < MOST_THREADS)
         threads *= 2;

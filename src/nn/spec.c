@@ -96,14 +96,16 @@ static Status read_one(Spec *spec, LayerText *of, Ordinals *ordinals, Error *err
     return add_parameters(spec, layer, ordinals, of, err);
 }
 
+enum { MAX_CLASSES = 65535 }; // what two bytes of a label tell apart
+
 static Status check_input(Shape input, int classes, Error *err) {
     if (input.channels < 1 || input.rows < 1 || input.columns < 1 || layer_is_too_large(input, (Sides){0, 0}))
         return fail(err, STATUS_USAGE,
                     "a net cannot read samples of %d channels, %d rows and %d columns; use a data set "
                     "whose samples have 1 to %d values",
                     input.channels, input.rows, input.columns, LAYER_MOST_VALUES);
-    if (classes < 1 || classes > 256)
-        return fail(err, STATUS_USAGE, "%d classes; labels are bytes, so give 1 to 256", classes);
+    if (classes < 1 || classes > MAX_CLASSES)
+        return fail(err, STATUS_USAGE, "%d classes; give 1 to %d", classes, MAX_CLASSES);
     return STATUS_OK;
 }
 

@@ -15,7 +15,8 @@ static const Sgd card_sgd = {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 0.00
 typedef struct CardNet {
     CudaNet *net;
     CudaNetPlan plan;
-    uint8_t *pixels, labels[CARD_SAMPLES];
+    uint8_t *pixels;
+    uint16_t labels[CARD_SAMPLES];
     uint32_t order[CARD_SAMPLES];
     CardTensor card_pixels, card_labels, card_order, weights, velocity, gradient;
     Net cpu;
@@ -34,7 +35,7 @@ static inline void card_net_data(CardNet *on, Shape shape) {
     for (size_t p = 0; p < bytes; p++)
         on->pixels[p] = (uint8_t)(rng_block(key, (uint32_t)p, 0, 0, 0).word[0] >> 24);
     for (uint32_t s = 0; s < CARD_SAMPLES; s++) {
-        on->labels[s] = (uint8_t)rng_below(rng_block(key, s, 1, 0, 0).word[0], CARD_CLASSES);
+        on->labels[s] = (uint16_t)rng_below(rng_block(key, s, 1, 0, 0).word[0], CARD_CLASSES);
         on->order[s] = s * 37 % CARD_SAMPLES;
     }
     on->card_pixels = card_copy(on->pixels, bytes, 0);
@@ -65,7 +66,7 @@ static inline void card_net_prepare(CardNet *on, const char *model, Shape shape,
     on->velocity = card_zeros(bytes);
     on->gradient = card_new(bytes, 0);
     plan->pixels = on->card_pixels.at;
-    plan->labels = on->card_labels.at;
+    plan->labels = (const uint16_t *)(const void *)on->card_labels.at;
     plan->order = card_at(on->card_order);
     plan->weights = card_floats(on->weights);
     plan->weights_stride = count;

@@ -311,7 +311,8 @@ static void a_step_begins_where_the_former_ended(void **state) {
     (void)state;
     enum { BATCH = 8 };
     static const uint32_t firsts[MODELS] = {3, 7, 11}, tasks[MODELS] = {19, 0, 8};
-    static const uint8_t pixels[40] = {0}, labels[40] = {0};
+    static const uint8_t pixels[40] = {0};
+    static const uint16_t labels[40] = {0};
     const float scale = 1, shift = 0;
     CardProgress progress = card_progress(firsts, tasks, MODELS, BATCH);
     CardTensor card[] = {card_copy(pixels, sizeof pixels, 0), card_copy(labels, sizeof labels, 0),

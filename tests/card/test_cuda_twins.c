@@ -390,12 +390,12 @@ static void check_gather_rows(const Trial *trial) {
 }
 
 static void check_loss_of(const Trial *trial, int classes, float spread, bool indexed) {
-    uint8_t labels[ROWS];
+    uint16_t labels[ROWS];
     uint32_t indices[ROWS], firsts[MOST_MODELS], hits[MOST_MODELS];
     double losses[MOST_MODELS];
     rows_of(trial, indices, firsts);
     for (int i = 0; i < ROWS; i++)
-        labels[i] = (uint8_t)(i * 5 % classes);
+        labels[i] = (uint16_t)(i * 5 % classes);
     Values logits = lanes(trial, (size_t)classes, 9), gradient = values_of(trial, logits.each, 0);
     for (int m = 0; m < trial->models; m++)
         for (size_t i = 0; i < logits.each; i++)
@@ -410,7 +410,7 @@ static void check_loss_of(const Trial *trial, int classes, float spread, bool in
     card_progress_read(hits, &progress, progress.on_card.hits);
     for (int m = 0; m < trial->models; m++) {
         uint32_t count = trial->counts[m], right;
-        uint8_t chosen[ROWS];
+        uint16_t chosen[ROWS];
         for (uint32_t s = 0; s < count; s++)
             chosen[s] = labels[indexed ? indices[firsts[m] + s] : firsts[m] + s];
         double loss =

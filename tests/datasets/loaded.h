@@ -56,9 +56,11 @@ static inline void expect_gray_set(const Loaded *loaded) {
     assert_int_equal(data->train.count, 3);
     assert_int_equal(data->test.count, 2);
     assert_memory_equal(data->train.pixels, GRAY_SET[0].bytes + 16, 18);
-    assert_memory_equal(data->train.labels, GRAY_SET[1].bytes + 8, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(data->train.labels[i], GRAY_SET[1].bytes[8 + i]);
     assert_memory_equal(data->test.pixels, GRAY_SET[2].bytes + 16, 12);
-    assert_memory_equal(data->test.labels, GRAY_SET[3].bytes + 8, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(data->test.labels[i], GRAY_SET[3].bytes[8 + i]);
 }
 
 #endif

@@ -30,7 +30,7 @@ static float value_at(const DatasetSplit *split, size_t i) {
 
 static float target_at(const DatasetSplit *split, size_t i) {
     float value;
-    memcpy(&value, split->labels + i * sizeof value, sizeof value);
+    value = ((const float *)(const void *)split->labels)[i];
     return value;
 }
 

@@ -8,8 +8,8 @@ static void write_text(const char *folder, const char *name, const char *text) {
     scratch_write(scratch_path(path, folder, name), text, strlen(text));
 }
 
-static const float *floats_of(const uint8_t *bytes) {
-    return (const float *)(const void *)bytes;
+static const float *floats_of(const void *bytes) {
+    return bytes;
 }
 
 static void expect_refusal(const char *folder, Status expected, const char *part) {

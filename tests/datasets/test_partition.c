@@ -20,20 +20,20 @@ static PartitionSpec spec_of(const char *text, uint32_t clients, uint64_t seed) 
 }
 
 // `samples` labels, malloc'ed: evenly spread and in random order, as in the published sets.
-static uint8_t *spread_labels(uint32_t samples) {
-    uint8_t *labels = malloc(samples);
+static uint16_t *spread_labels(uint32_t samples) {
+    uint16_t *labels = malloc(samples * sizeof *labels);
     uint32_t *order = malloc(samples * sizeof *order);
     for (uint32_t i = 0; i < samples; i++)
         order[i] = i;
     rng_shuffle(order, samples, rng_key(11, RNG_SYNTHETIC, 0, 0, 0));
     for (uint32_t i = 0; i < samples; i++)
-        labels[i] = (uint8_t)(order[i] % CLASSES);
+        labels[i] = (uint16_t)(order[i] % CLASSES);
     free(order);
     return labels;
 }
 
 // Builds into a malloc'ed block and views it.
-static void *build(Partition *partition, const PartitionSpec *spec, const uint8_t *labels, uint32_t samples) {
+static void *build(Partition *partition, const PartitionSpec *spec, const uint16_t *labels, uint32_t samples) {
     Error err;
     size_t bytes = partition_block_bytes(spec, samples);
     void *block = malloc(bytes);
@@ -83,7 +83,7 @@ static uint32_t smallest_client(const Partition *partition) {
 
 static void contiguous_runs_keep_the_order_and_the_last_takes_the_remainder(void **state) {
     (void)state;
-    const uint8_t labels[10] = {0};
+    const uint16_t labels[10] = {0};
     Partition partition;
     const PartitionSpec spec = spec_of("contiguous", 4, 1);
     void *block = build(&partition, &spec, labels, 10);
@@ -95,7 +95,7 @@ static void contiguous_runs_keep_the_order_and_the_last_takes_the_remainder(void
 
 static void whole_gives_every_client_the_same_full_list(void **state) {
     (void)state;
-    const uint8_t labels[5] = {0};
+    const uint16_t labels[5] = {0};
     Partition partition;
     const PartitionSpec spec = spec_of("whole", 7, 1);
     void *block = build(&partition, &spec, labels, 5);
@@ -107,7 +107,7 @@ static void whole_gives_every_client_the_same_full_list(void **state) {
 
 static void iid_sizes_differ_by_at_most_one_and_the_order_is_random(void **state) {
     (void)state;
-    uint8_t *labels = spread_labels(1003);
+    uint16_t *labels = spread_labels(1003);
     Partition partition;
     const PartitionSpec spec = spec_of("iid", 10, 1);
     void *block = build(&partition, &spec, labels, 1003);
@@ -128,7 +128,7 @@ static void shards_hold_few_labels_and_lose_no_sample(void **state) {
         uint32_t samples, clients, per_client;
     } cases[] = {{60000, 100, 2}, {1003, 10, 3}, {7, 7, 1}, {9, 2, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint8_t *labels = spread_labels(cases[i].samples);
+        uint16_t *labels = spread_labels(cases[i].samples);
         Partition partition;
         char text[64];
         snprintf(text, sizeof text, "shards per-client=%u", cases[i].per_client);
@@ -160,7 +160,7 @@ static void dirichlet_gives_each_sample_to_one_client_and_everyone_the_minimum(v
                  {1000, 100, 1000, 5},   {20, 20, 0.1, 1},     {5, 1, 0.1, 2},         {60000, 2, 1e9, 10}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
-            uint8_t *labels = spread_labels(cases[i].samples);
+            uint16_t *labels = spread_labels(cases[i].samples);
             Partition partition;
             char text[64];
             snprintf(text, sizeof text, "dirichlet alpha=%g", cases[i].alpha);
@@ -175,7 +175,7 @@ static void dirichlet_gives_each_sample_to_one_client_and_everyone_the_minimum(v
 
 // The mean over clients of the largest class's share: 1 when every client knows one class, 0.1 when all know all.
 static double concentration(double alpha) {
-    uint8_t *labels = spread_labels(60000);
+    uint16_t *labels = spread_labels(60000);
     char text[64];
     snprintf(text, sizeof text, "dirichlet alpha=%g", alpha);
     Partition partition;
@@ -205,7 +205,7 @@ static void a_smaller_alpha_concentrates_classes(void **state) {
 // A full client gets no more: it exceeds the average by at most one class's worth of samples.
 static void dirichlet_balances_itself(void **state) {
     (void)state;
-    uint8_t *labels = spread_labels(60000);
+    uint16_t *labels = spread_labels(60000);
     Partition partition;
     const PartitionSpec spec = spec_of("dirichlet alpha=0.1", 10, 2);
     void *block = build(&partition, &spec, labels, 60000);
@@ -217,7 +217,7 @@ static void dirichlet_balances_itself(void **state) {
 
 static void the_seed_alone_decides(void **state) {
     (void)state;
-    uint8_t *labels = spread_labels(2000);
+    uint16_t *labels = spread_labels(2000);
     const char *const kinds[] = {"iid", "dirichlet alpha=0.3", "shards per-client=2"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         Partition first, again, other;
@@ -237,7 +237,7 @@ static void the_seed_alone_decides(void **state) {
 // What seed 1 gave when this was written: a change here breaks every published experiment.
 static void small_partitions_are_as_they_always_were(void **state) {
     (void)state;
-    const uint8_t labels[12] = {2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1};
+    const uint16_t labels[12] = {2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1};
     const struct {
         const char *text;
         uint32_t offsets[4], indices[12];
@@ -258,7 +258,7 @@ static void small_partitions_are_as_they_always_were(void **state) {
 
 static void impossible_partitions_are_refused_with_the_numbers(void **state) {
     (void)state;
-    static const uint8_t labels[70000] = {[69999] = 99};
+    static const uint16_t labels[70000] = {[69999] = 99};
     const struct {
         const char *text;
         uint32_t clients, samples;
@@ -285,7 +285,7 @@ static void impossible_partitions_are_refused_with_the_numbers(void **state) {
 static void held_out_samples_are_not_trained_on_and_nothing_is_lost(void **state) {
     (void)state;
     static const char *const forms[] = {"contiguous", "iid", "dirichlet alpha=0.3", "size sizes=300"};
-    uint8_t *labels = spread_labels(2003);
+    uint16_t *labels = spread_labels(2003);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         Error err;
         PartitionSpec spec = spec_of(forms[i], 6, 1), plain = spec;
@@ -326,7 +326,7 @@ static void held_out_samples_are_not_trained_on_and_nothing_is_lost(void **state
 
 static void somebody_with_one_sample_trains_on_it(void **state) {
     (void)state;
-    const uint8_t labels[4] = {0};
+    const uint16_t labels[4] = {0};
     uint64_t block[64];
     uint32_t trains, tests;
     Error err;
@@ -350,7 +350,7 @@ static void somebody_with_one_sample_trains_on_it(void **state) {
 
 static void a_damaged_block_is_refused(void **state) {
     (void)state;
-    const uint8_t labels[10] = {0};
+    const uint16_t labels[10] = {0};
     uint64_t block[64];
     Error err;
     Partition partition;

@@ -71,7 +71,7 @@ static void sizes_weigh_and_empty_clients_count_in_the_sizes_alone(void **state)
 
 static void counts_are_of_the_samples_that_a_client_has(void **state) {
     (void)state;
-    const uint8_t labels[6] = {0, 1, 2, 0, 1, 2};
+    const uint16_t labels[6] = {0, 1, 2, 0, 1, 2};
     uint64_t block[64];
     uint32_t counts[6];
     Partition partition;

@@ -14,7 +14,7 @@ enum { CLASSES = 10, SAMPLES = 6000 };
 typedef struct Dealt {
     Partition partition;
     void *block;
-    uint8_t labels[SAMPLES];
+    uint16_t labels[SAMPLES];
     uint32_t counts[1000][CLASSES]; // (clients, classes)
     uint32_t sizes[1000], given;
 } Dealt;
@@ -28,7 +28,7 @@ static Status try_to_deal(const char *text, uint32_t clients, uint64_t seed, Err
         order[i] = i;
     rng_shuffle(order, SAMPLES, rng_key(11, RNG_SYNTHETIC, 0, 0, 0));
     for (uint32_t i = 0; i < SAMPLES; i++)
-        dealt.labels[i] = (uint8_t)(order[i] % CLASSES);
+        dealt.labels[i] = (uint16_t)(order[i] % CLASSES);
     TRY(partition_parse(&spec.form, text, err));
     size_t bytes = partition_block_bytes(&spec, SAMPLES);
     dealt.block = malloc(bytes);
@@ -320,7 +320,8 @@ static void homo_is_iid(void **state) {
 static void strict_clients_are_sorted_by_brightness(void **state) {
     (void)state;
     enum { COUNT = 1000, PARTS = 4 };
-    static uint8_t pixels[COUNT], labels[COUNT];
+    static uint8_t pixels[COUNT];
+    static uint16_t labels[COUNT];
     static uint64_t block[COUNT];
     for (uint32_t i = 0; i < COUNT; i++)
         pixels[i] = (uint8_t)(255 - i / 4);

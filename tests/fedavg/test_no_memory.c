@@ -49,7 +49,7 @@ static void a_copy_that_cannot_be_mapped_is_not_used(void **state) {
 }
 
 static Status build_partitions(void *block, Error *err) {
-    static const uint8_t labels[40] = {0, 1, 2, 3, 1, 2, 3, 3, 3, 1};
+    static const uint16_t labels[40] = {0, 1, 2, 3, 1, 2, 3, 3, 3, 1};
     static const char *const texts[] = {"dirichlet",          "shards",
                                         "inner-dirichlet",    "pathological",
                                         "shard per-client=2", "linear",
@@ -59,7 +59,7 @@ static Status build_partitions(void *block, Error *err) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         PartitionSpec spec = {.clients = 4, .seed = 1};
         TRY(partition_parse(&spec.form, texts[i], err));
-        TRY(partition_build(block, &spec, labels, sizeof labels, 4, err));
+        TRY(partition_build(block, &spec, labels, 40, 4, err));
     }
     return STATUS_OK;
 }

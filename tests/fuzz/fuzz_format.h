@@ -12,9 +12,9 @@ enum { MOST_BLOCK_BYTES = 1 << 24 };
 
 static inline void must_be_whole(const Dataset *data) {
     must(data->train.count > 0 && data->test.count > 0);
-    for (uint32_t i = 0; i < data->train.count && data->items.label_bytes == 1; i++)
+    for (uint32_t i = 0; i < data->train.count && !dataset_has_targets(&data->items); i++)
         must(data->train.labels[i] < data->classes);
-    for (uint32_t i = 0; i < data->test.count && data->items.label_bytes == 1; i++)
+    for (uint32_t i = 0; i < data->test.count && !dataset_has_targets(&data->items); i++)
         must(data->test.labels[i] < data->classes);
     for (uint32_t i = 0; i < data->train.count && data->users > 0; i++)
         must(data->train.owners[i] < data->users);

@@ -3,7 +3,7 @@
 //   net_steps TEXT CLASSES CHANNELS ROWS COLUMNS BATCH STEPS LR MOMENTUM WEIGHT_DECAY FOLDER
 //
 // Reads FOLDER/parameters (float32), FOLDER/pixels (uint8; a pixel p enters the net as p / 128 - 1) and FOLDER/labels
-// (uint8), BATCH * STEPS samples; writes FOLDER/logits and FOLDER/trained (float32) and prints the last step's loss.
+// (uint16), BATCH * STEPS samples; writes FOLDER/logits and FOLDER/trained (float32) and prints the last step's loss.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
     size_t parameter_count = spec.parameter_count, samples = (size_t)count * steps;
     float *parameters = read_or_write(folder, "parameters", NULL, parameter_count * sizeof(float), "r");
     uint8_t *pixels = read_or_write(folder, "pixels", NULL, samples * shape_size(shape), "r");
-    uint8_t *labels = read_or_write(folder, "labels", NULL, samples, "r");
+    uint16_t *labels = read_or_write(folder, "labels", NULL, samples * sizeof *labels, "r");
     float *velocity = calloc(parameter_count, sizeof *velocity);
     float *logits = malloc((size_t)count * (size_t)classes * sizeof *logits);
     const float scale[3] = {1.0f / 128, 1.0f / 128, 1.0f / 128}, shift[3] = {-1, -1, -1};

@@ -100,12 +100,13 @@ static void nets_train_on_changed_images_and_evaluate_those_that_are_there(void 
     (void)state;
     enum { MOST = 4096 };
     static const char *const texts[] = {"conv 3 2; relu; linear 4", "linear 9; relu; linear 4"};
-    static uint8_t pixels[SAMPLES * SIZE], images[SAMPLES * SIZE], labels[SAMPLES];
+    static uint8_t pixels[SAMPLES * SIZE], images[SAMPLES * SIZE];
+    static uint16_t labels[SAMPLES];
     static float parameters[MOST], gradient[MOST], expected[MOST];
     const float scale[CHANNELS] = {0.01f, 0.02f}, shift[CHANNELS] = {-1, 0.5f};
     fill_pixels(pixels, sizeof pixels);
     for (uint32_t s = 0; s < SAMPLES; s++)
-        labels[s] = (uint8_t)(s % 4);
+        labels[s] = (uint16_t)(s % 4);
     const Noise noise = {.seed = 9, .round = 1, .client = 2, .step = 3};
     const Augment augment = {.crop = 2, .flip = true};
     augment_images(images, pixels, NULL, 0, &augment, shape, &noise, 0, SAMPLES);

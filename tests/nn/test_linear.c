@@ -187,7 +187,8 @@ static const char wide_net[] = "linear 1040; relu; dropout 0.2; linear 1050; rel
 static const char mixed_net[] = "conv 4 5; pool 4; relu; linear 1030; relu; linear 1040; relu; linear 5";
 
 typedef struct Data {
-    uint8_t *pixels, labels[SAMPLES];
+    uint8_t *pixels;
+    uint16_t labels[SAMPLES];
     uint32_t indices[SAMPLES];
     float scale[3], shift[3];
 } Data;
@@ -201,7 +202,7 @@ static Data data_new(void) {
     for (uint32_t p = 0; p < bytes; p++)
         data.pixels[p] = (uint8_t)(rng_block(key, p, 0, 0, 0).word[0] >> 24);
     for (uint32_t s = 0; s < SAMPLES; s++) {
-        data.labels[s] = (uint8_t)(s % CLASSES);
+        data.labels[s] = (uint16_t)(s % CLASSES);
         data.indices[s] = s * 37 % SAMPLES;
     }
     return data;

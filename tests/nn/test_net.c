@@ -26,7 +26,8 @@ static const Shape shape = {2, 14, 11};
 typedef struct Fixture {
     Net net;
     float parameters[MOST_PARAMETERS], gradient[MOST_PARAMETERS];
-    uint8_t pixels[SAMPLES * 2 * 14 * 11], labels[SAMPLES];
+    uint8_t pixels[SAMPLES * 2 * 14 * 11];
+    uint16_t labels[SAMPLES];
     uint32_t indices[SAMPLES];
     float scale[2], shift[2];
 } Fixture;
@@ -48,7 +49,7 @@ static void with_each_build(const char *text, void (*check)(Fixture *fixture)) {
         for (uint32_t p = 0; p < sizeof fixture.pixels; p++)
             fixture.pixels[p] = (uint8_t)(rng_block(key, p, 0, 0, 0).word[0] >> 24);
         for (uint32_t s = 0; s < SAMPLES; s++) {
-            fixture.labels[s] = (uint8_t)rng_below(rng_block(key, s, 1, 0, 0).word[0], CLASSES);
+            fixture.labels[s] = (uint16_t)rng_below(rng_block(key, s, 1, 0, 0).word[0], CLASSES);
             fixture.indices[s] = s * 37 % SAMPLES;
         }
         check(&fixture);
@@ -278,7 +279,7 @@ static void check_evaluation(Fixture *fixture) {
             sum += exp((double)of[k]);
             if (of[k] > of[best]) best = k;
         }
-        uint8_t label = fixture->labels[fixture->indices[s]];
+        uint16_t label = fixture->labels[fixture->indices[s]];
         loss_sum += log(sum) - (double)of[label];
         hits += best == label;
         Batch one = {.pixels = fixture->pixels,

@@ -304,14 +304,14 @@ static void check_loss(const Kernels *kernels, int classes, int count, float spr
     Tensor logits = tensor_random(values, 14), gradient = tensor_new(values);
     for (size_t i = 0; i < values; i++)
         logits.at[i] *= spread;
-    uint8_t labels[100];
+    uint16_t labels[100];
     double *expected = calloc(values, sizeof *expected), loss = 0;
     assert_non_null(expected);
     uint32_t expected_hits = 0, hits;
     for (int s = 0; s < count; s++) {
         double sample[256];
         int best = 0;
-        labels[s] = (uint8_t)((s * 5 + 3) % classes);
+        labels[s] = (uint16_t)((s * 5 + 3) % classes);
         for (int k = 0; k < classes; k++) {
             sample[k] = (double)logits.at[k * samples + s];
             if (sample[k] > sample[best]) best = k;
@@ -354,7 +354,7 @@ static void check_ties_and_nans(const Kernels *kernels) {
     enum { CLASSES = 3 };
     int samples = kernels->lanes;
     Tensor logits = tensor_zeros((size_t)(CLASSES * samples)), gradient = tensor_new(logits.count);
-    const uint8_t labels[3] = {0, 1, 0};
+    const uint16_t labels[3] = {0, 1, 0};
     uint32_t hits;
     double loss = kernels->softmax_cross_entropy(NULL, &hits, logits.at, labels, 1, CLASSES, 3, samples);
     assert_int_equal(hits, 2); // of equal logits the first counts

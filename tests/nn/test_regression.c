@@ -58,7 +58,7 @@ static void open_net(Fixture *fixture, const char *text, const Kernels *kernels)
     for (uint32_t s = 0; s < SAMPLES; s++)
         fixture->targets[s] = (float)rng_normal(key, 100000 + s);
     fixture->batch = (Batch){.pixels = (const uint8_t *)fixture->values,
-                             .labels = (const uint8_t *)fixture->targets,
+                             .labels = (const uint16_t *)fixture->targets,
                              .first = 1,
                              .count = SAMPLES - 1};
 }

@@ -171,7 +171,7 @@ def compare(executable, isas, name, text, shape, batch, decay, steps=STEPS):
     trained, worst = flat(net), 0.0
     for isa in isas:
         with tempfile.TemporaryDirectory() as folder:
-            for file, tensor in (("parameters", start), ("pixels", pixels), ("labels", labels)):
+            for file, tensor in (("parameters", start), ("pixels", pixels), ("labels", labels.to(torch.int16))):
                 write(folder, file, tensor)
             numbers = [10, *shape, batch, steps, LR, MOMENTUM, decay]
             subprocess.run([executable, text, *map(str, numbers), folder], check=True, stdout=subprocess.DEVNULL,

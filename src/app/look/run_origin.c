@@ -87,7 +87,7 @@ static json_t *find_classes(const PastRun *run) {
     write_hash(hash, run_hash_partition(&memory));
     if (told && strcmp(told, hash) != 0)
         classes = reason("data or split are not those of the run any more");
-    else if (memory.data.classes < 2 || memory.data.classes > MOST_CLASSES || memory.data.items.label_bytes != 1)
+    else if (memory.data.classes < 2 || memory.data.classes > MOST_CLASSES || dataset_has_targets(&memory.data.items))
         classes = reason("the data has no classes");
     else
         classes = count_classes(&memory);

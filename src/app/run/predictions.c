@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 Status predictions_init(Predictions *predictions, const Dataset *data, int classes, Error *err) {
-    if (data->items.label_bytes != 1)
+    if (dataset_has_targets(&data->items))
         return fail(err, STATUS_USAGE,
                     "the samples of %.64s have targets, no classes; leave --confusion and --predictions out",
                     data->name);

@@ -18,7 +18,7 @@ Status run_device_check(const Options *options, Error *err) {
 }
 
 Status run_device_fit(Options *options, const DatasetSource *source, Error *err) {
-    if (source->items.pixel_bytes == 1 && source->items.label_bytes == 1) return STATUS_OK;
+    if (source->items.pixel_bytes == 1 && !dataset_has_targets(&source->items)) return STATUS_OK;
     if (options->device == DEVICE_CUDA)
         return fail(err, STATUS_USAGE,
                     "--data %s: its samples are float numbers, which are for the CPU alone; use --device "

@@ -7,7 +7,7 @@
 Status goals_check(const Options *options, const Dataset *data, Error *err) {
     char name[OPTION_NAMED_BYTES];
     bool patience = options->patience > 0;
-    if (data->items.label_bytes == 1 || (!patience && options->target_accuracy == 0)) return STATUS_OK;
+    if (!dataset_has_targets(&data->items) || (!patience && options->target_accuracy == 0)) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s: the samples of %.64s have targets, no classes, and so a model no accuracy; leave it out",
                 options_named(name, options, patience ? "patience" : "target-accuracy"), data->name);

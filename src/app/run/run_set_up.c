@@ -135,7 +135,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
     spec->augment = options->training.augment;
     spec->float_input = data->items.pixel_bytes > 1;
-    spec->squared_loss = data->items.label_bytes > 1;
+    spec->squared_loss = dataset_has_targets(&data->items);
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
         log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", named);
     return STATUS_OK;

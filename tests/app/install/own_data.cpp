@@ -16,10 +16,10 @@ static void check(Status status, const Error &err) {
     std::exit(status_exit_code(status));
 }
 
-static void draw(std::vector<uint8_t> &pixels, std::vector<uint8_t> &labels) {
+static void draw(std::vector<uint8_t> &pixels, std::vector<uint16_t> &labels) {
     const RngKey key = rng_key(1, RNG_SYNTHETIC, 0, 0, 0);
     for (uint32_t s = 0; s < SAMPLES; s++) {
-        labels[s] = (uint8_t)(s % CLASSES);
+        labels[s] = (uint16_t)(s % CLASSES);
         const uint32_t top = labels[s] / 2 * SIDE / 2, left = labels[s] % 2 * SIDE / 2;
         for (uint32_t p = 0; p < SIDE * SIDE; p++) {
             const bool bright = p / SIDE - top < SIDE / 2 && p % SIDE - left < SIDE / 2;
@@ -31,7 +31,8 @@ static void draw(std::vector<uint8_t> &pixels, std::vector<uint8_t> &labels) {
 
 int main(int argc, char **argv) {
     if (argc != 2) return EX_USAGE;
-    std::vector<uint8_t> pixels(SAMPLES * SIDE * SIDE), labels(SAMPLES);
+    std::vector<uint8_t> pixels(SAMPLES * SIDE * SIDE);
+    std::vector<uint16_t> labels(SAMPLES);
     draw(pixels, labels);
     Error err;
     PartitionSpec halves = {};

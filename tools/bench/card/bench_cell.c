@@ -41,12 +41,12 @@ static Status allocate(void **memory, size_t bytes, Error *err) {
     return STATUS_OK;
 }
 
-// Bytes below a number: from a generator that need not be good.
-static Status fill(void *to, size_t bytes, uint32_t below, Error *err) {
-    uint8_t *noise = malloc(bytes);
+// Little-endian whole numbers below one of at most 256, each of so many bytes: from a generator that need not be good.
+static Status fill(void *to, size_t bytes, size_t each, uint32_t below, Error *err) {
+    uint8_t *noise = calloc(bytes, 1);
     uint32_t state = 12345;
     if (!noise) return fail(err, STATUS_OS, "no memory for %zu bytes of data", bytes);
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i += each) {
         state = state * 1664525 + 1013904223;
         noise[i] = (uint8_t)((state >> 24) % below);
     }
@@ -107,7 +107,7 @@ static Status open_cell(Cell *cell, const CellPlan *plan, Error *err) {
     size_t rows = (size_t)plan->rows, sample = shape_size(net->spec.input);
     size_t arrays = net->spec.parameter_count * (size_t)plan->models * sizeof(float);
     size_t order = task_samples(plan) + (size_t)plan->models;
-    const size_t bytes[ARRAYS] = {rows * sample, rows, order * sizeof(uint32_t), arrays, arrays, arrays};
+    const size_t bytes[ARRAYS] = {rows * sample, rows * sizeof(uint16_t), order * sizeof(uint32_t), arrays, arrays, arrays};
     for (int i = 0; i < ARRAYS; i++)
         TRY(allocate(&cell->memory[i], bytes[i], err));
     net->pixels = cell->memory[0];
@@ -119,8 +119,8 @@ static Status open_cell(Cell *cell, const CellPlan *plan, Error *err) {
     net->weights_stride = net->spec.parameter_count;
     for (int c = 0; c < net->spec.input.channels && c < 16; c++)
         net->scale[c] = 1.0f / 128, net->shift[c] = -1;
-    TRY(fill(cell->memory[0], bytes[0], 256, err));
-    TRY(fill(cell->memory[1], bytes[1], CLASSES, err));
+    TRY(fill(cell->memory[0], bytes[0], 1, 256, err));
+    TRY(fill(cell->memory[1], bytes[1], sizeof(uint16_t), CLASSES, err));
     TRY(fill_order(cell->memory[2], plan, order, err));
     TRY(fill_weights(cell, err));
     CUDA_TRY(cudaEventCreateWithFlags(&cell->begin, cudaEventDefault), err, "making an event");
