@@ -14,26 +14,18 @@
 #include "datasets/synthetic.h"
 #include "datasets/unpacked_cache.h"
 
-enum { MAX_PLACES = 3 };
-
-// The folders in which a name is looked for, best first.
-typedef struct Places {
-    int count;
-    char folder[MAX_PLACES][DATASET_PATH_BYTES];
-} Places;
-
-static void add_place(Places *places, const char *parent, const char *name) {
-    int length = snprintf(places->folder[places->count], DATASET_PATH_BYTES, "%s/%s", parent, name);
+static void add_place(DatasetPlaces *places, const char *folder) {
+    int length = snprintf(places->folder[places->count], DATASET_PATH_BYTES, "%s", folder);
     if (length < DATASET_PATH_BYTES) places->count++;
 }
 
-static void list_places(Places *places, const char *name) {
+void dataset_places(DatasetPlaces *places) {
     const char *own = getenv("SOUNDER_DATA");
     char cache[DATASET_PATH_BYTES];
     places->count = 0;
-    if (own && own[0]) add_place(places, own, name);
-    if (user_cache_folder(cache, sizeof cache)) add_place(places, cache, name);
-    add_place(places, "/usr/share/datasets", name);
+    if (own && own[0]) add_place(places, own);
+    if (user_cache_folder(cache, sizeof cache)) add_place(places, cache);
+    add_place(places, "/usr/share/datasets");
 }
 
 _Static_assert(sizeof(DatasetOrigin) == 32, "an origin is compared as bytes");
@@ -69,41 +61,43 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
     return STATUS_OK;
 }
 
-static Status not_found(const Places *places, const char *name, Error *err) {
+// Sets that `sounder data get` knows where to find.
+static const char *const gettable[] = {"mnist", "fashion-mnist", "cifar10", "cifar100"};
+
+static Status not_found(const DatasetPlaces *places, const char *name, Error *err) {
     char looked_in[ERROR_MESSAGE_BYTES] = "";
     for (int i = 0; i < places->count; i++) {
         size_t used = strlen(looked_in);
-        snprintf(looked_in + used, sizeof looked_in - used, "%s%s", i ? ", " : "", places->folder[i]);
+        snprintf(looked_in + used, sizeof looked_in - used, "%s%s/%s", i ? ", " : "", places->folder[i], name);
     }
-    if (strcmp(name, "fashion-mnist") == 0)
-        return fail(
-            err, STATUS_NOINPUT,
-            "no data set %s; get it with `apt-get install dataset-fashion-mnist` or `tools/get-data %s` (looked "
-            "in %s)",
-            name, name, looked_in);
-    if (strcmp(name, "mnist") == 0)
-        return fail(err, STATUS_NOINPUT, "no data set %s; get it with `tools/get-data %s` (looked in %s)", name, name,
-                    looked_in);
+    const size_t gettable_count = sizeof gettable / sizeof *gettable;
+    for (size_t i = 0; i < gettable_count; i++)
+        if (strcmp(name, gettable[i]) == 0)
+            return fail(err, STATUS_NOINPUT, "no data set %s; get it with %s`sounder data get %s` (looked in %s)", name,
+                        strcmp(name, "fashion-mnist") == 0 ? "`apt-get install dataset-fashion-mnist` or " : "", name,
+                        looked_in);
     Suggestion suggestion = {.typed = name};
-    static const char *const known[] = {"mnist", "fashion-mnist", "synthetic"};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        suggestion_consider(&suggestion, known[i]);
+    suggestion_consider(&suggestion, "synthetic");
+    for (size_t i = 0; i < gettable_count; i++)
+        suggestion_consider(&suggestion, gettable[i]);
     for (uint32_t i = 0; i < federation_table.count; i++)
         suggestion_consider(&suggestion, federation_table.rows[i].name);
     suggestion_consider_as(&suggestion, "fmnist", "fashion-mnist");
     const char *best = suggestion.best;
-    return fail(
-        err, STATUS_NOINPUT,
-        "no data set %s%s%s%s; give mnist, fashion-mnist, synthetic, or a folder or file of your own (looked in %s)",
-        name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", looked_in);
+    return fail(err, STATUS_NOINPUT,
+                "no data set %s%s%s%s; give mnist, fashion-mnist, cifar10, cifar100, synthetic, or a folder or file of "
+                "your own (looked in %s)",
+                name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", looked_in);
 }
 
 // The first place that has the files; an incomplete or absent folder is passed over.
 static Status named_source(DatasetSource *source, const char *name, Error *err) {
-    Places places;
-    list_places(&places, name);
+    DatasetPlaces places;
+    char folder[2 * DATASET_PATH_BYTES];
+    dataset_places(&places);
     for (int i = 0; i < places.count; i++) {
-        Status status = folder_source(source, places.folder[i], err);
+        snprintf(folder, sizeof folder, "%s/%s", places.folder[i], name);
+        Status status = folder_source(source, folder, err);
         source->named = true;
         if (status != STATUS_NOINPUT) return status;
     }

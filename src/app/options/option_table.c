@@ -129,7 +129,7 @@ const Option option_table[] = {
      .also = "dataset data-set d",
      .placeholder = "NAME|PLACE", .preset = "fashion-mnist",
      .choices = {"fashion-mnist", "mnist", "synthetic", "quadratics", "synthetic-fedprox", "synthetic-feddyn", "synthetic-leaf", "fcube"},
-     .help = "data set: mnist, synthetic, ... or your own folder or file (help data)"},
+     .help = "data set, or your files (help data)"},
     {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true, .common = true,
      .also = "net arch architecture m",
      .placeholder = "NAME|LAYERS", .preset = "lenet",
