@@ -47,19 +47,24 @@ enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS
 
 // What the slots segment holds, or the slots block of a run on the card.
 typedef struct SlotPlan {
-    uint32_t vectors;                 // float (parameters)
-    uint32_t lasting;                 // the first so many of them outlive a round and are in checkpoints
-    uint32_t kept;                    // the first so many are put back, as the weights, when a round starts over
-    uint32_t states;                  // 64 bits a weight (parameters), behind the vectors; all of them last
-    uint32_t sums;                    // int64 (parameters), behind the states: `each` of every worker, side by side
-    uint32_t each;                    // 1, or 2 where clients keep vectors, whose changes are summed, too
-    uint32_t rows;                    // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
+    uint32_t vectors; // float (parameters)
+    uint32_t lasting; // the first so many of them outlive a round and are in checkpoints
+    uint32_t kept;    // the first so many are put back, as the weights, when a round starts over
+    uint32_t states;  // 64 bits a weight (parameters), behind the vectors; all of them last
+    uint32_t sums;    // int64 (parameters), behind the states: `each` of every worker, side by side
+    uint32_t each;    // 1; 2 where changes of what clients keep are summed, too, or their momenta
+    uint32_t rows;    // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
     uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
 } SlotPlan;
 
 enum { SLOT_ALIGNMENT = 256 }; // bytes
 
 enum { COMMON_VECTOR = 0 }; // fedavg: what the server rule tells the clients; the combine rule's memory is the last
+
+// fedavg with OPTIMIZER_AVERAGED: the momentum that clients begin with.
+static inline uint32_t slots_momentum_vector(const SlotPlan *slots) {
+    return slots->vectors - 1;
+}
 
 // Without rows.
 static inline uint64_t slots_bytes(const SlotPlan *slots) {

@@ -18,10 +18,12 @@ static void plan_bytes(Cohort *cohort) {
     cohort->down_each = sent.count * sizeof(float); // what stays is not sent
     if (parts[PART_SERVER].row == SERVER_ROW_vote) cohort->down_each = bytes_of_bits(sent.count, 2);
     if (server_rules[parts[PART_SERVER].row]->tells) cohort->down_each += whole;
+    const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED; // momenta travel, too
+    if (averages) cohort->down_each += whole;
     cohort->sent_each = send_bytes(&parts[PART_CODE], &sent);
     cohort->up_each = cohort->sent_each + REPORT_BYTES;
-    if (local_rules[parts[PART_LOCAL].row]->asks)
-        cohort->up_each += parts[PART_CODE].row == SEND_ROW_masked ? 2 * whole : whole; // its c_k has changed by that
+    if (local_rules[parts[PART_LOCAL].row]->asks || averages)
+        cohort->up_each += parts[PART_CODE].row == SEND_ROW_masked ? 2 * whole : whole; // by what its c_k has changed
 }
 
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {

@@ -82,6 +82,16 @@ void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_coun
     }
 }
 
+void aggregate_mean(float *mean, const int64_t *const *sums, size_t sum_count, double arrived, size_t count) {
+    int64_t total[BLOCK];
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t block = count - first < BLOCK ? count - first : BLOCK;
+        aggregate_total(total, sums, sum_count, first, block);
+        for (size_t i = 0; i < block; i++)
+            mean[first + i] = (float)((double)total[i] / (AGGREGATE_UNIT * arrived));
+    }
+}
+
 enum { LANES = 16 };
 
 static double sum_lanes(double lanes[LANES]) {

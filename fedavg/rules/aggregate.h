@@ -40,6 +40,9 @@ void aggregate_add(int64_t *sum, const float *trained, const float *global, doub
 // total (count) = the elements first to first + count - 1 of the sum over sum_count >= 0 slots.
 void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t first, size_t count);
 
+// mean (count) = the sum over sum_count slots / arrived, the sum of the shares that arrived.
+void aggregate_mean(float *mean, const int64_t *const *sums, size_t sum_count, double arrived, size_t count);
+
 // The squared length of the update trained - global (count), that of total * scale (count), that of values (count), and
 // the sum of their magnitudes. All are added in 16 fixed partial sums, so that every instruction set gives the same bits.
 double aggregate_squared_update(const float *trained, const float *global, size_t count);

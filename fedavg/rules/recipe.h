@@ -88,7 +88,8 @@ typedef struct ZooAlgorithm {
 extern const ZooAlgorithm zoo_algorithms[];
 extern const size_t zoo_algorithm_count;
 
-enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT }; // what a client's optimizer begins its turn with: zeros, or what it had
+// What a client's optimizer begins its turn with: zeros, what it had, or the mean of what the last cohort had.
+enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT, OPTIMIZER_AVERAGED };
 
 enum { HOGWILD_PLAIN, HOGWILD_ATOMIC }; // how steps are written: plain stores, or one compare-and-swap a weight
 
@@ -97,7 +98,7 @@ typedef struct Training {
     Sgd sgd;             // with the rate of the options; run_memory_training has the round's
     LrSchedule schedule; // of that rate
     bool nesterov;
-    uint32_t optimizer_state; // OPTIMIZER_FRESH, OPTIMIZER_KEPT
+    uint32_t optimizer_state; // OPTIMIZER_*
     double clip;              // of a gradient: its length is at most that; 0: no limit
     uint32_t local_epochs, batch_size;
     bool global_batch;       // ssgd: the shards share one batch

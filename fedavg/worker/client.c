@@ -24,10 +24,11 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     const LocalRule *local = local_rule(config);
     const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
     const CombineRule *combine = combine_rules[config->recipe.parts[PART_COMBINE].row];
-    const uint32_t each = local->keeps ? 2 : 1, common = server->tells ? 1 : 0, center = combine->remembers ? 1 : 0;
-    const bool rows = combine->rows;
-    *slots = (SlotPlan){.vectors = common + center,
-                        .lasting = common + center,
+    const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED, rows = combine->rows;
+    const uint32_t each = local->keeps || averages ? 2 : 1;
+    const uint32_t lasting = (server->tells ? 1u : 0u) + (combine->remembers ? 1u : 0u) + (averages ? 1u : 0u);
+    *slots = (SlotPlan){.vectors = lasting,
+                        .lasting = lasting,
                         .states = server->states,
                         .sums = rows ? 1 : each * config->workers, // with rows the parent's
                         .each = each,
@@ -161,6 +162,8 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
         turn.step.state = turn.at.kept;
         turn.step.state_after = kept_row(&memory->kept, job->kept_to);
     }
+    if (training.optimizer_state == OPTIMIZER_AVERAGED)
+        turn.step.state = run_memory_vector(memory, slots_momentum_vector(&config->slots));
     const double pull = local_pull(chosen, &turn.rule);
     turn.step.pull = (float)pull;
     if (!rule->shifts && pull == 0) return turn;
@@ -260,6 +263,16 @@ static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) 
     return false;
 }
 
+static bool is_momentum_refused(const LocalModel *model, const Job *job) {
+    const size_t count = model->memory->config->parameters;
+    if (model->memory->config->training.optimizer_state != OPTIMIZER_AVERAGED) return false;
+    const size_t unfit = aggregate_first_unfit(model->velocity, NULL, count);
+    if (unfit == count) return false;
+    log_warning("client %u: update refused: the momentum of a weight of %s became %g", job->client,
+                spec_tensor_name(&model->net.spec, unfit), log_real((double)model->velocity[unfit]));
+    return true;
+}
+
 // Adds the client's update to this worker's slot, or puts it into its row, and finishes the job, or refuses it by name.
 static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
     const RunMemory *memory = model->memory;
@@ -267,7 +280,7 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     SumState *state = &memory->control->sums[model->rank];
     job->squared_length =
         memory->config->inspects_updates ? aggregate_squared_update(model->weights, memory->weights, parameters) : NAN;
-    if (is_refused(model, job) || !conclude(model, job, turn)) {
+    if (is_refused(model, job) || is_momentum_refused(model, job) || !conclude(model, job, turn)) {
         queue_finish(job, JOB_REFUSED);
         return;
     }
@@ -288,6 +301,8 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
         local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
                           parameters);
+    if (memory->config->training.optimizer_state == OPTIMIZER_AVERAGED)
+        aggregate_add(run_memory_sum(memory, model->rank, 1), model->velocity, NULL, job->share, parameters);
     const Masking masking = run_memory_masking(memory, round);
     for (uint32_t which = 0; masking.count > 0 && which < memory->config->slots.each; which++)
         masks_put(run_memory_sum(memory, model->rank, which), &masking, job->client, which);

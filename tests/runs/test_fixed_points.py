@@ -6,9 +6,9 @@ Karimireddy 2020, Acar 2021). And with the number that makes it another algorith
 
 Usage: test_fixed_points.py PATH_OF_SOUNDER [unittest arguments]
 """
-import os, shutil, sys, unittest
+import os, shutil, subprocess, sys, unittest
 
-from runs import RunCase, parse_safetensors
+from runs import RunCase, SOUNDER, parse_safetensors
 
 A, B, SAMPLES = [1, 4, 0.5], [0, 3, -2], [2, 4, 2]
 LR, STEPS = 0.1, 3
@@ -194,6 +194,23 @@ class Reductions(RunCase):
                 self.assertNotEqual(self.bits(algorithm, {}), self.bits(algorithm, keep))
                 self.assertEqual(self.bits(algorithm, {**keep, "workers": "1"}), self.bits(algorithm, {**keep, "workers": "3"}))
         self.train("--algorithm", "scaffold", "--client-optimizer-state", "keep", code=64)
+
+    def test_an_averaged_momentum_is_a_fresh_one_in_the_first_round_and_without_momentum(self):
+        average = {"client-optimizer-state": "average"}
+        for changed in ({"rounds": "1"}, {"momentum": "0"}):
+            with self.subTest(**changed):
+                self.assertEqual(self.bits("fedavg", changed), self.bits("fedavg", {**changed, **average}))
+        for algorithm in ("fedavg", "fedprox", "send clip 1; server adam"):
+            with self.subTest(algorithm):
+                one = self.bits(algorithm, {**average, "workers": "1"})
+                self.assertEqual(one, self.bits(algorithm, {**average, "workers": "3"}))
+                self.assertNotIn(one, (self.bits(algorithm, {}), self.bits(algorithm, {"client-optimizer-state": "keep"})))
+        for algorithm, name in (("optimizer adam", "optimizer adam"), ("scaffold", "local scaffold"), ("fedper", "personal head"),
+                                ("median", "combine median"), ("fednova", "combine nova")):
+            done = subprocess.run([SOUNDER, "train", "--algorithm", algorithm, "--client-optimizer-state", "average"], text=True,
+                                  capture_output=True, cwd=self.folder.name)
+            self.assertEqual(done.returncode, 64)
+            self.assertIn(f"--client-optimizer-state average does not go with {name} of --algorithm: ", done.stderr)
 
     def test_and_otherwise_they_do_not(self):
         for one, other, changed in DIFFERENT:

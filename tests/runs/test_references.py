@@ -157,6 +157,21 @@ def feddyn(alpha):
     return run
 
 
+def averaged_momentum(w, clients):
+    v = np.zeros_like(w)
+    for _ in range(ROUNDS):
+        ends = []
+        for client in clients:
+            own, momentum = w, v
+            for _ in range(STEPS):
+                momentum = MOMENTUM * momentum + client.gradient(own)
+                own = own - LR * momentum
+            ends.append((own - w, momentum))
+        w = w + mean(clients, [d for d, _ in ends])
+        v = mean(clients, [m for _, m in ends])
+    return w
+
+
 ALGORITHMS = {
     "fedavg": averaged(), "fedavg weights=uniform": averaged(weights="uniform"), "fedavg weights=sqrt": averaged(weights="sqrt"),
     "fedavg weights=log": averaged(weights="log"), "server average lr=0.5": averaged(lambda w, d, s: w + 0.5 * d),
@@ -224,6 +239,13 @@ class References(RunCase):
 
     def test_algorithms_are_those_of_the_papers(self):
         self.compare(ALGORITHMS, MOMENTUM)
+
+    def test_momenta_are_averaged_as_weights_are(self):
+        start = self.start_weights()
+        for workers in "1", "3":
+            actual = self.run_it(f"momenta-{workers}", "fedavg", "--lr", str(LR), "--momentum", str(MOMENTUM), "--rounds", str(ROUNDS),
+                                 "--local-epochs", str(STEPS), "--client-optimizer-state", "average", "--workers", workers)
+            self.check(workers, actual, averaged_momentum(start, self.clients), start)
 
     def test_algorithms_with_vectors_that_clients_keep_are_those_of_the_papers(self):
         self.compare(WITHOUT_MOMENTUM, 0)

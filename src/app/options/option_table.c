@@ -355,8 +355,9 @@ const Option option_table[] = {
     {.name = "client-optimizer-state", .type = OPTION_CHOICE, FIELD(training.optimizer_state), .group = GROUP_TRAINING,
      .placeholder = "WHICH", .preset = "fresh",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .choices = {[OPTIMIZER_FRESH] = "fresh", [OPTIMIZER_KEPT] = "keep"},
-     .help = "what a client's optimizer begins each turn with: zeros, or what it had at the end of its last turn"},
+     .choices = {[OPTIMIZER_FRESH] = "fresh", [OPTIMIZER_KEPT] = "keep", [OPTIMIZER_AVERAGED] = "average"},
+     .help = "what a client's optimizer begins each turn with: zeros, what it had at the end of its last turn, or the "
+             "average of the momenta that the last round's clients ended with, weighted as their updates"},
     {.name = "hogwild-update", .type = OPTION_CHOICE, FIELD(training.hogwild_update), .group = GROUP_TRAINING,
      .placeholder = "HOW", .preset = "plain",
      .applies = is_hogwild, .condition = "--algorithm hogwild",

@@ -125,6 +125,30 @@ static Status check_optimizer_state(const Options *options, Error *err) {
     return STATUS_OK;
 }
 
+// The momenta are a second sum beside that of the updates.
+static Status check_averaged_state(const Options *options, Error *err) {
+    const Chosen *parts = options->recipe.parts;
+    const struct {
+        Part part;
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {PART_OPTIMIZER, parts[PART_OPTIMIZER].row != OPTIMIZER_SGD, "momenta alone are averaged"},
+        {PART_LOCAL, local_rules[parts[PART_LOCAL].row]->keeps, "one of the two can be summed beside the updates"},
+        {PART_PERSONAL, parts[PART_PERSONAL].row != PERSONAL_NONE, "what stays with a client is no mean"},
+        {PART_COMBINE, combine_rules[parts[PART_COMBINE].row]->rows || combine_rules[parts[PART_COMBINE].row]->cut,
+         "momenta are averaged as a plain mean"},
+        {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "momenta would tell what noise hides"},
+    };
+    if (options->training.optimizer_state != OPTIMIZER_AVERAGED) return STATUS_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].clashes)
+            return fail(err, STATUS_USAGE, "--client-optimizer-state average does not go with %s %s of --algorithm: %s",
+                        part_names[others[i].part], part_rule(others[i].part, parts[others[i].part].row)->name,
+                        others[i].why);
+    return STATUS_OK;
+}
+
 static Status check_stragglers(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const World *world = &options->world;
@@ -385,6 +409,7 @@ Status options_resolve(Options *options, Error *err) {
     TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
     TRY(check_optimizer_state(options, err));
+    TRY(check_averaged_state(options, err));
     TRY(resolve_schedule(options, err));
     const EngineFacts *facts = &engine_facts[options_engine(options)];
     if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);
