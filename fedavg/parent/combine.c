@@ -107,6 +107,12 @@ static int by_client(const void *a, const void *b) {
     return (x->client > y->client) - (x->client < y->client);
 }
 
+static double weight_of(const Combine *combine, const Job *job) {
+    const double *number = chosen_of(combine, PART_COMBINE)->number;
+    if (!combine->rule->by_training) return job->share;
+    return job->share * combine->rule->by_training(job->loss_sum / (double)job->samples, number);
+}
+
 // Rows are in the order of the clients, not of the jobs, so that ties go to the lower client.
 static void list_jobs(Combine *combine) {
     Queue *queue = combine->memory->queue;
@@ -116,8 +122,9 @@ static void list_jobs(Combine *combine) {
         if (queue->jobs[i].state == JOB_DONE) combine->jobs[combine->count++] = &queue->jobs[i];
     qsort(combine->jobs, combine->count, sizeof *combine->jobs, by_client);
     for (uint32_t row = 0; row < combine->count; row++)
-        sum += combine->weights[row] = combine->jobs[row]->share;
-    for (uint32_t row = 0; row < combine->count && combine->count < queue->count; row++)
+        sum += combine->weights[row] = weight_of(combine, combine->jobs[row]);
+    const bool is_part = combine->count < queue->count || combine->rule->by_training;
+    for (uint32_t row = 0; row < combine->count && is_part; row++)
         combine->weights[row] /= sum; // of those that arrived
 }
 
@@ -205,7 +212,7 @@ static void choose(Combine *combine) {
                            .number = chosen_of(combine, PART_COMBINE)->number,
                            .workspace = combine->workspace};
     for (uint32_t row = 0; row < count; row++)
-        combine->mixed_shares[row] = 1.0 / count;
+        combine->mixed_shares[row] = combine->rule->by_training && !mixes ? combine->weights[row] : 1.0 / count;
     if (mixes) // all mixed updates count the same
         memcpy(combine->weights, combine->mixed_shares, count * sizeof *combine->weights);
     if (combine->rule->choose) combine->rule->choose(combine->mixed_shares, &choice);
@@ -287,6 +294,8 @@ Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) 
     const CombineRule *rule = combine->rule;
     const size_t parameters = combine->memory->config->parameters;
     list_jobs(combine);
+    if (rule->by_training) // an exponential of the first node's, for all
+        TRY(nodes_broadcast(combine->nodes, combine->weights, combine->count * sizeof *combine->weights, err));
     combine->chosen_count = 0;
     combine->mixed_count =
         combine->mix->mix ? combine->mix->mixed(combine->count, chosen_of(combine, PART_MIX)->number) : combine->count;

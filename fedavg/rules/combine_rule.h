@@ -51,6 +51,8 @@ typedef struct CombineRule {
     // Robust rules.
     bool rows;                             // the updates are wanted side by side
     double (*least)(const double *number); // fewer updates make no sense; NULL: one does
+    // What a client counts by the mean loss of its training, which is known when it has trained; NULL: nothing more.
+    double (*by_training)(double loss, const double *number);
     // shares (count): what of each update the combined one has, or which a column rule looks at. NULL: all alike.
     void (*choose)(double *shares, const Choice *choice);
     bool picks;       // ... some of them, which the record of a round names

@@ -18,6 +18,7 @@ const ZooAlgorithm zoo_algorithms[] = {
     {"qfedavg", "combine qffl", "clients with large losses count more", "Li et al., ICLR 2020"},
     {"median", "combine median", "every weight moves by the median of the clients' updates of it",
      "Yin et al., ICML 2018"},
+    {"dga", "combine dga", "clients whose training went badly count less", "Dimitriadis et al., FLUTE 2022"},
     {"trimmed", "combine trimmed", "of every weight the smallest and largest updates are left out",
      "Yin et al., ICML 2018"},
     {"krum", "combine krum", "the update that is nearest to those around it", "Blanchard et al., NIPS 2017"},
