@@ -172,8 +172,13 @@ static void a_loss_that_is_no_number_has_no_sign(void **state) {
     fflush(NULL);
     int saved = dup(STDOUT_FILENO);
     dup2(fileno(file), STDOUT_FILENO);
-    RoundReport report = {
-        .round = 1, .train_loss = -(double)NAN, .seconds = 2, .samples = 5000, .refused = 1, .refused_steps = 2};
+    RoundReport report = {.round = 1,
+                          .train_loss = -(double)NAN,
+                          .seconds = 2,
+                          .samples = 5000,
+                          .refused = 1,
+                          .refused_steps = 2,
+                          .epsilon = INFINITY};
     progress_end(&stage->progress, &report, false);
     dup2(saved, STDOUT_FILENO);
     close(saved);
