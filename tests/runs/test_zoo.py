@@ -179,7 +179,6 @@ class Zoo(RunCase):
         _, err = self.train("--resume", "run", "--rounds", "5", "--quiet", code=64)
         self.assertIn("the noise spends epsilon in 4 rounds", err)
 
-    @unittest.skipIf(ON_CARD, "what is sent on a card is what was trained")
     @unittest.skipIf(ON_CARD, "personal models are for the CPU alone")
     def test_normalisation_layers_stay_with_the_clients(self):
         self.one("fedbn")
