@@ -212,7 +212,7 @@ static bool share_name(Part a, Part b) {
 static Status refuse_rule(const PartText *of, Part part, Error *err) {
     char names[512] = "";
     Suggestion suggestion = {.typed = of->count > 1 ? of->words[1] : ""};
-    for (int named = part; named < PART_COUNT && share_name(part, (Part)named); named++)
+    for (int named = (int)part; named < PART_COUNT && share_name(part, (Part)named); named++)
         for (uint32_t row = 0; part_rule((Part)named, row); row++) {
             add(names, sizeof names, "%s%s", *names ? ", " : "", part_rule((Part)named, row)->name);
             suggestion_consider(&suggestion, part_rule((Part)named, row)->name);
@@ -245,7 +245,7 @@ typedef struct Reader {
 } Reader;
 
 static Status read_part(Reader *reader, const PartText *of, Part first, Error *err) {
-    for (int part = first; part < PART_COUNT && share_name(first, (Part)part); part++)
+    for (int part = (int)first; part < PART_COUNT && share_name(first, (Part)part); part++)
         for (uint32_t row = 0; of->count > 1 && part_rule((Part)part, row); row++) {
             const RuleText *rule = part_rule((Part)part, row);
             if (strcmp(rule->name, of->words[1]) != 0) continue;

@@ -105,15 +105,15 @@ static void check_layer(const Kernels *kernels, Layer given, int vectors) {
 
 static void check_layers(const Kernels *kernels) {
     const Layer layers[] = {
-        {.in = {3, 9, 8}, .out = {5}, .groups = 1, .dilation = {1, 1}, .window = {{3, 3}, {2, 2}, {1, 1}}},
-        {.in = {4, 7, 9}, .out = {6}, .groups = 2, .dilation = {1, 1}, .window = {{3, 2}, {1, 1}, {0, 1}}},
-        {.in = {5, 8, 7}, .out = {5}, .groups = 5, .dilation = {1, 1}, .window = {{3, 3}, {1, 1}, {1, 1}}},
-        {.in = {2, 9, 11}, .out = {3}, .groups = 1, .dilation = {2, 3}, .window = {{3, 3}, {1, 2}, {2, 3}}},
-        {.in = {6, 5, 6}, .out = {7}, .groups = 1, .dilation = {1, 1}, .window = {{1, 1}, {2, 2}, {0, 0}}},
-        {.in = {2, 4, 4}, .out = {4}, .groups = 2, .dilation = {1, 1}, .window = {{4, 4}, {1, 1}, {3, 3}}},
-        {.in = {1, 3, 3}, .out = {2}, .groups = 1, .dilation = {1, 2}, .window = {{1, 5}, {3, 1}, {0, 4}}},
+        {.in = {3, 9, 8}, .out = {5, 0, 0}, .groups = 1, .dilation = {1, 1}, .window = {{3, 3}, {2, 2}, {1, 1}}},
+        {.in = {4, 7, 9}, .out = {6, 0, 0}, .groups = 2, .dilation = {1, 1}, .window = {{3, 2}, {1, 1}, {0, 1}}},
+        {.in = {5, 8, 7}, .out = {5, 0, 0}, .groups = 5, .dilation = {1, 1}, .window = {{3, 3}, {1, 1}, {1, 1}}},
+        {.in = {2, 9, 11}, .out = {3, 0, 0}, .groups = 1, .dilation = {2, 3}, .window = {{3, 3}, {1, 2}, {2, 3}}},
+        {.in = {6, 5, 6}, .out = {7, 0, 0}, .groups = 1, .dilation = {1, 1}, .window = {{1, 1}, {2, 2}, {0, 0}}},
+        {.in = {2, 4, 4}, .out = {4, 0, 0}, .groups = 2, .dilation = {1, 1}, .window = {{4, 4}, {1, 1}, {3, 3}}},
+        {.in = {1, 3, 3}, .out = {2, 0, 0}, .groups = 1, .dilation = {1, 2}, .window = {{1, 5}, {3, 1}, {0, 4}}},
         {.in = {40, 6, 6},
-         .out = {9},
+         .out = {9, 0, 0},
          .groups = 1,
          .dilation = {1, 1},
          .window = {{7, 7}, {1, 1}, {3, 3}}}, // blocks of few
