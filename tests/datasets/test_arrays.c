@@ -164,6 +164,7 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
     static const float lost[6] = {1, 2, 3, NAN, 5, 6};
     static const double wide[6] = {1, 2, 3, 1e300, 5, 6};
     static const uint32_t gap[3] = {0, 2, 2};
+    static const uint8_t zeros[51];
     static const struct {
         const char *name, *type, *shape;
         const void *values;
@@ -176,10 +177,10 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         {"x_train", "|u1", "(3, 3, 2)", TRAIN_NUMBERS, 18,
          "x_test.npy: of type |u1 and shape (2, 2, 3), and the training set's"},
         {"x_train", "|u1", "(1, 1, 1, 1, 3)", TRAIN_NUMBERS, 3, "at most 4 dimensions"},
-        {"x_train", "|u1", "(3, 17, 1, 1)", TRAIN_NUMBERS, 51, "channels first: x.transpose(0, 3, 1, 2)"},
+        {"x_train", "|u1", "(3, 17, 1, 1)", zeros, 51, "channels first: x.transpose(0, 3, 1, 2)"},
         {"x_train", "|u1", "(3, 0)", TRAIN_NUMBERS, 0, "samples of 1x1x0"},
         {"x_train", "|u1", "()", TRAIN_NUMBERS, 1, "a single number"},
-        {"x_test", "<f4", "(2, 2, 3)", TRAIN_TARGETS, 48, "x_test.npy: of type <f4"},
+        {"x_test", "<f4", "(2, 2, 3)", zeros, 48, "x_test.npy: of type <f4"},
         {"y_train", "<i8", "(3,)", negative, 24, "y_train.npy: value 1 is -1; labels go from 0"},
         {"y_train", "<i8", "(3,)", huge, 24, "y_train.npy: value 1 is 70000; labels go from 0"},
         {"y_test", "<i8", "(2,)", unknown, 16, "y_test.npy: label 3 of sample 1; the training labels go up to 2"},
