@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "fedavg/memory/kept_file.h"
+#include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/release_rules.h"
@@ -123,6 +124,7 @@ typedef struct RunConfig {
     KeptPlan kept;
     PersonalPlan personal;
     uint32_t workers, clients;
+    Chosen attack;   // what attackers do (rules/attack_rules.h)
     uint32_t cohort; // clients that train in a round, at most
     uint32_t log_level;
     uint64_t seed;

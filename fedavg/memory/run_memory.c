@@ -178,6 +178,7 @@ void run_memory_free(RunMemory *memory) {
     if (memory->partition_fd >= 0) close(memory->partition_fd);
     world_files_free(&memory->world_files);
     free(memory->kept_table);
+    free(memory->attackers);
     kept_file_free(&memory->kept);
     segment_free(&memory->slots_segment);
     segment_free(&memory->weights_segment);

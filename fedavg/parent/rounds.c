@@ -39,6 +39,7 @@ static void post_clients(Rounds *rounds) {
         job->count = member->samples;
         job->epochs = member->epochs;
         job->share = member->share;
+        job->attacks = rounds->memory->attackers ? rounds->memory->attackers[member->client] : 0;
         job->sent_bytes = rounds->cohort.sent_each;
         if (rounds->memory->config->kept.rows == 0) continue;
         job->kept_from = kept_rows_of(&rounds->kept, member->client);
@@ -117,6 +118,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         const Job *job = &memory->queue->jobs[i];
         if (job->state == JOB_REFUSED) report->refused++;
+        report->attackers += job->attacks;
         report->clipped += job->clipped;
         report->samples += job->samples;
         loss_sum += job->loss_sum;

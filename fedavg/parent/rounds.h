@@ -43,6 +43,7 @@ typedef struct RoundReport {
     uint64_t samples;      // training samples processed
     uint32_t workers_lost; // deaths since the previous report
     uint32_t refused;      // clients whose update was refused
+    uint32_t attackers;    // clients that attacked
     uint32_t clipped;      // clients whose update was longer than `clip`
     double clip;           // what updates were clipped to; 0: to nothing
     double epsilon;        // spent so far, at the release's delta; infinite where nothing is hidden

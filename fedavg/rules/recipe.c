@@ -191,8 +191,7 @@ static Status read_numbers(Chosen *chosen, const RuleText *rule, const PartText 
     return STATUS_OK;
 }
 
-static void choose(Chosen *chosen, Part part, uint32_t row) {
-    const RuleText *rule = part_rule(part, row);
+static void choose(Chosen *chosen, const RuleText *rule, uint32_t row) {
     *chosen = (Chosen){.row = row};
     for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++)
         chosen->number[n] = rule->numbers[n].preset;
@@ -250,7 +249,7 @@ static Status read_part(Reader *reader, const PartText *of, Part first, Error *e
             const RuleText *rule = part_rule((Part)part, row);
             if (strcmp(rule->name, of->words[1]) != 0) continue;
             reader->named[part] = true;
-            choose(&reader->recipe->parts[part], (Part)part, row);
+            choose(&reader->recipe->parts[part], rule, row);
             return read_numbers(&reader->recipe->parts[part], rule, of, 2, err);
         }
     return refuse_rule(of, first, err);
@@ -411,13 +410,33 @@ Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
     if (strlen(text) >= RECIPE_TEXT_BYTES)
         return fail(err, STATUS_USAGE, "an algorithm's text has at most %d bytes", RECIPE_TEXT_BYTES - 1);
     for (int part = 0; part < PART_COUNT; part++)
-        choose(&recipe->parts[part], (Part)part, 0);
+        choose(&recipe->parts[part], part_rule((Part)part, 0), 0);
     if (!text[strspn(text, " \t\n")]) return fail(err, STATUS_USAGE, "empty; write a name or parts, such as fedavg");
     TRY(read_parts(&reader, text, err));
     TRY(check_halves(recipe, err));
     TRY(check_send(recipe, err));
     TRY(check_release(recipe, err));
     return check_schedule(recipe, err);
+}
+
+Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
+                  Error *err) {
+    PartText of = {.number = 1};
+    char names[512] = "";
+    if (strlen(text) >= RECIPE_TEXT_BYTES)
+        return fail(err, STATUS_USAGE, "the text of an %s has at most %d bytes", what, RECIPE_TEXT_BYTES - 1);
+    TRY(split(&of, text, strlen(text), err));
+    Suggestion suggestion = {.typed = of.words[0]};
+    for (uint32_t row = 0; row < count; row++) {
+        add(names, sizeof names, "%s%s", row ? ", " : "", rules[row].name);
+        suggestion_consider(&suggestion, rules[row].name);
+        if (strcmp(rules[row].name, of.words[0]) != 0) continue;
+        choose(chosen, &rules[row], row);
+        return read_numbers(chosen, &rules[row], &of, 1, err);
+    }
+    return fail(err, STATUS_USAGE, "%.40s: no such %s%s%s%s; there are %s", of.words[0], what,
+                suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
+                suggestion.best ? "?" : "", names);
 }
 
 const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text) {

@@ -78,6 +78,11 @@ const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text);
 extern const char *const part_names[PART_COUNT];
 const RuleText *part_rule(Part part, uint32_t row);
 
+// A rule of another table, rules (count), with its numbers: "sign-flip scale=3". what: "attack". USAGE with the nearest
+// word.
+Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
+                  Error *err);
+
 // How a rule's text is written: "prox [mu=0.01]".
 void rule_form(char *text, size_t bytes, const RuleText *rule);
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
@@ -51,6 +52,15 @@ static void *allocate_vectors(size_t bytes) {
     return vectors;
 }
 
+static Status begin_labels(LocalModel *model, Error *err) {
+    const RunConfig *config = model->memory->config;
+    if (!attack_is_on_labels(&config->attack)) return STATUS_OK;
+    model->label_of = malloc((size_t)config->spec.classes * sizeof *model->label_of);
+    if (!model->label_of) return fail(err, STATUS_OS, "no memory for %d labels", config->spec.classes);
+    attack_labels(model->label_of, config->spec.classes, &config->attack);
+    return STATUS_OK;
+}
+
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err) {
     const RunConfig *config = memory->config;
     *model = (LocalModel){.memory = memory, .rank = rank};
@@ -88,7 +98,8 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     for (int v = 0; v < VECTORS; v++)
         if (vectors[v].wanted) *vectors[v].vector = (float *)(void *)next, next += stride;
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
-    const Status status = sender_init(&model->sender, memory, err);
+    Status status = begin_labels(model, err);
+    if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);
     if (status != STATUS_OK) local_model_free(model);
     return status;
 }
@@ -96,6 +107,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
 void local_model_free(LocalModel *model) {
     sender_free(&model->sender);
     XXH3_freeState(model->hash);
+    free(model->label_of);
     free(model->order);
     free(model->vectors);
     net_free(&model->net);
@@ -115,7 +127,8 @@ Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t
                    .indices = order + first,
                    .count = count - first < size ? count - first : size,
                    .scale = data->scale,
-                   .shift = data->shift};
+                   .shift = data->shift,
+                   .label_of = model->lies ? model->label_of : NULL};
 }
 
 // A client's training: what its rule adds to every step (rules/local_rule.h).
@@ -273,6 +286,24 @@ static bool is_momentum_refused(const LocalModel *model, const Job *job) {
     return true;
 }
 
+// An attacker hands in something else than it has trained; nothing of what stays with a client.
+static bool is_attack_refused(LocalModel *model, Job *job, uint32_t round) {
+    const RunConfig *config = model->memory->config;
+    const float *global = model->memory->weights;
+    if (!job->attacks || attack_is_on_labels(&config->attack)) return false;
+    const AttackTurn turn = {.seed = config->seed, .round = round, .client = job->client, .share = job->share};
+    attack_update(model->weights, global, config->parameters, &config->attack, &turn);
+    personal_withhold(model);
+    if (config->inspects_updates)
+        job->squared_length = aggregate_squared_update(model->weights, global, config->parameters);
+    const size_t unfit = aggregate_first_unfit(model->weights, global, config->parameters);
+    if (unfit == config->parameters) return false;
+    log_warning("client %u: update refused: its attack %s made %g of a weight of %s", job->client,
+                attack_rules[config->attack.row].name, log_real((double)model->weights[unfit]),
+                spec_tensor_name(&model->net.spec, unfit));
+    return true;
+}
+
 // Adds the client's update to this worker's slot, or puts it into its row, and finishes the job, or refuses it by name.
 static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
     const RunMemory *memory = model->memory;
@@ -280,7 +311,8 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     SumState *state = &memory->control->sums[model->rank];
     job->squared_length =
         memory->config->inspects_updates ? aggregate_squared_update(model->weights, memory->weights, parameters) : NAN;
-    if (is_refused(model, job) || is_momentum_refused(model, job) || !conclude(model, job, turn)) {
+    if (is_refused(model, job) || is_momentum_refused(model, job) || !conclude(model, job, turn) ||
+        is_attack_refused(model, job, round)) {
         queue_finish(job, JOB_REFUSED);
         return;
     }
@@ -342,12 +374,14 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     uint32_t count;
     partition_client(&memory->partition, job->client, &count);
     memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
+    model->lies = job->attacks && model->label_of;
     personal_begin(model, job);
     const Turn turn = begin_turn(model, job, count);
     job->loss_sum = memory->config->personal.alternates
                         ? train_in_turn(model, &turn.step, job, round)
                         : local_model_train(model, &turn.step, job->client, job->epochs, round);
     personal_conclude(model, job, round);
+    model->lies = false;
     job->samples = (uint64_t)job->count * job->epochs;
     job->seconds = clock_seconds_since(start);
     hand_in(model, job, &turn, round);

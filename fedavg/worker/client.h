@@ -27,6 +27,8 @@ typedef struct LocalModel {
     float *initial;     // the weights before the first round, where there is one
     XXH3_state_t *hash; // owned
     uint32_t *order;    // owned (partition's samples): this epoch's shuffled sample indices
+    uint16_t *label_of; // owned (classes): what an attacker takes labels for; NULL: nobody lies about them
+    bool lies;          // the client that is trained does
     Sender sender;      // owned
 
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
@@ -79,6 +81,9 @@ void personal_begin(LocalModel *model, const Job *job);
 // The client has been trained: what stays goes into its new row, and nothing of it is sent. A second model is trained
 // here, from the client's row.
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round);
+
+// What stays with the client becomes global again in model->weights.
+void personal_withhold(LocalModel *model);
 
 // model->weights become the client's personal model: for evaluation.
 void personal_load(LocalModel *model, const Job *job);

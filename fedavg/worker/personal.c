@@ -76,6 +76,15 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     model->weights = shared;
 }
 
+void personal_withhold(LocalModel *model) {
+    const float *global = model->memory->weights;
+    const Runs stay = runs_of(&model->memory->config->personal);
+    for (uint32_t r = 0; r < stay.count; r++) {
+        const PersonalRun run = stay.runs[r];
+        memcpy(model->weights + run.first, global + run.first, (run.end - run.first) * sizeof *global);
+    }
+}
+
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {
     const PersonalPlan *plan = &model->memory->config->personal;
     const Runs stay = runs_of(plan);
@@ -84,10 +93,7 @@ void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {
     if (stay.count > 0 && job->kept_to != KEPT_NO_ROW)
         keep(kept_row(&model->memory->kept, job->kept_to), model->weights, global, row_before(model, job), stay,
              job->client);
-    for (uint32_t r = 0; r < stay.count; r++) {
-        const PersonalRun run = stay.runs[r];
-        memcpy(model->weights + run.first, global + run.first, (run.end - run.first) * sizeof *global);
-    }
+    personal_withhold(model);
 }
 
 void personal_load(LocalModel *model, const Job *job) {

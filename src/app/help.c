@@ -10,6 +10,7 @@
 #include "datasets/federation.h"
 #include "datasets/format.h"
 #include "datasets/partition.h"
+#include "fedavg/rules/attack_rules.h"
 #include "nn/spec.h"
 
 static void print_overview(FILE *file) {
@@ -32,7 +33,7 @@ static void print_overview(FILE *file) {
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(
         file, "sounder help [TOPIC]",
-        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, launch, nodes, metrics, models, algorithms, partitions, data, federations, the name "
+        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, launch, nodes, metrics, models, algorithms, attacks, partitions, data, federations, the name "
         "of an option, man (the man "
         "page as troff), "
         "completion bash (a "
@@ -109,6 +110,7 @@ static void print_metrics(FILE *file) {
         {"  sent_bytes", "of its encoded update"},
         {"  clipped", "whether the update was longer than `send clip` allows"},
         {"  weights_xxh3", "XXH3 of what it trained; on a card with --inspect-updates"},
+        {"  attacks", "whether it is an attacker; what it hands in then is not what it trained (with --attack)"},
         {"client_evaluation",
          "a model on one client's own samples: which model (global, or fine-tuned by so many epochs of its "
          "own training) on which data"},
@@ -125,6 +127,7 @@ static void print_metrics(FILE *file) {
          "who did not hand in, did not manage all epochs, came too "
          "late"},
         {"  clients_chosen", "those that a rule such as krum has picked; a client's share is then what the mean has of it"},
+        {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},
         {"  abandoned", "fewer than half of the clients were in time: the model stays"},
         {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
         {"  update_length_mean, update_length_most", "of the updates that arrived"},
@@ -284,10 +287,11 @@ static void print_partitions(FILE *file) {
     print_forms(file, &partition_table);
 }
 
-static void print_rule(FILE *file, Part part, const RuleText *rule) {
+// part: its name, and a blank; empty for a rule that is no part of an algorithm.
+static void print_rule(FILE *file, const char *part, const RuleText *rule) {
     char line[1024], form[512];
     rule_form(form, sizeof form, rule);
-    snprintf(line, sizeof line, "%s %s", part_names[part], form);
+    snprintf(line, sizeof line, "%s%s", part, form);
     print_paragraph(file, 2, line);
     snprintf(line, sizeof line, "%s (%s)", rule->help, rule->source);
     print_paragraph(file, 6, line);
@@ -318,9 +322,23 @@ static void print_algorithms(FILE *file) {
         "stands behind \"send\" or \"release\" is for the CPU alone.");
     for (int part = 0; part < PART_COUNT; part++) {
         fputc('\n', file);
+        char name[32];
+        snprintf(name, sizeof name, "%s ", part_names[part]);
         for (uint32_t row = 0; part_rule((Part)part, row); row++)
-            print_rule(file, (Part)part, part_rule((Part)part, row));
+            print_rule(file, name, part_rule((Part)part, row));
     }
+}
+
+static void print_attacks(FILE *file) {
+    print_paragraph(
+        file, 0,
+        "What --attack takes: what the clients of --attackers do in every round for which they are drawn. Honest clients "
+        "compute the same whoever attacks. Numbers have the values shown unless they are given; the first of an attack needs "
+        "no name: --attack \"sign-flip 3\" --attackers 0.2. An update is attacked before anything of `send` is done to it. "
+        "Attacks are for the CPU alone.");
+    fputc('\n', file);
+    for (uint32_t row = ATTACK_NONE + 1; row < ATTACK_RULE_COUNT; row++)
+        print_rule(file, "", &attack_rules[row]);
 }
 
 static void print_federations(FILE *file) {
@@ -382,6 +400,7 @@ Status command_help(int argc, char **argv, Error *err) {
                   {"data", print_data},
                   {"federations", print_federations},
                   {"algorithms", print_algorithms},
+                  {"attacks", print_attacks},
                   {"man", manual_print},
                   {"completion", manual_print_completion}};
     if (argc == 0) {

@@ -26,6 +26,7 @@ typedef enum RngPurpose {
     RNG_DROP_OUT = 21,   // which clients of a cohort never hand in
     RNG_STRAGGLER = 22,  // which do not manage all epochs, and how many they do
     RNG_AVAILABLE = 23,  // which are there at all
+    RNG_ATTACK = 24,     // which clients attack, and with what
     RNG_COMPRESS = 30,   // what codes of updates draw
     RNG_DP_NOISE = 31,   // noise that hides a client
     RNG_DP_TREE = 32,    // ... on the nodes of a tree over the rounds

@@ -121,7 +121,7 @@ static void load_chunk(Net *net, const Batch *batch, const Noise *noise, Chunk c
         if (net->spec.squared_loss)
             net->buffers->targets[s] = ((const float *)(const void *)batch->labels)[sample];
         else
-            net->buffers->labels[s] = batch->labels[sample];
+            net->buffers->labels[s] = batch->label_of ? batch->label_of[batch->labels[sample]] : batch->labels[sample];
     }
 }
 

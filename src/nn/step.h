@@ -12,13 +12,14 @@ enum { EVALUATION_CHUNK = 500 };
 
 // A mini-batch: `count` samples of a data set that lies elsewhere (usually read-only shared memory).
 typedef struct Batch {
-    const uint8_t *pixels;   // (samples, C,H,W), all of the data set; bytes of float32 if the spec has float_input
-    const uint16_t *labels;  // (samples); bytes of float32 targets if it has squared_loss
-    const uint32_t *indices; // (count) which samples, or NULL for first, first + 1, ...
-    uint32_t first;          // used when indices is NULL
-    uint32_t count;          // samples in this batch
-    const float *scale;      // (C) a pixel p of channel c enters the net as p * scale[c] + shift[c]
-    const float *shift;      // (C)
+    const uint8_t *pixels;    // (samples, C,H,W), all of the data set; bytes of float32 if the spec has float_input
+    const uint16_t *labels;   // (samples); bytes of float32 targets if it has squared_loss
+    const uint32_t *indices;  // (count) which samples, or NULL for first, first + 1, ...
+    uint32_t first;           // used when indices is NULL
+    uint32_t count;           // samples in this batch
+    const float *scale;       // (C) a pixel p of channel c enters the net as p * scale[c] + shift[c]
+    const float *shift;       // (C)
+    const uint16_t *label_of; // (classes) what stands for each label on the CPU; NULL: the label
 } Batch;
 
 // What dropout masks depend on, besides layer, channel and sample. NULL where a function takes it: no dropout.

@@ -209,6 +209,25 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }
 
+static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--attack|sign-flip", "--attack sign-flip: nobody does that; say who with --attackers, such as 0.2"},
+        {"--attackers|0.2", "--attackers 0.2: only used with --attack; add that or leave --attackers out"},
+        {"--clients|8|--attack|zero|--attackers|8",
+         "--attackers 8: needs a part of the clients, with a point: 0.2, or clients from 0 to 7: 3,7"},
+        {"--attack|sign_flip|--attackers|0.2",
+         "--attack: sign_flip: no such attack, did you mean sign-flip?; there are label-flip, sign-flip, scaled, "
+         "gaussian, zero, free-rider"},
+        {"--attack|zero|--attackers|0.2|--algorithm|scaffold",
+         "--attack zero does not go with local scaffold of --algorithm, whose clients keep what follows from their update; "
+         "take label-flip"},
+        {"--attack|label-flip|--attackers|0.2|--algorithm|ssgd",
+         "--attack label-flip: only used with --algorithm fedavg; add that or leave --attack out"},
+    };
+    check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
+}
+
 static void options_that_contradict_each_other_are_refused(void **state) {
     (void)state;
     static const Refusal refusals[] = {
@@ -471,6 +490,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_value_that_does_not_fit_is_refused_by_name),
         cmocka_unit_test(an_unknown_option_names_what_was_probably_meant),
         cmocka_unit_test(what_robust_rules_codes_and_releases_do_not_go_with_is_refused),
+        cmocka_unit_test(an_attack_without_attackers_and_what_it_does_not_go_with_is_refused),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
         cmocka_unit_test(workers_and_clients_follow_from_each_other),
         cmocka_unit_test(resume_keeps_what_decides_the_bits_and_lets_the_rest_change),

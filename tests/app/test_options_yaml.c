@@ -379,6 +379,8 @@ static void make_consistent(Options *options) {
         world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
     if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
     options->privacy_rounds = options->rounds;
+    strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");
+    strcpy(options->attackers, options->seed % 3 ? "0.25" : "0");
     world->candidates = options->clients_per_round;
     LrSchedule *schedule = &options->training.schedule;
     schedule->rounds = (uint32_t)options->rounds;

@@ -49,6 +49,13 @@ class Replay(RunCase):
             told = self.replay("run", "--round", line["round"], "--client", line["client"])
             self.assertIn(f"as in the run: XXH3 of the weights {line['weights_xxh3']}\n", told)
 
+    def test_attackers_come_out_as_they_were_trained(self):
+        for attack in ("label-flip", "sign-flip"):
+            self.run_small(attack, "--rounds", "2", "--attack", attack, "--attackers", "1,4")
+            for line in self.clients(attack, 2)[:3]:
+                told = self.replay(attack, "--round", 2, "--client", line["client"])
+                self.assertIn(f"as in the run: XXH3 of the weights {line['weights_xxh3']}\n", told)
+
     def rewrite(self, run, lines):
         with open(self.path(run, "metrics.jsonl"), "w") as file:
             file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)

@@ -1,4 +1,4 @@
-"""Robust rules in whole runs: what stands in the record, rounds with too few updates, several nodes.
+"""Robust rules and attacks in whole runs: what stands in the record, rounds with too few updates, several nodes.
 
 Usage: test_robust.py PATH_OF_SOUNDER [unittest arguments]
 """
@@ -67,9 +67,89 @@ class Robust(NodesCase):
         for number, algorithm in enumerate(("trimmed", "mix nearest 2; combine krum 3", "bulyan 4", "centered-clipping 0.05 steps=2",
                                             "mix buckets 2; combine median")):
             with self.subTest(algorithm):
-                self.train(*LARGE, "--algorithm", algorithm, "--workers", "2", "--out", f"alone-{number}")
-                self.train_nodes(3, *LARGE, "--algorithm", algorithm, "--workers", "1", "--out", f"on-three-{number}")
+                task = [*LARGE, "--algorithm", algorithm, "--attack", "gaussian", "--attackers", "0.2"]
+                self.train(*task, "--workers", "2", "--out", f"alone-{number}")
+                self.train_nodes(3, *task, "--workers", "1", "--out", f"on-three-{number}")
+                for entry, other in zip(self.rounds(f"alone-{number}"), self.rounds(f"on-three-{number}")):
+                    self.assertEqual((entry["attackers"], entry.get("attackers_chosen")), (other["attackers"], other.get("attackers_chosen")))
                 self.assertEqual(self.model(f"on-three-{number}"), self.model(f"alone-{number}"))
+
+    def clients(self, run, number=1):
+        """Client -> its line in a round."""
+        return {line["client"]: line for line in self.metrics(run) if line["type"] == "client" and line["round"] == number}
+
+    def test_honest_clients_compute_the_same_whatever_attackers_do(self):
+        self.train(*TASK, "--rounds", "1", "--out", "honest")
+        honest, models = self.clients("honest"), {self.rounds("honest")[0]["model_xxh3"]}
+        self.assertNotIn("attacks", honest[0])
+        self.assertNotIn("attackers", self.rounds("honest")[0])
+        for attack in ("label-flip", "label-flip from=3 to=4", "sign-flip", "scaled", "gaussian", "zero", "free-rider", "free-rider noise=1"):
+            with self.subTest(attack):
+                run = attack.replace(" ", "-")
+                self.train(*TASK, "--rounds", "1", "--attack", attack, "--attackers", "0.3", "--out", run)
+                clients, entry = self.clients(run), self.rounds(run)[0]
+                attackers = {client for client, line in clients.items() if line["attacks"]}
+                self.assertEqual(len(attackers), 3)
+                self.assertEqual(entry["attackers"], 3)
+                for client, line in clients.items():
+                    same = (line["weights_xxh3"], line["loss"], line["share"]) == tuple(honest[client][key] for key in ("weights_xxh3", "loss", "share"))
+                    self.assertEqual(same, client not in attackers or not attack.startswith("label"), client)
+                self.assertNotIn(entry["model_xxh3"], models)
+                models.add(entry["model_xxh3"])
+
+    def test_an_attack_that_changes_nothing_leaves_the_model_and_a_list_names_the_attackers(self):
+        self.train(*TASK, "--out", "honest")
+        self.train(*TASK, "--attack", "scaled 1", "--attackers", "2,9", "--out", "alike")
+        self.assertEqual([entry["model_xxh3"] for entry in self.rounds("alike")], [entry["model_xxh3"] for entry in self.rounds("honest")])
+        self.assertEqual([client for client, line in self.clients("alike", 3).items() if line["attacks"]], [2, 9])
+        self.train(*TASK, "--clients-per-round", "4", "--attack", "zero", "--attackers", "2,9", "--out", "drawn")
+        for number, entry in enumerate(self.rounds("drawn"), 1):
+            self.assertEqual(entry["attackers"], len({2, 9} & set(self.clients("drawn", number))))
+
+    def test_the_record_says_how_many_of_the_chosen_are_attackers(self):
+        counts = {}
+        for attack in ("gaussian mean=3", "free-rider"):  # far from the others; between them
+            self.train(*TASK, "--attack", attack, "--attackers", "0.2", "--algorithm", "multi-krum byzantine=2 chosen=5", "--out", attack)
+            for number, entry in enumerate(self.rounds(attack), 1):
+                clients = self.clients(attack, number)
+                counts[attack] = entry["attackers_chosen"]
+                self.assertEqual(counts[attack], sum(clients[client]["attacks"] for client in entry["clients_chosen"]))
+        self.assertEqual(counts["gaussian mean=3"], 0)
+        self.assertGreater(counts["free-rider"], 0)
+
+    def test_an_attacked_run_has_the_same_bits_with_any_workers_and_goes_on(self):
+        for attack in ("label-flip", "gaussian", "scaled"):
+            with self.subTest(attack):
+                task = [*TASK, "--attack", attack, "--attackers", "0.3", "--client-test", "0.1", "--finetune-epochs", "1", "--eval-clients-every", "1"]
+                self.train(*task, "--workers", "1", "--out", attack)
+                self.train(*task, "--workers", "3", "--rounds", "2", "--out", f"{attack}-again")
+                self.train("--resume", f"{attack}-again", "--rounds", "3", "--quiet")
+                self.assertEqual(self.model(f"{attack}-again"), self.model(attack))
+                figures = [[(line["round"], line["model"], line["loss_by_samples"]) for line in self.metrics(run) if line["type"] == "clients_evaluation"]
+                           for run in (attack, f"{attack}-again")]
+                self.assertEqual(figures[0], figures[1])  # which attackers' labels have no part in
+                self.assertEqual(len(figures[0]), 6)
+        _, err = self.train("--resume", "scaled", "--attack", "zero", code=64)
+        self.assertIn("--attack zero: the run in scaled has scaled, and another value would be another run; leave --attack out", err)
+
+    def test_what_stays_with_a_client_is_not_attacked(self):
+        heads = set()
+        for attack in ([], ["--attack", "gaussian", "--attackers", "0.3"]):
+            self.train(*TASK, "--algorithm", "fedper", *attack, "--out", f"run{len(attack)}")
+            for entry in self.rounds(f"run{len(attack)}"):
+                name = list(entry["tensors_xxh3"])[-1]
+                heads.add(entry["tensors_xxh3"][name])
+        self.assertEqual(len(heads), 1)
+
+    def test_an_attack_out_of_range_is_refused_by_name_and_attacks_are_refused_where_they_make_no_sense(self):
+        _, err = self.train(*TASK, "--rounds", "1", "--lr", "10", "--attack", "scaled 1000000", "--attackers", "4", "--out", "run")
+        self.assertRegex(err, "client 4: update refused: its attack scaled made [-0-9.e+]+ of a weight of ")
+        self.assertEqual(self.rounds("run")[0]["updates_refused"], 1)
+        for arguments, sentence in ((["--attack", "label-flip 3 to=10"], "--attack label-flip 3 to=10: synthetic has labels from 0 to 9"),
+                                    (["--attack", "label-flip", "--data", "quadratics a=1,4 b=0,3", "--clients", "2", "--model", "linear 1"],
+                                     "--attack label-flip: the samples of quadratics have no labels; take another attack")):
+            _, err = self.train(*TASK, *arguments, "--attackers", "0.3", code=64)
+            self.assertIn(sentence, err)
 
     def test_openblas_multiplies_where_products_are_large(self):
         self.train(*LARGE, "--algorithm", "krum 3", "--out", "with")

@@ -96,6 +96,9 @@ static bool draws_fixed_size(const Options *options) {
 static bool has_stragglers(const Options *options) {
     return draws_cohorts(options) && options->world.stragglers > 0;
 }
+static bool has_attack(const Options *options) {
+    return draws_cohorts(options) && options->attack[0];
+}
 static bool evaluates_clients(const Options *options) {
     return draws_cohorts(options) && options->eval_clients_every > 0;
 }
@@ -270,6 +273,18 @@ const Option option_table[] = {
      .placeholder = "BYTES", .derived = "no limit", .minimum = 0, .above_minimum = true, .maximum = 1000000000000000,
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .help = "bytes a second in which a client sends its update"},
+    {.name = "attack", .type = OPTION_TEXT, FIELD(attack), .group = GROUP_WORLD,
+     .also = "byzantine attack-type poison poisoning malicious",
+     .placeholder = "NAME", .derived = "none",
+     .applies = draws_cohorts, .condition = DRAWS_COHORTS,
+     .choices = {"label-flip", "sign-flip", "scaled", "gaussian", "zero", "free-rider"},
+     .help = "what attackers do (help attacks): label-flip, sign-flip, scaled, gaussian, zero or free-rider, and its numbers: "
+             "\"sign-flip scale=3\""},
+    {.name = "attackers", .type = OPTION_TEXT, FIELD(attackers), .group = GROUP_WORLD,
+     .also = "num-malicious malicious-fraction byzantine-fraction num-attackers num-byzantine",
+     .placeholder = "PART|LIST", .derived = "none",
+     .applies = has_attack, .condition = "--attack",
+     .help = "which clients attack: a part of all, drawn once, with a point (0.2), or their numbers (3,7)"},
     {.name = "client-test", .type = OPTION_REAL, FIELD(client_test), .group = GROUP_CLIENTS,
      .also = "test-split holdout validation-split",
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,

@@ -51,11 +51,14 @@ typedef struct Options {
     double alpha;                      // dirichlet, > 0, if the form does not say it; 0.5
     int shards_per_client;             // shards, likewise; 2
     char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES]; // of the world; "": none
-    World world;                    // uniform sampling, nobody drops out, straggles or takes other than a second
-    int rounds;                     // 3
-    Training training;              // lr 0.01, momentum 0.5, 1 local epoch, batches of 64
-    uint64_t seed;                  // 1
-    int device;                     // DeviceKind: auto
+    World world;                       // uniform sampling, nobody drops out, straggles or takes other than a second
+    char attack[OPTION_TEXT_BYTES];    // what bad clients do; "": none
+    char attackers[OPTION_TEXT_BYTES]; // which they are
+    Chosen attack_rule;                // of attack; by options_resolve
+    int rounds;                        // 3
+    Training training;                 // lr 0.01, momentum 0.5, 1 local epoch, batches of 64
+    uint64_t seed;                     // 1
+    int device;                        // DeviceKind: auto
     int gpu;                        // as CUDA numbers them; only if given, else the one LOCAL_RANK names, or the first
     int models_per_launch;          // clients in lockstep on the card; 0: as many as fit
     bool tf32;                      // false

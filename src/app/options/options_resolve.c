@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "datasets/federation.h"
 #include "datasets/partition.h"
+#include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/mix_rules.h"
@@ -256,6 +257,28 @@ static Status check_updates(const Options *options, Error *err) {
                 options_named(name, options, "clients-per-round"), updates, mixes, rule->text.name, least);
 }
 
+// What a client keeps follows from the update that it has trained.
+static Status resolve_attack(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    Error why;
+    const LocalRule *local = local_rules[options->recipe.parts[PART_LOCAL].row];
+    if (!options->attack[0]) return STATUS_OK;
+    if (attack_parse(&options->attack_rule, options->attack, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "attack"), why.message);
+    if (!options->attackers[0])
+        return fail(err, STATUS_USAGE, "%s %s: nobody does that; say who with --attackers, such as 0.2",
+                    options_named(name, options, "attack"), options->attack);
+    if (local->keeps && !attack_is_on_labels(&options->attack_rule))
+        return fail(
+            err, STATUS_USAGE,
+            "%s %s does not go with local %s of --algorithm, whose clients keep what follows from their update; "
+            "take label-flip",
+            options_named(name, options, "attack"), options->attack, local->text.name);
+    if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);
+    return STATUS_OK;
+}
+
 static Status resolve_virtual_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     if (options->workers == 0) options->workers = default_workers(), options->workers_by_cores = true;
@@ -270,6 +293,7 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
                  options->workers * options->nodes, options->clients_per_round);
     TRY(resolve_release(options, err));
     TRY(check_updates(options, err));
+    TRY(resolve_attack(options, err));
     return resolve_world(options, err);
 }
 

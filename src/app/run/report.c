@@ -41,6 +41,7 @@ Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round,
         put_real(&line, "loss", job->loss_sum / (double)job->samples);
         put_real(&line, "seconds", job->seconds);
         put_flag(&line, "refused", state == JOB_REFUSED);
+        if (memory->attackers) put_flag(&line, "attacks", job->attacks);
         if (!engine_facts[memory->config->engine].whole_cohort) put_update(&line, job);
         TRY(metrics_append(metrics, &line, err));
     }
@@ -85,9 +86,14 @@ static void put_world(JsonObject *line, const RoundReport *report, const WorldTo
 }
 
 // Whom the combine rule has picked, where it picks.
-static void put_choice(JsonObject *line, const Combine *combine) {
-    if (combine->rule && combine->rule->picks)
-        put_wholes(line, "clients_chosen", combine->chosen, combine->chosen_count);
+static void put_choice(JsonObject *line, const RunMemory *memory, const Combine *combine) {
+    uint32_t attackers = 0;
+    if (!combine->rule || !combine->rule->picks) return;
+    put_wholes(line, "clients_chosen", combine->chosen, combine->chosen_count);
+    if (!memory->attackers) return;
+    for (uint32_t i = 0; i < combine->chosen_count; i++)
+        attackers += memory->attackers[combine->chosen[i]];
+    put_whole(line, "attackers_chosen", attackers);
 }
 
 static Status put_client_evaluation(Metrics *metrics, const Job *job, uint32_t round, const char *model,
@@ -217,7 +223,8 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_whole(&line, "updates_refused", report->refused);
     put_privacy(&line, report, &control->config.release);
     if (!engine_facts[control->config.engine].whole_cohort) put_world(&line, report, &control->totals);
-    if (report->combine) put_choice(&line, report->combine);
+    if (memory->attackers) put_whole(&line, "attackers", report->attackers);
+    if (report->combine) put_choice(&line, memory, report->combine);
     if (engine_facts[control->config.engine].in_lockstep) put_synchronisation(&line, report, &control->config);
     if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);
     if (engine_facts[control->config.engine].client_is_worker) {

@@ -42,6 +42,7 @@ static const char *only_on_cpu(const Options *options) {
     for (Part part = PART_CLIP; part <= PART_CODE; part++)
         if (options->recipe.parts[part].row > 0) return "--algorithm with a send rule is for the CPU alone";
     if (options->recipe.parts[PART_RELEASE].row > 0) return "--algorithm with a release rule is for the CPU alone";
+    if (options->attack[0]) return "--attack is for the CPU alone";
     if (!engine_facts[options_engine(options)].in_lockstep) return NULL;
     if (options->training.global_batch) return "--global-batch is for the CPU alone";
     if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";

@@ -14,6 +14,7 @@
 #include "base/suggest.h"
 #include "fedavg/card/card.h"
 #include "fedavg/parent/rounds.h"
+#include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/send_rules.h"
@@ -124,6 +125,20 @@ static Status check_augment(const Options *options, const Dataset *data, Error *
                 named, augment->crop, shape.rows, shape.columns);
 }
 
+static Status check_false_labels(const Options *options, const Dataset *data, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    const double *number = options->attack_rule.number;
+    options_named(named, options, "attack");
+    if (dataset_has_targets(&data->items))
+        return fail(err, STATUS_USAGE, "%s %s: the samples of %s have no labels; take another attack", named,
+                    options->attack, data->name);
+    for (int n = ATTACK_LABEL_FROM; n <= ATTACK_LABEL_TO; n++)
+        if (number[n] >= data->classes) // false for NAN: not given
+            return fail(err, STATUS_USAGE, "%s %s: %s has labels from 0 to %d", named, options->attack, data->name,
+                        data->classes - 1);
+    return STATUS_OK;
+}
+
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error layer;
@@ -133,6 +148,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     Status status = spec_parse(spec, text, data->shape, data->classes, &layer);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, layer.message);
     if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
+    if (attack_is_on_labels(&options->attack_rule)) TRY(check_false_labels(options, data, err));
     spec->augment = options->training.augment;
     spec->float_input = data->items.pixel_bytes > 1;
     spec->squared_loss = dataset_has_targets(&data->items);
@@ -156,6 +172,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,
+        .attack = options->attack_rule,
         .cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round),
         .log_level = (uint32_t)options->log_level,
         .seed = options->seed,
@@ -226,6 +243,14 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     return status == STATUS_OK ? status : fail(err, status, "%s: %s", named, why.message);
 }
 
+// Who attacks, once for all rounds.
+static Status choose_attackers(RunMemory *memory, const Options *options, Error *err) {
+    if (options->attack_rule.row == ATTACK_NONE) return STATUS_OK;
+    memory->attackers = calloc((size_t)options->clients, sizeof *memory->attackers);
+    if (!memory->attackers) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
+    return attack_choose(memory->attackers, options->attackers, (uint32_t)options->clients, options->seed, err);
+}
+
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
                          const RunDevice *device, const RunFolder *folder, const Nodes *nodes, Error *err) {
     const Dataset *data = &memory->data;
@@ -255,6 +280,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     Status status = run_memory_create(memory, &plan, err);
     free(header);
     if (status != STATUS_OK) return status;
+    TRY(choose_attackers(memory, options, err));
     TRY(begin_weights(memory, options, spec, err));
     const Chosen *server = &memory->config->recipe.parts[PART_SERVER];
     memory->control->clip = memory->config->recipe.parts[PART_CLIP].number[CLIP_NORM];

@@ -1,0 +1,136 @@
+#include "attack_rules.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "fedavg/rules/recipe.h"
+
+const RuleText attack_rules[ATTACK_RULE_COUNT] = {
+    [ATTACK_NONE] = {"none", "nobody attacks", "", {{0}}},
+    [ATTACK_LABEL_FLIP] =
+        {"label-flip",
+         "attackers train on label TO instead of FROM",
+         "Fang, Cao, Jia, Gong, USENIX Security 2020",
+         {{.name = "from", .preset = NAN, .minimum = 0, .maximum = UINT16_MAX, .derived = "all", .whole = true},
+          {.name = "to",
+           .preset = NAN,
+           .minimum = 0,
+           .maximum = UINT16_MAX,
+           .derived = "classes-1-label",
+           .whole = true}}},
+    [ATTACK_SIGN_FLIP] = {"sign-flip",
+                          "attackers hand in -SCALE times their update",
+                          "Li, Xu, Chen, Giannakis, Ling, AAAI 2019",
+                          {{.name = "scale", .preset = 1, .minimum = 0, .maximum = 1e6}}},
+    [ATTACK_SCALED] = {"scaled",
+                       "attackers hand in FACTOR times their update; 1/share: the mean has all of it",
+                       "Bagdasaryan, Veit, Hua, Estrin, Shmatikov, AISTATS 2020",
+                       {{.name = "factor", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "1/share"}}},
+    [ATTACK_GAUSSIAN] = {"gaussian",
+                         "attackers hand in normal numbers as their update",
+                         "Blanchard, El Mhamdi, Guerraoui, Stainer, NIPS 2017",
+                         {{.name = "mean", .preset = 0.1, .minimum = -1000, .maximum = 1000},
+                          {.name = "deviation", .preset = 0.1, .minimum = 0, .maximum = 1000}}},
+    [ATTACK_ZERO] = {"zero", "attackers hand in a model whose weights are all 0", "FedML's Byzantine mode zero", {{0}}},
+    [ATTACK_FREE_RIDER] = {"free-rider",
+                           "attackers hand the global model back, with normal numbers of deviation NOISE round^-DECAY "
+                           "on it",
+                           "Fraboni, Vidal, Lorenzi, AISTATS 2021",
+                           {{.name = "noise", .preset = 0, .minimum = 0, .maximum = 1000},
+                            {.name = "decay", .preset = 1, .minimum = 0, .maximum = 100}}},
+};
+
+Status attack_parse(Chosen *attack, const char *text, Error *err) {
+    TRY(rule_parse(attack, &attack_rules[ATTACK_LABEL_FLIP], ATTACK_RULE_COUNT - ATTACK_LABEL_FLIP, "attack", text,
+                   err));
+    attack->row += ATTACK_LABEL_FLIP;
+    return STATUS_OK;
+}
+
+// Choosing who attacks ------------------------------------------------------------------------------------------------
+
+static Status refuse(const char *text, uint32_t clients, Error *err) {
+    return fail(err, STATUS_USAGE,
+                "%.60s: needs a part of the clients, with a point: 0.2, or clients from 0 to %u: 3,7", text,
+                clients - 1);
+}
+
+static Status choose_part(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err) {
+    char *end;
+    const double part = strtod(text, &end);
+    if (*end || end == text || text[strspn(text, "0123456789.")] || part > 1) return refuse(text, clients, err);
+    if (!attackers) return STATUS_OK;
+    const uint32_t count = (uint32_t)floor(part * clients + 1e-9); // 0.29 * 100 is a little less than 29
+    uint32_t *order = malloc(clients * sizeof *order);
+    if (!order) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
+    for (uint32_t client = 0; client < clients; client++)
+        order[client] = client;
+    rng_shuffle(order, clients, rng_key(seed, RNG_ATTACK, 0, 0, 0)); // no round is 0
+    for (uint32_t i = 0; i < count; i++)
+        attackers[order[i]] = 1;
+    free(order);
+    return STATUS_OK;
+}
+
+Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err) {
+    if (strchr(text, '.')) return choose_part(attackers, text, clients, seed, err);
+    for (const char *at = text;; at++) {
+        char *end;
+        errno = 0;
+        const unsigned long client = strtoul(at, &end, 10);
+        if (*at < '0' || *at > '9' || errno != 0 || client >= clients || (*end && *end != ','))
+            return refuse(text, clients, err);
+        if (attackers) attackers[client] = 1;
+        at = end;
+        if (!*at) return STATUS_OK;
+    }
+}
+
+// Attacking -----------------------------------------------------------------------------------------------------------
+
+void attack_labels(uint16_t *label_of, int classes, const Chosen *attack) {
+    const double from = attack->number[ATTACK_LABEL_FROM], to = attack->number[ATTACK_LABEL_TO];
+    for (int label = 0; label < classes; label++) {
+        const bool stays = !isnan(from) && label != (int)from;
+        label_of[label] = (uint16_t)(stays ? label : isnan(to) ? classes - 1 - label : (int)to);
+    }
+}
+
+static void scale(float *weights, const float *global, size_t count, double factor) {
+    for (size_t i = 0; i < count && factor != 1; i++)
+        weights[i] = (float)((double)global[i] + factor * ((double)weights[i] - (double)global[i]));
+}
+
+static void draw(float *weights, const float *global, size_t count, double mean, double deviation,
+                 const AttackTurn *turn) {
+    const RngKey key = rng_key(turn->seed, RNG_ATTACK, turn->round, turn->client, 1);
+    for (size_t i = 0; i < count; i++)
+        weights[i] = (float)((double)global[i] + mean + deviation * rng_normal(key, (uint32_t)i));
+}
+
+void attack_update(float *weights, const float *global, size_t count, const Chosen *attack, const AttackTurn *turn) {
+    const double *number = attack->number;
+    switch (attack->row) {
+    case ATTACK_SIGN_FLIP:
+        scale(weights, global, count, -number[0]);
+        break;
+    case ATTACK_SCALED:
+        scale(weights, global, count, isnan(number[0]) ? 1 / turn->share : number[0]);
+        break;
+    case ATTACK_GAUSSIAN:
+        draw(weights, global, count, number[0], number[1], turn);
+        break;
+    case ATTACK_ZERO:
+        memset(weights, 0, count * sizeof *weights);
+        break;
+    case ATTACK_FREE_RIDER:
+        memcpy(weights, global, count * sizeof *weights);
+        if (number[0] > 0) draw(weights, global, count, 0, number[0] * pow(turn->round, -number[1]), turn);
+        break;
+    default: // false labels have done their work
+        break;
+    }
+}
