@@ -161,8 +161,6 @@ static void mean_and_std_say_how_samples_enter_a_net(void **state) {
 
 static void what_does_not_fit_is_refused_by_its_name(void **state) {
     static const int64_t negative[3] = {0, -1, 2}, unknown[2] = {1, 3}, huge[3] = {0, 70000, 1};
-    static const float lost[6] = {1, 2, 3, NAN, 5, 6};
-    static const double wide[6] = {1, 2, 3, 1e300, 5, 6};
     static const uint32_t gap[3] = {0, 2, 2};
     static const uint8_t zeros[51];
     static const struct {
@@ -202,6 +200,11 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         if (!strstr(err.message, cases[i].part) || !strstr(err.message, path))
             fail_msg("\"%s\" does not say \"%s\" of %s", err.message, cases[i].part, path);
     }
+}
+
+static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
+    static const float lost[6] = {1, 2, 3, NAN, 5, 6};
+    static const double wide[6] = {1, 2, 3, 1e300, 5, 6};
     const struct {
         const char *type, *shape;
         const void *values;
@@ -210,6 +213,8 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
     } numbers[] = {{"<f4", "(3, 2)", lost, sizeof lost, "value 3 is nan"},
                    {"<f8", "(3, 2)", wide, sizeof wide, "value 3 is infinite in single precision"},
                    {"<f2", "(3, 2)", lost, 12, "values of type <f2"}};
+    char path[SCRATCH_PATH_BYTES], name[32];
+    Loaded loaded;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         Error err = {""};
         Altered set = numbers_set();
@@ -289,6 +294,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(clients_own_their_samples),
         cmocka_unit_test(mean_and_std_say_how_samples_enter_a_net),
         cmocka_unit_test(what_does_not_fit_is_refused_by_its_name),
+        cmocka_unit_test(numbers_that_do_not_fit_are_refused_by_their_place),
         cmocka_unit_test(a_missing_array_is_named_with_how_to_save_it),
         cmocka_unit_test(every_truncation_and_a_flipped_bit_of_every_byte_is_survived),
     };
