@@ -57,14 +57,24 @@ int main(int argc, char **argv) {
     const float scale = 1.0f / 255, shift = 0;
     const Sgd sgd = {0.1f, 0.5f, 0};
     BatchResult result;
+    const auto batch_of = [&](const uint32_t *indices, uint32_t count) {
+        Batch batch = {};
+        batch.pixels = pixels.data();
+        batch.labels = labels.data();
+        batch.indices = indices;
+        batch.count = count;
+        batch.scale = &scale;
+        batch.shift = &shift;
+        return batch;
+    };
     for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
         batch_order(order.data(), train, train_count, 1, 0, 0, epoch);
         for (uint32_t first = 0; first + BATCH <= train_count; first += BATCH) {
-            const Batch batch = {pixels.data(), labels.data(), &order[first], 0, BATCH, &scale, &shift};
+            const Batch batch = batch_of(&order[first], BATCH);
             net_train_step(&net, weights.data(), velocity.data(), &result, &sgd, nullptr, &batch, nullptr);
         }
     }
-    const Batch all = {pixels.data(), labels.data(), test, 0, test_count, &scale, &shift};
+    const Batch all = batch_of(test, test_count);
     net_evaluate(&net, &result, weights.data(), &all);
     net_free(&net);
     std::printf("%u of %u right\n", result.hits, test_count);
