@@ -5,8 +5,6 @@
 #ifndef SOUNDER_FEDAVG_WORKER_CLIENT_H
 #define SOUNDER_FEDAVG_WORKER_CLIENT_H
 
-#include <xxhash.h>
-
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/worker/sender.h"
@@ -20,16 +18,16 @@ typedef struct LocalModel {
     float *weights;  // the local model
     float *velocity; // SGD momentum
     float *gradient;
-    float *slope;       // that the client begins with (local_looks); NULL: nobody looks
-    float *square;      // Adam's second moment; NULL with SGD
-    float *shift;       // what a local rule adds to every slope; NULL: the rule adds nothing
-    float *second;      // a client's second model; NULL: there is none
-    float *initial;     // the weights before the first round, where there is one
-    XXH3_state_t *hash; // owned
-    uint32_t *order;    // owned (partition's samples): this epoch's shuffled sample indices
-    uint16_t *label_of; // owned (classes): what an attacker takes labels for; NULL: nobody lies about them
-    bool lies;          // the client that is trained does
-    Sender sender;      // owned
+    float *slope;              // that the client begins with (local_looks); NULL: nobody looks
+    float *square;             // Adam's second moment; NULL with SGD
+    float *shift;              // what a local rule adds to every slope; NULL: the rule adds nothing
+    float *second;             // a client's second model; NULL: there is none
+    float *initial;            // the weights before the first round, where there is one
+    struct XXH3_state_s *hash; // owned: XXH3_state_t of xxhash.h
+    uint32_t *order;           // owned (partition's samples): this epoch's shuffled sample indices
+    uint16_t *label_of;        // owned (classes): what an attacker takes labels for; NULL: nobody lies about them
+    bool lies;                 // the client that is trained does
+    Sender sender;             // owned
 
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
     void *on_step_context;
