@@ -453,9 +453,23 @@ class Options(CardCase):
         self.assertEqual(len(self.rounds("run")[-1]["barrier_wait_seconds"]), 2)
 
     def test_more_workers_than_mps_serves_are_refused(self):
+        """And the daemon that was started for them is gone, though its folder is taken away at once."""
         _, err = self.train(*TINY, "--clients", "70", "--workers", "60", "--device", "cuda", "--mps", "start", "--out", "run", code=64,
                             env=self.fake_mps())
         self.assertIn("--workers 60: MPS serves at most 60 processes on a card at a time", self.has_one_sentence(err))
+        self.assertEqual(self.processes_of(self.path("bin")), [])
+
+    @staticmethod
+    def processes_of(folder):
+        """Command lines that name the folder."""
+        lines = []
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{number}/cmdline", "rb") as file:
+                    lines.append(file.read())
+            except OSError:
+                continue  # it has ended meanwhile
+        return [line for line in lines if folder.encode() in line]
 
     def test_tf32_trains(self):
         self.train(*CARD, "--workers", "1", "--tf32", "--out", "run")

@@ -11,13 +11,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { START_SECONDS = 10, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
+enum { START_SECONDS = 10, CLOSE_SECONDS = 2, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
 
 static const char control_program[] = "nvidia-cuda-mps-control";
 
@@ -62,11 +63,10 @@ static bool is_installed(void) {
 
 // The shell inherits nothing but the pipe, and is of a session of its own: a Ctrl-C shall not end the daemon before the
 // workers.
-static Status start_keeper(int pipe_end, Error *err) {
+static Status start_keeper(pid_t *keeper, int pipe_end, Error *err) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
-    pid_t pid;
     sigemptyset(&none);
     char *arguments[] = {"sh", "-c", (char *)keeper_script, NULL};
     posix_spawn_file_actions_init(&actions);
@@ -78,7 +78,7 @@ static Status start_keeper(int pipe_end, Error *err) {
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&actions, pipe_end, SHELL_FD);
     posix_spawn_file_actions_addclosefrom_np(&actions, SHELL_FD + 1);
-    int error = posix_spawn(&pid, "/bin/sh", &actions, &attributes, arguments, environ);
+    int error = posix_spawn(keeper, "/bin/sh", &actions, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (error == 0) return STATUS_OK;
@@ -117,17 +117,18 @@ static Status name_folders(char pipe_folder[PATH_MAX], const char *folder, Error
 static Status start_daemon(Mps *mps, const char *folder, Error *err) {
     char pipe_folder[PATH_MAX];
     int ends[2];
+    pid_t keeper;
     if (!is_installed())
         return fail(err, STATUS_UNAVAILABLE,
                     "--mps start: there is no %s in PATH; it comes with NVIDIA's driver, --mps off does without",
                     control_program);
     TRY(name_folders(pipe_folder, folder, err));
     if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(err, STATUS_OS, "--mps start: cannot create a pipe");
-    Status status = start_keeper(ends[0], err);
+    Status status = start_keeper(&keeper, ends[0], err);
     close(ends[0]);
     if (status == STATUS_OK) status = wait_for_daemon(pipe_folder, err);
     if (status == STATUS_OK)
-        *mps = (Mps){.state = MPS_STARTED, .keeper_fd = ends[1]};
+        *mps = (Mps){.state = MPS_STARTED, .keeper_fd = ends[1], .keeper = keeper};
     else
         close(ends[1]);
     return status;
@@ -163,6 +164,10 @@ Status mps_check_clients(int clients, Error *err) {
 }
 
 void mps_close(Mps *mps) {
-    if (mps->keeper_fd >= 0) close(mps->keeper_fd);
+    if (mps->keeper_fd < 0) return;
+    close(mps->keeper_fd);
     mps->keeper_fd = -1;
+    const uint64_t start = clock_nanoseconds();
+    while (waitpid(mps->keeper, NULL, WNOHANG) == 0 && clock_seconds_since(start) < CLOSE_SECONDS)
+        nanosleep(&(struct timespec){.tv_nsec = POLL_MILLISECONDS * 1000000L}, NULL);
 }

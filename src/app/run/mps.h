@@ -18,6 +18,7 @@
 #define SOUNDER_APP_RUN_MPS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "app/options/options.h"
 #include "base/err.h"
@@ -27,6 +28,7 @@ typedef enum MpsState { MPS_ABSENT, MPS_RUNNING, MPS_STARTED } MpsState;
 typedef struct Mps {
     MpsState state;
     int keeper_fd; // owned; our end of the pipe to the shell that keeps the daemon, -1 when there is none
+    pid_t keeper;  // that shell
 } Mps;
 
 // Whether a control daemon listens in this folder (CUDA_MPS_PIPE_DIRECTORY, or where NVIDIA's programs look by
@@ -40,6 +42,7 @@ Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err);
 // USAGE, or a warning, when that many processes are more than MPS serves at a time.
 Status mps_check_clients(int clients, Error *err);
 
+// Waits, at most two seconds, until a daemon of the run's own has ended: its sockets' folder may be taken away next.
 void mps_close(Mps *mps);
 
 #endif
