@@ -1,5 +1,6 @@
 #include "combine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,23 +108,31 @@ static int by_client(const void *a, const void *b) {
     return (x->client > y->client) - (x->client < y->client);
 }
 
-static double weight_of(const Combine *combine, const Job *job) {
-    const double *number = chosen_of(combine, PART_COMBINE)->number;
+static double training_loss(const Job *job) {
+    return job->loss_sum / (double)job->samples;
+}
+
+// A loss counts by how far it is above the least, so that not all weights can be too small for a double.
+static double weight_of(const Combine *combine, const Job *job, double least) {
     if (!combine->rule->by_training) return job->share;
-    return job->share * combine->rule->by_training(job->loss_sum / (double)job->samples, number);
+    const double weight =
+        job->share * combine->rule->by_training(training_loss(job) - least, chosen_of(combine, PART_COMBINE)->number);
+    return weight > 0 ? weight : 0; // a loss that is no number
 }
 
 // Rows are in the order of the clients, not of the jobs, so that ties go to the lower client.
 static void list_jobs(Combine *combine) {
     Queue *queue = combine->memory->queue;
-    double sum = 0;
+    double sum = 0, least = INFINITY;
     combine->count = 0;
     for (uint32_t i = 0; i < queue->count; i++)
         if (queue->jobs[i].state == JOB_DONE) combine->jobs[combine->count++] = &queue->jobs[i];
     qsort(combine->jobs, combine->count, sizeof *combine->jobs, by_client);
     for (uint32_t row = 0; row < combine->count; row++)
-        sum += combine->weights[row] = weight_of(combine, combine->jobs[row]);
-    const bool is_part = combine->count < queue->count || combine->rule->by_training;
+        least = fmin(least, training_loss(combine->jobs[row])); // passes over what is no number
+    for (uint32_t row = 0; row < combine->count; row++)
+        sum += combine->weights[row] = weight_of(combine, combine->jobs[row], least);
+    const bool is_part = sum > 0 && (combine->count < queue->count || combine->rule->by_training);
     for (uint32_t row = 0; row < combine->count && is_part; row++)
         combine->weights[row] /= sum; // of those that arrived
 }

@@ -206,7 +206,8 @@ class Reductions(RunCase):
                 self.assertEqual(one, self.bits(algorithm, {**average, "workers": "3"}))
                 self.assertNotIn(one, (self.bits(algorithm, {}), self.bits(algorithm, {"client-optimizer-state": "keep"})))
         for algorithm, name in (("optimizer adam", "optimizer adam"), ("scaffold", "local scaffold"), ("fedper", "personal head"),
-                                ("median", "combine median"), ("fednova", "combine nova")):
+                                ("median", "combine median"), ("fednova", "combine nova"),
+                                ("norm-bound", "combine bound"), ("send clip 1; send noise 1", "send noise")):
             done = subprocess.run([SOUNDER, "train", "--algorithm", algorithm, "--client-optimizer-state", "average"], text=True,
                                   capture_output=True, cwd=self.folder.name)
             self.assertEqual(done.returncode, 64)

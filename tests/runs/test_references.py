@@ -168,7 +168,8 @@ def dga(beta):
                     v = MOMENTUM * v + client.gradient(own)
                     own = own - LR * v
                 updates.append(own - w)
-                weights.append(np.exp(-beta * np.mean(losses)))
+                weights.append(-beta * np.mean(losses))
+            weights = np.exp(np.array(weights) - max(weights))
             w = w + sum(f * d for f, d in zip(weights, updates)) / sum(weights)
         return w
     return run
@@ -197,7 +198,7 @@ ALGORITHMS = {
     "fedadagrad": averaged(adaptive("adagrad", 0.1)), "fedadam": averaged(adaptive("adam", 0.1)),
     "fedyogi": averaged(adaptive("yogi", 0.01)), "bmuf": averaged(momentum_step(1 - 1 / 3, 1)),
     "fedprox mu=0.3": averaged(pull=0.3), "fednova": nova,
-    "dga": dga(1), "dga beta=5": dga(5),
+    "dga": dga(1), "dga beta=5": dga(5), "dga beta=1000": dga(1000),
     "median": robust(lambda d: np.median(d, axis=0)), "trimmed 0.34": robust(lambda d: np.sort(d, axis=0)[1:-1].mean(axis=0)),
     "krum 0": robust(krum), "mix nearest 1; combine trimmed 0": robust(lambda d: nearest(d, 1).mean(axis=0)),
     "mix nearest 1; combine median": robust(lambda d: np.median(nearest(d, 1), axis=0)),
