@@ -121,6 +121,11 @@ Status options_read_yaml(Options *options, const char *path, Error *err);
 // dropped, and --resume wins over the file's `out`; both are said at level info. Says at level info when workers will idle, so log_init comes first.
 Status options_resolve(Options *options, Error *err);
 
+// Parts of options_resolve (options_rules.c), USAGE each with both sides named: what the optimizer keeps; and, for clients
+// that are drawn, the plan of the release, the updates that the combine rule needs, the attack.
+Status options_check_state(const Options *options, Error *err);
+Status options_resolve_rules(Options *options, Error *err);
+
 // After options_resolve, for a run on a card: where nobody said how many workers, one keeps it busy; two to four where
 // they work side by side (MPS). Clients stay as they are, but with hogwild, where they are workers.
 void options_resolve_on_card(Options *options, bool side_by_side);

@@ -1,0 +1,144 @@
+// Which options go with which rules of an algorithm: what an optimizer keeps, what noise is worth in this world, how many
+// updates a robust rule needs, who attacks.
+#include <stdio.h>
+#include <string.h>
+
+#include "fedavg/rules/attack_rules.h"
+#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/mix_rules.h"
+#include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/release_rules.h"
+#include "fedavg/rules/send_rules.h"
+#include "option_table.h"
+#include "options.h"
+
+// A client keeps one thing from turn to turn, and the length of a training is known only from a standing start.
+static Status check_optimizer_state(const Options *options, Error *err) {
+    const Chosen *parts = options->recipe.parts;
+    const Part others[] = {PART_LOCAL, PART_PERSONAL, PART_CODE, PART_COMBINE};
+    const bool clashes[] = {local_rules[parts[PART_LOCAL].row]->keeps, parts[PART_PERSONAL].row != PERSONAL_NONE,
+                            send_feeds_back(&parts[PART_CODE]), combine_rules[parts[PART_COMBINE].row]->cut != NULL};
+    if (options->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
+    for (int i = 0; i < 4; i++)
+        if (clashes[i])
+            return fail(err, STATUS_USAGE, "--client-optimizer-state keep does not go with %s %s of --algorithm: %s",
+                        part_names[others[i]], part_rule(others[i], parts[others[i]].row)->name,
+                        i < 3 ? "a client keeps one of the two"
+                              : "the length of a training is known only where the optimizer starts anew");
+    return STATUS_OK;
+}
+
+// The momenta are a second sum beside that of the updates.
+static Status check_averaged_state(const Options *options, Error *err) {
+    const Chosen *parts = options->recipe.parts;
+    const struct {
+        Part part;
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {PART_OPTIMIZER, parts[PART_OPTIMIZER].row != OPTIMIZER_SGD, "momenta alone are averaged"},
+        {PART_LOCAL, local_rules[parts[PART_LOCAL].row]->keeps, "one of the two can be summed beside the updates"},
+        {PART_PERSONAL, parts[PART_PERSONAL].row != PERSONAL_NONE, "what stays with a client is no mean"},
+        {PART_COMBINE, parts[PART_COMBINE].row != COMBINE_ROW_mean, "momenta are averaged as a plain mean"},
+        {PART_NOISE, parts[PART_NOISE].row != NOISE_NONE, "momenta would tell what noise hides"},
+        {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "momenta would tell what noise hides"},
+    };
+    if (options->training.optimizer_state != OPTIMIZER_AVERAGED) return STATUS_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].clashes)
+            return fail(err, STATUS_USAGE, "--client-optimizer-state average does not go with %s %s of --algorithm: %s",
+                        part_names[others[i].part], part_rule(others[i].part, parts[others[i].part].row)->name,
+                        others[i].why);
+    return STATUS_OK;
+}
+
+Status options_check_state(const Options *options, Error *err) {
+    TRY(check_optimizer_state(options, err));
+    return check_averaged_state(options, err);
+}
+
+// Who is drawn how often has to be known for the accountant.
+static Status check_release_world(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const World *world = &options->world;
+    const uint32_t release = options->recipe.parts[PART_RELEASE].row;
+    const bool cycles = world->sampling == SAMPLING_CYCLIC && !world->cycle_shuffle;
+    const bool drawn = world->sampling == SAMPLING_UNIFORM || world->sampling == SAMPLING_POISSON;
+    const bool known = release == RELEASE_TREE ? cycles : drawn;
+    if (release == RELEASE_EXACT) return STATUS_OK;
+    if (!known || world->over_selection > 1)
+        return fail(
+            err, STATUS_USAGE,
+            "%s does not go with release %s of --algorithm, whose epsilon is known only for cohorts of --sampling "
+            "%s that are all kept; change it",
+            options_named(name, options, known ? "over-selection" : "sampling"), release_rules[release].name,
+            release == RELEASE_TREE ? "cyclic without --cycle-shuffle" : "uniform or poisson");
+    if (options->rounds <= options->privacy_rounds || options->privacy_rounds == 0) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "%s %d: the noise spends epsilon in %d rounds, and more would spend more; lower that or begin a run with "
+        "more --privacy-rounds",
+        options_named(name, options, "rounds"), options->rounds, options->privacy_rounds);
+}
+
+static Status resolve_release(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    Error why;
+    if (option_applies(options, option_find("privacy-rounds")) && options->privacy_rounds == 0)
+        options->privacy_rounds = options->rounds;
+    TRY(check_release_world(options, err));
+    const ReleaseWorld world = {.cohorts =
+                                    options->world.sampling == SAMPLING_POISSON ? COHORTS_POISSON : COHORTS_FIXED,
+                                .clients = (uint32_t)options->clients,
+                                .clients_per_round = (uint32_t)options->clients_per_round,
+                                .rounds = options->privacy_rounds};
+    Status status = release_plan(&options->release, &options->recipe, &world, &why);
+    if (status == STATUS_OK) return STATUS_OK;
+    return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), why.message);
+}
+
+// Robust rules make no sense of fewer updates than so many; a round in which fewer arrive leaves the model as it is.
+static Status check_updates(const Options *options, Error *err) {
+    const Chosen *mix = &options->recipe.parts[PART_MIX], *combine = &options->recipe.parts[PART_COMBINE];
+    const CombineRule *rule = combine_rules[combine->row];
+    const uint32_t updates = (uint32_t)options->clients_per_round;
+    const uint32_t mixed = mix_rules[mix->row].mix ? mix_rules[mix->row].mixed(updates, mix->number) : updates;
+    const double least = rule->least ? rule->least(combine->number) : 1;
+    char name[OPTION_NAMED_BYTES], mixes[64] = "";
+    if (mixed >= least) return STATUS_OK;
+    if (mix->row != MIX_NONE)
+        snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", mix_rules[mix->row].text.name, mixed);
+    return fail(err, STATUS_USAGE,
+                "%s %u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or lower byzantine",
+                options_named(name, options, "clients-per-round"), updates, mixes, rule->text.name, least);
+}
+
+// What a client keeps follows from the update that it has trained.
+static Status resolve_attack(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    Error why;
+    const LocalRule *local = local_rules[options->recipe.parts[PART_LOCAL].row];
+    if (!options->attack[0]) return STATUS_OK;
+    if (attack_parse(&options->attack_rule, options->attack, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "attack"), why.message);
+    if (!options->attackers[0])
+        return fail(err, STATUS_USAGE, "%s %s: nobody does that; say who with --attackers, such as 0.2",
+                    options_named(name, options, "attack"), options->attack);
+    if (local->keeps && !attack_is_on_labels(&options->attack_rule))
+        return fail(
+            err, STATUS_USAGE,
+            "%s %s does not go with local %s of --algorithm, whose clients keep what follows from their update; "
+            "take label-flip",
+            options_named(name, options, "attack"), options->attack, local->text.name);
+    if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);
+    return STATUS_OK;
+}
+
+Status options_resolve_rules(Options *options, Error *err) {
+    TRY(resolve_release(options, err));
+    TRY(check_updates(options, err));
+    return resolve_attack(options, err);
+}
