@@ -1,12 +1,9 @@
 #include "option_table.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stddef.h>
-#include <string.h>
 
-#include "base/form.h"
-#include "fedavg/rules/optimizer_rules.h"
+#include "option_conditions.h"
 
 const char *const option_group_titles[GROUP_COUNT] = {
     [GROUP_MODEL] = "Data and model",
@@ -16,112 +13,6 @@ const char *const option_group_titles[GROUP_COUNT] = {
     [GROUP_FAULTS] = "Faults",
     [GROUP_RUN] = "The run and its files",
 };
-
-static bool is_dirichlet(const Options *options) {
-    return form_is(options->partition, "dirichlet") && !strstr(options->partition, "alpha=");
-}
-static bool is_shards(const Options *options) {
-    return form_is(options->partition, "shards") && !strstr(options->partition, "per-client=");
-}
-static bool is_hogwild(const Options *options) {
-    return engine_facts[options_engine(options)].client_is_worker;
-}
-static bool is_ssgd(const Options *options) {
-    return engine_facts[options_engine(options)].in_lockstep;
-}
-static bool steps_by_sgd(const Options *options) {
-    Recipe recipe;
-    Error ignored;
-    return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
-           recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD;
-}
-static bool spends_epsilon(const Options *options) {
-    Recipe recipe;
-    Error ignored;
-    return recipe_parse(&recipe, options->algorithm, &ignored) == STATUS_OK &&
-           recipe.parts[PART_RELEASE].row != RELEASE_EXACT &&
-           !isnan(recipe.parts[PART_RELEASE].number[RELEASE_EPSILON]);
-}
-static bool is_not_ssgd(const Options *options) {
-    return !is_ssgd(options);
-}
-static bool has_schedule(const Options *options, unsigned kinds) {
-    return (kinds >> options->training.schedule.kind & 1u) != 0;
-}
-static bool falls_in_steps(const Options *options) {
-    return has_schedule(options, 1u << LR_STEP);
-}
-static bool falls_by_gamma(const Options *options) {
-    return has_schedule(options, 1u << LR_STEP | 1u << LR_EXPONENTIAL);
-}
-static bool falls_as_cosine(const Options *options) {
-    return has_schedule(options, 1u << LR_COSINE);
-}
-static bool may_use_card(const Options *options) {
-    return options->device != DEVICE_CPU;
-}
-static bool may_launch_many(const Options *options) {
-    return may_use_card(options) && !is_hogwild(options);
-}
-static bool is_partitioned(const Options *options) {
-    if (is_ssgd(options)) return !options->training.global_batch;
-    return !is_hogwild(options) || options->hogwild_data == HOGWILD_SHARD;
-}
-
-// The world (fedavg/rules/world.h) is one of clients that are drawn for a round.
-#define DRAWS_COHORTS    "--algorithm fedavg"
-#define DRAWS_FIXED_SIZE "--algorithm fedavg and another --sampling than poisson or by-size with --replacement"
-static bool draws_cohorts(const Options *options) {
-    return !engine_facts[options_engine(options)].whole_cohort;
-}
-static bool samples_by(const Options *options, Sampling sampling) {
-    return draws_cohorts(options) && options->world.sampling == (int)sampling;
-}
-static bool samples_by_size(const Options *options) {
-    return samples_by(options, SAMPLING_BY_SIZE);
-}
-static bool samples_by_choice(const Options *options) {
-    return samples_by(options, SAMPLING_POWER_OF_CHOICE);
-}
-static bool samples_cyclically(const Options *options) {
-    return samples_by(options, SAMPLING_CYCLIC);
-}
-static bool samples_available(const Options *options) {
-    return samples_by(options, SAMPLING_AVAILABLE);
-}
-static bool draws_fixed_size(const Options *options) {
-    bool repeats = samples_by_size(options) && options->world.replacement;
-    return draws_cohorts(options) && !samples_by(options, SAMPLING_POISSON) && !repeats;
-}
-static bool has_stragglers(const Options *options) {
-    return draws_cohorts(options) && options->world.stragglers > 0;
-}
-static bool has_attack(const Options *options) {
-    return draws_cohorts(options) && options->attack[0];
-}
-static bool evaluates_clients(const Options *options) {
-    return draws_cohorts(options) && options->eval_clients_every > 0;
-}
-static bool has_target(const Options *options) {
-    return options->target_accuracy > 0;
-}
-static bool takes_time_of(const Options *options, unsigned kinds) {
-    return draws_cohorts(options) && (kinds >> options->world.client_time & 1u);
-}
-static bool has_mean(const Options *options) {
-    return takes_time_of(options, ~(1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_FILE));
-}
-static bool has_client_file(const Options *options) {
-    return takes_time_of(options, 1u << CLIENT_TIME_FILE);
-}
-static bool has_deviation(const Options *options) {
-    return takes_time_of(options,
-                         1u << CLIENT_TIME_LOGNORMAL | 1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_PER_SAMPLE);
-}
-static bool has_minimum(const Options *options) {
-    return takes_time_of(options,
-                         1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_UNIFORM | 1u << CLIENT_TIME_PER_SAMPLE);
-}
 
 #define FIELD(member) .offset = offsetof(Options, member)
 
