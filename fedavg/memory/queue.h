@@ -16,6 +16,7 @@ enum { JOB_OPEN, JOB_DONE, JOB_REFUSED };
 typedef enum EvaluationTask {
     EVALUATE_TEST_SET,      // the global model on samples of the test set
     EVALUATE_TRAINING_DATA, // the global model on all that `client` trains on
+    EVALUATE_TRAINING_PART, // ... on `count` of those samples, from `first` on
     EVALUATE_CLIENT,        // the global model on the client's own test part
     EVALUATE_PERSONAL,      // the client's own model on it
     EVALUATE_FINE_TUNED,    // the same after `epochs` of the client's training, which nobody gets to see
@@ -26,7 +27,7 @@ typedef struct Job {
     _Atomic uint32_t state;              // JOB_*; stored last (release)
     // Written by the parent before the phase:
     uint32_t client;             // training: which client
-    uint32_t first, count;       // evaluation: samples [first, first + count) of the test set; training: count
+    uint32_t first, count;       // evaluation: samples [first, first + count) of a set; training: count
     uint32_t place;              // among the phase's jobs, on one node or several
     uint32_t epochs;             // training: local epochs
     uint32_t task;               // evaluation: EvaluationTask, what to evaluate on what

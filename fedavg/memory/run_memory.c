@@ -179,6 +179,7 @@ void run_memory_free(RunMemory *memory) {
     world_files_free(&memory->world_files);
     free(memory->kept_table);
     free(memory->attackers);
+    free(memory->client_notes);
     kept_file_free(&memory->kept);
     segment_free(&memory->slots_segment);
     segment_free(&memory->weights_segment);

@@ -38,6 +38,7 @@ typedef struct RunMemory {
     DatasetSegment data_segment;
     KeptFile kept;
     uint8_t *attackers;           // parent, owned (clients): 1 for those that attack; NULL: nobody does
+    double *client_notes;         // parent, owned (clients): see parent/cohort.h; NULL: it remembers nothing of them
     WorldFiles world_files;       // parent, owned: all zeros without files
     uint32_t *kept_table;         // parent, owned (1 + clients): whose row is which, see parent/kept_rows.h; NULL: none
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise

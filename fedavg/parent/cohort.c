@@ -114,11 +114,18 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     if (cohort->candidates == 0) enlist(cohort, drawn);
 }
 
+// Candidates get the model to say what their loss is.
+static bool asks_candidates(const RunConfig *config) {
+    return config->world.sampling == SAMPLING_POWER_OF_CHOICE && config->world.candidates_by != CANDIDATES_LAST;
+}
+
 void cohort_choose(Cohort *cohort) {
     const RunConfig *config = cohort->memory->config;
     uint32_t size = selected(&config->world, config->clients, cohort->wanted);
-    cohort->down_bytes = cohort->candidates * cohort->down_each;
-    cohort->up_bytes = (uint64_t)cohort->candidates * REPORT_BYTES;
+    if (asks_candidates(config)) {
+        cohort->down_bytes = cohort->candidates * cohort->down_each;
+        cohort->up_bytes = (uint64_t)cohort->candidates * REPORT_BYTES;
+    }
     enlist(cohort, sampler_keep_largest(cohort->drawn, cohort->losses, cohort->candidates, size));
     cohort->candidates = 0;
 }
@@ -144,8 +151,8 @@ static void count_absences(Cohort *cohort) {
     const bool masks = cohort->memory->config->recipe.parts[PART_CODE].row == SEND_ROW_masked;
     for (uint32_t i = 0; i < cohort->count && masks; i++)
         if (cohort->members[i].fate != MEMBER_HAS_NO_SAMPLES) neighbours_bytes += MASK_NEIGHBOUR_BYTES;
-    if (neighbours_bytes > 0) neighbours_bytes -= MASK_NEIGHBOUR_BYTES;                  // all but the client itself
-    bool has_model = cohort->memory->config->world.sampling == SAMPLING_POWER_OF_CHOICE; // from its evaluation
+    if (neighbours_bytes > 0) neighbours_bytes -= MASK_NEIGHBOUR_BYTES; // all but the client itself
+    const bool has_model = asks_candidates(cohort->memory->config);     // from its evaluation
     cohort->dropped_out = cohort->straggling = cohort->late = 0;
     for (uint32_t i = 0; i < cohort->count; i++) {
         const Member *member = &cohort->members[i];
@@ -173,12 +180,60 @@ static int job_order(const void *a, const void *b) {
 }
 
 bool cohort_wants_losses(const Cohort *cohort) {
-    return combine_rules[cohort->memory->config->recipe.parts[PART_COMBINE].row]->by_loss != NULL && cohort->jobs > 0;
+    return combine_wants_losses(&cohort->memory->config->recipe.parts[PART_COMBINE]) && cohort->jobs > 0;
+}
+
+bool cohort_takes_notes(const RunConfig *config) {
+    const World *world = &config->world;
+    return combine_rules[config->recipe.parts[PART_COMBINE].row]->learn != NULL ||
+           (world->sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST);
+}
+
+Status cohort_begin_notes(double **notes, const RunConfig *config, Error *err) {
+    const bool weights = combine_rules[config->recipe.parts[PART_COMBINE].row]->learn != NULL;
+    *notes = NULL;
+    if (!cohort_takes_notes(config)) return STATUS_OK;
+    *notes = malloc(config->clients * sizeof **notes);
+    if (!*notes) return fail(err, STATUS_OS, "no memory for a list of %u clients", config->clients);
+    for (uint32_t client = 0; client < config->clients; client++)
+        (*notes)[client] = weights ? 0 : INFINITY;
+    return STATUS_OK;
+}
+
+void cohort_note(Cohort *cohort, const Queue *queue) {
+    const RunMemory *memory = cohort->memory;
+    if (!memory->client_notes || combine_rules[memory->config->recipe.parts[PART_COMBINE].row]->learn) return;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const Job *job = &queue->jobs[i];
+        if (job->state == JOB_DONE) memory->client_notes[job->client] = job->loss_sum / (double)job->samples;
+    }
+}
+
+// The shares are the weights learned so far; those of the next round follow from the losses. drawn and losses are free.
+static Status learn_weights(Cohort *cohort, Error *err) {
+    const RunConfig *config = cohort->memory->config;
+    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    double *notes = cohort->memory->client_notes, *weights = malloc(2 * cohort->jobs * sizeof *weights);
+    if (!weights) return fail(err, STATUS_OS, "no memory for the weights of %u clients", cohort->jobs);
+    for (uint32_t place = 0; place < cohort->jobs; place++) {
+        Member *member = &cohort->members[place];
+        weights[place] = cohort->round == 1 ? 1.0 / cohort->jobs : notes[member->client];
+        member->share = weights[place];
+    }
+    combine_rules[chosen->row]->learn(weights, cohort->losses, cohort->jobs, chosen->number, weights + cohort->jobs);
+    for (uint32_t place = 0; place < cohort->jobs; place++)
+        notes[cohort->members[place].client] = weights[place];
+    free(weights);
+    return STATUS_OK;
 }
 
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
-    cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, &config->recipe.parts[PART_COMBINE]);
+    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    if (combine_rules[chosen->row]->learn)
+        TRY(learn_weights(cohort, err));
+    else
+        cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, chosen);
     cohort->up_bytes += (uint64_t)cohort->jobs * REPORT_BYTES;
     return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members,
                            err); // pow is the library's

@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "fedavg/rules/sampler.h"
 #include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/server_rules.h"
 #include "fedavg/worker/ssgd.h"
 
 // Training ------------------------------------------------------------------------------------------------------------
@@ -166,16 +168,22 @@ Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
-// losses (count) of the global model on what each of the clients (count) trains on.
+// losses (count) of the global model on what each of the clients (count) trains on, or on a batch of it.
 static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const uint32_t *clients, uint32_t count,
-                          Error *err) {
+                          EvaluationTask task, Error *err) {
+    const RunConfig *config = rounds->memory->config;
+    const Draw draw = {.seed = config->seed, .round = round};
     Queue *queue = rounds->memory->queue;
     queue_clear(queue);
     for (uint32_t place = 0; place < count; place++) {
         if (!node_jobs_mine(rounds->nodes, place)) continue;
         Job *job = rounds_post(rounds, place);
         job->client = clients[place];
-        job->task = EVALUATE_TRAINING_DATA;
+        job->task = task;
+        if (task == EVALUATE_TRAINING_DATA) continue;
+        const uint32_t samples = rounds->cohort.samples[job->client], size = config->training.batch_size;
+        job->count = samples < size ? samples : size;
+        job->first = sampler_batch(&draw, job->client, samples, size);
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     TRY(node_jobs_merge(queue, rounds->nodes, err));
@@ -186,7 +194,13 @@ static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const 
 
 static Status evaluate_candidates(Rounds *rounds, uint32_t round, Error *err) {
     Cohort *cohort = &rounds->cohort;
-    TRY(find_losses(rounds, round, cohort->losses, cohort->drawn, cohort->candidates, err));
+    const int by = rounds->memory->config->world.candidates_by;
+    if (by == CANDIDATES_LAST)
+        for (uint32_t i = 0; i < cohort->candidates; i++)
+            cohort->losses[i] = rounds->memory->client_notes[cohort->drawn[i]];
+    else
+        TRY(find_losses(rounds, round, cohort->losses, cohort->drawn, cohort->candidates,
+                        by == CANDIDATES_BATCH ? EVALUATE_TRAINING_PART : EVALUATE_TRAINING_DATA, err));
     cohort_choose(cohort);
     return STATUS_OK;
 }
@@ -196,7 +210,7 @@ static Status evaluate_members(Rounds *rounds, uint32_t round, Error *err) {
     Cohort *cohort = &rounds->cohort;
     for (uint32_t place = 0; place < cohort->jobs; place++)
         cohort->drawn[place] = cohort->members[place].client;
-    TRY(find_losses(rounds, round, cohort->losses, cohort->drawn, cohort->jobs, err));
+    TRY(find_losses(rounds, round, cohort->losses, cohort->drawn, cohort->jobs, EVALUATE_TRAINING_DATA, err));
     for (uint32_t place = 0; place < cohort->jobs; place++)
         cohort->members[place].loss = cohort->losses[place];
     return cohort_weigh(cohort, rounds->nodes, err);
@@ -210,8 +224,18 @@ static Status set_lr(Rounds *rounds, uint32_t round, Error *err) {
     return nodes_broadcast(rounds->nodes, lr, sizeof *lr, err);
 }
 
+void rounds_go_on(RunMemory *memory, uint32_t round) {
+    const RunConfig *config = memory->config;
+    const uint32_t state = server_rules[config->recipe.parts[PART_SERVER].row]->trains_state;
+    if (state == 0 || round == 1) return;
+    const ServerState *weights = run_memory_state(memory, state);
+    for (size_t i = 0; i < config->parameters; i++)
+        memory->weights[i] = (float)weights[i].real;
+}
+
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     TRY(set_lr(rounds, round, err));
+    rounds_go_on(rounds->memory, round);
     cohort_begin(&rounds->cohort, round);
     if (rounds->cohort.candidates > 0) TRY(evaluate_candidates(rounds, round, err));
     TRY(cohort_complete(&rounds->cohort, rounds->nodes, err));
@@ -259,6 +283,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     TRY(run_training(rounds, round, err));
     uint64_t begin = trace_begin(rounds->trace);
     TRY(rounds->engine->settle(rounds, round, err));
+    cohort_note(&rounds->cohort, rounds->memory->queue);
     trace_end(rounds->trace, TRACE_AVERAGE, begin, round, round);
     report->seconds = clock_seconds_since(start);
     collect_training(rounds, report);

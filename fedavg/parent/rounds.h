@@ -83,6 +83,10 @@ Status rounds_init(Rounds *rounds, const RoundsConfig *config, Error *err);
 // Draws the round's cohort; has candidates evaluated where the draw asks for their losses.
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err);
 
+// Where clients begin with something else than the model (ServerRule.trains_state), the shared weights become that; so
+// does rounds_draw.
+void rounds_go_on(RunMemory *memory, uint32_t round);
+
 // Trains one round and publishes the result in the shared weights, which are finite on success. SOFTWARE when nothing
 // finite came out (the weights are then those before the round), UNAVAILABLE when workers died and may not or can not
 // be replaced, CANCELLED after a second stop signal.

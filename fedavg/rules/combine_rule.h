@@ -44,6 +44,9 @@ typedef struct CombineRule {
     void (*cut)(CohortShares *all, Member *members, uint32_t count, const double *number);
     // What a client counts by its loss; NULL: the losses are not asked for, which saves a pass over the data.
     double (*by_loss)(double loss, const double *number);
+    // What clients count is learned: weights (count), which sum to 1, after a round in which the model had these losses on
+    // their samples. All clients take part. NULL: nothing is. workspace (count).
+    void (*learn)(double *weights, const double *losses, uint32_t count, const double *number, double *workspace);
     // The factor, once the lengths of the updates are known; NULL: it is that of the cohort.
     double (*factor)(const Member *members, const double *squared_lengths, uint32_t count, double lr,
                      const double *number);

@@ -21,7 +21,12 @@ static int weights_of(const Chosen *chosen) {
 }
 
 bool combine_is_uniform(const Chosen *chosen) {
-    return !combine_rules[chosen->row]->by_loss && weights_of(chosen) == WEIGHTS_UNIFORM;
+    return !combine_wants_losses(chosen) && weights_of(chosen) == WEIGHTS_UNIFORM;
+}
+
+bool combine_wants_losses(const Chosen *chosen) {
+    const CombineRule *rule = combine_rules[chosen->row];
+    return rule->by_loss || rule->learn;
 }
 
 static double weight_of(const Member *member, const World *world, const Chosen *chosen) {

@@ -11,7 +11,7 @@
 
 // The rows of the table, in this order. The first is what a recipe has that names none.
 #define COMBINE_RULES(X)                                                                                               \
-    X(mean) X(nova) X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga)
+    X(mean) X(nova) X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl)
 
 #define COMBINE_ROW(name) COMBINE_ROW_##name,
 enum { COMBINE_RULES(COMBINE_ROW) COMBINE_RULE_COUNT };
@@ -22,6 +22,9 @@ COMBINE_RULES(COMBINE_ROW)
 #undef COMBINE_ROW
 
 extern const CombineRule *const combine_rules[COMBINE_RULE_COUNT];
+
+// Whether the losses of the global weights on what each client trains on are wanted before it trains.
+bool combine_wants_losses(const Chosen *chosen);
 
 // Whether all clients count alike, however many samples they have.
 bool combine_is_uniform(const Chosen *chosen);

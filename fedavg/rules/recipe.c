@@ -349,7 +349,7 @@ static Status check_send(const Recipe *recipe, Error *err) {
     const bool feeds_back = send_feeds_back(&parts[PART_CODE]), masks = parts[PART_CODE].row == SEND_ROW_masked;
     const bool codes = parts[PART_CODE].row != SEND_ROW_whole && !masks;
     const CombineRule *combine = combine_rules[parts[PART_COMBINE].row];
-    if (masks && (combine->rows || combine->by_loss || combine->bound))
+    if (masks && (combine->rows || combine_wants_losses(&parts[PART_COMBINE]) || combine->bound))
         return refuse_pair(PART_CODE, PART_COMBINE, recipe, "the server may see the sum alone", err);
     if (parts[PART_NOISE].row != NOISE_NONE && parts[PART_CLIP].row == CLIP_NONE)
         return refuse_pair(PART_NOISE, PART_CLIP, recipe,

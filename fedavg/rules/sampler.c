@@ -7,7 +7,7 @@
 #include "base/rng.h"
 
 // The streams of RNG_SAMPLER: the second number of a key. 0 is that of uniform draws.
-enum { STREAM_POISSON = 1, STREAM_BY_SIZE, STREAM_CYCLE };
+enum { STREAM_POISSON = 1, STREAM_BY_SIZE, STREAM_CYCLE, STREAM_BATCH };
 
 static int ascending(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -162,4 +162,9 @@ uint32_t sampler_keep_largest(uint32_t *candidates, const double *losses, uint32
     for (uint32_t i = 0; i < count; i++)
         if (rank_of(losses, count, i) < size) candidates[kept++] = candidates[i];
     return kept;
+}
+
+uint32_t sampler_batch(const Draw *draw, uint32_t client, uint32_t count, uint32_t size) {
+    const RngKey key = rng_key(draw->seed, RNG_SAMPLER, draw->round, STREAM_BATCH, client);
+    return count > size ? (uint32_t)below(key, 0, count - size + 1) : 0;
 }

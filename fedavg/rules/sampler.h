@@ -30,4 +30,7 @@ extern const Sampler samplers[SAMPLING_COUNT];
 // lower number where losses are equal; a loss that is not a number counts as the largest. Returns how many are kept.
 uint32_t sampler_keep_largest(uint32_t *candidates, const double *losses, uint32_t count, uint32_t size);
 
+// Power-of-choice by a batch: where the `size` samples that stand for all of a client's (count, in random order) begin.
+uint32_t sampler_batch(const Draw *draw, uint32_t client, uint32_t count, uint32_t size);
+
 #endif

@@ -47,6 +47,7 @@ typedef struct ServerRule {
     bool tells;                        // the clients get a number for each weight: *common
     void (*prepare)(ServerTurn *turn); // once a round; NULL: nothing. Logarithms and powers belong here
     double (*start)(const ServerTurn *turn, int state); // the first value of a state; NULL: zero
+    uint32_t trains_state; // from round 2 on clients begin with this state, while the model is another; 0: with the model
 } ServerRule;
 
 #endif

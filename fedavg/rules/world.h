@@ -26,6 +26,13 @@ typedef enum Sampling {
 
 enum { SAMPLING_COUNT = SAMPLING_AVAILABLE + 1 };
 
+// Whose loss a candidate of power-of-choice is known by (Cho et al. 2020: pow-d, cpow-d, rpow-d).
+enum {
+    CANDIDATES_DATA,  // that of the global model on all that it trains on
+    CANDIDATES_BATCH, // ... on one batch of that
+    CANDIDATES_LAST,  // its mean loss when it last trained, which the server remembers; who never has comes first
+};
+
 // What becomes of a client that does not manage all epochs: its work is lost (McMahan et al. 2017), or what it has done
 // counts (FedProx, Li et al. 2020).
 enum { STRAGGLERS_DROP, STRAGGLERS_PARTIAL };
@@ -47,6 +54,7 @@ typedef struct World {
     bool replacement;      // by-size
     bool cycle_shuffle;    // cyclic: another order in each cycle
     int candidates;        // power-of-choice: d
+    int candidates_by;     // power-of-choice: CANDIDATES_*
     double availability;   // available: the probability that a client is there in a round
     double drop_out;       // the probability that a client that was drawn never hands in
     double stragglers;     // the part of those drawn that does not manage all epochs

@@ -16,6 +16,8 @@ const ZooAlgorithm zoo_algorithms[] = {
     {"fedyogi", "server yogi", "Yogi on the mean update", "Reddi et al., ICLR 2021"},
     {"bmuf", "server bmuf", "block momentum", "Chen, Huo, ICASSP 2016"},
     {"qfedavg", "combine qffl", "clients with large losses count more", "Li et al., ICLR 2020"},
+    {"afl", "combine afl; server rounds-mean", "the mixture of clients that is worst for the model is learned with it",
+     "Mohri, Sivek, Suresh, ICML 2019"},
     {"median", "combine median", "every weight moves by the median of the clients' updates of it",
      "Yin et al., ICML 2018"},
     {"dga", "combine dga", "clients whose training went badly count less", "Dimitriadis et al., FLUTE 2022"},

@@ -37,9 +37,12 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
 }
 
 const uint32_t *evaluation_samples(const Partition *partition, const Job *job, uint32_t *count) {
-    if (partition->tests && job->task != EVALUATE_TRAINING_DATA)
-        return partition_client_test(partition, job->client, count);
-    return partition_client(partition, job->client, count);
+    const bool trains = job->task == EVALUATE_TRAINING_DATA || job->task == EVALUATE_TRAINING_PART;
+    if (partition->tests && !trains) return partition_client_test(partition, job->client, count);
+    const uint32_t *indices = partition_client(partition, job->client, count);
+    if (job->task != EVALUATE_TRAINING_PART) return indices;
+    *count = job->count;
+    return indices + job->first;
 }
 
 const char *evaluation_data_name(const Partition *partition) {
@@ -71,6 +74,7 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
         result = evaluate_test_set(model, job);
         break;
     case EVALUATE_TRAINING_DATA:
+    case EVALUATE_TRAINING_PART:
     case EVALUATE_CLIENT:
         result = evaluate_client(model, model->memory->weights, job);
         break;

@@ -20,6 +20,7 @@
 #include "app/options/option_table.h"
 #include "app/run/model_file.h"
 #include "app/run/run_set_up.h"
+#include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/worker/client.h"
@@ -193,6 +194,7 @@ static Status set_up(Replay *self, Error *err) {
     run_record_fill(&record, options, &self->memory, run_hash_data(&self->memory.data), kernels_best()->name, "");
     if (self->options.round == 1) return STATUS_OK;
     TRY(run_checkpoint_restore(&self->memory, &round, &spec, &self->opened, &record, &past, err));
+    rounds_go_on(&self->memory, (uint32_t)self->options.round);
     if (round == (uint32_t)self->options.round - 1) return STATUS_OK;
     return fail(err, STATUS_SOFTWARE, "the model of round %d is missing, that of round %u is there",
                 self->options.round - 1, round);

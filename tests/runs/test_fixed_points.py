@@ -132,6 +132,8 @@ SAME = [  # the one text, the other text, what else both change
     ("fedavg", "fednova", {"partition": "iid", "momentum": "0.9"}),
     ("fedavg", "fednova", ALONE),
     ("fedavg weights=uniform", "qfedavg q=0", {}),
+    ("fedavg weights=uniform", "combine afl gamma=0", {"clients-per-round": "5"}),
+    ("fedavg", "server rounds-mean", {"rounds": "1"}),
     ("fedavg weights=uniform", "trimmed share=0", {}),
     ("median", "trimmed share=0.34", {}),
     ("fedavg weights=uniform", "multi-krum byzantine=0 chosen=5", {"clients-per-round": "5"}),
@@ -156,7 +158,8 @@ DIFFERENT = [("fedavg", "fedprox mu=0.1", {}), ("fedavg", "scaffold", {}), ("fed
              ("fedavg weights=uniform", "trimmed share=0.34", {}), ("fedavg weights=uniform", "krum byzantine=0", {}),
              ("fedavg", "rfa", {}), ("rfa", "rfa weights=uniform", {}), ("fedavg weights=uniform", "norm-bound norm=0.01", {}),
              ("fedavg weights=uniform", "centered-clipping radius=0.01", {}),
-             ("krum byzantine=0", "mix nearest 1; combine krum byzantine=0", {}), ("qfedavg q=0", "qfedavg q=1", {})]
+             ("krum byzantine=0", "mix nearest 1; combine krum byzantine=0", {}), ("qfedavg q=0", "qfedavg q=1", {}),
+             ("combine afl gamma=0", "combine afl gamma=1", {"clients-per-round": "5"}), ("fedavg", "server rounds-mean", {})]
 
 
 class Reductions(RunCase):

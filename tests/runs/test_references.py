@@ -175,6 +175,27 @@ def dga(beta):
     return run
 
 
+def simplex(v):
+    """The nearest point whose coordinates are not negative and sum to 1, by bisection on what all lose."""
+    low, high = min(v) - 1, max(v)
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.maximum(v - middle, 0).sum() > 1 else (low, middle)
+    return np.maximum(v - low, 0)
+
+
+def afl(gamma, mean_of_rounds):
+    def run(w, clients):
+        weights, models = np.full(len(clients), 1 / len(clients)), []
+        for _ in range(ROUNDS):
+            losses = np.array([c.loss(w) for c in clients])
+            w = w + sum(f * c.train(w) for f, c in zip(weights, clients))
+            weights = simplex(weights + gamma * losses)
+            models.append(w)
+        return np.mean(models, axis=0) if mean_of_rounds else w
+    return run
+
+
 def averaged_momentum(w, clients):
     v = np.zeros_like(w)
     for _ in range(ROUNDS):
@@ -198,6 +219,7 @@ ALGORITHMS = {
     "fedadagrad": averaged(adaptive("adagrad", 0.1)), "fedadam": averaged(adaptive("adam", 0.1)),
     "fedyogi": averaged(adaptive("yogi", 0.01)), "bmuf": averaged(momentum_step(1 - 1 / 3, 1)),
     "fedprox mu=0.3": averaged(pull=0.3), "fednova": nova,
+    "afl": afl(0.1, True), "combine afl gamma=3": afl(3, False),
     "dga": dga(1), "dga beta=5": dga(5), "dga beta=1000": dga(1000),
     "median": robust(lambda d: np.median(d, axis=0)), "trimmed 0.34": robust(lambda d: np.sort(d, axis=0)[1:-1].mean(axis=0)),
     "krum 0": robust(krum), "mix nearest 1; combine trimmed 0": robust(lambda d: nearest(d, 1).mean(axis=0)),

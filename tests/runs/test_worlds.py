@@ -144,6 +144,28 @@ class World(WorldCase):
         self.assertEqual(entry["up_bytes"], 12 * 16 + 4 * (model + 16))
         self.assertEqual({member["share"] for member in self.cohorts("choice")[1].values()}, {0.25})
 
+    def test_power_of_choice_by_one_batch_is_that_by_all_data_where_all_data_is_one_batch(self):
+        choice = ["--rounds", "4", "--clients-per-round", "3", "--sampling", "power-of-choice", "--candidates", "12", "--candidates-by"]
+        for size, same in (("600", True), ("4", False)):
+            whole = self.run_world("data" + size, *choice, "data", "--batch-size", size)
+            part = self.run_world("batch" + size, *choice, "batch", "--batch-size", size)
+            self.assertEqual([entry["down_bytes"] for entry in whole], [entry["down_bytes"] for entry in part])
+            drawn = [[sorted(members) for members in self.cohorts(run + size).values()] for run in ("data", "batch")]
+            self.assertEqual(drawn[0] == drawn[1], same)
+
+    def test_power_of_choice_by_the_last_training_takes_those_who_never_trained_and_then_the_largest_losses(self):
+        rounds = self.run_world("last", "--rounds", "4", "--clients-per-round", "4", "--sampling", "power-of-choice", "--candidates", "12",
+                                "--candidates-by", "last")
+        cohorts = self.cohorts("last")
+        known = {client: entry["loss"] for number in (1, 2, 3) for client, entry in cohorts[number].items()}
+        self.assertEqual(len(known), 12)
+        self.assertEqual(sorted(cohorts[4]), sorted(sorted(known, key=lambda client: -known[client])[:4]))
+        self.assertEqual([entry["down_bytes"] for entry in rounds], 4 * [4 * self.model_bytes("last")])
+        self.run_world("resumed", "--rounds", "2", "--clients-per-round", "4", "--sampling", "power-of-choice", "--candidates", "12",
+                       "--candidates-by", "last")
+        self.train("--resume", "resumed", "--rounds", "4", "--quiet")
+        self.assertEqual(self.model("resumed"), self.model("last"))
+
     def test_all_of_it_at_once_has_the_same_bits_for_any_number_of_workers_after_kills_and_resume(self):
         self.run_world("1", *WORLD, "--workers", "1")
         self.run_world("3", *WORLD, "--workers", "3")

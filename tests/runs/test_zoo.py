@@ -26,6 +26,7 @@ for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
 for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
+REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
 # What so few clients need: noise in their count that is below that of their updates.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3"}
 # What an algorithm wants of the world.

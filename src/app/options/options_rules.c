@@ -115,6 +115,28 @@ static Status check_updates(const Options *options, Error *err) {
                 options_named(name, options, "clients-per-round"), updates, mixes, rule->text.name, least);
 }
 
+// Who learns what clients count needs the losses and the updates of all of them.
+static Status check_all_take_part(const Options *options, Error *err) {
+    const Chosen *combine = &options->recipe.parts[PART_COMBINE];
+    const World *world = &options->world;
+    const struct {
+        const char *option;
+        bool clashes;
+    } others[] = {{"clients-per-round", options->clients_per_round < options->clients},
+                  {"sampling", world->sampling != SAMPLING_UNIFORM},
+                  {"drop-out", world->drop_out > 0},
+                  {"stragglers", world->stragglers > 0 && world->straggler_work == STRAGGLERS_DROP},
+                  {"deadline", world->deadline > 0}};
+    char name[OPTION_NAMED_BYTES];
+    for (size_t i = 0; i < sizeof others / sizeof *others && combine_rules[combine->row]->learn; i++)
+        if (others[i].clashes)
+            return fail(err, STATUS_USAGE,
+                        "%s does not go with combine %s of --algorithm, for which all clients take part in every round; "
+                        "leave it out",
+                        options_named(name, options, others[i].option), combine_rules[combine->row]->text.name);
+    return STATUS_OK;
+}
+
 // What a client keeps follows from the update that it has trained.
 static Status resolve_attack(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
@@ -140,5 +162,6 @@ static Status resolve_attack(Options *options, Error *err) {
 Status options_resolve_rules(Options *options, Error *err) {
     TRY(resolve_release(options, err));
     TRY(check_updates(options, err));
+    TRY(check_all_take_part(options, err));
     return resolve_attack(options, err);
 }

@@ -13,9 +13,20 @@
 
 enum { OWN_NOTES = 4, TOTALS_BYTES = 64 };
 
-// What outlives a round besides the weights: vectors, and what the server rule remembers.
-static uint32_t lasting_count(const RunConfig *config) {
-    return config->slots.lasting + config->slots.states + (config->kept.rows > 0 ? 1 : 0);
+// What outlives a round besides the weights: vectors, what the server rule remembers, and what it does of clients.
+static uint32_t lasting_count(const RunMemory *memory) {
+    const RunConfig *config = memory->config;
+    return config->slots.lasting + config->slots.states + (config->kept.rows > 0 ? 1u : 0u) +
+           (memory->client_notes ? 1u : 0u);
+}
+
+// Behind the states: which row is whose, then the numbers of the clients.
+static NamedTensor clients_tensor(const RunMemory *memory, bool rows) {
+    NamedTensor tensor = {.rank = 1, .shape = {(int64_t)memory->config->clients + (rows ? 1 : 0)}};
+    tensor.type = rows ? TENSOR_I32 : TENSOR_F64;
+    tensor.values = rows ? (const void *)memory->kept_table : (const void *)memory->client_notes;
+    snprintf(tensor.name, sizeof tensor.name, "sounder.%s", rows ? "kept" : "clients");
+    return tensor;
 }
 
 static NamedTensor lasting_tensor(const RunMemory *memory, uint32_t index) {
@@ -29,13 +40,8 @@ static NamedTensor lasting_tensor(const RunMemory *memory, uint32_t index) {
         snprintf(tensor.name, sizeof tensor.name, "sounder.%s.%u", what, index);
         return tensor;
     }
-    if (state == config->slots.states) {
-        tensor.type = TENSOR_I32;
-        tensor.shape[0] = (int64_t)config->clients + 1;
-        tensor.values = memory->kept_table;
-        snprintf(tensor.name, sizeof tensor.name, "sounder.kept");
-        return tensor;
-    }
+    if (state >= config->slots.states)
+        return clients_tensor(memory, state == config->slots.states && config->kept.rows > 0);
     const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
     tensor.type = server->sums ? TENSOR_I64 : TENSOR_F64;
     tensor.values = run_memory_state(memory, state);
@@ -115,8 +121,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
     Status status = check_run(&file, path, round, record, err);
     if (status == STATUS_OK) status = model_load(memory->weights, spec, &file, err);
     *rounds_done = round;
-    const RunConfig *config = memory->config;
-    for (uint32_t i = 0; i < lasting_count(config) && status == STATUS_OK; i++) {
+    for (uint32_t i = 0; i < lasting_count(memory) && status == STATUS_OK; i++) {
         const NamedTensor tensor = lasting_tensor(memory, i);
         status = checkpoint_load((void *)tensor.values, tensor.type, (size_t)tensor.shape[0], &file, tensor.name, err);
     }
@@ -128,12 +133,11 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
 
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err) {
-    const RunConfig *config = memory->config;
-    size_t count = (size_t)spec->tensor_count + lasting_count(config);
+    size_t count = (size_t)spec->tensor_count + lasting_count(memory);
     NamedTensor *tensors = calloc(count, sizeof *tensors);
     if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
     model_tensors(tensors, spec, memory->weights);
-    for (uint32_t i = 0; i < lasting_count(config); i++)
+    for (uint32_t i = 0; i < lasting_count(memory); i++)
         tensors[(size_t)spec->tensor_count + i] = lasting_tensor(memory, i);
     ModelNotes model;
     char path[RUN_PATH_BYTES], totals[TOTALS_BYTES], goals[GOALS_TEXT_BYTES], clip[TOTALS_BYTES];

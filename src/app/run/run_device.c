@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "shm/supervisor.h"
 
@@ -42,6 +43,8 @@ static const char *only_on_cpu(const Options *options) {
     for (Part part = PART_CLIP; part <= PART_CODE; part++)
         if (options->recipe.parts[part].row > 0) return "--algorithm with a send rule is for the CPU alone";
     if (options->recipe.parts[PART_RELEASE].row > 0) return "--algorithm with a release rule is for the CPU alone";
+    if (server_rules[options->recipe.parts[PART_SERVER].row]->trains_state)
+        return "server rounds-mean of --algorithm is for the CPU alone";
     if (options->attack[0]) return "--attack is for the CPU alone";
     if (!engine_facts[options_engine(options)].in_lockstep) return NULL;
     if (options->training.global_batch) return "--global-batch is for the CPU alone";

@@ -281,6 +281,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     free(header);
     if (status != STATUS_OK) return status;
     TRY(choose_attackers(memory, options, err));
+    TRY(cohort_begin_notes(&memory->client_notes, memory->config, err));
     TRY(begin_weights(memory, options, spec, err));
     const Chosen *server = &memory->config->recipe.parts[PART_SERVER];
     memory->control->clip = memory->config->recipe.parts[PART_CLIP].number[CLIP_NORM];

@@ -84,6 +84,8 @@ Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_
         TRY(nodes_broadcast(nodes, run_memory_vector(memory, v), config->parameters * sizeof(float), err));
     for (uint32_t s = 0; s < config->slots.states; s++)
         TRY(nodes_broadcast(nodes, run_memory_state(memory, s), config->parameters * sizeof(ServerState), err));
+    if (memory->client_notes)
+        TRY(nodes_broadcast(nodes, memory->client_notes, config->clients * sizeof *memory->client_notes, err));
     if (config->kept.rows > 0) TRY(share_kept(memory, nodes, err));
     return STATUS_OK;
 }

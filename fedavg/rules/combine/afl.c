@@ -1,0 +1,44 @@
+// Agnostic federated learning (Mohri, Sivek, Suresh, ICML 2019): the mixture of the clients that is worst for the model.
+//
+//   lambda = 1/N at first;  shares of a round: lambda;  then lambda = P(lambda + gamma F)
+//
+// F_k is the loss of the round's first weights on all that client k trains on, P the nearest point of the simplex. All
+// clients take part in every round; with server rounds-mean the model is the mean over the rounds, as in the paper.
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedavg/rules/combine_rules.h"
+
+static int descending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+// Euclidean projection (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008): all lose the same, and nobody falls below 0.
+static void project(double *values, uint32_t count, double *sorted) {
+    double sum = 0, loss = 0;
+    memcpy(sorted, values, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, descending);
+    for (uint32_t k = 0; k < count; k++) {
+        sum += sorted[k];
+        const double shared = (sum - 1) / (k + 1);
+        if (sorted[k] - shared > 0) loss = shared;
+    }
+    for (uint32_t k = 0; k < count; k++)
+        values[k] = values[k] > loss ? values[k] - loss : 0;
+}
+
+static void learn(double *weights, const double *losses, uint32_t count, const double *number, double *workspace) {
+    const double gamma = number[0];
+    if (gamma == 0) return;
+    for (uint32_t k = 0; k < count; k++)
+        weights[k] += gamma * losses[k];
+    project(weights, count, workspace);
+}
+
+const CombineRule afl_combine_rule = {
+    .text = {"afl",
+             "clients count by weights that are learned: more in each round for those that the model serves badly",
+             "Mohri, Sivek, Suresh, ICML 2019",
+             {{.name = "gamma", .preset = 0.1, .minimum = 0, .maximum = 1000}}},
+    .learn = learn};

@@ -1,0 +1,30 @@
+// The model is the mean of the weights of all rounds (the iterates of AFL; Polyak, Juditsky 1992), while every round goes
+// on from those of the last one.
+//
+//   w_t+1 = w_t + lr D;  model = mean(w_1, ..., w_t+1)
+//
+// State 0 is the mean, state 1 w: the shared weights are w while clients train and the mean between rounds.
+#ifndef SOUNDER_FEDAVG_RULES_SERVER_ROUNDS_MEAN_H
+#define SOUNDER_FEDAVG_RULES_SERVER_ROUNDS_MEAN_H
+
+#include "fedavg/rules/server_rule.h"
+
+BOTH double server_rounds_mean(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
+    (void)common;
+    const double next = (turn->round == 1 ? weight : state[1].real) + turn->number[0] * update.mean;
+    state[0].real += (next - state[0].real) / turn->round;
+    state[1].real = next;
+    return state[0].real;
+}
+
+#ifndef __cplusplus
+static const ServerRule rounds_mean_server_rule = {
+    .text = {"rounds-mean",
+             "the model is the mean over all rounds, each of which goes on from the last one's weights",
+             "Mohri, Sivek, Suresh, ICML 2019",
+             {{.name = "lr", .preset = 1, .minimum = 0, .maximum = 1000}}},
+    .states = 2,
+    .trains_state = 1};
+#endif
+
+#endif
