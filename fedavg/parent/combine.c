@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/forgery.h"
 
 // Life ----------------------------------------------------------------------------------------------------------------
 
@@ -49,18 +50,20 @@ static bool wants_products(const Recipe *recipe) {
 }
 
 // *blas: NULL where products are few, or not wanted.
-static Status open_blas(Blas **blas, const Recipe *recipe, uint32_t cohort, uint64_t parameters, Error *err) {
+static Status open_blas(Blas **blas, const Recipe *recipe, const Chosen *attack, uint32_t cohort, uint64_t parameters,
+                        Error *err) {
+    const bool wanted = wants_products(recipe) || forgery_wants_products(attack);
     bool allowed;
     *blas = NULL;
     TRY(blas_allowed(&allowed, err));
-    if (!allowed || !wants_products(recipe) || !rows_want_blas(cohort, parameters)) return STATUS_OK;
+    if (!allowed || !wanted || !rows_want_blas(cohort, parameters)) return STATUS_OK;
     return blas_open(blas, kernels_best(), err);
 }
 
-Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, uint32_t cohort, uint64_t parameters,
-                         Error *err) {
+Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, const Chosen *attack, uint32_t cohort,
+                         uint64_t parameters, Error *err) {
     Blas *blas;
-    TRY(open_blas(&blas, recipe, cohort, parameters, err));
+    TRY(open_blas(&blas, recipe, attack, cohort, parameters, err));
     snprintf(name, BLAS_NAME_BYTES, "%s", blas ? blas_name(blas) : "");
     blas_close(blas);
     return STATUS_OK;
@@ -87,7 +90,7 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
     if (combine->lacks_memory)
         status = fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
     if (status == STATUS_OK)
-        status = open_blas(&combine->blas, &config->recipe, config->cohort, config->parameters, err);
+        status = open_blas(&combine->blas, &config->recipe, &config->attack, config->cohort, config->parameters, err);
     if (status == STATUS_OK) status = row_walk_init(&combine->walk, memory, nodes, err);
     if (status != STATUS_OK) combine_free(combine);
     return status;
@@ -220,8 +223,9 @@ static void choose(Combine *combine) {
                            .weights = combine->weights,
                            .number = chosen_of(combine, PART_COMBINE)->number,
                            .workspace = combine->workspace};
+    const bool weighs = combine->rule->by_training || !combine->rule->rows; // a mean, with rows for an attack's sake
     for (uint32_t row = 0; row < count; row++)
-        combine->mixed_shares[row] = combine->rule->by_training && !mixes ? combine->weights[row] : 1.0 / count;
+        combine->mixed_shares[row] = weighs && !mixes ? combine->weights[row] : 1.0 / count;
     if (mixes) // all mixed updates count the same
         memcpy(combine->weights, combine->mixed_shares, count * sizeof *combine->weights);
     if (combine->rule->choose) combine->rule->choose(combine->mixed_shares, &choice);

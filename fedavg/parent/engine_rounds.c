@@ -87,6 +87,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     uint32_t clients;
     const RunConfig *config = rounds->memory->config;
     Mean mean;
+    TRY(forge_rows(&rounds->forge, err));
     TRY(find_mean(&mean, &clients, rounds, err));
     const Masking masking = run_memory_masking(rounds->memory, round);
     if (!masks_suffice(&masking, clients, config->recipe.parts[PART_CODE].number[0]) && masking.count > 0) {

@@ -425,6 +425,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
+    forge_free(&rounds->forge);
     combine_free(&rounds->combine);
     kept_rows_free(&rounds->kept);
     cohort_free(&rounds->cohort);
@@ -436,6 +437,7 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     TRY(cohort_init(&rounds->cohort, rounds->memory, config->clients_per_round, err));
     TRY(kept_rows_init(&rounds->kept, rounds->memory, members, config->rounds_done, err));
     TRY(combine_init(&rounds->combine, rounds->memory, rounds->nodes, err));
+    TRY(forge_init(&rounds->forge, &rounds->combine, err));
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 

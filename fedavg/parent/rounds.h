@@ -19,6 +19,7 @@
 #include "fedavg/parent/cohort.h"
 #include "fedavg/parent/combine.h"
 #include "fedavg/parent/engine.h"
+#include "fedavg/parent/forge.h"
 #include "fedavg/parent/kept_rows.h"
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/parent/phases.h"
@@ -70,6 +71,7 @@ struct Rounds {
     Cohort cohort;
     KeptRows kept;
     Combine combine;
+    Forge forge;
     Parent parent;
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes

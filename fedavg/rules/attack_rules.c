@@ -8,6 +8,12 @@
 #include "base/rng.h"
 #include "fedavg/rules/recipe.h"
 
+// Whose updates attackers know: those of all honest clients, or what they themselves have trained.
+#define FORGERY_KNOWLEDGE                                                                                              \
+    {                                                                                                                  \
+        .name = "knowledge", .words = { "all", "own" }                                                                 \
+    }
+
 const RuleText attack_rules[ATTACK_RULE_COUNT] = {
     [ATTACK_NONE] = {"none", "nobody attacks", "", {{0}}},
     [ATTACK_LABEL_FLIP] =
@@ -41,6 +47,37 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
                            "Fraboni, Vidal, Lorenzi, AISTATS 2021",
                            {{.name = "noise", .preset = 0, .minimum = 0, .maximum = 1000},
                             {.name = "decay", .preset = 1, .minimum = 0, .maximum = 100}}},
+    [ATTACK_ALIE] =
+        {"alie",
+         "a little is enough: attackers hand in the mean of the updates minus Z standard deviations, so few "
+         "that some honest ones are further off",
+         "Baruch, Baruch, Goldberg, NeurIPS 2019",
+         {{.name = "z", .preset = NAN, .minimum = -100, .maximum = 100, .derived = "the cohort"}, FORGERY_KNOWLEDGE}},
+    [ATTACK_IPM] = {"ipm",
+                    "attackers hand in -EPSILON times the mean of the honest updates, which turns their inner product "
+                    "with the true mean",
+                    "Xie, Koyejo, Gupta, UAI 2019",
+                    {{.name = "epsilon", .preset = 0.5, .minimum = 0, .maximum = 1e6}}},
+    [ATTACK_MIN_MAX] = {"min-max",
+                        "attackers go from the mean against the standard deviations as far as they stay as near to all "
+                        "updates as those are to each other",
+                        "Shejwalkar, Houmansadr, NDSS 2021",
+                        {FORGERY_KNOWLEDGE}},
+    [ATTACK_MIN_SUM] = {"min-sum",
+                        "the same, by the sums of the squared distances",
+                        "Shejwalkar, Houmansadr, NDSS 2021",
+                        {FORGERY_KNOWLEDGE}},
+    [ATTACK_MIMIC] =
+        {"mimic",
+         "attackers hand in what an honest client does: CLIENT, or who is the furthest out along the direction "
+         "in which the honest updates differ most",
+         "Karimireddy, He, Jaggi, ICLR 2022",
+         {{.name = "client",
+           .preset = NAN,
+           .minimum = 0,
+           .maximum = UINT32_MAX,
+           .derived = "furthest",
+           .whole = true}}},
 };
 
 Status attack_parse(Chosen *attack, const char *text, Error *err) {

@@ -1,5 +1,6 @@
-// What bad clients do, whatever the algorithm: they train on false labels, or hand in another update than they trained.
-// Part of the world, not of the recipe: what honest clients compute does not depend on it.
+// What bad clients do, whatever the algorithm: they train on false labels, hand in another update than they trained, or
+// agree on one when they have seen those of all others (forgery.h). Part of the world, not of the recipe: what honest
+// clients compute does not depend on it.
 //
 //   TRY(attack_parse(&attack, "sign-flip scale=3", err));
 //   TRY(attack_choose(attackers, "0.2", clients, seed, err));          // a part of the clients, or "3,7": these
@@ -21,6 +22,11 @@ enum {
     ATTACK_GAUSSIAN,
     ATTACK_ZERO,
     ATTACK_FREE_RIDER,
+    ATTACK_ALIE,
+    ATTACK_IPM,
+    ATTACK_MIN_MAX,
+    ATTACK_MIN_SUM,
+    ATTACK_MIMIC,
     ATTACK_RULE_COUNT
 };
 
@@ -40,6 +46,12 @@ Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uin
 // Whether attackers train on false labels; the others train as everybody and change their update.
 static inline bool attack_is_on_labels(const Chosen *attack) {
     return attack->row == ATTACK_LABEL_FLIP;
+}
+
+// Whether attackers train as everybody, and then hand in one update that follows from those of others: such a run has all
+// updates side by side, and the parent makes that one of them (parent/forge.h).
+static inline bool attack_is_forged(const Chosen *attack) {
+    return attack->row >= ATTACK_ALIE && attack->row <= ATTACK_MIMIC;
 }
 
 // label_of (classes): what stands for each label.

@@ -25,7 +25,8 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     const LocalRule *local = local_rule(config);
     const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
     const CombineRule *combine = combine_rules[config->recipe.parts[PART_COMBINE].row];
-    const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED, rows = combine->rows;
+    const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
+               rows = combine->rows || attack_is_forged(&config->attack);
     const uint32_t each = local->keeps || averages ? 2 : 1;
     const uint32_t lasting = (server->tells ? 1u : 0u) + (combine->remembers ? 1u : 0u) + (averages ? 1u : 0u);
     *slots = (SlotPlan){.vectors = lasting,
@@ -290,7 +291,7 @@ static bool is_momentum_refused(const LocalModel *model, const Job *job) {
 static bool is_attack_refused(LocalModel *model, Job *job, uint32_t round) {
     const RunConfig *config = model->memory->config;
     const float *global = model->memory->weights;
-    if (!job->attacks || attack_is_on_labels(&config->attack)) return false;
+    if (!job->attacks || attack_is_on_labels(&config->attack) || attack_is_forged(&config->attack)) return false;
     const AttackTurn turn = {.seed = config->seed, .round = round, .client = job->client, .share = job->share};
     attack_update(model->weights, global, config->parameters, &config->attack, &turn);
     personal_withhold(model);

@@ -335,7 +335,8 @@ static void print_attacks(FILE *file) {
         "What --attack takes: what the clients of --attackers do in every round for which they are drawn. Honest clients "
         "compute the same whoever attacks. Numbers have the values shown unless they are given; the first of an attack needs "
         "no name: --attack \"sign-flip 3\" --attackers 0.2. An update is attacked before anything of `send` is done to it. "
-        "Attacks are for the CPU alone.");
+        "Who attacks by alie, ipm, min-max, min-sum or mimic has seen the updates of the round: those of all honest clients, "
+        "or with knowledge=own what the attackers have trained. Attacks are for the CPU alone.");
     fputc('\n', file);
     for (uint32_t row = ATTACK_NONE + 1; row < ATTACK_RULE_COUNT; row++)
         print_rule(file, "", &attack_rules[row]);

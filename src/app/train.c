@@ -417,8 +417,8 @@ static Status find_arithmetic(Run *run, char *name, size_t bytes, Error *err) {
     if (!run->device.on_card) TRY(net_blas_name(run->blas, &run->spec, kernels, err));
     const uint32_t clients = (uint32_t)run->options.clients, wanted = (uint32_t)run->options.clients_per_round;
     if (!*run->blas)
-        TRY(combine_blas_name(run->blas, &run->options.recipe, cohort_trains(&run->options.world, clients, wanted),
-                              run->spec.parameter_count, err));
+        TRY(combine_blas_name(run->blas, &run->options.recipe, &run->options.attack_rule,
+                              cohort_trains(&run->options.world, clients, wanted), run->spec.parameter_count, err));
     snprintf(name, bytes, "%s%s%s", run->device.on_card ? run->device.card.name : kernels->name, *run->blas ? ", " : "",
              run->blas);
     return STATUS_OK;

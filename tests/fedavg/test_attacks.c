@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fedavg/rules/forgery.h"
 #include "tests/check.h"
 
 enum { WEIGHTS = 20000, CLIENTS = 100 };
@@ -69,9 +70,10 @@ static void a_text_that_is_no_attack_and_nobody_is_refused(void **state) {
     (void)state;
     static const char *const attacks[][2] = {
         {"sign_flip", "sign_flip: no such attack, did you mean sign-flip?; there are label-flip, sign-flip, scaled, "
-                      "gaussian, zero, free-rider"},
-        {"none", "none: no such attack; there are label-flip, sign-flip, scaled, gaussian, zero, free-rider"},
-        {"alie", "alie: no such attack; there are label-flip, sign-flip, scaled, gaussian, zero, free-rider"},
+                      "gaussian, zero, free-rider, alie, ipm, min-max, min-sum, mimic"},
+        {"none", "none: no such attack; there are label-flip, sign-flip, scaled, gaussian, zero, free-rider, alie, "
+                 "ipm, min-max, "
+                 "min-sum, mimic"},
         {"sign-flip scal=2",
          "part 1 (\"sign-flip scal=2\"): sign-flip has no number \"scal\", did you mean scale?; write "
          "it as \"sign-flip [scale=1]\""},
@@ -166,6 +168,17 @@ static void drawn_updates_have_their_mean_and_deviation_and_depend_on_client_and
     }
 }
 
+static void a_little_is_as_much_as_some_honest_updates_are_off(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t clients, attackers;
+        double z;
+    } cases[] = {{50, 24, 1.426077}, {25, 5, 0.253347}, {100, 20, 0.285841}, {10, 2, 0},
+                 {10, 9, 0},         {10, 6, 0.674490}}; // nobody else is needed: further than all but one
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_true(fabs(forgery_alie(cases[i].clients, cases[i].attackers) - cases[i].z) < 5e-7);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attackers_are_a_drawn_part_of_the_clients_or_those_of_a_list),
@@ -173,6 +186,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(labels_are_flipped_all_or_one_of_them),
         cmocka_unit_test(an_update_is_turned_round_stretched_or_taken_away),
         cmocka_unit_test(drawn_updates_have_their_mean_and_deviation_and_depend_on_client_and_round),
+        cmocka_unit_test(a_little_is_as_much_as_some_honest_updates_are_off),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@ size. The error is measured against what the training changed.
 
 Usage: test_references.py PATH_OF_SOUNDER [unittest arguments]. Exits with 77 without Debian's NumPy and PyTorch.
 """
-import os, struct, sys, unittest
+import os, statistics, struct, sys, unittest
 
 try:
     import numpy as np, torch
@@ -211,6 +211,37 @@ def averaged_momentum(w, clients):
     return w
 
 
+def reach(m, s, known, limit, distance):
+    """As far as m - g s goes, g from 0 to 5, by bisection to 0.01."""
+    fits = lambda g: distance([np.sum((m - g * s - u) ** 2) for u in known]) <= limit
+    low, high = 0, 5
+    while high - low >= 0.01 and not fits(5):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return m - (low if low else 5 * fits(5)) * s
+
+
+def shejwalkar(distance):
+    return lambda d, known: reach(known.mean(0), known.std(0), known, max(distance([np.sum((u - v) ** 2) for v in known]) for u in known), distance)
+
+
+def mimic(d, known):
+    flat = (known - known.mean(0)).reshape(len(known), -1)
+    return known[int(np.argmax(np.abs(np.linalg.svd(flat, full_matrices=False)[0][:, 0])))]
+
+
+def alie(z):
+    return lambda d, known: known.mean(0) - z * known.std(0)
+
+
+# What attackers, the last two of five clients, make of all updates and of those that they know.
+FORGED = {
+    "alie": alie(statistics.NormalDist().inv_cdf(2 / 3)), "alie 1.5": alie(1.5), "alie z=-2 knowledge=own": alie(-2),
+    "ipm": lambda d, known: -0.5 * known.mean(0), "ipm 3": lambda d, known: -3 * known.mean(0),
+    "min-max": shejwalkar(max), "min-max knowledge=own": shejwalkar(max), "min-sum": shejwalkar(sum), "min-sum knowledge=own": shejwalkar(sum),
+    "mimic": mimic, "mimic 1": lambda d, known: known[1],
+}
+
 ALGORITHMS = {
     "fedavg": averaged(), "fedavg weights=uniform": averaged(weights="uniform"), "fedavg weights=sqrt": averaged(weights="sqrt"),
     "fedavg weights=log": averaged(weights="log"), "server average lr=0.5": averaged(lambda w, d, s: w + 0.5 * d),
@@ -258,8 +289,9 @@ class References(RunCase):
                        parse_safetensors(file.read())[1].items()}
         return np.vstack([tensors["weight"].T, tensors["bias"][None]])
 
-    def run_it(self, run, algorithm, *options):
-        self.train("--data", self.path("data"), "--model", f"linear {CLASSES}", "--clients", "3", "--partition", "size sizes=40,25,10",
+    def run_it(self, run, algorithm, *options, sizes=SIZES):
+        self.train("--data", self.path("data"), "--model", f"linear {CLASSES}", "--clients", str(len(sizes)),
+                   "--partition", "size sizes=" + ",".join(map(str, sizes)),
                    "--batch-size", "100", "--eval-every", "0", "--device", "cpu", "--quiet", "--algorithm", algorithm, *options, "--out", run)
         return self.weights(run)
 
@@ -290,6 +322,24 @@ class References(RunCase):
 
     def test_algorithms_with_vectors_that_clients_keep_are_those_of_the_papers(self):
         self.compare(WITHOUT_MOMENTUM, 0)
+
+    def test_what_attackers_agree_on_is_that_of_the_papers(self):
+        sizes = [20, 20, 15, 10, 10]
+        x, y = np.vstack([c.x for c in self.clients])[:, :-1], np.vstack([c.y for c in self.clients]).argmax(1)
+        clients = [Client(x[e - n:e], y[e - n:e]) for n, e in zip(sizes, np.cumsum(sizes))]
+        start = self.start_weights()
+        mean = lambda d: sum(n * u for n, u in zip(sizes, d)) / sum(sizes)
+        for attack, forge in FORGED.items():
+            for number, (algorithm, combine) in enumerate({"fedavg": mean, "median": lambda d: np.median(d, axis=0)}.items()):
+                with self.subTest(attack, algorithm=algorithm):
+                    w = start
+                    for _ in range(ROUNDS):
+                        d = np.array([c.train(w) for c in clients])
+                        d[3:] = forge(d, d[3:] if "own" in attack else d[:3])
+                        w = w + combine(d)
+                    actual = self.run_it(f"{attack.replace(' ', '-')}-{number}", algorithm, "--attack", attack, "--attackers", "3,4", "--lr", str(LR),
+                                         "--momentum", str(MOMENTUM), "--rounds", str(ROUNDS), "--local-epochs", str(STEPS), sizes=sizes)
+                    self.check(attack, actual, w, start)
 
     def test_optimizers_are_those_of_pytorch(self):
         start = self.start_weights()

@@ -74,6 +74,32 @@ class Robust(NodesCase):
                     self.assertEqual((entry["attackers"], entry.get("attackers_chosen")), (other["attackers"], other.get("attackers_chosen")))
                 self.assertEqual(self.model(f"on-three-{number}"), self.model(f"alone-{number}"))
 
+    @unittest.skipIf(SANITIZED, "what travels is the same in test_zoo")
+    def test_what_attackers_agree_on_is_the_same_on_several_nodes(self):
+        if why_no_nodes():
+            self.skipTest(why_no_nodes())
+        for attack, algorithm in (("alie 3", "fedavg"), ("min-max", "trimmed"), ("mimic", "krum 3")):
+            with self.subTest(attack):
+                task = [*LARGE, "--algorithm", algorithm, "--attack", attack, "--attackers", "0.3"]
+                self.train(*task, "--workers", "2", "--out", f"alone-{algorithm}")
+                self.train_nodes(3, *task, "--workers", "1", "--out", f"on-three-{algorithm}")
+                self.assertEqual(self.model(f"on-three-{algorithm}"), self.model(f"alone-{algorithm}"))
+
+    def test_what_is_forged_by_the_mean_of_all_is_refused_where_it_does_not_fit(self):
+        _, err = self.train(*TASK, "--rounds", "1", "--lr", "50", "--attack", "ipm 1e6", "--attackers", "4,5", "--out", "run")
+        self.assertRegex(err, "client 4: update refused: its attack ipm made [-0-9.e+]+ of a weight of ")
+        self.assertEqual(self.rounds("run")[0]["updates_refused"], 2)
+        for arguments, sentence in ((["--algorithm", "send clip 1"], "does not go with send clip of --algorithm: what attackers agree on is not clipped"),
+                                    (["--algorithm", "top-k"], "does not go with send top-k of --algorithm: what attackers agree on is not encoded"),
+                                    (["--algorithm", "fednova"], "does not go with combine nova of --algorithm: its shares follow"),
+                                    (["--client-optimizer-state", "average"], "does not go with --client-optimizer-state average")):
+            _, err = self.train(*TASK, *arguments, "--attack", "alie", "--attackers", "0.3", code=64)
+            self.assertIn(sentence, err)
+
+    def test_updates_that_attackers_look_at_are_said_before_the_start(self):
+        _, err = self.train(*TASK[:-1], "--attack", "alie", "--attackers", "0.3", "--log-level", "info")
+        self.assertRegex(err, r"--attack alie: 10 updates side by side take [0-9.]+ MB of shared memory")
+
     def clients(self, run, number=1):
         """Client -> its line in a round."""
         return {line["client"]: line for line in self.metrics(run) if line["type"] == "client" and line["round"] == number}
@@ -83,7 +109,8 @@ class Robust(NodesCase):
         honest, models = self.clients("honest"), {self.rounds("honest")[0]["model_xxh3"]}
         self.assertNotIn("attacks", honest[0])
         self.assertNotIn("attackers", self.rounds("honest")[0])
-        for attack in ("label-flip", "label-flip from=3 to=4", "sign-flip", "scaled", "gaussian", "zero", "free-rider", "free-rider noise=1"):
+        for attack in ("label-flip", "label-flip from=3 to=4", "sign-flip", "scaled", "gaussian", "zero", "free-rider", "free-rider noise=1",
+                       "alie", "ipm", "min-max", "min-sum", "mimic"):
             with self.subTest(attack):
                 run = attack.replace(" ", "-")
                 self.train(*TASK, "--rounds", "1", "--attack", attack, "--attackers", "0.3", "--out", run)
@@ -118,7 +145,7 @@ class Robust(NodesCase):
         self.assertGreater(counts["free-rider"], 0)
 
     def test_an_attacked_run_has_the_same_bits_with_any_workers_and_goes_on(self):
-        for attack in ("label-flip", "gaussian", "scaled"):
+        for attack in ("label-flip", "gaussian", "scaled", "alie", "min-max", "mimic"):
             with self.subTest(attack):
                 task = [*TASK, "--attack", attack, "--attackers", "0.3", "--client-test", "0.1", "--finetune-epochs", "1", "--eval-clients-every", "1"]
                 self.train(*task, "--workers", "1", "--out", attack)

@@ -174,9 +174,10 @@ const Option option_table[] = {
      .also = "byzantine attack-type poison poisoning malicious",
      .placeholder = "NAME", .derived = "none",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .choices = {"label-flip", "sign-flip", "scaled", "gaussian", "zero", "free-rider"},
-     .help = "what attackers do (help attacks): label-flip, sign-flip, scaled, gaussian, zero or free-rider, and its numbers: "
-             "\"sign-flip scale=3\""},
+     .choices = {"label-flip", "sign-flip", "scaled", "gaussian", "zero", "free-rider", "alie", "ipm", "min-max", "min-sum",
+                 "mimic"},
+     .help = "what attackers do, and its numbers: \"sign-flip scale=3\" (help attacks: false labels, another update, one that "
+             "follows from those of all others)"},
     {.name = "attackers", .type = OPTION_TEXT, FIELD(attackers), .group = GROUP_WORLD,
      .also = "num-malicious malicious-fraction byzantine-fraction num-attackers num-byzantine",
      .placeholder = "PART|LIST", .derived = "none",

@@ -137,6 +137,39 @@ static Status check_all_take_part(const Options *options, Error *err) {
     return STATUS_OK;
 }
 
+// What is forged stands where an update stands that nothing has been done to, among all others.
+static Status check_forged(const Options *options, Error *err) {
+    const Chosen *parts = options->recipe.parts;
+    const bool as_mean = parts[PART_COMBINE].row == COMBINE_ROW_mean || combine_rules[parts[PART_COMBINE].row]->rows;
+    const struct {
+        Part part;
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {PART_SCHEDULE, recipe_engine(&options->recipe) != ENGINE_ROUNDS,
+         "attackers have to see the updates of a round"},
+        {PART_COMBINE, !as_mean, "its shares follow from what clients train; take the mean or a robust rule"},
+        {PART_CLIP, parts[PART_CLIP].row != CLIP_NONE, "what attackers agree on is not clipped"},
+        {PART_NOISE, parts[PART_NOISE].row != NOISE_NONE, "what attackers agree on gets no noise"},
+        {PART_CODE, parts[PART_CODE].row != SEND_ROW_whole, "what attackers agree on is not encoded"},
+        {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "what attackers agree on is not clipped"},
+    };
+    char name[OPTION_NAMED_BYTES];
+    options_named(name, options, "attack");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].clashes)
+            return fail(err, STATUS_USAGE, "%s %s does not go with %s %s of --algorithm: %s", name, options->attack,
+                        part_names[others[i].part], part_rule(others[i].part, parts[others[i].part].row)->name,
+                        others[i].why);
+    if (options->training.optimizer_state == OPTIMIZER_AVERAGED)
+        return fail(
+            err, STATUS_USAGE,
+            "%s %s does not go with --client-optimizer-state average, whose momenta would tell them apart; take "
+            "fresh or keep",
+            name, options->attack);
+    return STATUS_OK;
+}
+
 // What a client keeps follows from the update that it has trained.
 static Status resolve_attack(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
@@ -154,6 +187,7 @@ static Status resolve_attack(Options *options, Error *err) {
             "%s %s does not go with local %s of --algorithm, whose clients keep what follows from their update; "
             "take label-flip",
             options_named(name, options, "attack"), options->attack, local->text.name);
+    if (attack_is_forged(&options->attack_rule)) TRY(check_forged(options, err));
     if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);
     return STATUS_OK;

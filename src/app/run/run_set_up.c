@@ -166,9 +166,9 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .release = options->release,
         .engine = recipe_engine(&options->recipe),
         .eval_clients_every = (uint32_t)options->eval_clients_every,
-        .inspects_updates =
-            options->inspect_updates || combine_rules[options->recipe.parts[PART_COMBINE].row]->factor ||
-            combine_rules[options->recipe.parts[PART_COMBINE].row]->bound,
+        .inspects_updates = options->inspect_updates ||
+                            combine_rules[options->recipe.parts[PART_COMBINE].row]->factor ||
+                            combine_rules[options->recipe.parts[PART_COMBINE].row]->bound,
         .finetune_epochs = (uint32_t)options->finetune_epochs,
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,
@@ -222,13 +222,17 @@ static Status check_rows(const RunConfig *config, Error *err) {
     const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
     if (bytes == 0) return STATUS_OK;
-    log_info("combine %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available",
-             part_rule(PART_COMBINE, chosen->row)->name, config->slots.rows, bytes / 1e6, available / 1e6);
+    const bool forged = attack_is_forged(&config->attack) && !combine_rules[chosen->row]->rows;
+    const char *kind = forged ? "--attack" : "combine",
+               *name = forged ? attack_rules[config->attack.row].name : part_rule(PART_COMBINE, chosen->row)->name;
+    log_info("%s %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind, name,
+             config->slots.rows, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
-    return fail(err, STATUS_OS,
-                "combine %s of --algorithm has the updates of %u clients side by side, which take %.1f MB, where %.1f MB "
-                "are available; lower --clients-per-round or take a smaller --model",
-                part_rule(PART_COMBINE, chosen->row)->name, config->slots.rows, bytes / 1e6, available / 1e6);
+    return fail(
+        err, STATUS_OS,
+        "%s %s%s has the updates of %u clients side by side, which take %.1f MB, where %.1f MB are available; lower "
+        "--clients-per-round or take a smaller --model",
+        kind, name, forged ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
 }
 
 static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, Error *err) {
@@ -237,7 +241,8 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     if (!options->init[0]) return STATUS_OK;
     options_named(named, options, "init");
     if (memory->config->personal.second)
-        return fail(err, STATUS_USAGE, "%s does not go with personal ditto, whose own models begin with random weights", named);
+        return fail(err, STATUS_USAGE, "%s does not go with personal ditto, whose own models begin with random weights",
+                    named);
     Error why;
     const Status status = model_begin_from(memory->weights, spec, options->init, &why);
     return status == STATUS_OK ? status : fail(err, status, "%s: %s", named, why.message);
