@@ -8,7 +8,7 @@
 static const DatasetSegment EMPTY = {.segment.fd = -1, .worker_fd = -1};
 
 static Status map_copy(DatasetSegment *segment, int fd, Error *err) {
-    segment->is_copy = true;
+    segment->is_copy = segment->is_kept = true;
     segment->worker_fd = fd;
     return segment_map_raw(&segment->segment, fd, SEGMENT_READ, err);
 }
@@ -39,8 +39,9 @@ Status dataset_segment_check(const DatasetSegment *segment, Error *err) {
                 "using it; run again, or with --resume from the last checkpoint");
 }
 
-void dataset_segment_keep(const DatasetSegment *segment, const DatasetSource *source) {
-    if (!segment->is_copy) unpacked_cache_keep(segment->segment.memory, source);
+void dataset_segment_keep(DatasetSegment *segment, const DatasetSource *source) {
+    if (!segment->is_kept) unpacked_cache_keep(segment->segment.memory, source);
+    segment->is_kept = true;
 }
 
 void dataset_segment_free(DatasetSegment *segment) {

@@ -21,6 +21,7 @@ typedef struct DatasetSegment {
     Segment segment;         // raw; starts with the data set's block
     int worker_fd;           // read-only; owned by this or the same as the segment's
     bool is_copy;            // mapped from the unpacked cache
+    bool is_kept;            // there is a copy in the cache, or there shall be none
     struct timespec changed; // a copy's file, when it was checked
 } DatasetSegment;
 
@@ -30,8 +31,8 @@ Status dataset_segment_load(DatasetSegment *segment, const DatasetSource *source
 // DATA when somebody has written to the file of a copy since it was checked (see unpacked_cache.h).
 Status dataset_segment_check(const DatasetSegment *segment, Error *err);
 
-// Leaves an unpacked copy for later runs, unless this was loaded from one.
-void dataset_segment_keep(const DatasetSegment *segment, const DatasetSource *source);
+// Leaves an unpacked copy for later runs, once, and unless this was loaded from one.
+void dataset_segment_keep(DatasetSegment *segment, const DatasetSource *source);
 
 // Does nothing for a segment that is zeroed but for its descriptors of -1, or already freed.
 void dataset_segment_free(DatasetSegment *segment);

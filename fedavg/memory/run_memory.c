@@ -83,9 +83,13 @@ static const RunMemory EMPTY = {.control_segment.fd = -1,
                                 .partition_fd = -1,
                                 .weights_fd = -1};
 
-Status run_memory_load(RunMemory *memory, const DatasetSource *source, const PartitionSpec *partition, Error *err) {
+Status run_memory_load(RunMemory *memory, const DatasetSource *source, const DatasetSegment *ready,
+                       const PartitionSpec *partition, Error *err) {
     *memory = EMPTY;
-    TRY(dataset_segment_load(&memory->data_segment, source, err));
+    if (ready)
+        memory->data_segment = *ready;
+    else
+        TRY(dataset_segment_load(&memory->data_segment, source, err));
     Status status = bind_data(memory, err);
     if (status == STATUS_OK) status = create_partition(memory, partition, err);
     if (status != STATUS_OK) run_memory_free(memory);

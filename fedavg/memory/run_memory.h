@@ -1,6 +1,6 @@
 // One process's view of the five segments of a run (fedavg/memory/layout.h says what lies in them).
 //
-//   parent:  TRY(run_memory_load(&memory, &source, &partition, err));    // data first: it says how many classes
+//   parent:  TRY(run_memory_load(&memory, &source, NULL, &partition, err)); // data first: it says how many classes
 //            TRY(run_memory_create(&memory, &plan, err));                // then what the model's size decides
 //            run_memory_worker_fds(&memory, fds);
 //   worker:  TRY(run_memory_attach(&memory, err));
@@ -51,8 +51,10 @@ typedef struct RunMemory {
     uint8_t *slots;
 } RunMemory;
 
-// Maps or reads the data set and builds the partition, each in its segment. Nothing to free on failure.
-Status run_memory_load(RunMemory *memory, const DatasetSource *source, const PartitionSpec *partition, Error *err);
+// Maps or reads the data set and builds the partition, each in its segment. Nothing to free on failure. ready: the data
+// set's segment where it is there already, which is taken over; NULL: it is not.
+Status run_memory_load(RunMemory *memory, const DatasetSource *source, const DatasetSegment *ready,
+                       const PartitionSpec *partition, Error *err);
 
 // Builds another partition of the same data, before the other segments are created.
 Status run_memory_partition(RunMemory *memory, const PartitionSpec *partition, Error *err);

@@ -5,11 +5,15 @@
 
 #include <stdio.h>
 
+#include "app/run/ready_data.h"
 #include "base/err.h"
 
 // The parent of a run: `sounder train [EXPERIMENT.yaml] [--option value ...]`. *exit_code is what to exit with when the
 // status is OK: 0, or 128 + n after signal n ended the run early (its round finished and its checkpoint written).
 Status command_train(int argc, char **argv, int *exit_code, Error *err);
+
+// The same in a process that a sweep has forked and that ends with the run. ready: what data it has loaded.
+Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code, Error *err);
 
 // A worker process, started by the parent and by nobody else; its arguments are the parent's business.
 Status command_worker(int argc, char **argv, Error *err);

@@ -159,7 +159,7 @@ Status command_partition(int argc, char **argv, Error *err) {
     RunMemory memory;
     TRY(take_wishes(&wishes, &argc, argv, err));
     TRY(read_options(&options, argc, argv, err));
-    TRY(run_load_data(&memory, &source, &options, err));
+    TRY(run_load_data(&memory, &source, NULL, &options, err));
     Status status = STATUS_OK; // a file that cannot be made comes before what is printed
     if (wishes.save) status = partition_file_write(wishes.save, &memory.partition, memory.data.train.count, err);
     if (status == STATUS_OK) status = show(&memory, &options, &wishes, err);

@@ -187,7 +187,7 @@ static Status set_up(Replay *self, Error *err) {
         return fail(err, STATUS_USAGE,
                     "%.200s: no client of --algorithm %.60s trains on its own; there is nothing to replay",
                     self->options.run, options->algorithm);
-    TRY(run_load_data(&self->memory, &source, options, err));
+    TRY(run_load_data(&self->memory, &source, NULL, options, err));
     TRY(run_read_model(&spec, about.text, options, &self->memory.data, err));
     TRY(run_folder_open(&self->opened, self->folder, err));
     TRY(run_create_memory(&self->memory, options, &spec, &about, &device, &self->opened, &nodes, err));

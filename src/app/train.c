@@ -9,6 +9,7 @@
 
 #include "app/look/tensorboard.h"
 #include "app/run/progress.h"
+#include "app/run/ready_data.h"
 #include "app/run/report.h"
 #include "app/run/run_device.h"
 #include "app/run/run_folder.h"
@@ -35,6 +36,7 @@ typedef struct Run {
     char **argv;
     RunFolder folder;
     RunRecord past, record; // of the process before, with --resume; of this one
+    const ReadyData *ready; // data sets that are there already; borrowed, NULL: none
     DatasetSource source;
     RunDevice device;
     char blas[NET_BLAS_NAME_BYTES]; // what multiplies for wide layers; empty if the net has none, or a card
@@ -389,14 +391,15 @@ static Status run_in_folder(Run *run, int *exit_code, Error *err) {
 // What only this node can find wrong, before anything is created on disk.
 static Status prepare(Run *run, Error *err) {
     progress_step_begin(&run->progress, "reading the data set");
-    Status status = run_load_data(&run->memory, &run->source, &run->options, err);
+    const bool is_ready = ready_data_serves(run->ready, run->options.data, run->options.seed);
+    Status status = run_load_data(&run->memory, &run->source, is_ready ? run->ready : NULL, &run->options, err);
     progress_step_end(&run->progress);
     TRY(status);
     status = run_read_model(&run->spec, run->about.text, &run->options, &run->memory.data, err);
     const Dataset *data = &run->memory.data;
     if (status == STATUS_OK) status = goals_check(&run->options, data, err);
     const bool folder = run->source.folder[0] && !run->source.named;
-    run->data_hash = run_hash_data(data);
+    run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
     model_about_data(&run->about, data, folder ? data->name : run->options.data, run->data_hash, run->options.seed);
     if (status != STATUS_OK) run_memory_free(&run->memory);
     return status;
@@ -477,13 +480,14 @@ free_memory:
     return status;
 }
 
-Status command_train(int argc, char **argv, int *exit_code, Error *err) {
+Status train_with(int argc, char **argv, const ReadyData *ready, int *exit_code, Error *err) {
     uint64_t start_nanoseconds = clock_nanoseconds();
     Run *run = calloc(1, sizeof *run);
     if (!run) return fail(err, STATUS_OS, "no memory");
     run->start_nanoseconds = start_nanoseconds;
     run->argc = argc;
     run->argv = argv;
+    run->ready = ready;
     // A lost stdout must not end a run (progress.h), nor a file that ran into the limit of its size: both say so.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -498,4 +502,8 @@ end:
     free(run);
     // A second signal is no failure, it has an exit code of its own.
     return status == STATUS_CANCELLED ? STATUS_OK : status;
+}
+
+Status command_train(int argc, char **argv, int *exit_code, Error *err) {
+    return train_with(argc, argv, NULL, exit_code, err);
 }

@@ -65,6 +65,34 @@ class Sweep(RunCase):
         self.train("exp.yaml", "--lr", "0.2", "--out", "alone")
         self.assertEqual(self.model("alone"), self.model("s/lr=0.2"))
 
+    def write_data(self):
+        os.mkdir(self.path("mine"))
+        for name, count in (("train", 400), ("test", 100)):
+            with open(self.path("mine", name + ".csv"), "w") as file:
+                file.write("a,b,c,label\n" + "".join(f"{i % 7},{i % 5},{i % 3},{i % 2}\n" for i in range(count)))
+
+    def test_all_runs_have_one_copy_of_the_data_which_is_read_once(self):
+        self.write_data()
+        arguments = ["--data", "mine", "--model", "linear 2", "--clients", "4", "--device", "cpu", "--rounds", "3"]
+        process = subprocess.Popen([SOUNDER, "sweep", *arguments, "--lr", "0.01,0.1", "--seed", "1..3", "--parallel", "1", "--out", "s"],
+                                   cwd=self.folder.name, text=True, stdout=subprocess.PIPE)
+        self.started.append(process)
+        self.wait_for_round("s/lr=0.01,seed=1", 1)
+        os.rename(self.path("mine"), self.path("elsewhere"))
+        out, _ = process.communicate(timeout=DEADLINE)
+        self.assertIn("\n6 of 6 runs are done, 0 failed, ", out)
+        os.rename(self.path("elsewhere"), self.path("mine"))
+        self.train(*arguments, "--lr", "0.1", "--seed", "3", "--out", "alone")
+        self.assertEqual(self.model("alone"), self.model("s/lr=0.1,seed=3"))
+        self.assertEqual(self.metrics("alone")[0]["data_xxh3"], self.metrics("s/lr=0.1,seed=3")[0]["data_xxh3"])
+
+    def test_data_made_of_the_seed_are_made_anew_for_each(self):
+        arguments = ["--data", "synthetic-fedprox", "--model", "linear 10", "--rounds", "1", "--momentum", "0"]
+        self.sweep(*arguments, "--seed", "1..2", "--lr", "0.01,0.1", "--out", "s")
+        self.train(*arguments, "--seed", "2", "--lr", "0.1", "--out", "alone")
+        self.assertEqual(self.model("alone"), self.model("s/seed=2,lr=0.1"))
+        self.assertNotEqual(*[self.metrics(f"s/seed={seed},lr=0.1")[0]["data_xxh3"] for seed in (1, 2)])
+
     # What is there already -------------------------------------------------------------------------------------------
 
     def test_what_is_done_is_not_done_again_and_more_rounds_go_on(self):

@@ -77,7 +77,7 @@ static json_t *find_classes(const PastRun *run) {
     Error err;
     char hash[HASH_TEXT_BYTES], why[ERROR_MESSAGE_BYTES + 64];
     Status status = options_resolve(&options, &err);
-    if (status == STATUS_OK) status = run_load_data(&memory, &source, &options, &err);
+    if (status == STATUS_OK) status = run_load_data(&memory, &source, NULL, &options, &err);
     if (status != STATUS_OK) {
         snprintf(why, sizeof why, "the run's data is not at hand (%s)", err.message);
         return reason(why);

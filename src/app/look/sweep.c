@@ -27,7 +27,8 @@ enum { TAIL_BYTES = 4096 };
 typedef struct Sweep {
     SweepPlan plan;
     LookOptions options;
-    Job *jobs; // owned, (plan.count)
+    Job *jobs;       // owned, (plan.count)
+    ReadyData ready; // what runs that come share; owned
     int cores;
     int signal_fd;
     bool tells_means;
@@ -38,34 +39,57 @@ typedef struct Sweep {
 
 // Processes ---------------------------------------------------------------------------------------------------------------
 
-// Becomes the run, in a group of its own: a signal reaches it once, through the sweep. Returns when that fails.
-static void become_run(char **arguments, const Sweep *sweep, int stderr_fd, pid_t parent) {
-    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) return;
+// Makes this forked process that of a run, in a group of its own: a signal reaches it once, through the sweep.
+static bool begin_process(const Sweep *sweep, int stderr_fd, pid_t parent) {
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) return false;
     setpgid(0, 0);
-    const int nothing = open("/dev/null", O_RDWR);
+    prctl(PR_SET_NAME, "sounder:run");
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0 ||
         dup2(stderr_fd, STDERR_FILENO) < 0)
-        return;
+        return false;
+    close(nothing);
+    close(sweep->signal_fd);
     sigprocmask(SIG_SETMASK, &sweep->before, NULL);
-    execv("/proc/self/exe", arguments);
+    return true;
+}
+
+// The life of a run's process: what `sounder train` does, with the data set that the sweep has loaded.
+static void become_run(int count, char **arguments, const Sweep *sweep, int stderr_fd, pid_t parent) {
+    Error err = {.message = ""};
+    int exit_code = EX_OSERR;
+    if (!begin_process(sweep, stderr_fd, parent)) _exit(exit_code);
+    const Status status = train_with(count, arguments, &sweep->ready, &exit_code, &err);
+    if (status != STATUS_OK) fprintf(stderr, "sounder: error: %s\n", err.message);
+    fflush(NULL);
+    _exit(status == STATUS_OK ? exit_code : status_exit_code(status));
+}
+
+// Loads the data set of the run that comes next, where more than one of those that wait has it and another is there. That
+// it cannot be loaded is the run's own affair, which says so.
+static void make_ready(Sweep *sweep, const Job *next) {
+    Error ignored;
+    int users = 0;
+    if (ready_data_serves(&sweep->ready, next->data, next->seed)) return;
+    for (const Job *job = next; job < sweep->jobs + sweep->plan.count && users < 2; job++)
+        users += job->state == JOB_WAITS && job->seed == next->seed && strcmp(job->data, next->data) == 0;
+    if (users < 2) return;
+    ready_data_free(&sweep->ready);
+    if (ready_data_load(&sweep->ready, next->data, next->seed, &ignored) != STATUS_OK) sweep->ready = (ReadyData){0};
 }
 
 static Status start_job(Job *job, Sweep *sweep, Error *err) {
     const int count = job_argument_count(job);
-    char **arguments = calloc((size_t)count + 4, sizeof *arguments);
+    char **arguments = calloc((size_t)count + 2, sizeof *arguments);
     if (!arguments) return fail(err, STATUS_OS, "no memory to start a run");
-    arguments[0] = (char *)"sounder";
-    arguments[1] = (char *)"train";
-    memcpy(arguments + 2, job->arguments, (size_t)count * sizeof *arguments);
-    arguments[count + 2] = (char *)"--quiet";
+    memcpy(arguments, job->arguments, (size_t)count * sizeof *arguments);
+    arguments[count] = (char *)"--quiet";
+    make_ready(sweep, job);
     job->stderr_fd = memfd_create("stderr", MFD_CLOEXEC);
     const pid_t parent = getpid();
     fflush(stdout);
     job->pid = job->stderr_fd >= 0 ? fork() : -1;
-    if (job->pid == 0) {
-        become_run(arguments, sweep, job->stderr_fd, parent);
-        _exit(EX_OSERR);
-    }
+    if (job->pid == 0) become_run(count + 1, arguments, sweep, job->stderr_fd, parent);
     free(arguments);
     if (job->pid < 0) return fail_errno(err, STATUS_OS, "a run cannot be started");
     job->state = JOB_RUNS;
@@ -293,6 +317,7 @@ Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_m
         print_plan(&sweep);
     else if (status == STATUS_OK)
         status = run_sweep(&sweep, exit_code, err);
+    ready_data_free(&sweep.ready);
     sweep_jobs_free(sweep.jobs, plan->count);
     return status;
 }

@@ -4,6 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "datasets/federation.h"
+#include "datasets/synthetic.h"
+
 static bool is_given(const SweepPlan *plan, const char *name) {
     for (size_t i = 0; i < plan->axis_count; i++)
         if (strcmp(plan->axes[i].option->name, name) == 0) return true;
@@ -132,6 +135,9 @@ static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t
     Status status = resolve_arguments(options, job, &why);
     if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
     TRY(divide_cores(options, job, plan, cores, err));
+    snprintf(job->data, sizeof job->data, "%s", options->data);
+    const bool is_made_up = synthetic_is_named(job->data) || federation_is_named(job->data);
+    job->seed = is_made_up ? options->seed : 0;
     return take_up(job, options, err);
 }
 

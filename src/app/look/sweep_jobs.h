@@ -14,8 +14,10 @@ typedef enum JobState { JOB_WAITS, JOB_RUNS, JOB_IS_DONE, JOB_HAS_FAILED, JOB_EL
 // One run of the sweep.
 typedef struct Job {
     char name[SWEEP_NAME_BYTES + 16], folder[JOB_FOLDER_BYTES];
-    char **arguments; // owned, and so are its texts: of `sounder train`, to begin or to go on
-    int width;        // cores that it takes
+    char **arguments;             // owned, and so are its texts: of `sounder train`, to begin or to go on
+    int width;                    // cores that it takes
+    char data[OPTION_TEXT_BYTES]; // --data, and the seed of what is made up
+    uint64_t seed;
     JobState state;
     pid_t pid;
     int stderr_fd; // owned while it runs: what it says

@@ -70,13 +70,16 @@ static Status read_world_files(RunMemory *memory, const Options *options, Error 
                             (uint32_t)options->clients, err);
 }
 
-Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err) {
-    TRY(dataset_find(source, options->data, options->seed, err));
+Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err) {
+    if (ready)
+        *source = ready->source;
+    else
+        TRY(dataset_find(source, options->data, options->seed, err));
     if (source->folder[0] && !source->named) resolve_folder(options, source->folder);
     PartitionSpec partition;
     TRY(read_partition(&partition, options, err));
     TRY(run_device_fit(options, source, err));
-    TRY(run_memory_load(memory, source, &partition, err));
+    TRY(run_memory_load(memory, source, ready ? &ready->segment : NULL, &partition, err));
     Status status = read_world_files(memory, options, err);
     if (status != STATUS_OK) run_memory_free(memory);
     return status;

@@ -1,7 +1,7 @@
 // What the options of a run ask for, made: its data set, its net, and the memory that parent and workers share.
 //
 //   if (options.resume[0]) TRY(run_read_saved_options(&options, &past, err));
-//   TRY(run_load_data(&memory, &source, &options, err));                 // says how many classes there are
+//   TRY(run_load_data(&memory, &source, NULL, &options, err));                 // says how many classes there are
 //   TRY(run_read_model(&spec, text, &options, &memory.data, err));
 //   TRY(run_create_memory(&memory, &options, &spec, &about, &device, &folder, &nodes, err));
 //   run_memory_free(&memory);
@@ -10,6 +10,7 @@
 
 #include "app/options/options.h"
 #include "app/run/model_file.h"
+#include "app/run/ready_data.h"
 #include "app/run/run_device.h"
 #include "app/run/run_record.h"
 #include "base/err.h"
@@ -23,8 +24,8 @@
 Status run_read_saved_options(Options *options, RunRecord *past, Error *err);
 
 // Finds the data set and deals it to the clients. A folder becomes its full path in options->data, so that the run goes
-// on wherever it is resumed from. Nothing to free on failure.
-Status run_load_data(RunMemory *memory, DatasetSource *source, Options *options, Error *err);
+// on wherever it is resumed from. Nothing to free on failure. ready: that data set, where it is there already, or NULL.
+Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err);
 
 // Once the run is known to be on a card: how many workers it has where nobody said it, and with them who gets which
 // samples.
