@@ -20,16 +20,17 @@ typedef struct Wishes {
 
 // Takes --json and --save out of argv; *argc and argv are what is left, for a run's options.
 static Status take_wishes(Wishes *wishes, int *argc, char **argv, Error *err) {
+    static const Option save = {.name = "save"};
     int left = 0;
     *wishes = (Wishes){0};
     for (int i = 0; i < *argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             wishes->json = true;
         } else if (strncmp(argv[i], "--save=", 7) == 0) {
-            wishes->save = argv[i] + 7;
+            TRY(option_once(&wishes->save, &save, argv[i] + 7, err));
         } else if (strcmp(argv[i], "--save") == 0) {
             if (++i == *argc) return fail(err, STATUS_USAGE, "--save: needs a value; write --save FILE");
-            wishes->save = argv[i];
+            TRY(option_once(&wishes->save, &save, argv[i], err));
         } else {
             argv[left++] = argv[i];
         }

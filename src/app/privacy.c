@@ -49,6 +49,7 @@ enum { COHORTS_ROW = 5 };
 static Status parse(PrivacyOptions *options, int argc, char **argv, Error *err) {
     const OptionTable table = {.rows = rows, .count = ROWS, .command = "privacy"};
     *options = (PrivacyOptions){.delta = 1e-5};
+    const char *seen[ROWS] = {NULL};
     for (int next = 0; next < argc;) {
         const Option *option;
         const char *value;
@@ -56,6 +57,7 @@ static Status parse(PrivacyOptions *options, int argc, char **argv, Error *err) 
             return fail(err, STATUS_USAGE,
                         "%.200s: sounder privacy takes options alone; `sounder help privacy` lists them", argv[next]);
         TRY(option_take(&option, &value, &next, argc, argv, &table, err));
+        TRY(option_once(&seen[option - rows], option, value, err));
         TRY(option_read(options, option, value, "--", err));
     }
     if (options->rate == 0 || options->rounds == 0)

@@ -117,6 +117,21 @@ def wait_until(condition, seconds=30.0):
     return False
 
 
+def merged(*arguments):
+    """A command line in which an option that comes again takes the place of what it was: a test's defaults, then a case's own."""
+    words, places = [], {}
+    for i, word in enumerate(arguments):
+        if i and arguments[i - 1] in places and not word.startswith("--") and len(words[places[arguments[i - 1]]]) == 1:
+            words[places[arguments[i - 1]]].append(word)
+        elif word in places:
+            words[places[word]] = [word]
+        else:
+            if word.startswith("--") and "=" not in word:
+                places[word] = len(words)
+            words.append([word])
+    return [word for group in words for word in group]
+
+
 class RunCase(unittest.TestCase):
     """A folder of its own, and runs in it that end with the test."""
 
@@ -138,7 +153,7 @@ class RunCase(unittest.TestCase):
 
     def start(self, *arguments, **more):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen([SOUNDER, "train", *arguments], cwd=self.folder.name, text=True, start_new_session=True,
+        process = subprocess.Popen([SOUNDER, "train", *merged(*arguments)], cwd=self.folder.name, text=True, start_new_session=True,
                                    **{**pipes, **more})
         self.started.append(process)
         return process

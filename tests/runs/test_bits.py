@@ -13,7 +13,7 @@ Usage: test_bits.py PATH_OF_SOUNDER [unittest arguments]
 """
 import hashlib, os, re, struct, subprocess, sys, tempfile, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase
+from runs import DEADLINE, SOUNDER, RunCase, merged
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 TASK = ["--data", "synthetic:1x28x28:480:100", "--batch-size", "16", "--lr", "0.05", "--rounds", "2", "--device", "cpu", "--quiet"]
@@ -90,7 +90,7 @@ def can_run(isa):
 
 
 def training(model, algorithm, out):
-    return [SOUNDER, "train", *TASK, *ALGORITHMS[algorithm], "--model", model, "--out", out]
+    return [SOUNDER, "train", *merged(*TASK, *ALGORITHMS[algorithm], "--model", model, "--out", out)]
 
 
 def bits(isa, arguments, out, launcher=()):

@@ -169,7 +169,7 @@ class Deaths(CardCase):
                 process = self.start(*options, "--workers", "3", "--on-worker-death", "respawn", "--out", algorithm)
                 self.wait_for_round(algorithm, 1)
                 os.kill(children_of(process.pid)[0], signal.SIGKILL)
-                self.kill_workers_during(process, every * SLOWED, random.Random(3))
+                self.kill_workers_during(process, every * SLOWED, random.Random(3), most=20)
                 self.finish(process)
                 self.assertGreater(sum(entry["workers_lost"] for entry in self.rounds(algorithm)), 0)
                 self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))

@@ -4,7 +4,7 @@ Usage: test_evaluation.py PATH_OF_SOUNDER [unittest arguments]; with the program
 """
 import csv, json, os, statistics, subprocess, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
+from runs import DEADLINE, SOUNDER, RunCase, merged, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -86,7 +86,7 @@ class Evaluation(RunCase):
         self.assertEqual(self.of_type("1", "client_evaluation"), self.of_type("3", "client_evaluation"))
         if why_no_nodes():
             return
-        subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *SMALL, *options, "--workers", "1", "--out", self.path("nodes")],
+        subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *merged(*SMALL, *options), "--workers", "1", "--out", self.path("nodes")],
                        env=ENVIRONMENT, check=True, timeout=DEADLINE, stdout=subprocess.DEVNULL)
         self.assertEqual(self.of_type("1", "client_evaluation"), self.of_type("nodes", "client_evaluation"))
 

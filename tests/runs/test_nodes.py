@@ -5,7 +5,7 @@ Exits with 77 where there is no mpirun or sounder was built without MPI.
 """
 import glob, os, random, re, shutil, signal, struct, subprocess, sys, time, unittest
 
-from runs import (DATA, SANITIZED, SLOWED, SMALL, SOUNDER, RunCase, alive, children_of, named, read_trace, state_of, wait_until)
+from runs import (DATA, SANITIZED, SLOWED, SMALL, SOUNDER, RunCase, alive, children_of, merged, named, read_trace, state_of, wait_until)
 
 # Two buckets: 676 * 400 weights fill the first one, the convolution before them makes the second.
 BUCKETS_TRAIN = 400 if SANITIZED else 1600
@@ -28,7 +28,7 @@ def command_line(pid):
 
 class NodesCase(RunCase):
     def start_nodes(self, nodes, *arguments, wrapper=()):
-        command = ["mpirun", "-np", str(nodes), *wrapper, SOUNDER, "train", *arguments]
+        command = ["mpirun", "-np", str(nodes), *wrapper, SOUNDER, "train", *merged(*arguments)]
         return self.start_command(command)
 
     def start_command(self, command, **more):

@@ -4,7 +4,7 @@ Usage: test_steps.py PATH_OF_SOUNDER [unittest arguments]; with the program on t
 """
 import math, os, struct, subprocess, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase
+from runs import DEADLINE, SOUNDER, RunCase, merged
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -96,7 +96,7 @@ class Schedules(RunCase):
                 self.assertEqual(self.rates(algorithm + "-nodes"), self.rates(algorithm))
 
     def nodes(self, *arguments):
-        result = subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *arguments], cwd=self.folder.name, text=True,
+        result = subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *merged(*arguments)], cwd=self.folder.name, text=True,
                                 capture_output=True, env=ENVIRONMENT, timeout=DEADLINE)
         self.assertEqual(result.returncode, 0, result.stderr)
 

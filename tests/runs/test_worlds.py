@@ -4,7 +4,7 @@ Usage: test_worlds.py PATH_OF_SOUNDER [unittest arguments]; with the program on 
 """
 import os, random, subprocess, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase
+from runs import DEADLINE, SOUNDER, RunCase, merged
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -187,7 +187,7 @@ class World(WorldCase):
         if why_no_nodes():
             self.skipTest(why_no_nodes())
         self.run_world("one", *WORLD, "--workers", "2")
-        subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *SMALL, *WORLD, "--workers", "1", "--out", self.path("two")],
+        subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *merged(*SMALL, *WORLD, "--workers", "1", "--out", self.path("two"))],
                        env=ENVIRONMENT, check=True, timeout=DEADLINE, stdout=subprocess.DEVNULL)
         self.assertEqual(self.model("one"), self.model("two"))
         self.assertEqual(self.simulated("one"), self.simulated("two"))

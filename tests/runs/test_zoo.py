@@ -7,7 +7,7 @@ Usage: test_zoo.py PATH_OF_SOUNDER [unittest arguments]; with the program on the
 """
 import json, os, random, re, signal, subprocess, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
+from runs import DEADLINE, SOUNDER, RunCase, merged, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -63,7 +63,7 @@ class Zoo(RunCase):
             key = (algorithm, "card")
         if key is None or REASONS[key] is None:
             return key is not None
-        command = [SOUNDER, "train", *self.options(algorithm), "--workers", "1", "--out", f"refused-{algorithm}-{column}"]
+        command = [SOUNDER, "train", *merged(*self.options(algorithm)), "--workers", "1", "--out", f"refused-{algorithm}-{column}"]
         command = ["mpirun", "-np", "2", *command] if key[1] == "nodes" else command
         result = subprocess.run(command, cwd=self.folder.name, text=True, capture_output=True, env=ENVIRONMENT, timeout=DEADLINE)
         self.assertNotEqual(result.returncode, 0)
@@ -255,7 +255,7 @@ class Zoo(RunCase):
             self.skipTest(why_no_nodes())
         for algorithm, expected in self.each("nodes"):
             run = algorithm + "-nodes"
-            result = subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *self.options(algorithm), "--workers", "1", "--out", run],
+            result = subprocess.run(["mpirun", "-np", "2", SOUNDER, "train", *merged(*self.options(algorithm)), "--workers", "1", "--out", run],
                                     cwd=self.folder.name, text=True, capture_output=True, env=ENVIRONMENT, timeout=DEADLINE)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(self.model(run), expected)

@@ -139,6 +139,7 @@ Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error
         if (launch_table[i].preset) TRY(option_read(options, &launch_table[i], launch_table[i].preset, "", err));
     TRY(read_variables(options, err));
     int next = 0;
+    const char *seen[LAUNCH_OPTION_COUNT] = {NULL};
     while (next < argc && argv[next][0] == '-' && strcmp(argv[next], "--") != 0) {
         if (strcmp(argv[next], "--help") == 0 || strcmp(argv[next], "-h") == 0) {
             options->help = true;
@@ -147,6 +148,7 @@ Status launch_options_parse(LaunchOptions *options, int argc, char **argv, Error
         const Option *option;
         const char *value;
         TRY(option_take(&option, &value, &next, argc, argv, &launch_options, err));
+        TRY(option_once(&seen[option - launch_table], option, value, err));
         TRY(option_read(options, option, value, "--", err));
     }
     if (next < argc && strcmp(argv[next], "--") == 0) next++;

@@ -152,6 +152,7 @@ const LookCommand *look_command_find(const char *name) {
 Status look_options_parse(LookOptions *options, const LookCommand *command, int argc, char **argv, Error *err) {
     OptionTable table = command->table;
     table.command = command->name;
+    const char *seen[OPTION_MAX_COUNT] = {NULL};
     *options = (LookOptions){.folders = argv};
     for (int next = 0; next < argc;) {
         const Option *option;
@@ -161,6 +162,7 @@ Status look_options_parse(LookOptions *options, const LookCommand *command, int 
             continue;
         }
         TRY(option_take(&option, &value, &next, argc, argv, &table, err));
+        TRY(option_once(&seen[option - table.rows], option, value, err));
         TRY(option_read(options, option, value, "--", err));
     }
     if (options->folder_count >= command->least && options->folder_count <= command->most) return STATUS_OK;

@@ -113,6 +113,7 @@ static int join_tables(Option *rows, const Option *const own, int own_count) {
 
 static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTable *table, int own_count, int argc,
                          char **argv, Error *err) {
+    const char *seen[OPTION_MAX_COUNT] = {NULL}; // of its own options: those of train may come again, with other values
     for (int next = 0; next < argc;) {
         const Option *option;
         const char *value;
@@ -124,10 +125,12 @@ static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTabl
             continue;
         }
         TRY(option_take(&option, &value, &next, argc, argv, table, err));
-        if (option - table->rows < own_count)
-            TRY(option_read(options, option, value, "--", err));
-        else
+        if (option - table->rows >= own_count) {
             TRY(add_values(axis_of(plan, option_find(option->name)), value, err));
+            continue;
+        }
+        TRY(option_once(&seen[option - table->rows], option, value, err));
+        TRY(option_read(options, option, value, "--", err));
     }
     if (plan->experiment && strcmp(plan->experiment, "-") == 0)
         return fail(err, STATUS_USAGE,

@@ -104,6 +104,10 @@ extern const OptionTable option_train_table;
 Status option_take(const Option **option, const char **value, int *next, int argc, char **argv,
                    const OptionTable *table, Error *err);
 
+// An option stands on a command line once, as a key in an experiment file: USAGE with both values where *before, its value
+// before this one, is not NULL. *before becomes value: an array of these, one a row, goes through the whole line.
+Status option_once(const char **before, const Option *option, const char *value, Error *err);
+
 // What was typed, as a message may repeat it: short, and without anything that a terminal might obey.
 enum { OPTION_SHOWN_BYTES = 64 };
 void option_printable(char shown[OPTION_SHOWN_BYTES], const char *value);

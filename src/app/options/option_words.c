@@ -101,3 +101,15 @@ Status option_take(const Option **option, const char **value, int *next, int arg
     return fail(err, STATUS_USAGE, "--%s: needs a value; write --%s %s", (*option)->name, (*option)->name,
                 (*option)->placeholder);
 }
+
+Status option_once(const char **before, const Option *option, const char *value, Error *err) {
+    if (*before) {
+        char first[OPTION_SHOWN_BYTES], second[OPTION_SHOWN_BYTES];
+        option_printable(first, *before);
+        option_printable(second, value);
+        return fail(err, STATUS_USAGE, "--%s %s: --%s %s stands there already; leave one of the two out", option->name,
+                    second, option->name, first);
+    }
+    *before = value;
+    return STATUS_OK;
+}

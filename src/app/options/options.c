@@ -54,22 +54,19 @@ static Status take_argument(Argument *argument, int *next, int argc, char **argv
                 argv[*next]);
 }
 
-// An option of the command line; *before: its value there before this one, NULL: none.
-static Status set_argument(Options *options, const Argument *argument, const char **before, Error *err) {
+// An option of the command line; seen: (option_count) the values of those before it.
+static Status set_argument(Options *options, const Argument *argument, const char **seen, Error *err) {
     if (argument->option->not_train)
         return fail(err, STATUS_USAGE, "--%s: an option of `sounder eval`; leave it out", argument->option->name);
-    const char *name = argument->option->name, *value = argument->value;
-    TRY(option_set(options, argument->option, value, "--", err));
-    options->lines[option_index(argument->option)] = 0;
-    if (*before && strcmp(*before, value) != 0)
-        log_warning("--%s %.60s: --%s %.60s comes later and counts; leave one of the two out", name, *before, name,
-                    value);
-    *before = value;
+    const int index = option_index(argument->option);
+    TRY(option_once(&seen[index], argument->option, argument->value, err));
+    TRY(option_set(options, argument->option, argument->value, "--", err));
+    options->lines[index] = 0;
     return STATUS_OK;
 }
 
 Status options_parse(Options *options, int argc, char **argv, Error *err) {
-    const char *experiment = NULL, *values[OPTION_MAX_COUNT] = {NULL};
+    const char *experiment = NULL, *seen[OPTION_MAX_COUNT] = {NULL};
     Argument argument;
     // The file comes first, wherever it stands, so that the command line wins.
     for (int next = 0; next < argc;) {
@@ -85,12 +82,13 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
         options->file_used[i] = options->given[i] && option_applies(options, &option_table[i]);
     for (int next = 0; next < argc;) {
         TRY(take_argument(&argument, &next, argc, argv, err));
-        if (argument.option) TRY(set_argument(options, &argument, &values[option_index(argument.option)], err));
+        if (argument.option) TRY(set_argument(options, &argument, seen, err));
     }
     return STATUS_OK;
 }
 
 Status options_parse_eval(Options *options, const char **model_file, int argc, char **argv, Error *err) {
+    const char *seen[OPTION_MAX_COUNT] = {NULL};
     *model_file = NULL;
     for (int next = 0; next < argc;) {
         Argument argument;
@@ -105,6 +103,7 @@ Status options_parse_eval(Options *options, const char **model_file, int argc, c
         if (!argument.option->eval)
             return fail(err, STATUS_USAGE, "--%s: no option of `sounder eval`; `sounder help eval` lists them",
                         argument.option->name);
+        TRY(option_once(&seen[option_index(argument.option)], argument.option, argument.value, err));
         TRY(option_set(options, argument.option, argument.value, "--", err));
     }
     if (!*model_file)

@@ -95,8 +95,8 @@ void options_defaults(Options *options);
 EngineKind options_engine(const Options *options);
 
 // argv holds what follows `sounder train`: at most one EXPERIMENT.yaml (read first, wherever it stands; "-": standard
-// input) and pairs --option value or --option=value (a bool takes no value, or =true/=false). Of an option that comes
-// twice the last value counts, with a warning. In names '_' is as good as '-', here and in YAML.
+// input) and pairs --option value or --option=value (a bool takes no value, or =true/=false). An option that
+// comes twice is refused. In names '_' is as good as '-', here and in YAML.
 Status options_parse(Options *options, int argc, char **argv, Error *err);
 
 // For `sounder eval`: exactly one file, *model_file (borrowed from argv), and the options of the table that eval takes.

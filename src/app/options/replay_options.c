@@ -21,6 +21,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error *err) {
     const OptionTable table = {.rows = rows, .count = ROWS, .command = "replay"};
     *options = (ReplayOptions){.client = -1};
+    const char *seen[ROWS] = {NULL};
     for (int next = 0; next < argc;) {
         const Option *option;
         const char *value;
@@ -32,6 +33,7 @@ Status replay_options_parse(ReplayOptions *options, int argc, char **argv, Error
             continue;
         }
         TRY(option_take(&option, &value, &next, argc, argv, &table, err));
+        TRY(option_once(&seen[option - rows], option, value, err));
         TRY(option_read(options, option, value, "--", err));
     }
     if (options->run && options->round > 0 && options->client >= 0) return STATUS_OK;
