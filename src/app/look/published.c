@@ -11,6 +11,7 @@ static const char *const measure_names[MEASURE_COUNT] = {
     [MEASURE_PERSONAL_ACCURACY] = "personal-accuracy",
     [MEASURE_LOSS] = "loss",
     [MEASURE_ROUNDS] = "rounds-to-target",
+    [MEASURE_SECONDS] = "seconds",
 };
 const char *const measure_titles[MEASURE_COUNT] = {
     [MEASURE_ACCURACY] = "test accuracy after the last round, %",
@@ -18,6 +19,7 @@ const char *const measure_titles[MEASURE_COUNT] = {
     [MEASURE_PERSONAL_ACCURACY] = "clients' mean accuracy of their own models, %",
     [MEASURE_LOSS] = "test loss after the last round",
     [MEASURE_ROUNDS] = "rounds to the target accuracy",
+    [MEASURE_SECONDS] = "seconds, from the program's start to the final model",
 };
 
 typedef struct Reader {
@@ -137,7 +139,8 @@ static Status read_measure(Published *published, Reader *reader, const yaml_node
         published->measure = (Measure)m;
         return STATUS_OK;
     }
-    return refuse(reader, node, "measure: accuracy, best-accuracy, personal-accuracy, loss or rounds-to-target");
+    return refuse(reader, node,
+                  "measure: accuracy, best-accuracy, personal-accuracy, loss, rounds-to-target or seconds");
 }
 
 static Status read_recipe(Published *published, Reader *reader) {

@@ -19,22 +19,29 @@
             ".yaml\"\n.byte 0\n.previous\n")
 RECIPE(a1);
 RECIPE(a1_fedper);
+RECIPE(a2);
 RECIPE(m1);
+RECIPE(m3);
+RECIPE(m4);
 RECIPE(s1);
 RECIPE(s3);
+RECIPE(s4);
 
 static const struct {
     const char *name, *text;
-} recipes[] = {
-    {"a1", recipe_a1}, {"a1_fedper", recipe_a1_fedper}, {"m1", recipe_m1}, {"s1", recipe_s1}, {"s3", recipe_s3}};
+} recipes[] = {{"a1", recipe_a1}, {"a1_fedper", recipe_a1_fedper},
+               {"a2", recipe_a2}, {"m1", recipe_m1},
+               {"m3", recipe_m3}, {"m4", recipe_m4},
+               {"s1", recipe_s1}, {"s3", recipe_s3},
+               {"s4", recipe_s4}};
 enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes, FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
 
 // "about 2.0 hours of a core"; cost: (COST_BYTES) of the caller's, which is returned.
 enum { COST_BYTES = 64 };
 static const char *tell_cost(char *cost, const Published *published, int seeds) {
     const double minutes = published->minutes * (double)published->cell_count * seeds;
-    snprintf(cost, COST_BYTES, minutes < 90 ? "about %.0f minutes of a core" : "about %.1f hours of a core",
-             minutes < 90 ? ceil(minutes) : minutes / 60);
+    snprintf(cost, COST_BYTES, minutes < 90 ? "about %.0f minute%s of a core" : "about %.1f hour%s of a core",
+             minutes < 90 ? ceil(minutes) : minutes / 60, minutes > 0 && minutes <= 1 ? "" : "s");
     return cost;
 }
 
@@ -129,6 +136,8 @@ static double figure_of(const PastRun *run, Measure measure) {
         return run->loss;
     case MEASURE_ROUNDS:
         return run->rounds_to_target;
+    case MEASURE_SECONDS:
+        return json_number_value(json_object_get(run->summary, "seconds"));
     case MEASURE_COUNT:
         break;
     }
@@ -170,7 +179,11 @@ static void judge(char *verdict, size_t bytes, const Published *published, const
     verdict[0] = '\0';
     if (ours->runs == 0 || isnan(cell->figure)) return;
     const char *side = ours->mean > cell->figure ? "above" : "below";
-    if (!isnan(published->factor)) {
+    if (published->measure == MEASURE_SECONDS) {
+        const bool less = ours->mean < cell->figure;
+        snprintf(verdict, bytes, "%.0f times %s", less ? cell->figure / ours->mean : ours->mean / cell->figure,
+                 less ? "less" : "as long");
+    } else if (!isnan(published->factor)) {
         const double times = fmax(ours->mean / cell->figure, cell->figure / ours->mean);
         snprintf(verdict, bytes, times <= published->factor ? "within" : "%s: %.1f times", side, times);
     } else if (!isnan(cell->deviation)) {
@@ -185,8 +198,9 @@ static Status print_figures(const SweepPlan *plan, const Published *published, c
     Table table = {0};
     for (size_t i = 0; i < published->over_count; i++)
         table_add_column(&table, published->over[i]->name, published->over[i]->name, -1);
-    const size_t theirs = table_add_column(&table, "published", "published", 2);
-    const size_t own = table_add_column(&table, "ours", "ours", 2);
+    const int decimals = published->measure == MEASURE_LOSS ? 5 : 2;
+    const size_t theirs = table_add_column(&table, "published", "published", decimals);
+    const size_t own = table_add_column(&table, "ours", "ours", decimals);
     const size_t runs = table_add_column(&table, "runs", "runs", 0),
                  verdicts = table_add_column(&table, "", "verdict", -1);
     int within = 0, judged = 0;
@@ -195,7 +209,7 @@ static Status print_figures(const SweepPlan *plan, const Published *published, c
         const Ours ours = measure_cell(plan, published, out, c, options->seeds);
         char verdict[64];
         judge(verdict, sizeof verdict, published, cell, &ours);
-        judged += *verdict != '\0';
+        judged += *verdict && published->measure != MEASURE_SECONDS;
         within += strcmp(verdict, "within") == 0;
         table_add_row(&table);
         for (size_t i = 0; i < published->over_count; i++)
