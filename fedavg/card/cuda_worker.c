@@ -421,13 +421,14 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     WorkerTally *tally = &self->memory->control->tallies[self->rank];
     float *slot = cuda_blocks_vector(&self->blocks, &config->slots, self->jobs[0]->client);
     size_t bytes = config->parameters * sizeof(float);
-    uint64_t refused, staleness[STALENESS_BUCKETS];
+    uint64_t refused, sum, staleness[STALENESS_BUCKETS];
     TRY(copy(self, self->velocity, slot, bytes, err));
     TRY(train_models(self, jobs, round, err));
     cuda_copy_shared(slot, self->velocity, bytes, &self->fence, self->stream);
     TRY(cuda_worker_wait(self, err, "keeping the velocity"));
-    TRY(cuda_net_staleness(self->net, &refused, staleness, STALENESS_BUCKETS, err));
+    TRY(cuda_net_staleness(self->net, &refused, &sum, staleness, STALENESS_BUCKETS, err));
     tally->refused_steps += refused;
+    tally->staleness_sum += sum;
     for (int bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
         tally->staleness[bucket] += staleness[bucket];
     queue_finish(self->jobs[0], JOB_DONE);

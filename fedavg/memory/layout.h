@@ -168,7 +168,15 @@ typedef struct WorkerTally {
     uint64_t hidden_nanoseconds;                    // of those: summing while somebody still computed gradients
     uint64_t refused_steps;                         // hogwild: steps whose gradient was not finite
     uint64_t staleness[STALENESS_BUCKETS]; // hogwild: updates by others between read and write; last: that many or more
+    uint64_t staleness_sum;                // ... of all updates
 } WorkerTally;
+
+// hogwild with a bound: how many updates a worker has made in this round, as far as others wait for it. Written by that
+// worker, and by the parent when it is dead.
+typedef struct WildClock {
+    _Alignas(64) _Atomic uint64_t updates; // + 1; 0: nobody waits for it, for it trains nothing
+    _Atomic uint32_t waits;                // 1 while it waits for others, which is no fault of its own
+} WildClock;
 
 // ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/shard_sum.h). All counts are of the buckets since
 // the round began, steps times buckets; zeroed by the parent before each attempt at a round.
@@ -220,6 +228,7 @@ typedef struct Control {
     WorkerPulse pulses[MAX_WORKERS];
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
+    WildClock clocks[MAX_WORKERS];
 } Control;
 
 static_assert(offsetof(Control, config) == 0, "config comes first: a reader of any version finds it");

@@ -51,6 +51,8 @@ static void reopen_jobs(Phases *phases, uint32_t rank) {
     queue_reopen_rank(memory->queue, rank, sum_is_lost);
     if (sum_is_lost) atomic_store(&sum->round, 0); // a replacement clears it
     atomic_store(&sum->adding, 0);
+    atomic_store(&memory->control->clocks[rank].updates, 0); // nobody waits for the dead
+    atomic_store(&memory->control->clocks[rank].waits, 0);
     phases->unfinished = queue_unfinished(memory->queue);
 }
 
@@ -83,11 +85,13 @@ static Status on_death(void *context, uint32_t rank, Error *err) {
     return STATUS_OK;
 }
 
-// In lockstep one hung worker keeps all others at the step barrier, which is no fault of theirs.
+// In lockstep one hung worker keeps all others at the step barrier, and with a bound one that lags; that is no fault of
+// theirs.
 static bool is_waiting(void *context, uint32_t rank) {
     const Phases *phases = context;
     const Control *control = phases->config.memory->control;
     uint32_t position = control->order.position[rank];
+    if (atomic_load_explicit(&control->clocks[rank].waits, memory_order_relaxed)) return true;
     return in_lockstep(phases) &&
            (barrier_has_arrived(&control->step, position) || barrier_has_arrived(&control->exchange, position));
 }

@@ -91,6 +91,20 @@ static void collect_workers(const Rounds *rounds, RoundReport *report) {
     }
 }
 
+static void collect_staleness(const Rounds *rounds, RoundReport *report) {
+    const Control *control = rounds->memory->control;
+    uint64_t updates = 0, sum = 0;
+    for (uint32_t rank = 0; rank < control->config.workers; rank++) {
+        const WorkerTally *tally = &control->tallies[rank];
+        for (int bucket = 0; bucket < STALENESS_BUCKETS; bucket++) {
+            report->staleness[bucket] += (int64_t)tally->staleness[bucket];
+            updates += tally->staleness[bucket];
+        }
+        sum += tally->staleness_sum;
+    }
+    report->staleness_mean = updates > 0 ? (double)sum / (double)updates : NAN;
+}
+
 // In the order of the jobs, which is the same for any number of workers and nodes.
 static void collect_lengths(const Rounds *rounds, RoundReport *report) {
     const Queue *queue = rounds->memory->queue;
@@ -130,6 +144,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     collect_lengths(rounds, report);
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);
+    collect_staleness(rounds, report);
     report->exchange_seconds = (double)rounds->exchange.exchange_nanoseconds * 1e-9;
     report->exchange_hidden_seconds = (double)rounds->exchange.hidden_nanoseconds * 1e-9;
 }

@@ -54,6 +54,10 @@ typedef struct RoundReport {
     // squared. NaN where they are not measured.
     double length_mean, length_most, mean_square, square_of_mean;
     uint64_t refused_steps;                   // hogwild
+    // How many updates landed between the reading of weights and the update made of them: how many have 0, 1, 2, ...,
+    // the last that many or more; the mean of all. NaN: nothing is ever stale.
+    int64_t staleness[STALENESS_BUCKETS];
+    double staleness_mean;
     double barrier_wait_seconds[MAX_WORKERS]; // how long each rank stood at the barrier until the last one came
     // ssgd: seconds in gradient sync; hidden are those in which gradients were still computed, the rest is exposed. A
     // worker syncs while it waits for others and while it sums; a node, while gradients are under way to other nodes.

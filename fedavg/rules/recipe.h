@@ -34,6 +34,10 @@ typedef enum EngineKind {
 
 enum { ENGINE_COUNT = ENGINE_LOCKSTEP + 1 };
 
+// The numbers of ENGINE_WILD: a worker takes so many steps on its own before it adds what came of them; it is so many
+// updates at most ahead of the slowest, NaN: any number.
+enum { WILD_STEPS, WILD_BOUND };
+
 // What those who set a run up have to know of an engine.
 typedef struct EngineFacts {
     RuleText text;            // the schedule of this name

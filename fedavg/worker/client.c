@@ -81,6 +81,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->square, optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1},
         {&model->second, second},
         {&model->initial, second},
+        {&model->read, config->engine == ENGINE_WILD && config->recipe.parts[PART_SCHEDULE].number[WILD_STEPS] > 1},
     };
     enum { VECTORS = sizeof vectors / sizeof *vectors };
     const size_t stride = vector_stride(config->parameters);

@@ -23,6 +23,7 @@ typedef struct LocalModel {
     float *shift;              // what a local rule adds to every slope; NULL: the rule adds nothing
     float *second;             // a client's second model; NULL: there is none
     float *initial;            // the weights before the first round, where there is one
+    float *read;               // hogwild: the shared weights as private steps began; NULL: there are none
     struct XXH3_state_s *hash; // owned: XXH3_state_t of xxhash.h
     uint32_t *order;           // owned (partition's samples): this epoch's shuffled sample indices
     uint16_t *label_of;        // owned (classes): what an attacker takes labels for; NULL: nobody lies about them

@@ -1,5 +1,9 @@
 #include "hogwild.h"
 
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
 #include "base/clock.h"
 #include "datasets/order.h"
 #include "fedavg/worker/stepper.h"
@@ -16,26 +20,117 @@ void hogwild_plan(SlotPlan *slots, const RunConfig *config) {
     *slots = (SlotPlan){.vectors = config->clients, .lasting = config->clients};
 }
 
-// One step of one worker: read, compute, write, count.
-static void hogwild_step(LocalModel *model, float *velocity, const Batch *batch, BatchResult *result,
-                         const Noise *noise) {
+// The bound -----------------------------------------------------------------------------------------------------------
+
+// Clocks order nothing but waits: what a worker reads may be torn, with a bound as without, so that relaxed orders do.
+
+// The updates of the slowest of the other workers that train, + 1; `none` if nobody does.
+static uint64_t slowest(const Control *control, uint32_t rank, uint64_t none) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t other = 0; other < control->config.workers; other++) {
+        uint64_t updates = atomic_load_explicit(&control->clocks[other].updates, memory_order_relaxed);
+        if (other != rank && updates > 0 && updates < least) least = updates;
+    }
+    return least == UINT64_MAX ? none : least;
+}
+
+// Until the slowest is near enough. The parent takes the dead out and kills who hangs, so that this ends.
+static void wait_for_slowest(Control *control, uint32_t rank, uint64_t bound) {
+    enum { SPINS = 200, PAUSE_NANOSECONDS = 20000 };
+    WildClock *clock = &control->clocks[rank];
+    const uint64_t own = atomic_load_explicit(&clock->updates, memory_order_relaxed);
+    for (uint32_t tries = 0; own > slowest(control, rank, own) + bound; tries++) {
+        if (tries < SPINS) continue;
+        atomic_store_explicit(&clock->waits, 1, memory_order_relaxed);
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
+    }
+    atomic_store_explicit(&clock->waits, 0, memory_order_relaxed);
+}
+
+// Steps ---------------------------------------------------------------------------------------------------------------
+
+// A worker's way through a job.
+typedef struct Wild {
+    LocalModel *model;
+    Control *control;
+    WildClock *clock; // of this worker; NULL: there is no bound
+    float *velocity;
+    Training training;
+    double bound;
+    uint32_t steps, taken; // private steps an update; since the weights were read
+    uint64_t read_at;      // how many updates there were then
+} Wild;
+
+static void begin(Wild *wild, LocalModel *model, uint32_t client) {
     Control *control = model->memory->control;
-    const RunConfig *config = &control->config;
-    WorkerTally *tally = &control->tallies[model->rank];
-    float *weights = model->memory->weights;
-    uint64_t read_at = atomic_load_explicit(&control->updates, memory_order_relaxed);
-    net_gradient(&model->net, model->gradient, result, weights, batch, noise);
-    if (!all_finite(model->gradient, config->parameters)) {
-        tally->refused_steps++;
+    const double *number = control->config.recipe.parts[PART_SCHEDULE].number;
+    *wild = (Wild){.model = model,
+                   .control = control,
+                   .velocity = run_memory_vector(model->memory, client),
+                   .training = run_memory_training(model->memory),
+                   .bound = number[WILD_BOUND],
+                   .steps = (uint32_t)number[WILD_STEPS]};
+    if (wild->steps > 1) memset(model->velocity, 0, control->config.parameters * sizeof *model->velocity);
+    if (isnan(wild->bound)) return;
+    wild->clock = &control->clocks[model->rank];
+    atomic_store_explicit(&wild->clock->updates, slowest(control, model->rank, 1), memory_order_relaxed);
+}
+
+static void read_weights(Wild *wild) {
+    LocalModel *model = wild->model;
+    if (wild->clock) wait_for_slowest(wild->control, model->rank, (uint64_t)wild->bound);
+    wild->read_at = atomic_load_explicit(&wild->control->updates, memory_order_relaxed);
+    if (wild->steps == 1) return; // they are read as the gradient is computed
+    const size_t bytes = wild->control->config.parameters * sizeof(float);
+    memcpy(model->read, model->memory->weights, bytes);
+    memcpy(model->weights, model->read, bytes);
+}
+
+static void step_shared(const Wild *wild, float *velocity, const Sgd *sgd) {
+    const Kernels *kernels = wild->model->net.kernels;
+    (wild->training.hogwild_update == HOGWILD_ATOMIC ? kernels->sgd_step_atomically : kernels->sgd_step)(
+        wild->model->memory->weights, velocity, wild->model->gradient, sgd, wild->control->config.parameters);
+}
+
+static void count_update(Wild *wild) {
+    WorkerTally *tally = &wild->control->tallies[wild->model->rank];
+    uint64_t staleness = atomic_fetch_add_explicit(&wild->control->updates, 1, memory_order_relaxed) - wild->read_at;
+    tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
+    tally->staleness_sum += staleness;
+    if (wild->clock) atomic_fetch_add_explicit(&wild->clock->updates, 1, memory_order_relaxed);
+    wild->taken = 0;
+}
+
+// What the private steps have changed, as a step of rate 1 and without momentum.
+static void add_private_steps(Wild *wild) {
+    LocalModel *model = wild->model;
+    for (size_t i = 0; i < wild->control->config.parameters; i++)
+        model->gradient[i] = model->read[i] - model->weights[i];
+    step_shared(wild, model->velocity, &(Sgd){.lr = 1});
+    count_update(wild);
+}
+
+// One step of one worker: read, compute, write, count.
+static void wild_step(Wild *wild, const Batch *batch, BatchResult *result, const Noise *noise) {
+    LocalModel *model = wild->model;
+    const size_t parameters = wild->control->config.parameters;
+    const bool is_private = wild->steps > 1;
+    if (wild->taken == 0) read_weights(wild);
+    net_gradient(&model->net, model->gradient, result, is_private ? model->weights : model->memory->weights, batch,
+                 noise);
+    if (!all_finite(model->gradient, parameters)) {
+        wild->control->tallies[model->rank].refused_steps++;
         return;
     }
-    clip_gradient(model->gradient, config->training.clip, config->parameters);
-    const Kernels *kernels = model->net.kernels;
-    const Training training = run_memory_training(model->memory);
-    (config->training.hogwild_update == HOGWILD_ATOMIC ? kernels->sgd_step_atomically : kernels->sgd_step)(
-        weights, velocity, model->gradient, &training.sgd, config->parameters);
-    uint64_t staleness = atomic_fetch_add_explicit(&control->updates, 1, memory_order_relaxed) - read_at;
-    tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
+    clip_gradient(model->gradient, wild->training.clip, parameters);
+    wild->taken++;
+    if (!is_private) {
+        step_shared(wild, wild->velocity, &wild->training.sgd);
+        count_update(wild);
+        return;
+    }
+    model->net.kernels->sgd_step(model->weights, wild->velocity, model->gradient, &wild->training.sgd, parameters);
+    if (wild->taken == wild->steps) add_private_steps(wild);
 }
 
 void hogwild_train(LocalModel *model, Job *job, uint32_t round) {
@@ -44,18 +139,21 @@ void hogwild_train(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     uint32_t count;
     const uint32_t *indices = partition_client(&memory->partition, job->client, &count);
-    float *velocity = run_memory_vector(memory, job->client);
     Noise noise = {.seed = config->seed, .round = round, .client = job->client};
+    Wild wild;
+    begin(&wild, model, job->client);
     job->loss_sum = 0;
     for (uint32_t epoch = 0; epoch < config->training.local_epochs; epoch++) {
         batch_order(model->order, indices, count, config->seed, round, job->client, epoch);
         for (uint32_t number = 0; number < local_model_batches(model, count); number++, noise.step++) {
             Batch batch = local_model_batch(model, model->order, number, count);
             BatchResult result;
-            hogwild_step(model, velocity, &batch, &result, &noise);
+            wild_step(&wild, &batch, &result, &noise);
             job->loss_sum += result.loss_sum;
         }
     }
+    if (wild.taken > 0) add_private_steps(&wild); // the last few
+    if (wild.clock) atomic_store_explicit(&wild.clock->updates, 0, memory_order_relaxed);
     job->samples = (uint64_t)count * config->training.local_epochs;
     job->seconds = clock_seconds_since(start);
     queue_finish(job, JOB_DONE);

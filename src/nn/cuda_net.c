@@ -68,7 +68,7 @@ static size_t carve_counters(CudaProgress *progress, char *base, int models) {
     progress->loss_sums = carve(&carver, (size_t)models, sizeof(double));
     progress->hits = carve(&carver, (size_t)models, sizeof(uint32_t));
     progress->refused = carve(&carver, 1, sizeof(uint64_t));
-    progress->staleness = carve(&carver, CUDA_NET_BUCKETS, sizeof(uint64_t));
+    progress->staleness = carve(&carver, CUDA_NET_BUCKETS + 1, sizeof(uint64_t));
     return carver.used;
 }
 
@@ -260,17 +260,19 @@ Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err) {
     return STATUS_OK;
 }
 
-Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *histogram, int buckets, Error *err) {
+Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *sum, uint64_t *histogram, int buckets,
+                          Error *err) {
     const CudaProgress *progress = &net->pass.progress;
     assert(buckets >= 1 && buckets <= CUDA_NET_BUCKETS);
     TRY(read_counters(net, err));
     *refused = *net->counted.refused;
+    *sum = net->counted.staleness[CUDA_NET_BUCKETS];
     memset(histogram, 0, (size_t)buckets * sizeof *histogram);
     for (int others = 0; others < CUDA_NET_BUCKETS; others++)
         histogram[others < buckets ? others : buckets - 1] += net->counted.staleness[others];
     CUDA_TRY(cudaMemsetAsync(progress->refused, 0, sizeof *progress->refused, net->stream), err, "clearing a counter");
-    CUDA_TRY(cudaMemsetAsync(progress->staleness, 0, CUDA_NET_BUCKETS * sizeof *progress->staleness, net->stream), err,
-             "clearing %d counters", CUDA_NET_BUCKETS);
+    CUDA_TRY(cudaMemsetAsync(progress->staleness, 0, (CUDA_NET_BUCKETS + 1) * sizeof *progress->staleness, net->stream),
+             err, "clearing %d counters", CUDA_NET_BUCKETS + 1);
     return STATUS_OK;
 }
 

@@ -96,10 +96,10 @@ Status cuda_net_evaluate(CudaNet *net, uint32_t steps, Error *err);
 // Waits for the stream. results (M): since the last fresh assignment.
 Status cuda_net_results(CudaNet *net, BatchResult *results, Error *err);
 
-// Hogwild, after cuda_net_results: refused steps and the histogram (buckets) of staleness since the last call; the last
-// bucket counts that many updates or more. buckets: 1 to CUDA_NET_BUCKETS.
+// Hogwild, after cuda_net_results: refused steps, and the sum of staleness and its histogram (buckets) since the last
+// call; the last bucket counts that many updates or more. buckets: 1 to CUDA_NET_BUCKETS.
 enum { CUDA_NET_BUCKETS = 64 };
-Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *histogram, int buckets, Error *err);
+Status cuda_net_staleness(CudaNet *net, uint64_t *refused, uint64_t *sum, uint64_t *histogram, int buckets, Error *err);
 
 // Waits. logits (count, classes) of the next `count` samples of model 0's task, sample-major, host memory: for tests
 // and tools.

@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(1) count_update(CudaProgress progress) {
     uint64_t before = atomicAdd_system((unsigned long long *)progress.updates, 1ull); // of all processes
     uint64_t others = before - *progress.read_at;
     progress.staleness[others < CUDA_NET_BUCKETS ? others : CUDA_NET_BUCKETS - 1]++;
+    progress.staleness[CUDA_NET_BUCKETS] += others;
 }
 
 } // namespace

@@ -32,7 +32,7 @@ typedef struct CudaProgress {
     CudaFence fence;   // the plan's
     uint64_t *read_at; // *updates when this step began to read the weights
     uint32_t *applied;
-    uint64_t *refused, *staleness; // counters; staleness: (CUDA_NET_BUCKETS)
+    uint64_t *refused, *staleness; // counters; staleness: (CUDA_NET_BUCKETS), then the sum of all
 } CudaProgress;
 
 typedef struct CudaAssignment {

@@ -38,9 +38,10 @@ static uint64_t updates_of(const Hogwild *hogwild) {
 
 static void check_counts(Hogwild *hogwild, uint64_t refused, uint64_t fresh) {
     Error err;
-    uint64_t actual, histogram[5];
-    check_ok(cuda_net_staleness(hogwild->on.net, &actual, histogram, 5, &err));
+    uint64_t actual, sum, histogram[5];
+    check_ok(cuda_net_staleness(hogwild->on.net, &actual, &sum, histogram, 5, &err));
     assert_int_equal(actual, refused);
+    assert_int_equal(sum, 0);
     assert_int_equal(histogram[0], fresh);
     for (int i = 1; i < 5; i++)
         assert_int_equal(histogram[i], 0);
@@ -144,10 +145,10 @@ static void two_nets_share_the_weights_and_the_count_of_updates(void **state) {
     }
     check_cuda(cudaDeviceSynchronize());
     assert_int_equal(updates_of(&one), 8);
-    uint64_t refused, total = 0, histogram[CUDA_NET_BUCKETS];
+    uint64_t refused, sum, total = 0, histogram[CUDA_NET_BUCKETS];
     Hogwild *const both[] = {&one, &other};
     for (int i = 0; i < 2; i++) {
-        check_ok(cuda_net_staleness(both[i]->on.net, &refused, histogram, CUDA_NET_BUCKETS, &err));
+        check_ok(cuda_net_staleness(both[i]->on.net, &refused, &sum, histogram, CUDA_NET_BUCKETS, &err));
         assert_int_equal(refused, 0);
         for (int others = 0; others < CUDA_NET_BUCKETS; others++)
             total += histogram[others];
@@ -195,7 +196,7 @@ typedef struct Counting {
 static void start_counting(Counting *counting) {
     const uint32_t words[] = {0, 0, 0, 0, 100, 0, 0, 0, 0}; // 100 samples left; the rest starts from zero
     counting->words = card_copy(words, sizeof words, 0);
-    counting->counters = card_zeros((1 + CUDA_NET_BUCKETS + 1) * sizeof(uint64_t));
+    counting->counters = card_zeros((1 + CUDA_NET_BUCKETS + 2) * sizeof(uint64_t));
     counting->updates = card_zeros(sizeof(uint64_t));
     uint32_t *at = card_at(counting->words);
     uint64_t *counters = card_at(counting->counters);
@@ -211,13 +212,13 @@ static void start_counting(Counting *counting) {
                                         .updates = card_at(counting->updates),
                                         .refused = counters,
                                         .staleness = counters + 1,
-                                        .read_at = counters + 1 + CUDA_NET_BUCKETS};
+                                        .read_at = counters + 2 + CUDA_NET_BUCKETS};
 }
 
 static void updates_that_landed_in_between_are_a_steps_staleness(void **state) {
     (void)state;
     const uint64_t others[] = {0, 3, 62, 63, 64, 1000000};
-    uint64_t total = 0, counters[1 + CUDA_NET_BUCKETS + 1];
+    uint64_t total = 0, counters[1 + CUDA_NET_BUCKETS + 2];
     Counting counting;
     start_counting(&counting);
     CardTensor pixel[] = {card_zeros(BATCH), card_zeros(sizeof(float)), card_zeros(12 * sizeof(float))};
@@ -237,6 +238,7 @@ static void updates_that_landed_in_between_are_a_steps_staleness(void **state) {
     assert_int_equal(counters[0], 0);
     for (int b = 0; b < CUDA_NET_BUCKETS; b++)
         assert_int_equal(counters[1 + b], b == 63 ? 3 : b == 0 || b == 3 || b == 62 ? 1 : 0);
+    assert_int_equal(counters[1 + CUDA_NET_BUCKETS], 3 + 62 + 63 + 64 + 1000000);
     for (size_t i = 0; i < sizeof pixel / sizeof *pixel; i++)
         card_free(pixel[i]);
     card_free(counting.words);

@@ -291,6 +291,43 @@ class Runs(RunCase):
                         self.assertEqual(sum(entry["staleness"]), steps)
                     self.assertGreater(self.rounds(run)[-1]["test_accuracy"], 0 if SANITIZED else 0.4)
 
+    def test_hogwild_with_private_steps_makes_fewer_updates_of_the_same_steps(self):
+        options = ["--data", DATA, "--rounds", "2"]
+        for name in ("hogwild", "hogwild steps=5"):
+            self.train(*options, "--model", "linear 10", "--lr", "0.005", "--momentum", "0.5", "--algorithm", name, "--workers", "1",
+                       "--out", name)
+        plain, private = self.rounds("hogwild")[-1], self.rounds("hogwild steps=5")[-1]
+        self.assertAlmostEqual(plain["train_loss"], private["train_loss"], places=4)  # one worker alone adds what it has
+        self.assertAlmostEqual(plain["test_loss"], private["test_loss"], places=4)
+        self.assertEqual((plain["updates"], private["updates"]), (-(-TRAIN // 64), -(-TRAIN // (5 * 64))))
+        self.train(*options, "--algorithm", "hogwild steps=5 bound=1", "--workers", "3", "--hogwild-update", "atomic", "--rounds", "4",
+                   "--lr", "0.05", "--out", "three")
+        for entry in self.rounds("three"):
+            self.assertEqual((entry["updates"], sum(entry["staleness"])), (3 * private["updates"],) * 2)
+        self.assertGreater(self.rounds("three")[-1]["test_accuracy"], 0 if SANITIZED else 0.4)
+
+    def test_a_bound_holds_while_a_worker_lags(self):
+        for bound in (0, 3):
+            with self.subTest(bound):
+                run = f"bound-{bound}"
+                process = self.start("--data", DATA, "--algorithm", f"hogwild bound={bound}", "--workers", "3", "--rounds", "4",
+                                     "--eval-every", "0", "--out", run)
+                self.wait_for_round(run, 1)
+                lagging = children_of(process.pid)[0]
+                for _ in range(3):
+                    for what in (signal.SIGSTOP, signal.SIGCONT):
+                        try:
+                            os.kill(lagging, what)
+                        except ProcessLookupError:
+                            break
+                        time.sleep(0.1)
+                self.finish(process)
+                for entry in self.rounds(run):
+                    self.assertLessEqual(len(entry["staleness"]) - 1, 2 * (2 * bound + 1))
+                    counts = entry["staleness"]
+                    mean = sum(count * others for others, count in enumerate(counts)) / sum(counts)
+                    self.assertAlmostEqual(entry["staleness_mean"], mean, places=6)
+
     def test_ssgd_learns_and_reports_its_synchronisation(self):
         self.train("--data", DATA, "--algorithm", "ssgd", "--workers", "2", "--rounds", "4", "--lr", "0.05", "--out", "run")
         for entry in self.rounds("run"):
@@ -301,7 +338,7 @@ class Runs(RunCase):
     # Faults ----------------------------------------------------------------------------------------------------------
 
     def test_a_stopped_worker_is_killed_and_the_others_go_on(self):
-        for algorithm in ("fedavg", "hogwild", "ssgd"):
+        for algorithm in ("fedavg", "hogwild", "hogwild steps=3 bound=0", "ssgd"):  # with a bound all others wait for it
             with self.subTest(algorithm):
                 process = self.start("--data", DATA, "--algorithm", algorithm, "--workers", "3", "--rounds", "12",
                                      "--hang-seconds", "1", "--out", algorithm)

@@ -113,16 +113,10 @@ static const char *group_of(const char *key) {
 }
 
 static void put_staleness(EventFile *file, const char *tag, const double *counts, size_t count) {
-    double updates = 0, sum = 0;
-    char mean[256];
-    for (size_t i = 0; i < count; i++) {
+    double updates = 0;
+    for (size_t i = 0; i < count; i++)
         updates += counts[i];
-        sum += counts[i] * (double)i;
-    }
-    if (updates <= 0) return;
-    event_counted(file, tag, counts, count);
-    snprintf(mean, sizeof mean, "%s_mean", tag);
-    event_scalar(file, mean, sum / updates);
+    if (updates > 0) event_counted(file, tag, counts, count);
 }
 
 static void put_array(Tensorboard *tensorboard, const char *tag, const json_t *array, bool counted) {

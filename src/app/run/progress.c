@@ -247,6 +247,8 @@ void progress_end(Progress *progress, const RoundReport *report, bool evaluated)
         snprintf(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
                  report->hidden_seconds);
     size_t used = strlen(rest);
+    if (report->staleness_mean > 0)
+        used += (size_t)snprintf(rest + used, sizeof rest - used, "  staleness %.2f", report->staleness_mean);
     if (report->workers_lost > 0)
         used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u worker%s lost", report->workers_lost,
                                  plural(report->workers_lost));

@@ -173,15 +173,12 @@ static void put_synchronisation(JsonObject *line, const RoundReport *report, con
 }
 
 // How many updates had staleness 0, 1, 2, ...; the last entry of a full histogram: that many or more.
-static void put_staleness(JsonObject *line, const Control *control) {
-    int64_t sums[STALENESS_BUCKETS] = {0};
+static void put_staleness(JsonObject *line, const RoundReport *report) {
     size_t used = 0;
-    for (uint32_t rank = 0; rank < control->config.workers; rank++)
-        for (size_t bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
-            sums[bucket] += (int64_t)control->tallies[rank].staleness[bucket];
     for (size_t bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
-        if (sums[bucket] > 0) used = bucket + 1;
-    put_wholes(line, "staleness", sums, used);
+        if (report->staleness[bucket] > 0) used = bucket + 1;
+    put_wholes(line, "staleness", report->staleness, used);
+    put_real(line, "staleness_mean", report->staleness_mean);
 }
 
 static void put_test(JsonObject *line, const RoundReport *report, bool evaluated) {
@@ -231,7 +228,7 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
         uint64_t updates = atomic_load_explicit(&control->updates, memory_order_relaxed);
         put_whole(&line, "updates", (int64_t)updates);
         put_whole(&line, "steps_refused", (int64_t)report->refused_steps);
-        put_staleness(&line, control);
+        put_staleness(&line, report);
     }
     return metrics_append(metrics, &line, err);
 }

@@ -1,6 +1,7 @@
 #include "run_device.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,6 +47,10 @@ static const char *only_on_cpu(const Options *options) {
     if (server_rules[options->recipe.parts[PART_SERVER].row]->trains_state)
         return "server rounds-mean of --algorithm is for the CPU alone";
     if (options->attack[0]) return "--attack is for the CPU alone";
+    const Chosen *schedule = &options->recipe.parts[PART_SCHEDULE];
+    if (engine_facts[schedule->row].client_is_worker &&
+        (schedule->number[WILD_STEPS] > 1 || !isnan(schedule->number[WILD_BOUND])))
+        return "schedule wild with steps or a bound is for the CPU alone";
     if (!engine_facts[options_engine(options)].in_lockstep) return NULL;
     if (options->training.global_batch) return "--global-batch is for the CPU alone";
     if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";
