@@ -77,7 +77,7 @@ void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd
 // work: does something and undoes it again; what it does must be possible. At least one call must have failed.
 static inline void no_memory_sweep(const char *what, Status (*work)(void *context, Error *err), void *context) {
     for (long failing = 1;; failing++) {
-        Error err = {""};
+        Error err = {.message = ""};
         long held = no_memory.held;
         no_memory.until_failure = failing;
         Status status = work(context, &err);

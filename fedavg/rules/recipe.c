@@ -113,7 +113,9 @@ enum { MAX_WORDS = 16 };
 
 // A part of an algorithm's text, cut into words.
 typedef struct PartText {
-    int number; // from 1
+    const char *whole; // text of the algorithm; borrowed
+    size_t at;         // where in it the part begins
+    int number;        // from 1
     char text[RECIPE_TEXT_BYTES], split[RECIPE_TEXT_BYTES];
     char *words[MAX_WORDS];
     int count;
@@ -122,24 +124,35 @@ typedef struct PartText {
 #define PART_FORMAT   "part %d (\"%.200s\"): "
 #define PART_ARGS(of) (of)->number, (of)->text
 
+// After a failure that is about the part, or about a word of `split` in it: where that stands in the whole text.
+static Status sketch(const PartText *of, const char *word, Error *err) {
+    if (word)
+        error_sketch(err, of->whole, of->at + (size_t)(word - of->split), strlen(word));
+    else
+        error_sketch(err, of->whole, of->at, strlen(of->text));
+    return STATUS_USAGE;
+}
+
 static Status split(PartText *of, const char *from, size_t length, Error *err) {
     while (length > 0 && strchr(" \t\n", *from))
         from++, length--;
     while (length > 0 && strchr(" \t\n", from[length - 1]))
         length--;
+    of->at = (size_t)(from - of->whole);
     snprintf(of->text, sizeof of->text, "%.*s", (int)length, from);
     memcpy(of->split, of->text, sizeof of->split);
     of->count = 0;
     char *rest;
     for (char *word = strtok_r(of->split, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
-        if (of->count == MAX_WORDS)
-            return fail(err, STATUS_USAGE, PART_FORMAT "too many words; parts are separated by ';'", PART_ARGS(of));
+        if (of->count == MAX_WORDS) {
+            fail(err, STATUS_USAGE, PART_FORMAT "too many words; parts are separated by ';'", PART_ARGS(of));
+            return sketch(of, word, err);
+        }
         of->words[of->count++] = word;
     }
-    if (of->count == 0)
-        return fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last",
-                    of->number);
-    return STATUS_OK;
+    if (of->count > 0) return STATUS_OK;
+    fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last", of->number);
+    return sketch(of, NULL, err);
 }
 
 static bool read_word(double *value, const RuleNumber *number, const char *text) {
@@ -166,9 +179,11 @@ static Status refuse_value(const PartText *of, const RuleNumber *number, const c
     for (int w = 0; w < RULE_WORDS && number->words[w]; w++)
         add(words, sizeof words, "%s%s", w == 0 ? "" : number->words[w + 1] ? ", " : " or ", number->words[w]);
     if (*words)
-        return fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs %s", PART_ARGS(of), number->name, text, words);
-    return fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs a %snumber from %g to %g", PART_ARGS(of), number->name,
-                text, number->whole ? "whole " : "", number->minimum, number->maximum);
+        fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs %s", PART_ARGS(of), number->name, text, words);
+    else
+        fail(err, STATUS_USAGE, PART_FORMAT "%s=%.40s: needs a %snumber from %g to %g", PART_ARGS(of), number->name,
+             text, number->whole ? "whole " : "", number->minimum, number->maximum);
+    return sketch(of, text, err);
 }
 
 // Whether the rule has a number of this name (bytes long): its index, or -1.
@@ -185,9 +200,10 @@ static Status refuse_number(const PartText *of, const RuleText *rule, const char
     for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++)
         suggestion_consider(&suggestion, rule->numbers[n].name);
     rule_form(form, sizeof form, rule);
-    return fail(err, STATUS_USAGE, PART_FORMAT "%s has no number \"%s\"%s%s%s; write it as \"%s\"", PART_ARGS(of),
-                rule->name, typed, suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
-                suggestion.best ? "?" : "", form);
+    fail(err, STATUS_USAGE, PART_FORMAT "%s has no number \"%s\"%s%s%s; write it as \"%s\"", PART_ARGS(of), rule->name,
+         typed, suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
+         suggestion.best ? "?" : "", form);
+    return sketch(of, word, err);
 }
 
 // The words of a part from `first` on are numbers of its rule.
@@ -229,12 +245,14 @@ static Status refuse_rule(const PartText *of, Part part, Error *err) {
             add(names, sizeof names, "%s%s", *names ? ", " : "", part_rule((Part)named, row)->name);
             suggestion_consider(&suggestion, part_rule((Part)named, row)->name);
         }
-    if (of->count == 1)
-        return fail(err, STATUS_USAGE, PART_FORMAT "which %s rule? There are %s", PART_ARGS(of), part_names[part],
-                    names);
-    return fail(err, STATUS_USAGE, PART_FORMAT "no %s rule %.40s%s%s%s; there are %s", PART_ARGS(of), part_names[part],
-                of->words[1], suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
-                suggestion.best ? "?" : "", names);
+    if (of->count == 1) {
+        fail(err, STATUS_USAGE, PART_FORMAT "which %s rule? There are %s", PART_ARGS(of), part_names[part], names);
+        return sketch(of, of->words[0], err);
+    }
+    fail(err, STATUS_USAGE, PART_FORMAT "no %s rule %.40s%s%s%s; there are %s", PART_ARGS(of), part_names[part],
+         of->words[1], suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
+         suggestion.best ? "?" : "", names);
+    return sketch(of, of->words[1], err);
 }
 
 static Status refuse_name(const PartText *of, Error *err) {
@@ -245,9 +263,10 @@ static Status refuse_name(const PartText *of, Error *err) {
         suggestion_consider(&suggestion, part_names[part]);
     const char *known = "the parts are local, optimizer, personal, send, mix, combine, release, server and schedule";
     if (of->number == 1) known = "`sounder help algorithms` lists names and parts";
-    return fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
-                suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
-                suggestion.best ? "?" : "", known);
+    fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
+         suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "", suggestion.best ? "?" : "",
+         known);
+    return sketch(of, of->words[0], err);
 }
 
 // A recipe while it is read: which of its parts the text has named so far.
@@ -288,12 +307,13 @@ static Status read_zoo(Reader *reader, const ZooAlgorithm *zoo, const PartText *
     TRY(read_parts(reader, zoo->text, err));
     for (int w = 1; w < of->count; w++) {
         int part = w == 1 || strchr(of->words[w], '=') ? part_with_number(reader, of->words[w]) : -1;
-        if (part < 0)
-            return fail(err, STATUS_USAGE,
-                        PART_FORMAT "%s has no number \"%.*s\"; `sounder help algorithms` says which it has",
-                        PART_ARGS(of), zoo->name, (int)strcspn(of->words[w], "="), of->words[w]);
+        if (part < 0) {
+            fail(err, STATUS_USAGE, PART_FORMAT "%s has no number \"%.*s\"; `sounder help algorithms` says which it has",
+                 PART_ARGS(of), zoo->name, (int)strcspn(of->words[w], "="), of->words[w]);
+            return sketch(of, of->words[w], err);
+        }
         PartText single = *of;
-        single.words[0] = of->words[w];
+        single.words[0] = single.split + (of->words[w] - of->split);
         single.count = 1;
         Chosen *chosen = &reader->recipe->parts[part];
         TRY(read_numbers(chosen, part_rule((Part)part, chosen->row), &single, 0, err));
@@ -309,15 +329,18 @@ static Status read_name(Reader *reader, const PartText *of, Error *err) {
 }
 
 static Status read_parts(Reader *reader, const char *text, Error *err) {
-    for (PartText of = {.number = 1}; *text; of.number++) {
+    for (PartText of = {.whole = text, .number = 1}; *text; of.number++) {
         size_t length = strcspn(text, ";");
         TRY(split(&of, text, length, err));
         int part = part_named(of.words[0]);
         TRY(part >= 0 ? read_part(reader, &of, (Part)part, err) : read_name(reader, &of, err));
         text += length;
-        if (*text == ';' && !*++text) // an empty part behind the last ';'
-            return fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last",
-                        of.number + 1);
+        if (*text == ';' && !*++text) { // an empty part behind the last ';'
+            fail(err, STATUS_USAGE, "part %d is empty; write a part between two ';' and none after the last",
+                 of.number + 1);
+            error_sketch(err, of.whole, strlen(of.whole) - 1, 1);
+            return STATUS_USAGE;
+        }
     }
     return STATUS_OK;
 }
@@ -434,7 +457,7 @@ Status recipe_parse(Recipe *recipe, const char *text, Error *err) {
 
 Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
                   Error *err) {
-    PartText of = {.number = 1};
+    PartText of = {.whole = text, .number = 1};
     char names[512] = "";
     if (strlen(text) >= RECIPE_TEXT_BYTES)
         return fail(err, STATUS_USAGE, "the text of an %s has at most %d bytes", what, RECIPE_TEXT_BYTES - 1);
@@ -447,9 +470,10 @@ Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const c
         choose(chosen, &rules[row], row);
         return read_numbers(chosen, &rules[row], &of, 1, err);
     }
-    return fail(err, STATUS_USAGE, "%.40s: no such %s%s%s%s; there are %s", of.words[0], what,
-                suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "",
-                suggestion.best ? "?" : "", names);
+    fail(err, STATUS_USAGE, "%.40s: no such %s%s%s%s; there are %s", of.words[0], what,
+         suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "", suggestion.best ? "?" : "",
+         names);
+    return sketch(&of, of.words[0], err);
 }
 
 const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text) {

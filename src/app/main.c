@@ -95,6 +95,13 @@ static void open_standard_descriptors(void) {
     if (fd >= 0) close(fd);
 }
 
+// Where in a text that somebody wrote the word stands that the sentence is about.
+static void print_sketch(const Error *err) {
+    if (!err->sketch[0]) return;
+    const int text = (int)strcspn(err->sketch, "\n");
+    fprintf(stderr, "  %.*s\n  %s\n", text, err->sketch, err->sketch + text + 1);
+}
+
 int main(int argc, char **argv) {
     open_standard_descriptors();
     Error err = {.message = ""};
@@ -107,5 +114,6 @@ int main(int argc, char **argv) {
     const char *wish = getenv("NO_COLOR");
     int coloured = log_on_terminal() && !(wish && *wish);
     fprintf(stderr, coloured ? "\r\033[Ksounder: \033[31merror:\033[0m %s\n" : "sounder: error: %s\n", err.message);
+    if (isatty(STDERR_FILENO)) print_sketch(&err);
     return status_exit_code(status);
 }

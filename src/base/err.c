@@ -21,7 +21,43 @@ Status fail(Error *err, Status status, const char *format, ...) {
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     disarm_text(err->message);
+    err->sketch[0] = '\0';
     return status;
+}
+
+static bool begins_letter(char c) { // of UTF-8
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+void error_sketch(Error *err, const char *text, size_t at, size_t length) {
+    enum { BEFORE = 40, MOST = 72 };
+    if (!err) return;
+    size_t begin = at > BEFORE && strlen(text) > MOST ? at - BEFORE : 0, used = 0;
+    while (begin > 0 && !begins_letter(text[begin]))
+        begin--;
+    size_t shown = strlen(text + begin);
+    const bool is_cut = shown > MOST;
+    if (is_cut)
+        for (shown = MOST; !begins_letter(text[begin + shown]);)
+            shown--;
+    char *sketch = err->sketch;
+    snprintf(sketch, sizeof err->sketch, "%s%.*s%s", begin > 0 ? "..." : "", (int)shown, text + begin,
+             is_cut ? "..." : "");
+    for (char *c = sketch; *c; c++)
+        if (*c == '\n' || *c == '\t') *c = ' ';
+    disarm_text(sketch);
+    used = strlen(sketch);
+    sketch[used++] = '\n';
+    for (int i = 0; i < (begin > 0 ? 3 : 0); i++)
+        sketch[used++] = ' ';
+    for (size_t i = begin; i < begin + shown && i < at + length; i++)
+        if (begins_letter(text[i])) sketch[used++] = i < at ? ' ' : '^';
+    if (length == 0 || at == begin + shown) sketch[used++] = '^'; // something is missing there
+    sketch[used] = '\0';
+}
+
+void error_keep_sketch(Error *err, const Error *why) {
+    if (err) memcpy(err->sketch, why->sketch, sizeof err->sketch);
 }
 
 Status status_by_errno(Status otherwise) {
@@ -49,6 +85,7 @@ Status fail_errno(Error *err, Status status, const char *format, ...) {
     disarm_text(err->message);
     size_t used = strlen(err->message);
     snprintf(err->message + used, sizeof err->message - used, ": %s", strerror(saved_errno));
+    err->sketch[0] = '\0';
     return status;
 }
 

@@ -12,6 +12,7 @@
 #ifndef SOUNDER_BASE_ERR_H
 #define SOUNDER_BASE_ERR_H
 
+#include <stddef.h>
 #include <sysexits.h>
 
 // name, exit code, when
@@ -36,11 +37,12 @@ typedef enum Status {
 #undef X
 } Status;
 
-enum { ERROR_MESSAGE_BYTES = 1024 };
+enum { ERROR_MESSAGE_BYTES = 1024, ERROR_SKETCH_BYTES = 512 };
 
 // The sentence that goes with a failed Status. Owned by the caller, usually on its stack; empty until a failure.
 typedef struct Error {
     char message[ERROR_MESSAGE_BYTES];
+    char sketch[ERROR_SKETCH_BYTES]; // two lines, a text and carets below what is wrong in it; empty: none
 } Error;
 
 // Writes the sentence (printf style, truncated to fit) and returns status, so that a failure is one return statement.
@@ -53,6 +55,13 @@ Status fail_errno(Error *err, Status status, const char *format, ...) __attribut
 
 // The status that errno's reason decides, or `otherwise`: what fail_errno returns.
 Status status_by_errno(Status otherwise);
+
+// After a failure that is about `length` bytes of a text that somebody wrote, from `at` on: the sketch, for main to show on a
+// terminal. Of a long text it is what stands around them.
+void error_sketch(Error *err, const char *text, size_t at, size_t length);
+
+// After a failure whose sentence repeats that of `why`: its sketch goes along.
+void error_keep_sketch(Error *err, const Error *why);
 
 // Puts '?' for what a terminal would obey: control characters, C1's as UTF-8 included. All sentences of fail and of the log
 // go through it, for names in them may come from files of others.

@@ -168,8 +168,23 @@ static Status take_presets(Form *form, size_t *used, const FormRow *row, Error *
     return STATUS_OK;
 }
 
+// What follows the name: "key=value" each; or a colon and a text, which has been read.
+static Status take_parts(Form *form, size_t *used, const char *whole, const char *text, const FormRow *row,
+                         Error *err) {
+    for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
+        const size_t length = strcspn(text, blanks);
+        if (take_part(form, used, text, row, err) != STATUS_OK) {
+            error_sketch(err, whole, (size_t)(text - whole), length);
+            return STATUS_USAGE;
+        }
+        text += length;
+    }
+    return STATUS_OK;
+}
+
 Status form_parse(Form *form, const char *text, const FormTable *table, Error *err) {
     enum { ROOM_FOR_PRESETS = 256 };
+    const char *const whole = text;
     *form = (Form){0};
     text += strspn(text, blanks);
     size_t length = strcspn(text, " \t:"), used = 1;
@@ -179,7 +194,11 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     while (form->row < table->count && strcmp(table->rows[form->row].name, name) != 0)
         form->row++;
-    if (form->row == table->count) return unknown_row(name, table, err);
+    if (form->row == table->count) {
+        unknown_row(name, table, err);
+        error_sketch(err, whole, (size_t)(text - whole), length);
+        return STATUS_USAGE;
+    }
     const FormRow *row = &table->rows[form->row];
     int last = count_keys(row) - 1;
     text += length;
@@ -188,11 +207,12 @@ Status form_parse(Form *form, const char *text, const FormTable *table, Error *e
         TRY(take_value(form, &used, text + 1, strlen(text + 1), row, last, err));
         text += strlen(text);
     }
-    if (*text == ':') return unknown_key(text, row, err);
-    for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
-        TRY(take_part(form, &used, text, row, err));
-        text += strcspn(text, blanks);
+    if (*text == ':') {
+        unknown_key(text, row, err);
+        error_sketch(err, whole, (size_t)(text - whole), strlen(text));
+        return STATUS_USAGE;
     }
+    TRY(take_parts(form, &used, whole, text, row, err));
     return take_presets(form, &used, row, err);
 }
 

@@ -295,8 +295,10 @@ static Status no_form(const LayerText *of, Error *err) {
     const char *best = suggestion.best;
     char list[512];
     list_words(list, sizeof list);
-    return fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is no kind of layer%s%s%s; use %s", LAYER_ARGS(of), word,
-                best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", list);
+    fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is no kind of layer%s%s%s; use %s", LAYER_ARGS(of), word,
+         best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", list);
+    layer_text_sketch(of, word, err);
+    return STATUS_USAGE;
 }
 
 Status layer_read(Layer *layer, LayerText *of, Error *err) {

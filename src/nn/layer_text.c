@@ -37,10 +37,18 @@ Status layer_text_next(LayerText *of, const char **rest, Error *err) {
     size_t length = end ? (size_t)(end - start) : strlen(start);
     while (length > 0 && strchr(blanks, start[length - 1]))
         length--;
+    of->at = (size_t)(start - of->whole);
     memcpy(of->text, start, length);
     memset(of->text + length, 0, sizeof of->text - length);
     of->number++;
     return split_words(of, err);
+}
+
+void layer_text_sketch(const LayerText *of, const char *word, Error *err) {
+    if (word)
+        error_sketch(err, of->whole, of->at + (size_t)(word - of->split), strlen(word));
+    else
+        error_sketch(err, of->whole, of->at, strlen(of->text));
 }
 
 Status layer_text_wrong(const LayerText *of, Error *err) {
@@ -60,8 +68,10 @@ static bool read_whole(int *value, const char *text, char **end, int low, int hi
 }
 
 static Status not_whole(const LayerText *of, const char *name, const char *word, int low, int high, Error *err) {
-    return fail(err, STATUS_USAGE, LAYER_FORMAT "%s is \"%s\"; give a whole number from %d to %d", LAYER_ARGS(of), name,
-                word, low, high);
+    fail(err, STATUS_USAGE, LAYER_FORMAT "%s is \"%s\"; give a whole number from %d to %d", LAYER_ARGS(of), name, word,
+         low, high);
+    layer_text_sketch(of, word, err);
+    return STATUS_USAGE;
 }
 
 Status layer_text_whole(int *value, LayerText *of, const char *name, int low, int high, Error *err) {
@@ -89,8 +99,10 @@ Status layer_text_number(float *value, LayerText *of, const char *name, float lo
     char *end;
     *value = strtof(word, &end);
     if (end != word && *end == '\0' && *value >= low && *value < below) return STATUS_OK;
-    return fail(err, STATUS_USAGE, LAYER_FORMAT "%s is \"%s\"; give a number from %g to below %g", LAYER_ARGS(of), name,
-                word, (double)low, (double)below);
+    fail(err, STATUS_USAGE, LAYER_FORMAT "%s is \"%s\"; give a number from %g to below %g", LAYER_ARGS(of), name, word,
+         (double)low, (double)below);
+    layer_text_sketch(of, word, err);
+    return STATUS_USAGE;
 }
 
 static int find_name(const LayerText *of, const char *name) {
@@ -104,9 +116,11 @@ static Status no_name(const LayerText *of, const char *name, Error *err) {
     for (int l = 0; l + 1 < of->number; l++)
         if (*of->names[l]) suggestion_consider(&suggestion, of->names[l]);
     const char *best = suggestion.best;
-    return fail(err, STATUS_USAGE,
-                LAYER_FORMAT "no layer before has the name \"%s\"%s%s%s; write \"as %s\" behind the one that is meant",
-                LAYER_ARGS(of), name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", name);
+    fail(err, STATUS_USAGE,
+         LAYER_FORMAT "no layer before has the name \"%s\"%s%s%s; write \"as %s\" behind the one that is meant",
+         LAYER_ARGS(of), name, best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", name);
+    layer_text_sketch(of, name, err);
+    return STATUS_USAGE;
 }
 
 Status layer_text_layer(int *layer, LayerText *of, Error *err) {

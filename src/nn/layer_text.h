@@ -10,7 +10,9 @@
 enum { LAYER_MAX_WORDS = 24 };
 
 typedef struct LayerText {
-    int number; // from 1
+    const char *whole; // text of the net; borrowed
+    size_t at;         // where in it the layer begins
+    int number;        // from 1
     char text[SPEC_TEXT_BYTES];
     char split[SPEC_TEXT_BYTES]; // the text again, cut into words
     char *words[LAYER_MAX_WORDS];
@@ -27,6 +29,9 @@ typedef struct LayerText {
 
 // The next layer of a net's text; *rest moves behind its ';' or becomes NULL after the last. USAGE if there is nothing.
 Status layer_text_next(LayerText *of, const char **rest, Error *err);
+
+// After a failure that is about the layer, or about a word of `split` in it: where that stands in the net's text.
+void layer_text_sketch(const LayerText *of, const char *word, Error *err);
 
 // The sentence that says how the layer is written.
 Status layer_text_wrong(const LayerText *of, Error *err);

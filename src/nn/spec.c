@@ -115,22 +115,25 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
         return fail(err, STATUS_USAGE, "the net's text has %zu characters; at most %d are read", strlen(text),
                     SPEC_TEXT_BYTES - 1);
     *spec = (Spec){.input = input, .classes = classes};
-    LayerText of = {.number = 0, .spec = spec};
+    LayerText of = {.whole = text, .spec = spec};
     Ordinals ordinals = {0};
     for (const char *rest = text; rest;) {
         if (spec->layer_count == SPEC_MAX_LAYERS)
             return fail(err, STATUS_USAGE, "the net has more than %d layers; leave some out", SPEC_MAX_LAYERS);
-        TRY(layer_text_next(&of, &rest, err));
-        TRY(read_one(spec, &of, &ordinals, err));
+        Status status = layer_text_next(&of, &rest, err);
+        if (status == STATUS_OK) status = read_one(spec, &of, &ordinals, err);
+        if (status == STATUS_OK) continue;
+        if (err && !err->sketch[0]) layer_text_sketch(&of, NULL, err);
+        return status;
     }
     TRY(check_readers(spec, err));
     const Shape shape = spec->layers[spec->layer_count - 1].out;
-    if (shape.channels != classes || shape.rows != 1 || shape.columns != 1)
-        return fail(err, STATUS_USAGE,
-                    LAYER_FORMAT "the last layer gives %d x %d x %d values, but there are %d classes; end with "
-                                 "\"linear %d\"",
-                    LAYER_ARGS(&of), shape.channels, shape.rows, shape.columns, classes, classes);
-    return STATUS_OK;
+    if (shape.channels == classes && shape.rows == 1 && shape.columns == 1) return STATUS_OK;
+    fail(err, STATUS_USAGE,
+         LAYER_FORMAT "the last layer gives %d x %d x %d values, but there are %d classes; end with \"linear %d\"",
+         LAYER_ARGS(&of), shape.channels, shape.rows, shape.columns, classes, classes);
+    layer_text_sketch(&of, NULL, err);
+    return STATUS_USAGE;
 }
 
 void spec_initialise(float *parameters, const Spec *spec, uint64_t seed) {

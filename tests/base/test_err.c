@@ -3,6 +3,7 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/check.h"
@@ -46,8 +47,47 @@ static void what_a_terminal_would_obey_is_shown_as_a_question_mark(void **state)
     }
 }
 
+static void a_sketch_has_carets_below_the_word_that_is_wrong(void **state) {
+    (void)state;
+    static const char forty[] = "0123456789012345678901234567890123456789";
+    static const struct {
+        const char *text, *word; // the first place of it
+        const char *sketch;
+    } rows[] = {{"conv 10 5; foo 3", "foo", "conv 10 5; foo 3\n           ^^^"},
+                {"first", "first", "first\n^^^^^"},
+                {"ends", "", "ends\n    ^"}, // something is missing there
+                {"a\tb\x1b", "b", "a b?\n  ^"},
+                {"h\xc3\xa9 x\xc3\xa9", "x\xc3\xa9", "h\xc3\xa9 x\xc3\xa9\n   ^^"}};
+    Error err;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fail(&err, STATUS_USAGE, "wrong");
+        const char *word = *rows[i].word ? strstr(rows[i].text, rows[i].word) : rows[i].text + strlen(rows[i].text);
+        error_sketch(&err, rows[i].text, (size_t)(word - rows[i].text), strlen(rows[i].word));
+        assert_string_equal(err.sketch, rows[i].sketch);
+    }
+    char text[300], sketch[ERROR_SKETCH_BYTES];
+    snprintf(text, sizeof text, "%s%s%s%s%s", forty, "wrong", forty, forty, forty);
+    error_sketch(&err, text, 40, 5);
+    snprintf(sketch, sizeof sketch, "%s%s%.27s...\n%40s^^^^^", forty, "wrong", forty, "");
+    assert_string_equal(err.sketch, sketch);
+    error_sketch(&err, text, 85, 300); // to the end, of which little is shown
+    snprintf(sketch, sizeof sketch, "...%s%.32s...\n%43s", forty, forty, "");
+    memset(sketch + strlen(sketch), '^', 33);
+    assert_memory_equal(err.sketch, sketch, strlen(err.sketch));
+    assert_int_equal(strlen(err.sketch), 3 + 72 + 3 + 1 + 43 + 32);
+
+    Error outer;
+    fail(&outer, STATUS_USAGE, "--model: %s", err.message);
+    assert_string_equal(outer.sketch, ""); // nothing of an earlier failure, nor of what memory held
+    error_keep_sketch(&outer, &err);
+    assert_string_equal(outer.sketch, err.sketch);
+    fail_errno(&outer, STATUS_IO, "another");
+    assert_string_equal(outer.sketch, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sketch_has_carets_below_the_word_that_is_wrong),
         cmocka_unit_test(a_reason_that_says_more_than_the_caller_decides_the_status),
         cmocka_unit_test(what_a_terminal_would_obey_is_shown_as_a_question_mark),
     };

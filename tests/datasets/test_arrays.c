@@ -191,7 +191,7 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
     char path[SCRATCH_PATH_BYTES], name[32];
     Loaded loaded;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Error err = {""};
+        Error err = {.message = ""};
         Altered set = altered(GRAY_ARRAYS);
         put(&set, cases[i].name, cases[i].type, cases[i].shape, cases[i].values, cases[i].bytes);
         snprintf(name, sizeof name, "refused-%zu", i);
@@ -216,7 +216,7 @@ static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
     char path[SCRATCH_PATH_BYTES], name[32];
     Loaded loaded;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        Error err = {""};
+        Error err = {.message = ""};
         Altered set = numbers_set();
         put(&set, "x_train", numbers[i].type, numbers[i].shape, numbers[i].values, numbers[i].bytes);
         snprintf(name, sizeof name, "numbers-%zu", i);
@@ -229,7 +229,7 @@ static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
 static void a_missing_array_is_named_with_how_to_save_it(void **state) {
     char path[SCRATCH_PATH_BYTES];
     Loaded loaded;
-    Error err = {""};
+    Error err = {.message = ""};
     assert_int_equal(load(&loaded, arrays_write(path, *state, "missing", GRAY_ARRAYS + 1, ARRAYS_STORED), 1, &err),
                      STATUS_NOINPUT);
     assert_non_null(strstr(err.message, "no array x_train; save it with numpy.savez"));
@@ -241,7 +241,7 @@ static void a_missing_array_is_named_with_how_to_save_it(void **state) {
 // An archive has checksums: it is whole or refused. A folder holds together or is refused.
 static void expect_whole_or_refused(const char *path, bool has_checksums) {
     Loaded loaded;
-    Error err = {""};
+    Error err = {.message = ""};
     Status status = load(&loaded, path, 1, &err);
     if (status == STATUS_OK) {
         if (has_checksums) expect_gray_set(&loaded);
@@ -260,7 +260,7 @@ static void damage(const char *file, const char *path, bool has_checksums) {
     uint8_t *bytes = (uint8_t *)scratch_read(file, &whole);
     for (size_t count = 0; count < whole; count++) {
         Loaded loaded;
-        Error err = {""};
+        Error err = {.message = ""};
         scratch_write(file, bytes, count);
         assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
         assert_non_null(strstr(err.message, path));

@@ -8,7 +8,7 @@
 
 static void expect_failure(const char *data, Status expected, const char *sentence_part) {
     Loaded loaded;
-    Error err = {""};
+    Error err = {.message = ""};
     assert_int_equal(load(&loaded, data, 1, &err), expected);
     if (!strstr(err.message, sentence_part)) fail_msg("\"%s\" does not say \"%s\"", err.message, sentence_part);
 }
@@ -184,7 +184,7 @@ static void files_that_contradict_each_other_are_refused(void **state) {
 // Whatever was changed in one file: a set that holds together, or DATA and a sentence with the folder.
 static void expect_consistent_or_refused(const char *folder) {
     Loaded loaded;
-    Error err = {""};
+    Error err = {.message = ""};
     Status status = load(&loaded, folder, 1, &err);
     if (status != STATUS_OK) {
         assert_int_equal(status, STATUS_DATA);

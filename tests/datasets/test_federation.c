@@ -75,7 +75,7 @@ static void quadratics_have_the_curvatures_and_optima_of_their_form(void **state
 static void natural_id_gives_every_client_its_own(void **state) {
     (void)state;
     Loaded loaded;
-    Error err = {""};
+    Error err = {.message = ""};
     uint64_t block[256];
     Partition partition;
     load(&loaded, "quadratics a=1,4,2 b=0 samples=4", 1);
@@ -233,7 +233,7 @@ static void wrong_forms_are_refused_with_the_right_one(void **state) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         DatasetSource source;
-        Error err = {""};
+        Error err = {.message = ""};
         assert_int_equal(dataset_find(&source, wrong[i].data, 1, &err), STATUS_USAGE);
         if (!strstr(err.message, wrong[i].part)) fail_msg("\"%s\" does not say \"%s\"", err.message, wrong[i].part);
     }

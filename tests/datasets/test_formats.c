@@ -14,7 +14,7 @@ static const float *floats_of(const void *bytes) {
 
 static void expect_refusal(const char *folder, Status expected, const char *part) {
     Loaded loaded;
-    Error err = {""};
+    Error err = {.message = ""};
     assert_int_equal(load(&loaded, folder, 1, &err), expected);
     if (!strstr(err.message, part) || !strstr(err.message, folder))
         fail_msg("\"%s\" does not say \"%s\" of %s", err.message, part, folder);

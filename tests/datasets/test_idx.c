@@ -23,7 +23,7 @@ static void expect_refusal(const char *folder, const uint8_t *bytes, size_t coun
     char path[SCRATCH_PATH_BYTES];
     uint8_t payload[PAYLOAD_ROOM];
     IdxHeader header;
-    Error err = {""};
+    Error err = {.message = ""};
     scratch_write(scratch_path(path, folder, "refused"), bytes, count);
     assert_int_equal(load(&header, payload, path, &err), STATUS_DATA);
     assert_non_null(strstr(err.message, path));
@@ -152,7 +152,7 @@ static void bytes_after_the_packed_data_are_refused(void **state) {
 static bool loads_or_is_refused(uint8_t payload[PAYLOAD_ROOM], const char *folder, const uint8_t *bytes, size_t count) {
     char path[SCRATCH_PATH_BYTES];
     IdxHeader header;
-    Error err = {""};
+    Error err = {.message = ""};
     scratch_write(scratch_path(path, folder, "damaged"), bytes, count);
     Status status = load(&header, payload, path, &err);
     if (status == STATUS_OK) return true;

@@ -273,7 +273,7 @@ static void impossible_partitions_are_refused_with_the_numbers(void **state) {
         {"iid", 2, 70000, STATUS_DATA, "label 99 of sample 69999"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Error err = {""};
+        Error err = {.message = ""};
         static uint64_t block[70000];
         const PartitionSpec spec = spec_of(cases[i].text, cases[i].clients, 1);
         assert_int_equal(partition_build(block, &spec, labels, cases[i].samples, CLASSES, &err), cases[i].status);

@@ -78,7 +78,7 @@ static double concentration(uint32_t clients) {
 }
 
 static void refuse(const char *text, uint32_t clients, const char *part_of_sentence) {
-    Error err = {""};
+    Error err = {.message = ""};
     assert_int_equal(try_to_deal(text, clients, 1, &err), STATUS_USAGE);
     if (!strstr(err.message, part_of_sentence))
         fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, part_of_sentence);

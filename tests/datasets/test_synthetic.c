@@ -51,7 +51,7 @@ static void options_that_are_wrong_are_refused_with_an_example(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         Shape shape;
         uint32_t train, test;
-        Error err = {""};
+        Error err = {.message = ""};
         assert_int_equal(synthetic_parse(&shape, &train, &test, wrong[i], &err), STATUS_USAGE);
         assert_non_null(strstr(err.message, "synthetic:1x28x28:60000:10000"));
     }

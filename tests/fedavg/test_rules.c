@@ -52,6 +52,26 @@ static void a_text_names_an_algorithm_or_parts_or_both(void **state) {
     assert_int_equal(recipe_engine(&recipe), ENGINE_LOCKSTEP);
 }
 
+static void a_mistake_is_shown_where_it_stands(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"fedprox mu=x", "fedprox mu=x\n           ^"},
+        {"fedprox  nu=1", "fedprox  nu=1\n         ^^^^"},
+        {"fedavg; servr adam", "fedavg; servr adam\n        ^^^^^"},
+        {"fedavg;server adm", "fedavg;server adm\n              ^^^"},
+        {"fedavg; server adam 2 nu=3", "fedavg; server adam 2 nu=3\n                      ^^^^"},
+        {" fedavg; server", " fedavg; server\n         ^^^^^^"},
+        {"fedavg; ;", "fedavg; ;\n        ^"},
+        {"fedavg;", "fedavg;\n      ^"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error err;
+        Recipe recipe;
+        assert_int_equal(recipe_parse(&recipe, cases[i][0], &err), STATUS_USAGE);
+        assert_string_equal(err.sketch, cases[i][1]);
+    }
+}
+
 static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
     (void)state;
     static const char *const cases[][2] = {
@@ -419,6 +439,7 @@ static void the_scalar_twin_knows_how_far_sgd_goes(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_names_an_algorithm_or_parts_or_both),
+        cmocka_unit_test(a_mistake_is_shown_where_it_stands),
         cmocka_unit_test(a_text_that_is_none_is_refused_with_the_nearest_word),
         cmocka_unit_test(every_entry_of_the_zoo_and_every_rule_can_be_read),
         cmocka_unit_test(the_name_of_an_algorithm_is_its_first_word_or_its_first_rule),

@@ -133,7 +133,7 @@ static void headers_that_the_format_forbids_are_not_built(void **state) {
         TensorEntry entries[2] = {good, wrong[i]};
         char *header;
         size_t header_bytes;
-        Error err = {""};
+        Error err = {.message = ""};
         assert_int_equal(safetensors_header(&header, &header_bytes, entries, 2, NULL, 0, &err), STATUS_SOFTWARE);
         assert_true(strlen(err.message) > 0);
     }
@@ -269,7 +269,7 @@ static void every_truncation_is_refused(void **state) {
     scratch_path(path, *state, "truncated");
     for (size_t count = 0; count < whole; count++) {
         Safetensors file;
-        Error err = {""};
+        Error err = {.message = ""};
         scratch_write(path, bytes, count);
         assert_int_equal(safetensors_open(&file, path, &err), STATUS_DATA);
         assert_non_null(strstr(err.message, path));
@@ -283,7 +283,7 @@ static void every_flipped_bit_is_refused_or_leaves_a_consistent_file(void **stat
     scratch_path(path, *state, "flipped");
     for (size_t bit = 0; bit < 8 * whole; bit++) {
         Safetensors file;
-        Error err = {""};
+        Error err = {.message = ""};
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
         scratch_write(path, bytes, whole);
         Status status = safetensors_open(&file, path, &err);

@@ -243,10 +243,30 @@ static void layers_take_what_they_name(void **state) {
 static void each_mistake_is_answered_with_one_sentence_that_names_it(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
-        Error err = {{0}};
+        Error err = {.message = ""};
         Spec spec;
         assert_int_equal(spec_parse(&spec, mistakes[i].text, grey, 10, &err), STATUS_USAGE);
         assert_string_equal(err.message, mistakes[i].sentence);
+    }
+}
+
+static void a_mistake_is_shown_where_it_stands(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"conv 10 5; foo 3; relu", "conv 10 5; foo 3; relu\n           ^^^"},
+        {"conv 10 5;  pool x", "conv 10 5;  pool x\n                 ^"},
+        {"relu as a; conv 8 5x0; add b", "relu as a; conv 8 5x0; add b\n                  ^^^"},
+        {"relu as a; relu; add b", "relu as a; relu; add b\n                     ^"},
+        {"relu; dropout 2", "relu; dropout 2\n              ^"},
+        {"relu; conv 8; relu", "relu; conv 8; relu\n      ^^^^^^"}, // something of the layer is missing
+        {"relu; linear 9", "relu; linear 9\n      ^^^^^^^^"},
+        {"relu;", "relu;\n     ^"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error err;
+        Spec spec;
+        assert_int_equal(spec_parse(&spec, cases[i][0], grey, 10, &err), STATUS_USAGE);
+        assert_string_equal(err.sketch, cases[i][1]);
     }
 }
 
@@ -330,6 +350,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(shapes_follow_from_the_text),
         cmocka_unit_test(layers_take_what_they_name),
         cmocka_unit_test(each_mistake_is_answered_with_one_sentence_that_names_it),
+        cmocka_unit_test(a_mistake_is_shown_where_it_stands),
         cmocka_unit_test(texts_and_inputs_beyond_the_limits_are_refused),
         cmocka_unit_test(initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed),
         cmocka_unit_test(training_flop_are_those_of_the_layers),

@@ -182,7 +182,7 @@ class RunCase(unittest.TestCase):
                 return any(entry["round"] >= number for entry in self.rounds(run))
             except (OSError, ValueError):
                 return False
-        self.assertTrue(wait_until(done, 60), f"round {number} never came")
+        self.assertTrue(wait_until(done, 120), f"round {number} never came")
 
     def kill_workers_during(self, process, every_seconds, chooser, most=1000000):
         """A round in lockstep starts over with each death: `most` lets it come to an end on a slow machine too."""

@@ -111,6 +111,19 @@ class Terminal(RunCase):
             self.assertEqual("\x1b[31merror:\x1b[0m --rounds 0" in self.read_until(None), coloured, self.seen)
         del os.environ["NO_COLOR"]
 
+    def test_a_mistake_in_a_text_is_shown_on_a_terminal_alone(self):
+        data = ["--data", "synthetic:1x8x8:64:16"]
+        for option, text, word in (("--model", "conv 10 5; foo 3; relu", "foo"), ("--algorithm", "fedavg; server adm", "adm"),
+                                   ("--partition", "dirichlet alhpa=3", "alhpa=3"), ("--attack", "sign-flip 3 4", "4"),
+                                   ("--data", "synthetic-fedprox alhpa=3", "alhpa=3")):
+            with self.subTest(option):
+                self.start_on_terminal(*data, option, text)
+                lines = self.read_until(None).split("\r\n")
+                at = lines[1].index(word)
+                self.assertEqual((lines[1][:2 + len(text)], lines[2:]), ("  " + text, [" " * at + "^" * len(word), ""]), lines)
+                _, err = self.train(*data, option, text, code=64)
+                self.assertEqual(err.count("\n"), 1)
+
     # Signals ---------------------------------------------------------------------------------------------------------
 
     def test_ctrl_c_is_answered_at_once(self):

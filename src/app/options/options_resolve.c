@@ -78,7 +78,9 @@ static Status check_partition(const Options *options, Error *err) {
     Error why;
     Status status = partition_parse(&form, options_partition(text, options), &why);
     if (status == STATUS_OK) return STATUS_OK;
-    return fail(err, status, "%s %s", options_named(name, options, "partition"), why.message);
+    fail(err, status, "%s %s", options_named(name, options, "partition"), why.message);
+    error_keep_sketch(err, &why);
+    return status;
 }
 
 // An option that nothing reads would be ignored in silence; who gave it meant something else.
@@ -246,8 +248,11 @@ static Status read_algorithm(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     Error part;
     Status status = recipe_parse(&options->recipe, options->algorithm, &part);
-    if (status != STATUS_OK)
-        return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), part.message);
+    if (status != STATUS_OK) {
+        fail(err, status, "%s: %s", options_named(name, options, "algorithm"), part.message);
+        error_keep_sketch(err, &part);
+        return status;
+    }
     options->training.nesterov = options->recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD &&
                                  options->recipe.parts[PART_OPTIMIZER].number[0] != 0;
     if (options->recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_ADAMW && !given(options, "weight-decay"))
@@ -269,7 +274,11 @@ static Status adopt_users(Options *options, Error *err) {
     }
     const bool is_made_up = federation_is_named(options->data);
     Status status = is_made_up ? federation_describe(&source, options->data, options->seed, &why) : STATUS_OK;
-    if (status != STATUS_OK) return fail(err, status, "%s %s", options_named(name, options, "data"), why.message);
+    if (status != STATUS_OK) {
+        fail(err, status, "%s %s", options_named(name, options, "data"), why.message);
+        error_keep_sketch(err, &why);
+        return status;
+    }
     if (!option_applies(options, option_find("partition")) || options->training.global_batch) return STATUS_OK;
     // What is wrong with files is said when they are read.
     if (!is_made_up && dataset_find(&source, options->data, options->seed, NULL) != STATUS_OK) return STATUS_OK;

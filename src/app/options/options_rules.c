@@ -176,8 +176,11 @@ static Status resolve_attack(Options *options, Error *err) {
     Error why;
     const LocalRule *local = local_rules[options->recipe.parts[PART_LOCAL].row];
     if (!options->attack[0]) return STATUS_OK;
-    if (attack_parse(&options->attack_rule, options->attack, &why) != STATUS_OK)
-        return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "attack"), why.message);
+    if (attack_parse(&options->attack_rule, options->attack, &why) != STATUS_OK) {
+        fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "attack"), why.message);
+        error_keep_sketch(err, &why);
+        return STATUS_USAGE;
+    }
     if (!options->attackers[0])
         return fail(err, STATUS_USAGE, "%s %s: nobody does that; say who with --attackers, such as 0.2",
                     options_named(name, options, "attack"), options->attack);

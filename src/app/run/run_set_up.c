@@ -149,7 +149,11 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     zoo_expand(text, SPEC_TEXT_BYTES, options->model, data->classes);
     options_named(named, options, "model");
     Status status = spec_parse(spec, text, data->shape, data->classes, &layer);
-    if (status != STATUS_OK) return fail(err, status, "%s: %s", named, layer.message);
+    if (status != STATUS_OK) {
+        fail(err, status, "%s: %s", named, layer.message);
+        error_keep_sketch(err, &layer);
+        return status;
+    }
     if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
     if (attack_is_on_labels(&options->attack_rule)) TRY(check_false_labels(options, data, err));
     spec->augment = options->training.augment;
