@@ -159,6 +159,21 @@ class Slurm(RunCase):
             self.train(*SMALL, "--workers", "1", "--seed", seed, "--out", seed)
         self.assertEqual(models, {self.model("1"), self.model("2")})
 
+    def test_a_sweep_is_an_array_of_jobs_that_share_a_folder(self):
+        script = os.path.join(os.path.dirname(SCRIPT), "sweep.sbatch")
+        told = self.ask("env", "OUT=shared", "sbatch", "--array=1-2", "--cpus-per-task=2", script, *SMALL, "--seed", "1..3")
+        self.assertRegex(told, r"Submitted batch job \d+")
+        self.assertTrue(wait_until(lambda: not self.ask("squeue", "--noheader").strip(), 90))
+        logs = []
+        for name in sorted(os.listdir(self.folder.name)):
+            if re.fullmatch(r"sounder-\d+-\d+\.log", name):
+                with open(self.path(name)) as file:
+                    logs.append(file.read())
+        self.assertEqual([re.search(r"(\d) of (\d) runs are done", log).groups() for log in logs], [("2", "2"), ("1", "1")], logs)
+        for seed in "1", "2", "3":
+            self.train(*SMALL, "--workers", "1", "--seed", seed, "--out", seed)
+            self.assertEqual(self.model(seed), self.model(f"shared/seed={seed}"))
+
     def test_a_job_that_a_more_important_one_displaces_goes_on_when_it_is_started_again(self):
         self.train(*SMALL, "--rounds", "60", "--workers", "2", "--checkpoint-every", "0", "--out", "calm")
         job = self.submit(*SMALL, "--rounds", "60", partition="low", OUT="displaced")

@@ -8,6 +8,7 @@ from runs import DEADLINE, SOUNDER, RunCase, alive, wait_until
 
 BASE = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--clients", "4",
         "--device", "cpu"]
+LEARNED = ["--data", "synthetic-fedprox users=6", "--model", "linear 10", "--batch-size", "10", "--device", "cpu"]
 SMALL = [*BASE, "--rounds", "2"]
 
 
@@ -57,6 +58,47 @@ class Sweep(RunCase):
         self.assertEqual((len(set(drawn)), set(drawn) - set(grid), len(grid)), (5, set(), 27))
         self.assertNotEqual(drawn, grid[:5])
         self.assertEqual(drawn, self.plan(*SMALL, "--lr", "0.1,0.2,0.3", "--seed", "1..9", "--search", "random", "--number", "5"))
+
+    def test_parts_share_a_grid(self):
+        grid = self.plan(*SMALL, "--lr", "0.1,0.2,0.3", "--seed", "1..3")
+        parts = [self.plan(*SMALL, "--lr", "0.1,0.2,0.3", "--seed", "1..3", "--part", f"{part}/2") for part in (1, 2)]
+        self.assertEqual(parts, [grid[0::2], grid[1::2]])
+
+    # Successive halving --------------------------------------------------------------------------------------------------
+
+    def test_halving_leaves_the_worse_behind_and_ends_with_the_run_of_train(self):
+        """1e-6 learns nothing; rounds 1, 3, 9 for 5, 2 and 1 of the values, each with both seeds, on one cosine."""
+        arguments = [*LEARNED, "--lr-schedule", "cosine", "--lr", "1e-6,0.05,2e-6,3e-6,4e-6", "--seed", "1..2", "--search", "halving",
+                     "--out", "s"]
+        out = self.sweep(*arguments, "--rounds", "9")
+        self.assertEqual(re.findall(r"(?m)^to round .*", out), ["to round 1: 5 of 5, a run for each seed",
+                         "to round 3: 2 of 5, a run for each seed", "to round 9: 1 of 5, a run for each seed"])
+        self.assertIn("\n2 of 2 runs are done, 0 failed, ", out)
+        self.assertIn("\n8 runs were left behind after fewer rounds\n", out)
+        done = {run: len(self.rounds(f"s/{run}")) for run in os.listdir(self.path("s"))}
+        self.assertEqual(sorted(done.values()), [1] * 6 + [3] * 2 + [9] * 2)
+        self.assertEqual((done["lr=0.05,seed=1"], done["lr=0.05,seed=2"]), (9, 9))
+        self.train(*LEARNED, "--rounds", "9", "--lr-schedule", "cosine", "--lr", "0.05", "--seed", "2", "--out", "alone")
+        self.assertEqual(self.model("alone"), self.model("s/lr=0.05,seed=2"))
+        again = self.sweep(*arguments, "--rounds", "9")
+        self.assertEqual({run: len(self.rounds(f"s/{run}")) for run in done}, done)
+        self.assertEqual(again.count("(done before)"), 10 + 4 + 2)
+
+    def test_halving_of_runs_without_classes_goes_by_the_loss(self):
+        self.sweep("--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--momentum", "0", "--lr", "1e-6,0.1", "--rounds", "3",
+                   "--search", "halving", "--out", "s")
+        self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("1e-6", "0.1")], [1, 3])
+
+    def test_halving_that_was_killed_decides_as_if_it_had_not_been(self):
+        arguments = [*LEARNED, "--lr", "1e-6,0.05,2e-6", "--rounds", "200", "--search", "halving", "--parallel", "1", "--out", "s"]
+        process = subprocess.Popen([SOUNDER, "sweep", *arguments], cwd=self.folder.name, stdout=subprocess.DEVNULL)
+        self.started.append(process)
+        self.wait_for_round("s/lr=0.05", 70)
+        process.kill()
+        process.wait()
+        self.assertTrue(wait_until(lambda: "elsewhere" not in self.sweep(*arguments, "--dry-run")))
+        self.sweep(*arguments)
+        self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("1e-6", "0.05", "2e-6")], [66, 200, 66])
 
     def test_an_experiment_file_says_what_all_runs_have(self):
         with open(self.path("exp.yaml"), "w") as file:
@@ -186,6 +228,10 @@ class Sweep(RunCase):
             (["--search", "list", "--seed", "1..3", "--lr", "0.1,0.2"], 64, "--search list: --seed has 3 values and --lr has 2; a list needs as many of each, or one"),
             (["--search", "random", "--seed", "1..3"], 64, "--search random: needs --number, from 1 to the grid's 3 runs"),
             (["--number", "2", "--seed", "1..3"], 64, "--number: only used with --search random"),
+            (["--seed", "1..3", "--part", "4/3"], 64, "--part 4/3: needs a number and how many there are, from 1/N to N/N"),
+            (["--seed", "1..3", "--part", "4/4"], 64, "--part 4/4: the sweep has fewer runs"),
+            (["--seed", "1..3", "--part", "1/2", "--search", "halving"], 64, "--part: does not go with --search halving"),
+            (["--rounds", "3,9", "--search", "halving"], 64, "--search halving: all runs need the same --rounds"),
             (["-", "--seed", "1..3"], 64, "-: every run reads the experiment anew"),
             (["none.yaml", "--seed", "1..3"], 66, "none.yaml"),
         ]:

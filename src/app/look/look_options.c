@@ -31,12 +31,15 @@ static const Option sweep_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "sweeps/<time>",
      .letter = 'o', .help = "folder of the runs, a folder each; the same command with the same one goes on"},
     {.name = "search", .type = OPTION_CHOICE, FIELD(search), .also = "strategy method", .placeholder = "KIND", .preset = "grid",
-     .choices = {[SWEEP_GRID] = "grid", [SWEEP_LIST] = "list", [SWEEP_RANDOM] = "random"},
-     .help = "every value with every other, the first values together, then the second, or some of the grid"},
+     .choices = {[SWEEP_GRID] = "grid", [SWEEP_LIST] = "list", [SWEEP_RANDOM] = "random", [SWEEP_HALVING] = "halving"},
+     .help = "every value with every other; the first values together, then the second; some of the grid; or all of it for few rounds, "
+             "the best third, by the mean over the seeds, for three times as many, and so on"},
     {.name = "number", .type = OPTION_WHOLE, FIELD(number), .also = "samples trials n", .placeholder = "N", .derived = "must be given with --search random",
      .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "how many runs of the grid --search random draws"},
     {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
      .minimum = 1, .maximum = 256, .help = "runs side by side; on a card start with 1"},
+    {.name = "part", .type = OPTION_TEXT, FIELD(part), .also = "shard task share", .placeholder = "I/N", .derived = "all",
+     .help = "run number I, I + N, ... alone, where N processes or machines share a sweep and its --out (tools/slurm/sweep.sbatch)"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
      .help = "print the runs, a command each, and start none"},
 };

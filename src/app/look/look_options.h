@@ -12,6 +12,7 @@ typedef struct LookOptions {
     int format;                  // TableFormat
     char out[OPTION_TEXT_BYTES]; // "": not given
     char svg[OPTION_TEXT_BYTES]; // "": none
+    char part[OPTION_TEXT_BYTES]; // "I/N"; "": all
     int search;                  // SweepSearch
     int number, parallel, seeds; // 0: not given
     bool dry_run, once;

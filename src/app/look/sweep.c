@@ -17,6 +17,7 @@
 
 #include "app/commands.h"
 #include "app/look/runs.h"
+#include "app/look/sweep_halving.h"
 #include "app/look/sweep_jobs.h"
 #include "base/clock.h"
 #include "base/cores.h"
@@ -32,9 +33,9 @@ typedef struct Sweep {
     int cores;
     int signal_fd;
     bool tells_means;
-    sigset_t before; // what was blocked when the sweep began, for the runs
-    int signal;      // that ended it; 0: none
-    size_t done, failed;
+    sigset_t before;            // what was blocked when the sweep began, for the runs
+    int signal;                 // that ended it; 0: none
+    size_t done, failed, total; // of those that take part
 } Sweep;
 
 // Processes ---------------------------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     disarm_text(what);
-    printf("[%zu/%zu] %s  %s\n", sweep->done + sweep->failed, sweep->plan.count, job->name, what);
+    printf("[%zu/%zu] %s  %s\n", sweep->done + sweep->failed, sweep->total, job->name, what);
     fflush(stdout);
 }
 
@@ -257,13 +258,15 @@ static Status print_means(const Sweep *sweep, Error *err) {
 }
 
 static Status conclude(const Sweep *sweep, double seconds, int *exit_code, Error *err) {
-    size_t elsewhere = 0;
+    size_t elsewhere = 0, left = 0;
     for (size_t i = 0; i < sweep->plan.count; i++) {
         elsewhere += sweep->jobs[i].state == JOB_ELSEWHERE;
+        left += sweep->jobs[i].state == JOB_LEFT;
         if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
     }
     if (sweep->done > 0 && sweep->tells_means) TRY(print_means(sweep, err));
-    printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->plan.count, sweep->failed, seconds);
+    printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->total, sweep->failed, seconds);
+    if (left > 0) printf("%zu runs were left behind after fewer rounds\n", left);
     if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
     if (sweep->signal) *exit_code = 128 + sweep->signal;
     if (sweep->signal || sweep->failed > 0)
@@ -283,18 +286,42 @@ static Status open_signals(Sweep *sweep, Error *err) {
     return sweep->signal_fd >= 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "signals cannot be waited for");
 }
 
+// Of what takes part, what is not done.
+static Status run_part(Sweep *sweep, Error *err) {
+    sweep->done = sweep->total = sweep->failed = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        sweep->total += sweep->jobs[i].state != JOB_LEFT;
+        sweep->failed += sweep->jobs[i].state == JOB_HAS_FAILED;
+    }
+    for (size_t i = 0; i < sweep->plan.count; i++) {
+        if (sweep->jobs[i].state != JOB_IS_DONE) continue;
+        sweep->done++;
+        tell_result(sweep, &sweep->jobs[i], "  (done before)");
+    }
+    return run_jobs(sweep, err);
+}
+
+// Rung by rung.
+static Status climb(Sweep *sweep, Error *err) {
+    Ladder ladder;
+    halving_plan(&ladder, &sweep->plan, sweep->jobs[0].rounds);
+    for (int rung = 0; rung < ladder.rungs && !sweep->signal; rung++) {
+        TRY(halving_begin(sweep->jobs, &ladder, rung, &sweep->plan, err));
+        printf("to round %d: %zu of %zu, a run for each seed\n", ladder.rounds[rung], ladder.groups[rung],
+               ladder.groups[0]);
+        TRY(run_part(sweep, err));
+        if (!sweep->signal) TRY(halving_select(sweep->jobs, &ladder, rung, &sweep->plan, err));
+    }
+    return STATUS_OK;
+}
+
 static Status run_sweep(Sweep *sweep, int *exit_code, Error *err) {
     const uint64_t begin = clock_nanoseconds();
     if (make_folders(sweep->options.out) != 0)
         return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", sweep->options.out);
     TRY(open_signals(sweep, err));
     print_heading(sweep);
-    for (size_t i = 0; i < sweep->plan.count; i++) {
-        if (sweep->jobs[i].state != JOB_IS_DONE) continue;
-        sweep->done++;
-        tell_result(sweep, &sweep->jobs[i], "  (done before)");
-    }
-    Status status = run_jobs(sweep, err);
+    Status status = sweep->plan.search == SWEEP_HALVING ? climb(sweep, err) : run_part(sweep, err);
     if (status == STATUS_OK) status = conclude(sweep, clock_seconds_since(begin), exit_code, err);
     close(sweep->signal_fd);
     return status;
@@ -313,6 +340,7 @@ Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_m
     Sweep sweep = {.plan = *plan, .options = *options, .tells_means = tells_means, .cores = cores_usable()};
     name_folder(&sweep.options);
     Status status = sweep_jobs_make(&sweep.jobs, &sweep.plan, sweep.options.out, sweep.cores, err);
+    if (status == STATUS_OK && plan->search == SWEEP_HALVING) status = halving_check(sweep.jobs, plan, err);
     if (status == STATUS_OK && options->dry_run)
         print_plan(&sweep);
     else if (status == STATUS_OK)

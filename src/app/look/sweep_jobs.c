@@ -87,12 +87,60 @@ static const Option *find_difference(const PastRun *past, const Options *options
     return NULL;
 }
 
-static bool make_resuming(Job *job, const Options *options) {
+static bool make_resuming(Job *job, int rounds_wanted) {
     char rounds[32];
     int count = 0;
     free_arguments(job);
-    snprintf(rounds, sizeof rounds, "%d", options->rounds);
+    snprintf(rounds, sizeof rounds, "%d", rounds_wanted);
     return add_argument(job, &count, "resume", job->folder) && add_argument(job, &count, "rounds", rounds);
+}
+
+static void drop_argument(Job *job, int *count, const char *name) {
+    const size_t length = strlen(name);
+    for (int i = 0; i < *count;) {
+        char **argument = &job->arguments[i];
+        if (strncmp(*argument, "--", 2) != 0 || strncmp(*argument + 2, name, length) != 0 ||
+            (*argument)[2 + length] != '=') {
+            i++;
+            continue;
+        }
+        free(*argument);
+        memmove(argument, argument + 1, (size_t)(*count - i) * sizeof *argument);
+        (*count)--;
+    }
+}
+
+// What the run would make of its --rounds is said before that becomes fewer.
+static Status begin_short(Job *job, int rounds, Error *err) {
+    static const char *const followers[] = {"lr-rounds", "privacy-rounds"};
+    Options *options = malloc(sizeof *options);
+    char all[32], some[32];
+    int count = job_argument_count(job);
+    if (!options) return fail(err, STATUS_OS, "no memory for the options of a run");
+    Status status = resolve_arguments(options, job, err);
+    snprintf(all, sizeof all, "%d", job->rounds);
+    snprintf(some, sizeof some, "%d", rounds);
+    bool made = true;
+    for (size_t i = 0; i < 2 && made && status == STATUS_OK; i++)
+        if (option_applies(options, option_find(followers[i])) && !options_given(options, followers[i]))
+            made = add_argument(job, &count, followers[i], all);
+    free(options);
+    drop_argument(job, &count, "rounds");
+    if (status == STATUS_OK && !(made && add_argument(job, &count, "rounds", some)))
+        status = fail(err, STATUS_OS, "no memory for the sweep");
+    return status;
+}
+
+Status sweep_job_aim(Job *job, int rounds, Error *err) {
+    char config[JOB_FOLDER_BYTES + 16];
+    PastRun past;
+    snprintf(config, sizeof config, "%s/config.yaml", job->folder);
+    job->state = JOB_WAITS;
+    if (access(config, F_OK) != 0) return begin_short(job, rounds, err);
+    TRY(past_run_read(&past, job->folder, err));
+    if (past.rounds >= (uint32_t)rounds) job->state = JOB_IS_DONE;
+    past_run_free(&past);
+    return make_resuming(job, rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
 }
 
 // What an earlier sweep into this folder has left of the run: all of it, a part, or nothing.
@@ -114,7 +162,7 @@ static Status take_up(Job *job, const Options *options, Error *err) {
                     other->name);
     if (state == RUN_RUNNING) job->state = JOB_ELSEWHERE;
     if (state == RUN_FINISHED && enough) job->state = JOB_IS_DONE;
-    return make_resuming(job, options) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
+    return make_resuming(job, options->rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
 }
 
 // Two texts may make one name.
@@ -135,6 +183,7 @@ static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t
     Status status = resolve_arguments(options, job, &why);
     if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
     TRY(divide_cores(options, job, plan, cores, err));
+    job->rounds = options->rounds;
     snprintf(job->data, sizeof job->data, "%s", options->data);
     const bool is_made_up = synthetic_is_named(job->data) || federation_is_named(job->data);
     job->seed = is_made_up ? options->seed : 0;

@@ -9,11 +9,12 @@
 
 enum { JOB_FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
 
-typedef enum JobState { JOB_WAITS, JOB_RUNS, JOB_IS_DONE, JOB_HAS_FAILED, JOB_ELSEWHERE } JobState;
+typedef enum JobState { JOB_WAITS, JOB_RUNS, JOB_IS_DONE, JOB_HAS_FAILED, JOB_ELSEWHERE, JOB_LEFT } JobState;
 
 // One run of the sweep.
 typedef struct Job {
     char name[SWEEP_NAME_BYTES + 16], folder[JOB_FOLDER_BYTES];
+    int rounds;                   // that the run is to have
     char **arguments;             // owned, and so are its texts: of `sounder train`, to begin or to go on
     int width;                    // cores that it takes
     char data[OPTION_TEXT_BYTES]; // --data, and the seed of what is made up
@@ -25,6 +26,10 @@ typedef struct Job {
 } Job;
 
 int job_argument_count(const Job *job);
+
+// Has the job train until so many rounds are done, and no further; the schedules of the run stay those of its own --rounds.
+// It waits, or is done already.
+Status sweep_job_aim(Job *job, int rounds, Error *err);
 
 // *jobs: (plan->count) of them, for sweep_jobs_free, also on failure. out: the folder of the sweep. USAGE for a point that train
 // would refuse, and for a folder whose run has other options. Starts nothing.

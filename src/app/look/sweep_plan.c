@@ -184,6 +184,25 @@ static Status choose_points(SweepPlan *plan, const LookOptions *options, Error *
     return STATUS_OK;
 }
 
+// Every N-th of the runs, from number I on.
+static Status take_part(SweepPlan *plan, const char *part, Error *err) {
+    unsigned which, of;
+    int end = 0;
+    size_t count = 0;
+    if (!part[0]) return STATUS_OK;
+    if (sscanf(part, "%u/%u%n", &which, &of, &end) != 2 || part[end] || which < 1 || which > of)
+        return fail(err, STATUS_USAGE,
+                    "--part %.60s: needs a number and how many there are, from 1/N to N/N, such as 2/4", part);
+    if (plan->search == SWEEP_HALVING)
+        return fail(err, STATUS_USAGE,
+                    "--part: does not go with --search halving, which has to know all runs; leave one of the two out");
+    for (size_t i = which - 1; i < plan->count; i += of)
+        plan->points[count++] = plan->points[i];
+    plan->count = count;
+    return count > 0 ? STATUS_OK
+                     : fail(err, STATUS_USAGE, "--part %s: the sweep has fewer runs; give fewer parts", part);
+}
+
 Status sweep_plan_read(SweepPlan *plan, LookOptions *options, int argc, char **argv, Error *err) {
     const OptionTable own = look_command_find("sweep")->table;
     Option *rows = malloc((size_t)(own.count + option_count) * sizeof *rows);
@@ -195,6 +214,7 @@ Status sweep_plan_read(SweepPlan *plan, LookOptions *options, int argc, char **a
     free(rows);
     plan->search = (SweepSearch)options->search;
     if (status == STATUS_OK) status = choose_points(plan, options, err);
+    if (status == STATUS_OK) status = take_part(plan, options->part, err);
     if (status != STATUS_OK) sweep_plan_free(plan);
     return status;
 }

@@ -4,13 +4,14 @@
 //
 // Several values are: A,B,C (of a text only where it has no blank and no brace); 1..5 of whole numbers; an option that comes
 // again; {A,B} inside a text, one text for each. Grid: every value with every other; list: the first values together, then
-// the second, ...; random: some points of the grid, drawn by a fixed seed, so that the same command means the same runs.
+// the second, ...; random: some points of the grid, drawn by a fixed seed, so that the same command means the same runs; halving:
+// the grid, most of which is left behind after few rounds (sweep_halving.h).
 #ifndef SOUNDER_APP_LOOK_SWEEP_PLAN_H
 #define SOUNDER_APP_LOOK_SWEEP_PLAN_H
 
 #include "app/look/look_options.h"
 
-typedef enum SweepSearch { SWEEP_GRID, SWEEP_LIST, SWEEP_RANDOM } SweepSearch;
+typedef enum SweepSearch { SWEEP_GRID, SWEEP_LIST, SWEEP_RANDOM, SWEEP_HALVING } SweepSearch;
 
 enum { SWEEP_MOST_RUNS = 10000, SWEEP_NAME_BYTES = 200 };
 
