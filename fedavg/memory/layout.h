@@ -5,7 +5,7 @@
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
-//   [vectors | states | sums | rows]   slots segment: float vectors of one model each, what the server rule remembers (64
+//   [vectors | states | sums | stash | rows]   slots segment: float vectors of one model each, what the server rule remembers (64
 //                                      bits a weight), int64 sums of each worker, a float row for each client of the
 //                                      cohort, as the engine plans them (SlotPlan)
 //   [rows of floats]                   what clients keep, a file (memory/kept_file.h)
@@ -14,7 +14,8 @@
 //   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h; the server rule's states,
 //            written by the parent; a vector of what it tells the clients, if it does. Where the combine rule wants the
 //            updates side by side, a row for each of the phase's jobs instead of sums: what that client hands in, written
-//            by whoever has the job, over again if need be
+//            by whoever has the job, over again if need be. Where updates may come late, a sum for each that waits,
+//            written likewise; the parent adds it to those of its step
 //   hogwild  a vector a client (= worker): its velocity, kept from round to round
 //   ssgd     the vectors of fedavg/worker/ssgd.h: the velocity, common to all; a gradient a shard
 //
@@ -54,6 +55,7 @@ typedef struct SlotPlan {
     uint32_t states;  // 64 bits a weight (parameters), behind the vectors; all of them last
     uint32_t sums;    // int64 (parameters), behind the states: `each` of every worker, side by side
     uint32_t each;    // 1; 2 where changes of what clients keep are summed, too, or their momenta
+    uint32_t stash;   // int64 (parameters), behind the sums: updates that wait for the step they are part of
     uint32_t rows;    // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
     uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
 } SlotPlan;
@@ -69,7 +71,7 @@ static inline uint32_t slots_momentum_vector(const SlotPlan *slots) {
 
 // Without rows.
 static inline uint64_t slots_bytes(const SlotPlan *slots) {
-    return slots->vectors * slots->vector_bytes + (slots->states + slots->sums) * slots->sum_bytes;
+    return slots->vectors * slots->vector_bytes + (slots->states + slots->sums + slots->stash) * slots->sum_bytes;
 }
 
 static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index) {
@@ -93,6 +95,10 @@ static inline uint64_t slots_rows_bytes(const SlotPlan *slots) {
 // which: 0, the updates; 1, the changes of what clients keep.
 static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank, uint32_t which) {
     return slots_state_offset(slots, slots->states + rank * slots->each + which);
+}
+
+static inline uint64_t slots_stash_offset(const SlotPlan *slots, uint32_t place) {
+    return slots_state_offset(slots, slots->states + slots->sums + place);
 }
 
 // Where a run on the card has what, in bytes from the start of each block.

@@ -33,6 +33,8 @@ typedef struct Job {
     uint32_t task;               // evaluation: EvaluationTask, what to evaluate on what
     uint32_t kept_from, kept_to; // training: rows of what the client keeps, as it is, and for what it becomes
     uint32_t attacks;            // training: 1 for an attacker
+    uint32_t visit;              // training: so many times the client has begun from these weights before
+    uint32_t stash;              // training: 1 + where its update waits for a later step; 0: it is part of this round's
     double share;                // training: p_k, this client's weight in the mean
     // Written by the owner before it stores the state:
     uint32_t hits;    // evaluation: correct predictions

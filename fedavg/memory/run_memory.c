@@ -181,6 +181,7 @@ void run_memory_free(RunMemory *memory) {
     if (memory->weights_fd >= 0) close(memory->weights_fd);
     if (memory->partition_fd >= 0) close(memory->partition_fd);
     world_files_free(&memory->world_files);
+    schedule_free(&memory->schedule);
     free(memory->kept_table);
     free(memory->attackers);
     free(memory->client_notes);
@@ -205,6 +206,10 @@ ServerState *run_memory_state(const RunMemory *memory, uint32_t index) {
 
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which) {
     return (int64_t *)(memory->slots + slots_sum_offset(&memory->config->slots, rank, which));
+}
+
+int64_t *run_memory_stash(const RunMemory *memory, uint32_t place) {
+    return (int64_t *)(memory->slots + slots_stash_offset(&memory->config->slots, place));
 }
 
 float *run_memory_row(const RunMemory *memory, uint32_t place) {

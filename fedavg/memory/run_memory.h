@@ -19,6 +19,7 @@
 #include "fedavg/memory/trace.h"
 #include "fedavg/memory/world_files.h"
 #include "fedavg/rules/masks.h"
+#include "fedavg/rules/schedule.h"
 #include "fedavg/rules/server_rule.h"
 #include "shm/segment.h"
 
@@ -40,6 +41,7 @@ typedef struct RunMemory {
     uint8_t *attackers;           // parent, owned (clients): 1 for those that attack; NULL: nobody does
     double *client_notes;         // parent, owned (clients): see parent/cohort.h; NULL: it remembers nothing of them
     WorldFiles world_files;       // parent, owned: all zeros without files
+    Schedule schedule;            // parent, owned: all zeros where updates never wait
     uint32_t *kept_table;         // parent, owned (1 + clients): whose row is which, see parent/kept_rows.h; NULL: none
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
@@ -79,6 +81,9 @@ int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which);
 // What the client at this place of the phase hands in (parameters), where the plan has rows and the client is this
 // node's; also on the card here.
 float *run_memory_row(const RunMemory *memory, uint32_t place);
+
+// An update that waits for the step that it is part of (parameters).
+int64_t *run_memory_stash(const RunMemory *memory, uint32_t place);
 
 // The numbers of the local trainings of this round: those of the options, with the learning rate of the parent's order.
 Training run_memory_training(const RunMemory *memory);

@@ -9,32 +9,93 @@
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
 
-static void plan_bytes(Cohort *cohort) {
-    const RunConfig *config = cohort->memory->config;
+CohortBytes cohort_bytes(const RunConfig *config) {
+    CohortBytes each;
     const Chosen *parts = config->recipe.parts;
     const uint64_t whole = config->parameters * sizeof(float);
     SentWeights sent;
     sent_weights(&sent, &config->spec, &config->personal);
-    cohort->down_each = sent.count * sizeof(float); // what stays is not sent
-    if (parts[PART_SERVER].row == SERVER_ROW_vote) cohort->down_each = bytes_of_bits(sent.count, 2);
-    if (server_rules[parts[PART_SERVER].row]->tells) cohort->down_each += whole;
+    each.down = sent.count * sizeof(float); // what stays is not sent
+    if (parts[PART_SERVER].row == SERVER_ROW_vote) each.down = bytes_of_bits(sent.count, 2);
+    if (server_rules[parts[PART_SERVER].row]->tells) each.down += whole;
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED; // momenta travel, too
-    if (averages) cohort->down_each += whole;
-    cohort->sent_each = send_bytes(&parts[PART_CODE], &sent);
-    cohort->up_each = cohort->sent_each + REPORT_BYTES;
+    if (averages) each.down += whole;
+    each.sent = send_bytes(&parts[PART_CODE], &sent);
+    each.up = each.sent + REPORT_BYTES;
     if (local_rules[parts[PART_LOCAL].row]->asks || averages)
-        cohort->up_each += parts[PART_CODE].row == SEND_ROW_masked ? 2 * whole : whole; // by what its c_k has changed
+        each.up += parts[PART_CODE].row == SEND_ROW_masked ? 2 * whole : whole; // by what its c_k has changed
+    return each;
+}
+
+// A client that has been drawn once.
+static Member member_of(const RunMemory *memory, uint32_t client) {
+    const ClientPace *pace = memory->world_files.paces;
+    Member member = {.client = client, .times = 1};
+    partition_client(&memory->partition, client, &member.samples);
+    if (pace) member.seconds_per_sample = 1e-6 * pace[client].microseconds_per_sample;
+    if (pace) member.bytes_per_second = pace[client].bytes_per_second;
+    return member;
+}
+
+static Status simulate(Schedule *schedule, const RunMemory *memory, const RunConfig *config, uint32_t rounds,
+                       Error *err) {
+    const Chosen *parts = config->recipe.parts;
+    const CohortBytes each = cohort_bytes(config);
+    Member *clients = malloc(config->clients * sizeof *clients);
+    if (!clients) return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
+    for (uint32_t client = 0; client < config->clients; client++)
+        clients[client] = member_of(memory, client);
+    const ScheduleGiven given = {.world = &config->world,
+                                 .clients = clients,
+                                 .client_count = config->clients,
+                                 .local_epochs = config->training.local_epochs,
+                                 .down_bytes = each.down,
+                                 .up_bytes = each.up,
+                                 .seed = config->seed,
+                                 .versions = rounds,
+                                 .rule = &parts[PART_SCHEDULE],
+                                 .stale = &parts[PART_STALE],
+                                 .combine = &parts[PART_COMBINE]};
+    Status status = schedule_simulate(schedule, &given, err);
+    free(clients);
+    return status;
+}
+
+static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
+    if (nodes->size == 1) return STATUS_OK;
+    uint32_t sizes[] = {schedule->count, schedule->most_jobs, schedule->most_stashed};
+    TRY(nodes_broadcast(nodes, sizes, sizeof sizes, err));
+    ScheduledJob *jobs = realloc(schedule->jobs, sizes[0] * sizeof *jobs);
+    if (jobs) schedule->jobs = jobs;
+    uint32_t *waiting = realloc(schedule->waiting, (sizes[2] + 1) * sizeof *waiting);
+    if (waiting) schedule->waiting = waiting;
+    if (!jobs || !waiting) return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", sizes[0]);
+    schedule->count = sizes[0], schedule->most_jobs = sizes[1], schedule->most_stashed = sizes[2];
+    TRY(nodes_broadcast(nodes, jobs, schedule->count * sizeof *jobs, err));
+    TRY(nodes_broadcast(nodes, schedule->first, ((size_t)schedule->versions + 1) * sizeof *schedule->first, err));
+    return nodes_broadcast(nodes, schedule->published, ((size_t)schedule->versions + 1) * sizeof *schedule->published,
+                           err);
+}
+
+Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
+    Schedule *schedule = &memory->schedule;
+    schedule_free(schedule);
+    if (!engine_facts[config->engine].buffers) return STATUS_OK;
+    TRY(simulate(schedule, memory, config, rounds, err));
+    TRY(share_schedule(schedule, nodes, err));
+    config->slots.stash = schedule->most_stashed;
+    return STATUS_OK;
 }
 
 Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per_round, Error *err) {
     uint32_t clients = memory->config->clients;
-    *cohort = (Cohort){.memory = memory, .wanted = clients_per_round};
-    plan_bytes(cohort);
+    const uint32_t flights = memory->schedule.most_jobs, members = flights > clients ? flights : clients;
+    *cohort = (Cohort){.memory = memory, .wanted = clients_per_round, .each = cohort_bytes(memory->config)};
     cohort->drawn = malloc(clients * sizeof *cohort->drawn);
     cohort->losses = malloc(clients * sizeof *cohort->losses);
     cohort->samples = malloc(clients * sizeof *cohort->samples);
     cohort->scratch = malloc(((size_t)clients + 1) * sizeof *cohort->scratch);
-    cohort->members = malloc(clients * sizeof *cohort->members);
+    cohort->members = malloc(members * sizeof *cohort->members);
     bool has_file = memory->world_files.presences != NULL;
     cohort->there = has_file ? malloc(clients) : NULL;
     if ((has_file && !cohort->there) || !cohort->drawn || !cohort->losses || !cohort->samples || !cohort->scratch ||
@@ -83,12 +144,26 @@ static void enlist(Cohort *cohort, uint32_t drawn) {
         if (last && last->client == client)
             last->times++;
         else
-            cohort->members[cohort->count++] =
-                (Member){.client = client, .samples = cohort->samples[client], .times = 1};
-        const ClientPace *pace = cohort->memory->world_files.paces;
-        Member *member = &cohort->members[cohort->count - 1];
-        if (pace) member->seconds_per_sample = 1e-6 * pace[client].microseconds_per_sample;
-        if (pace) member->bytes_per_second = pace[client].bytes_per_second;
+            cohort->members[cohort->count++] = member_of(cohort->memory, client);
+    }
+}
+
+static bool is_scheduled(const Cohort *cohort) {
+    return cohort->memory->schedule.count > 0;
+}
+
+// Who begins from the weights of this round, and what becomes of them.
+static void enlist_scheduled(Cohort *cohort) {
+    const Schedule *schedule = &cohort->memory->schedule;
+    cohort->count = 0;
+    for (uint32_t flight = schedule->first[cohort->round - 1]; flight < schedule->first[cohort->round]; flight++) {
+        const ScheduledJob *job = &schedule->jobs[flight];
+        Member *member = &cohort->members[cohort->count++];
+        *member = member_of(cohort->memory, job->client);
+        member->flight = flight;
+        member->epochs = job->epochs;
+        member->fate = job->fate;
+        member->share = job->weight * job->trust;
     }
 }
 
@@ -107,9 +182,14 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
     if (cohort->there)
         cohort->nobody_until = world_files_presence(cohort->there, &cohort->memory->world_files,
                                                     cohort->memory->control->totals.microseconds);
-    uint32_t drawn = samplers[world->sampling](cohort->drawn, &draw);
     cohort->round = round;
+    cohort->candidates = 0;
     cohort->down_bytes = cohort->up_bytes = 0;
+    if (is_scheduled(cohort)) {
+        enlist_scheduled(cohort);
+        return;
+    }
+    uint32_t drawn = samplers[world->sampling](cohort->drawn, &draw);
     cohort->candidates = world->sampling == SAMPLING_POWER_OF_CHOICE ? drawn : 0;
     if (cohort->candidates == 0) enlist(cohort, drawn);
 }
@@ -123,7 +203,7 @@ void cohort_choose(Cohort *cohort) {
     const RunConfig *config = cohort->memory->config;
     uint32_t size = selected(&config->world, config->clients, cohort->wanted);
     if (asks_candidates(config)) {
-        cohort->down_bytes = cohort->candidates * cohort->down_each;
+        cohort->down_bytes = cohort->candidates * cohort->each.down;
         cohort->up_bytes = (uint64_t)cohort->candidates * REPORT_BYTES;
     }
     enlist(cohort, sampler_keep_largest(cohort->drawn, cohort->losses, cohort->candidates, size));
@@ -140,7 +220,7 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
         member->reach = local_turn(&config->recipe.parts[PART_LOCAL], &training, member->steps, 1).displacement /
                         (double)training.sgd.lr;
         member->end_microseconds = world_duration(member, &config->world, config->training.local_epochs,
-                                                  cohort->down_each, cohort->up_each, config->seed, cohort->round);
+                                                  cohort->each.down, cohort->each.up, config->seed, cohort->round);
     }
     if (!world_has_random_durations(&config->world)) return STATUS_OK;
     return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members, err);
@@ -160,14 +240,14 @@ static void count_absences(Cohort *cohort) {
         cohort->dropped_out += member->fate == MEMBER_DROPS_OUT;
         cohort->straggling += member->straggles;
         cohort->late += member->fate == MEMBER_IS_LATE;
-        if (!has_model) cohort->down_bytes += cohort->down_each;
-        if (hands_in) cohort->up_bytes += cohort->up_each + neighbours_bytes;
+        if (!has_model) cohort->down_bytes += cohort->each.down;
+        if (hands_in) cohort->up_bytes += cohort->each.up + neighbours_bytes;
     }
 }
 
 void cohort_count_sent(Cohort *cohort, const Queue *queue) {
     for (uint32_t i = 0; i < queue->count; i++)
-        cohort->up_bytes = cohort->up_bytes - cohort->sent_each + queue->jobs[i].sent_bytes;
+        cohort->up_bytes = cohort->up_bytes - cohort->each.sent + queue->jobs[i].sent_bytes;
 }
 
 static int job_order(const void *a, const void *b) {
@@ -176,7 +256,8 @@ static int job_order(const void *a, const void *b) {
     uint64_t x_work = (uint64_t)x->samples * x->epochs, y_work = (uint64_t)y->samples * y->epochs;
     if (x_trains != y_trains) return x_trains ? -1 : 1;
     if (x_work != y_work) return x_work > y_work ? -1 : 1; // so that the last job to end is a small one
-    return (x->client > y->client) - (x->client < y->client);
+    if (x->client != y->client) return x->client < y->client ? -1 : 1;
+    return (x->flight > y->flight) - (x->flight < y->flight);
 }
 
 bool cohort_wants_losses(const Cohort *cohort) {
@@ -239,8 +320,24 @@ Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
                            err); // pow is the library's
 }
 
+// The round takes until the next version; what its clients send is counted in it, though it may arrive later.
+static void complete_scheduled(Cohort *cohort) {
+    const uint64_t *published = cohort->memory->schedule.published;
+    cohort->shares = (CohortShares){.factor = 1, .total = 1};
+    cohort->microseconds = published[cohort->round] - published[cohort->round - 1];
+    cohort->jobs = 0;
+    for (uint32_t i = 0; i < cohort->count; i++)
+        cohort->jobs += cohort->members[i].fate == MEMBER_ARRIVES;
+    count_absences(cohort);
+    qsort(cohort->members, cohort->count, sizeof *cohort->members, job_order);
+}
+
 Status cohort_complete(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
+    if (is_scheduled(cohort)) {
+        complete_scheduled(cohort);
+        return STATUS_OK;
+    }
     world_absences(cohort->members, cohort->count, &config->world, config->training.local_epochs, config->seed,
                    cohort->round);
     TRY(find_durations(cohort, nodes, err));

@@ -20,6 +20,16 @@
 
 enum { REPORT_BYTES = 16 }; // of a client: its number, samples, loss
 
+// To a client; of its encoded update, and of all that it hands in.
+typedef struct CohortBytes {
+    uint64_t down, sent, up;
+} CohortBytes;
+CohortBytes cohort_bytes(const RunConfig *config);
+
+// Fills in who trains when, in a run of so many rounds in which updates may wait for later steps. Of node 0, whose
+// durations count. The config has its slots; its stash is planned here.
+Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err);
+
 typedef struct Cohort {
     const RunMemory *memory;                // borrowed
     uint32_t wanted;                        // clients that a round is to have
@@ -37,7 +47,7 @@ typedef struct Cohort {
     uint32_t jobs;                          // the first so many train, the one with most to do first
     uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
     bool abandoned;                         // too few arrived in time: nobody trains
-    uint64_t down_each, sent_each, up_each; // bytes to a client; of its encoded update, and of all that it hands in
+    CohortBytes each;
     uint64_t microseconds, down_bytes, up_bytes;
 } Cohort;
 

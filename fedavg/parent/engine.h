@@ -1,6 +1,7 @@
 // How the parent drives a round, for each kind of engine (rules/recipe.h): one file and one row.
 //
 //   engine_rounds.c     the cohort's clients are jobs; the new model is the mean of what they send
+//   engine_buffered.c   the same, but an update may be part of a later round's step
 //   engine_wild.c       every worker is a client and trains the one model in place
 //   engine_lockstep.c   a round is all or nothing, and starts over when somebody dies
 //
@@ -34,7 +35,7 @@ typedef struct Engine {
     Status (*serve)(Rounds *rounds, bool *busy, Error *err);
 } Engine;
 
-extern const Engine engine_rounds, engine_wild, engine_lockstep;
+extern const Engine engine_rounds, engine_wild, engine_lockstep, engine_buffered;
 const Engine *engine_of(EngineKind kind);
 
 // Fills in config->slots.
@@ -43,6 +44,9 @@ void engine_plan(RunConfig *config);
 // For engines whose jobs are clients: one for each client of the round's cohort that has samples, dealt to the nodes in
 // turn, until all are done.
 Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err);
+
+// used (MAX_WORKERS): this node's workers whose sums are part of the round's step; the queue has the jobs of all nodes.
+void engine_find_used(bool *used, const Rounds *rounds);
 
 // For engines whose workers write the weights themselves. Takes those for the model, unless they are not finite.
 Status engine_adopt(Rounds *rounds, uint32_t round, Error *err);

@@ -55,13 +55,12 @@ static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Err
     return STATUS_OK;
 }
 
-// used (MAX_WORKERS): this node's workers who finished jobs; the jobs are those of all nodes.
-static void find_used(bool *used, const Rounds *rounds) {
+void engine_find_used(bool *used, const Rounds *rounds) {
     const Queue *queue = rounds->memory->queue;
     memset(used, 0, MAX_WORKERS * sizeof *used);
     for (uint32_t i = 0; i < queue->count; i++) {
         const Job *job = &queue->jobs[i];
-        if (job->state == JOB_DONE && job->node == rounds->nodes->rank) used[job->owner - 1] = true;
+        if (job->state == JOB_DONE && job->node == rounds->nodes->rank && job->stash == 0) used[job->owner - 1] = true;
     }
 }
 
@@ -102,7 +101,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     bool used[MAX_WORKERS], finite, enough = true;
     if (config->slots.rows > 0) TRY(combine(&mean, &enough, rounds, round, err));
     if (!enough) return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
-    find_used(used, rounds);
+    engine_find_used(used, rounds);
     const ServerTurn turn =
         server_turn(&config->recipe.parts[PART_SERVER], round, clients > 0 ? clients : 1, config->clients);
     TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));

@@ -7,13 +7,15 @@
 #include "fedavg/rules/aggregate.h"
 
 typedef struct CpuParent {
-    float *weights, *vectors;            // owned (parameters), (kept vectors, parameters): as the round began
-    int64_t *total;                      // owned (each, parameters); where all sums become one first
-    const int64_t *sums[2][MAX_WORKERS]; // borrowed from the slots: of updates, of changes
+    float *weights, *vectors; // owned (parameters), (kept vectors, parameters): as the round began
+    int64_t *total;           // owned (each, parameters); where all sums become one first
+    const int64_t **sums[2];  // owned lists of what lies in the slots: sums of updates, of changes
 } CpuParent;
 
 static void cpu_free(Parent *parent) {
     CpuParent *self = parent->state;
+    free(self->sums[1]);
+    free(self->sums[0]);
     free(self->total);
     free(self->vectors);
     free(self->weights);
@@ -33,7 +35,10 @@ static Status cpu_init(Parent *parent, Error *err) {
     bool writes = engine_facts[config->engine].writes_weights;
     bool becomes_one = parent->nodes->size > 1 || config->release.hides || config->masked_offset > 0;
     CpuParent *self = parent->state = calloc(1, sizeof *self);
-    if (self && allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
+    const size_t sums = config->workers + config->slots.stash;
+    if (self && allocate(&self->sums[0], sums, sizeof *self->sums[0]) &&
+        allocate(&self->sums[1], sums, sizeof *self->sums[1]) &&
+        allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
         allocate(&self->vectors, config->slots.kept, parameters * sizeof(float)) &&
         allocate(&self->total, becomes_one ? config->slots.each : 0, parameters * sizeof *self->total))
         return STATUS_OK;
@@ -125,6 +130,8 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
             self->sums[which][count] = run_memory_sum(parent->memory, rank, which);
         count++;
     }
+    for (uint32_t i = 0; i < mean->late_count; i++)
+        self->sums[0][count++] = mean->late[i];
     if (!mean->total && self->total) TRY(sum_over_nodes(parent, count, mean->noise, turn->round, err));
     if (mean->total) self->sums[0][0] = mean->total;
     if (mean->total || self->total) count = 1;

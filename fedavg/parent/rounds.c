@@ -30,7 +30,13 @@ static void post_masked(Rounds *rounds) {
             masked->clients[masked->count++] = rounds->cohort.members[i].client;
 }
 
+static void post_scheduled(Job *job, const ScheduledJob *scheduled) {
+    job->visit = scheduled->visit;
+    job->stash = scheduled->stash == NO_STASH ? 0 : scheduled->stash + 1;
+}
+
 static void post_clients(Rounds *rounds) {
+    const Schedule *schedule = &rounds->memory->schedule;
     post_masked(rounds);
     queue_clear(rounds->memory->queue);
     for (uint32_t place = 0; place < rounds->cohort.jobs; place++) {
@@ -41,8 +47,9 @@ static void post_clients(Rounds *rounds) {
         job->count = member->samples;
         job->epochs = member->epochs;
         job->share = member->share;
+        if (schedule->count > 0) post_scheduled(job, &schedule->jobs[member->flight]);
         job->attacks = rounds->memory->attackers ? rounds->memory->attackers[member->client] : 0;
-        job->sent_bytes = rounds->cohort.sent_each;
+        job->sent_bytes = rounds->cohort.each.sent;
         if (rounds->memory->config->kept.rows == 0) continue;
         job->kept_from = kept_rows_of(&rounds->kept, member->client);
         job->kept_to = rounds->kept.staged[place];
@@ -141,6 +148,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     }
     report->cohort = &rounds->cohort;
     report->combine = &rounds->combine;
+    report->stash = memory->schedule.count > 0 ? &rounds->stash : NULL;
     collect_lengths(rounds, report);
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);
@@ -380,7 +388,8 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
 
 const Engine *engine_of(EngineKind kind) {
     static const Engine *const engines[ENGINE_COUNT] = {
-        [ENGINE_ROUNDS] = &engine_rounds, [ENGINE_WILD] = &engine_wild, [ENGINE_LOCKSTEP] = &engine_lockstep};
+        [ENGINE_ROUNDS] = &engine_rounds, [ENGINE_WILD] = &engine_wild, [ENGINE_LOCKSTEP] = &engine_lockstep,
+        [ENGINE_BUFFERED] = &engine_buffered};
     return engines[kind];
 }
 
@@ -441,6 +450,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
     forge_free(&rounds->forge);
+    stash_free(&rounds->stash);
     combine_free(&rounds->combine);
     kept_rows_free(&rounds->kept);
     cohort_free(&rounds->cohort);
@@ -453,6 +463,7 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     TRY(kept_rows_init(&rounds->kept, rounds->memory, members, config->rounds_done, err));
     TRY(combine_init(&rounds->combine, rounds->memory, rounds->nodes, err));
     TRY(forge_init(&rounds->forge, &rounds->combine, err));
+    TRY(stash_init(&rounds->stash, rounds->memory, config->rounds_done, err));
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 

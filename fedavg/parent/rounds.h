@@ -24,6 +24,7 @@
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/parent/phases.h"
 #include "fedavg/parent/ssgd_exchange.h"
+#include "fedavg/parent/stash.h"
 
 typedef struct RoundsConfig {
     PhasesConfig phases;
@@ -50,6 +51,7 @@ typedef struct RoundReport {
     double epsilon;        // spent so far, at the release's delta; infinite where nothing is hidden
     const Cohort *cohort;  // of the rounds; borrowed
     const Combine *combine; // likewise
+    const Stash *stash;     // likewise; NULL where updates never wait
     // Lengths of the updates that arrived: mean and largest; mean by share of their squares; that of the mean update,
     // squared. NaN where they are not measured.
     double length_mean, length_most, mean_square, square_of_mean;
@@ -76,6 +78,7 @@ struct Rounds {
     KeptRows kept;
     Combine combine;
     Forge forge;
+    Stash stash;
     Parent parent;
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes

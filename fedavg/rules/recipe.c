@@ -14,6 +14,7 @@
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/release_rules.h"
+#include "fedavg/rules/schedule.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
 
@@ -44,13 +45,16 @@ const EngineFacts engine_facts[ENGINE_COUNT] = {
                          .worker_needs_client = true,
                          .writes_weights = true,
                          .in_lockstep = true},
+    [ENGINE_BUFFERED] = {.text = {"buffered", "nobody waits for all: every K updates that arrive make a step",
+                                  "Nguyen et al., AISTATS 2022", BUFFERED_NUMBERS},
+                         .buffers = true},
 };
 
 const char *const part_names[PART_COUNT] = {
     [PART_LOCAL] = "local",   [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal",
     [PART_CLIP] = "send",     [PART_NOISE] = "send",          [PART_CODE] = "send",
     [PART_MIX] = "mix",       [PART_COMBINE] = "combine",     [PART_RELEASE] = "release",
-    [PART_SERVER] = "server", [PART_SCHEDULE] = "schedule"};
+    [PART_SERVER] = "server", [PART_SCHEDULE] = "schedule",   [PART_STALE] = "stale"};
 
 const RuleText *part_rule(Part part, uint32_t row) {
     switch (part) {
@@ -72,6 +76,8 @@ const RuleText *part_rule(Part part, uint32_t row) {
         return row < MIX_RULE_COUNT ? &mix_rules[row].text : NULL;
     case PART_COMBINE:
         return row < COMBINE_RULE_COUNT ? &combine_rules[row]->text : NULL;
+    case PART_STALE:
+        return row < STALE_COUNT ? &stale_rules[row] : NULL;
     case PART_SERVER:
         return row < SERVER_RULE_COUNT ? &server_rules[row]->text : NULL;
     case PART_SCHEDULE:
@@ -261,7 +267,8 @@ static Status refuse_name(const PartText *of, Error *err) {
         suggestion_consider(&suggestion, zoo_algorithms[i].name);
     for (int part = 0; part < PART_COUNT; part++)
         suggestion_consider(&suggestion, part_names[part]);
-    const char *known = "the parts are local, optimizer, personal, send, mix, combine, release, server and schedule";
+    const char *known =
+        "the parts are local, optimizer, personal, send, mix, combine, release, server, schedule and stale";
     if (of->number == 1) known = "`sounder help algorithms` lists names and parts";
     fail(err, STATUS_USAGE, "%.60s: no such %s%s%s%s; %s", of->words[0], of->number == 1 ? "algorithm" : "part",
          suggestion.best ? ", did you mean " : "", suggestion.best ? suggestion.best : "", suggestion.best ? "?" : "",
@@ -430,7 +437,43 @@ static Status check_release(const Recipe *recipe, Error *err) {
     return STATUS_OK;
 }
 
+// Updates that begin from several models come together in one sum, whose shares are known beforehand.
+static Status check_buffered(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts, *schedule = &parts[PART_SCHEDULE];
+    const double k = schedule->number[BUFFERED_K], m = schedule->number[BUFFERED_M];
+    const struct {
+        Part part;
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {PART_LOCAL, local_rules[parts[PART_LOCAL].row]->keeps, "what its clients keep belongs to rounds of one model"},
+        {PART_PERSONAL, parts[PART_PERSONAL].row != PERSONAL_NONE, "what stays with a client belongs to a round"},
+        {PART_CLIP, parts[PART_CLIP].row == CLIP_ADAPTIVE, "its norm follows from whole rounds; take send clip"},
+        {PART_CODE, parts[PART_CODE].row == SEND_ROW_masked, "masks vanish in the sum of those that began together"},
+        {PART_CODE, send_feeds_back(&parts[PART_CODE]), "what is fed back belongs to a round; take feedback=no"},
+        {PART_COMBINE, parts[PART_COMBINE].row != COMBINE_ROW_mean && parts[PART_COMBINE].row != COMBINE_ROW_bound,
+         "its clients have to begin from one model"},
+        {PART_SERVER, server_rules[parts[PART_SERVER].row]->trains_state > 0, "its clients begin from a model apart"},
+        {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "its epsilon is that of rounds that are drawn"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].clashes) return refuse_pair(PART_SCHEDULE, others[i].part, recipe, others[i].why, err);
+    if (k > m)
+        return fail(err, STATUS_USAGE,
+                    "schedule buffered: K=%g updates make a step, but only M=%g clients train at a "
+                    "time; lower K or raise M",
+                    k, m);
+    if (!isnan(schedule->number[BUFFERED_LAG]) && !isnan(k))
+        return fail(err, STATUS_USAGE, "schedule buffered: K follows from lag; leave one of the two out");
+    if (schedule->number[BUFFERED_MIXES] == MIXES_MODELS && k != 1)
+        return fail(err, STATUS_USAGE, "schedule buffered: mixes=models takes one client's model at a time; add K=1");
+    return STATUS_OK;
+}
+
 static Status check_schedule(const Recipe *recipe, Error *err) {
+    if (engine_facts[recipe_engine(recipe)].buffers) return check_buffered(recipe, err);
+    if (recipe->parts[PART_STALE].row != STALE_CONSTANT)
+        return refuse_pair(PART_STALE, PART_SCHEDULE, recipe, "nothing is stale there; add schedule buffered", err);
     if (recipe_engine(recipe) == ENGINE_ROUNDS) return STATUS_OK;
     if (recipe->parts[PART_OPTIMIZER].number[0] != 0 && recipe->parts[PART_OPTIMIZER].row == OPTIMIZER_SGD)
         return refuse_pair(PART_SCHEDULE, PART_OPTIMIZER, recipe, "nesterov=yes is for clients that train on their own",

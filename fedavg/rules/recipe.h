@@ -30,9 +30,10 @@ typedef enum EngineKind {
     ENGINE_ROUNDS,   // clients train on their own from the global weights, then come together
     ENGINE_WILD,     // hogwild: workers write the global weights as they train, without locks
     ENGINE_LOCKSTEP, // ssgd: all meet at every step
+    ENGINE_BUFFERED, // fedbuff: as in rounds, but an update may be part of a later step (rules/schedule.h)
 } EngineKind;
 
-enum { ENGINE_COUNT = ENGINE_LOCKSTEP + 1 };
+enum { ENGINE_COUNT = ENGINE_BUFFERED + 1 };
 
 // The numbers of ENGINE_WILD: a worker takes so many steps on its own before it adds what came of them; it is so many
 // updates at most ahead of the slowest, NaN: any number.
@@ -46,6 +47,7 @@ typedef struct EngineFacts {
     bool worker_needs_client; // ... at least as many
     bool writes_weights;      // workers write the global weights; otherwise they only read them
     bool in_lockstep;         // a worker's death ends the round for all, which start it over
+    bool buffers;             // updates wait for the step that they are part of
 } EngineFacts;
 
 extern const EngineFacts engine_facts[ENGINE_COUNT];
@@ -63,9 +65,10 @@ typedef enum Part {
     PART_RELEASE,   // what is done to the sum of the updates before anybody sees it (release_rules.h)
     PART_SERVER,    // what the mean update makes of the weights (server_rules.h)
     PART_SCHEDULE,  // who waits for whom: an EngineKind
+    PART_STALE,     // what an update loses that comes late (schedule.h)
 } Part;
 
-enum { PART_COUNT = PART_SCHEDULE + 1, RECIPE_TEXT_BYTES = 1024 };
+enum { PART_COUNT = PART_STALE + 1, RECIPE_TEXT_BYTES = 1024 };
 
 typedef struct Recipe {
     Chosen parts[PART_COUNT];

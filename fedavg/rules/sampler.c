@@ -14,22 +14,22 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Moves `size` of the items (count), drawn without replacement, to the front, ascending.
-static void draw_some(uint32_t *items, uint32_t count, uint32_t size, RngKey key) {
-    for (uint32_t drawn = 0; drawn < size && size < count; drawn++) {
+// Moves `size` of the items (count), drawn without replacement, to the front, ascending unless in_order.
+static void draw_some(uint32_t *items, uint32_t count, uint32_t size, bool in_order, RngKey key) {
+    for (uint32_t drawn = 0; drawn < size && (size < count || in_order); drawn++) {
         uint32_t word = rng_block(key, drawn, 0, 0, 0).word[0];
         uint32_t pick = drawn + rng_below(word, count - drawn);
         uint32_t held = items[drawn];
         items[drawn] = items[pick];
         items[pick] = held;
     }
-    qsort(items, size, sizeof *items, ascending);
+    if (!in_order) qsort(items, size, sizeof *items, ascending);
 }
 
 static uint32_t draw_uniform(uint32_t *drawn, const Draw *draw) {
     for (uint32_t client = 0; client < draw->clients; client++)
         drawn[client] = client;
-    draw_some(drawn, draw->clients, draw->size, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
+    draw_some(drawn, draw->clients, draw->size, draw->in_order, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
     return draw->size;
 }
 
@@ -97,7 +97,7 @@ static uint32_t draw_by_samples(uint32_t *drawn, const Draw *draw, uint32_t size
         take_out(draw->scratch, draw->clients, client, draw->samples[client]);
         left -= draw->samples[client];
     }
-    qsort(drawn, count, sizeof *drawn, ascending);
+    if (!draw->in_order) qsort(drawn, count, sizeof *drawn, ascending);
     return count;
 }
 
@@ -137,7 +137,7 @@ static uint32_t draw_available(uint32_t *drawn, const Draw *draw) {
         if ((!draw->there || draw->there[client]) && unit(there, client) < draw->world->availability)
             drawn[count++] = client;
     uint32_t size = count < draw->size ? count : draw->size;
-    draw_some(drawn, count, size, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
+    draw_some(drawn, count, size, false, rng_key(draw->seed, RNG_SAMPLER, draw->round, 0, 0));
     return size;
 }
 

@@ -18,10 +18,11 @@ typedef struct Draw {
     uint32_t clients, size;  // how many there are; how many are asked for, size <= clients
     uint64_t seed;
     uint32_t round; // 1, 2, ...
+    bool in_order;  // drawn stays as it was drawn; for uniform, and by-size without replacement
 } Draw;
 
 // drawn (clients): ascending client numbers, of which there may be fewer than asked for; with replacement (by-size) one
-// may stand there several times. Poisson: each with probability size / clients. Power-of-choice: the candidates.
+// may stand there several times. A smaller draw in_order is the beginning of a larger one. Poisson: each with probability size / clients. Power-of-choice: the candidates.
 // Returns how many.
 typedef uint32_t (*Sampler)(uint32_t *drawn, const Draw *draw);
 extern const Sampler samplers[SAMPLING_COUNT];

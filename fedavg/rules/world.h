@@ -82,6 +82,7 @@ typedef struct Member {
     uint32_t epochs;                             // it does if it trains
     double seconds_per_sample, bytes_per_second; // with CLIENT_TIME_FILE; 0 bytes: no limit
     bool straggles;
+    uint32_t flight; // of a schedule: which of its jobs this is
     MemberFate fate;
     uint64_t steps;            // batches in those epochs
     double reach;              // how many full steps its optimizer makes of them (local_displacement / lr)

@@ -310,15 +310,16 @@ static bool is_attack_refused(LocalModel *model, Job *job, uint32_t round) {
 static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
     const RunMemory *memory = model->memory;
     const size_t parameters = memory->config->parameters;
+    const uint32_t key = schedule_key(round - 1, job->visit);
     SumState *state = &memory->control->sums[model->rank];
     job->squared_length =
         memory->config->inspects_updates ? aggregate_squared_update(model->weights, memory->weights, parameters) : NAN;
     if (is_refused(model, job) || is_momentum_refused(model, job) || !conclude(model, job, turn) ||
-        is_attack_refused(model, job, round)) {
+        is_attack_refused(model, job, key)) {
         queue_finish(job, JOB_REFUSED);
         return;
     }
-    const Sent sent = sender_send(&model->sender, job, model->weights, round);
+    const Sent sent = sender_send(&model->sender, job, model->weights, key);
     if (is_sent_in_vain(model, job, &sent)) {
         queue_finish(job, JOB_REFUSED);
         return;
@@ -328,10 +329,17 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
         queue_finish(job, JOB_DONE);
         return;
     }
+    const double share = job->share * sent.factor * bound_of(memory->config, &sent);
+    if (job->stash > 0) {
+        int64_t *waiting = run_memory_stash(memory, job->stash - 1);
+        memset(waiting, 0, parameters * sizeof *waiting);
+        aggregate_add(waiting, sent.values, sent.from, share, parameters);
+        queue_finish(job, JOB_DONE);
+        return;
+    }
     begin_sum(model, round);
     atomic_store(&state->adding, 1);
-    aggregate_add(run_memory_sum(memory, model->rank, 0), sent.values, sent.from,
-                  job->share * sent.factor * bound_of(memory->config, &sent), parameters);
+    aggregate_add(run_memory_sum(memory, model->rank, 0), sent.values, sent.from, share, parameters);
     if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
         local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
                           parameters);
@@ -379,9 +387,10 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     model->lies = job->attacks && model->label_of;
     personal_begin(model, job);
     const Turn turn = begin_turn(model, job, count);
+    const uint32_t key = schedule_key(round - 1, job->visit); // no two trainings from one model are the same
     job->loss_sum = memory->config->personal.alternates
-                        ? train_in_turn(model, &turn.step, job, round)
-                        : local_model_train(model, &turn.step, job->client, job->epochs, round);
+                        ? train_in_turn(model, &turn.step, job, key)
+                        : local_model_train(model, &turn.step, job->client, job->epochs, key);
     personal_conclude(model, job, round);
     model->lies = false;
     job->samples = (uint64_t)job->count * job->epochs;

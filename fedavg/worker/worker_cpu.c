@@ -67,5 +67,6 @@ const WorkerMath worker_on_cpu = {.init = cpu_init,
                                   .free = cpu_free,
                                   .train = {[ENGINE_ROUNDS] = cpu_train_clients,
                                             [ENGINE_WILD] = cpu_train_wild,
-                                            [ENGINE_LOCKSTEP] = cpu_train_in_lockstep},
+                                            [ENGINE_LOCKSTEP] = cpu_train_in_lockstep,
+                                            [ENGINE_BUFFERED] = cpu_train_clients},
                                   .evaluate = cpu_evaluate};

@@ -174,7 +174,7 @@ static Status set_up(Replay *self, Error *err) {
     ModelAbout about = {0};
     RunDevice device = {0};
     uint32_t round = 0;
-    const Nodes nodes = {.size = 1};
+    Nodes nodes = {.size = 1};
     options_defaults(options);
     snprintf(options->resume, sizeof options->resume, "%s", self->folder);
     TRY(run_read_saved_options(options, &past, err));

@@ -14,6 +14,7 @@
 #include "app/run/run_device.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_goals.h"
+#include "app/run/run_schedule.h"
 #include "app/run/run_set_up.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -300,6 +301,7 @@ static Status begin_files(Run *run, Error *err) {
     TRY(run->options.resume[0] ? metrics_reopen(&run->metrics, &folder, run->rounds_done, err)
                                : metrics_create(&run->metrics, &folder, err));
     run->record.rounds_done = run->rounds_done;
+    if (run->memory.schedule.count > 0) TRY(run_schedule_write(&folder, &run->memory.schedule, err));
     Status status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
     if (status == STATUS_OK) status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
     if (status != STATUS_OK) metrics_close(&run->metrics);

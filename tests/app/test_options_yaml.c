@@ -9,6 +9,7 @@
 
 #include "app/options/option_table.h"
 #include "base/rng.h"
+#include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "tests/check.h"
 
@@ -366,7 +367,8 @@ static void make_consistent(Options *options) {
     options->device = DEVICE_CPU;
     options->resume[0] = '\0';
     options->training.optimizer_state = OPTIMIZER_FRESH; // not every algorithm lets a client keep another one
-    snprintf(options->algorithm, sizeof options->algorithm, "%s", zoo_algorithms[options->seed % zoo_algorithm_count].name);
+    snprintf(options->algorithm, sizeof options->algorithm, "%s",
+             zoo_algorithms[options->seed % zoo_algorithm_count].name);
     Error ignored;
     assert_int_equal(recipe_parse(&options->recipe, options->algorithm, &ignored), STATUS_OK);
     if (options_engine(options) != ENGINE_ROUNDS) options->clients = options->workers;
@@ -377,6 +379,12 @@ static void make_consistent(Options *options) {
         world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
     if (options->recipe.parts[PART_RELEASE].row == RELEASE_TREE)
         world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
+    const bool all = combine_rules[options->recipe.parts[PART_COMBINE].row]->learn != NULL;
+    if (all) options->clients_per_round = options->clients, world->drop_out = 0;
+    if (all || engine_facts[options_engine(options)].buffers) {
+        world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
+        world->stragglers = world->deadline = 0;
+    }
     if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
     options->privacy_rounds = options->rounds;
     strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");

@@ -72,6 +72,20 @@ static void a_mistake_is_shown_where_it_stands(void **state) {
     }
 }
 
+// Each text with its sentence, of which "..." leaves out the end.
+static void refuse_all(const char *const cases[][2], size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        Recipe recipe;
+        Error err;
+        assert_int_equal(recipe_parse(&recipe, cases[i][0], &err), STATUS_USAGE);
+        const char *more = strstr(cases[i][1], "..."); // rules that came later
+        if (more)
+            assert_memory_equal(err.message, cases[i][1], (size_t)(more - cases[i][1]));
+        else
+            assert_string_equal(err.message, cases[i][1]);
+    }
+}
+
 static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
     (void)state;
     static const char *const cases[][2] = {
@@ -80,10 +94,10 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"servr adam",
          "servr: no such algorithm, did you mean server?; `sounder help algorithms` lists names and parts"},
         {"fedavg; servr adam", "servr: no such part, did you mean server?; the parts are local, optimizer, personal, "
-                               "send, mix, combine, release, server and schedule"},
+                               "send, mix, combine, release, server, schedule and stale"},
         {"fedavg; fedadam",
-         "fedadam: no such part; the parts are local, optimizer, personal, send, mix, combine, release, server "
-         "and schedule"},
+         "fedadam: no such part; the parts are local, optimizer, personal, send, mix, combine, release, server, "
+         "schedule and stale"},
         {"server momentun", "part 1 (\"server momentun\"): no server rule momentun, did you mean momentum?; there are "
                             "average, momentum, adagrad, adam, yogi, bmuf, ..."},
         {"server", "part 1 (\"server\"): which server rule? There are average, momentum, adagrad, adam, yogi, bmuf, "
@@ -107,16 +121,31 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {" ", "empty; write a name or parts, such as fedavg"},
         {"hogwild; server adam", "schedule wild does not go with server adam: no clients come together there"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Recipe recipe;
-        Error err;
-        assert_int_equal(recipe_parse(&recipe, cases[i][0], &err), STATUS_USAGE);
-        const char *more = strstr(cases[i][1], "..."); // rules that came later
-        if (more)
-            assert_memory_equal(err.message, cases[i][1], (size_t)(more - cases[i][1]));
-        else
-            assert_string_equal(err.message, cases[i][1]);
-    }
+    refuse_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void a_buffered_schedule_is_refused_where_updates_cannot_come_late(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"fedbuff; combine krum",
+         "schedule buffered does not go with combine krum: its clients have to begin from one model"},
+        {"scaffold; schedule buffered",
+         "schedule buffered does not go with local scaffold: what its clients keep belongs to rounds of one model"},
+        {"fedbuff; send clip; combine mean uniform; release gaussian",
+         "schedule buffered does not go with release gaussian: its epsilon is that of rounds that are drawn"},
+        {"fedbuff; send top-k",
+         "schedule buffered does not go with send top-k: what is fed back belongs to a round; take feedback=no"},
+        {"fedbuff; personal ditto", "schedule buffered does not go with personal ditto: ..."},
+        {"fedbuff; send masked", "schedule buffered does not go with send masked: ..."},
+        {"fedavg; stale poly",
+         "stale poly does not go with schedule rounds: nothing is stale there; add schedule buffered"},
+        {"fedbuff K=5 M=4",
+         "schedule buffered: K=5 updates make a step, but only M=4 clients train at a time; lower K or raise M"},
+        {"fedbuff K=5 lag=2", "schedule buffered: K follows from lag; leave one of the two out"},
+        {"fedasync K=2", "schedule buffered: mixes=models takes one client's model at a time; add K=1"},
+        {"fedbuff K=1.5", "part 1 (\"fedbuff K=1.5\"): K=1.5: needs a whole number from 1 to 1000"},
+    };
+    refuse_all(cases, sizeof cases / sizeof *cases);
 }
 
 static void every_entry_of_the_zoo_and_every_rule_can_be_read(void **state) {
@@ -284,7 +313,8 @@ static void parts_that_do_not_go_together_are_refused(void **state) {
         {"local dyn", "local dyn does not go with server average: it needs the server rule of its name"},
         {"scaffold; server adam", "local scaffold does not go with server adam: it needs the server rule of its name"},
         {"secagg; combine bound 1", "send masked does not go with combine bound: the server may see the sum alone"},
-        {"fedavg; mix buckets", "mix buckets does not go with combine mean: that does not look at updates side by side"},
+        {"fedavg; mix buckets",
+         "mix buckets does not go with combine mean: that does not look at updates side by side"},
         {"scaffold; combine median",
          "local scaffold does not go with combine median: its clients are averaged as they are"},
         {"feddyn; combine nova", "local dyn does not go with combine nova: its clients are averaged as they are"},
@@ -441,6 +471,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_text_names_an_algorithm_or_parts_or_both),
         cmocka_unit_test(a_mistake_is_shown_where_it_stands),
         cmocka_unit_test(a_text_that_is_none_is_refused_with_the_nearest_word),
+        cmocka_unit_test(a_buffered_schedule_is_refused_where_updates_cannot_come_late),
         cmocka_unit_test(every_entry_of_the_zoo_and_every_rule_can_be_read),
         cmocka_unit_test(the_name_of_an_algorithm_is_its_first_word_or_its_first_rule),
         cmocka_unit_test(momentum_is_that_of_the_papers),

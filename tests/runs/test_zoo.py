@@ -5,7 +5,7 @@ have a column, REASONS says why, and the program has to refuse it or to have oth
 
 Usage: test_zoo.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import json, os, random, re, signal, subprocess, unittest
+import csv, json, os, random, re, signal, subprocess, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, merged, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
@@ -27,14 +27,18 @@ for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
 for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
-# What so few clients need: noise in their count that is below that of their updates.
-NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3"}
+LATE = ("fedbuff", "fedasync", "asgd", "staleness-aware", "semi-sync")
+for name in LATE:
+    REASONS[name, "card"] = "schedule buffered is for the CPU alone"
+# What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
+NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 # What an algorithm wants of the world.
-MORE = {"dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
+MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in LATE},
+        "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan")}}  # which make no sense of so few
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
-    "fedavg": ["send top-k 1", "send top-k 1 feedback=no", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
+    "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish", "send top-k 1", "send top-k 1 feedback=no", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
     "fedavg weights=uniform": ["dp-fedavg norm=1e5 noise=0", "send adaptive-clip rate=0 norm=1e5; combine mean uniform"],
     "fedprox": ["local prox; send top-k 1"],
     "fedper": ["fedper; send top-k 1 feedback=no"],
@@ -207,6 +211,50 @@ class Zoo(RunCase):
                     run = f"{name}-same-{number}"
                     self.train(*self.options(text), "--workers", "2", "--out", run)
                     self.assertEqual(self.model(run), expected)
+
+    @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
+    def test_one_client_at_a_time_is_plain_training_over_clients(self):
+        self.train(*TASK, *CLIENTS, "--clients-per-round", "1", "--out", "fedavg")
+        for text in ("asgd M=1", "fedasync lr=1 mu=0 M=1", "staleness-aware M=1", "semi-sync M=1"):
+            self.train(*TASK, *CLIENTS, "--algorithm", text, "--client-time", "lognormal", "--out", text)
+            self.assertEqual(self.model(text), self.model("fedavg"))
+
+    def schedule(self, run):
+        with open(self.path(run, "schedule.csv")) as file:
+            return list(csv.DictReader(file))
+
+    @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
+    def test_what_is_recorded_of_late_updates_is_what_the_schedule_says(self):
+        self.train(*self.options("fedbuff"), "--rounds", "12", "--drop-out", "0.2", "--workers", "2", "--out", "run")
+        jobs, before = self.schedule("run"), 0
+        for line in self.lines("run", "round"):
+            version = line["round"] - 1
+            late = [version - int(job["start"]) for job in jobs if job["applied"] == str(version)]
+            self.assertEqual(line["staleness"], [late.count(s) for s in range(max(late) + 1)])
+            self.assertEqual((line["updates"], line["staleness_most"]), (2, max(late)))
+            self.assertAlmostEqual(line["staleness_mean"], sum(late) / 2)
+            begun = [job for job in jobs if int(job["start"]) == version]
+            self.assertEqual(line["clients_drawn"], len(begun))
+            self.assertEqual(line["clients_dropped_out"], sum(job["fate"] == "drops-out" for job in begun))
+            told = sorted(client["client"] for client in self.lines("run", "client") if client["round"] == line["round"])
+            self.assertEqual(told, sorted(int(job["client"]) for job in begun if job["fate"] == "arrives"))
+            waiting = [job for job in jobs if job["applied"] and int(job["start"]) <= version < int(job["applied"])]
+            self.assertEqual(line["updates_waiting"], len(waiting))
+            end = max(int(job["end_microseconds"]) for job in jobs if job["applied"] == str(version))
+            self.assertAlmostEqual(line["simulated_seconds_total"], end * 1e-6, places=6)
+            self.assertAlmostEqual(line["simulated_seconds"], (end - before) * 1e-6, places=6)
+            before = end
+        self.assertGreater(max(line["staleness_most"] for line in self.lines("run", "round")), 2)
+
+    @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
+    def test_a_run_with_late_updates_goes_on_to_more_rounds(self):
+        for algorithm in ("fedbuff K=1", "fedasync", "fedbuff K=2; send qsgd"):
+            options = [*TASK, *CLIENTS, "--algorithm", algorithm, "--client-time", "lognormal", "--seed", "3"]
+            self.train(*options, "--rounds", "9", "--out", "whole " + algorithm)
+            self.train(*options, "--rounds", "4", "--out", algorithm)
+            self.train("--resume", algorithm, "--rounds", "9", "--quiet", "--workers", "3")
+            self.assertEqual(self.model(algorithm), self.model("whole " + algorithm))
+            self.assertEqual(self.schedule(algorithm), self.schedule("whole " + algorithm))
 
     @unittest.skipIf(ON_CARD, "deaths on the card have tests of their own")
     def test_a_storm_of_kills(self):

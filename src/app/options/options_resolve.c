@@ -161,6 +161,7 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     if (options->workers == 0) options->workers = default_workers(), options->workers_by_cores = true;
     if (options->clients == 0) options->clients = options->workers * options->nodes;
+    TRY(options_resolve_buffered(options, err));
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round > options->clients)
         return fail(err, STATUS_USAGE, "%s %d: there %s only %d client%s; lower it or raise --clients",

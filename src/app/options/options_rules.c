@@ -1,5 +1,6 @@
 // Which options go with which rules of an algorithm: what an optimizer keeps, what noise is worth in this world, how many
 // updates a robust rule needs, who attacks.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/release_rules.h"
+#include "fedavg/rules/schedule.h"
 #include "fedavg/rules/send_rules.h"
 #include "option_table.h"
 #include "options.h"
@@ -130,10 +132,11 @@ static Status check_all_take_part(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     for (size_t i = 0; i < sizeof others / sizeof *others && combine_rules[combine->row]->learn; i++)
         if (others[i].clashes)
-            return fail(err, STATUS_USAGE,
-                        "%s does not go with combine %s of --algorithm, for which all clients take part in every round; "
-                        "leave it out",
-                        options_named(name, options, others[i].option), combine_rules[combine->row]->text.name);
+            return fail(
+                err, STATUS_USAGE,
+                "%s does not go with combine %s of --algorithm, for which all clients take part in every round; "
+                "leave it out",
+                options_named(name, options, others[i].option), combine_rules[combine->row]->text.name);
     return STATUS_OK;
 }
 
@@ -194,6 +197,62 @@ static Status resolve_attack(Options *options, Error *err) {
     if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);
     return STATUS_OK;
+}
+
+// In the simulated clock of a buffered schedule clients begin one by one, and are late rather than lost.
+static Status check_buffered_world(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const World *world = &options->world;
+    const bool by_size = world->sampling == SAMPLING_BY_SIZE && !world->replacement;
+    const struct {
+        const char *option;
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {"sampling", world->sampling != SAMPLING_UNIFORM && !by_size,
+         "which begins one client after the other; take uniform, or by-size without --replacement"},
+        {"stragglers", world->stragglers > 0, "whose slow clients are late; take --client-time"},
+        {"over-selection", world->over_selection > 1, "which takes the first K of M; lower its K"},
+        {"deadline", world->deadline > 0, "whose rounds end with the Kth update; take its max-staleness"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].clashes)
+            return fail(err, STATUS_USAGE, "%s does not go with schedule buffered of --algorithm, %s",
+                        options_named(name, options, others[i].option), others[i].why);
+    return STATUS_OK;
+}
+
+// K, from what was given: itself, the staleness that is asked for, or as in the paper.
+static double buffer_size(const double *number) {
+    const double m = number[BUFFERED_M], lag = number[BUFFERED_LAG];
+    const bool publishes = number[BUFFERED_DISPATCH] == DISPATCH_PUBLISH;
+    if (!isnan(number[BUFFERED_K])) return number[BUFFERED_K];
+    const double k = isnan(lag) ? 10 : publishes ? round(m / (1 + lag)) : lag > 0 ? round((m - 1) / lag) : m;
+    return fmax(1, fmin(fmin(k, m), 1000));
+}
+
+Status options_resolve_buffered(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    double *number = options->recipe.parts[PART_SCHEDULE].number;
+    if (!engine_facts[options_engine(options)].buffers) return STATUS_OK;
+    TRY(check_buffered_world(options, err));
+    const int m = isnan(number[BUFFERED_M]) ? 0 : (int)number[BUFFERED_M];
+    if (m > 0 && options->clients_per_round > 0 && options->clients_per_round != m)
+        return fail(err, STATUS_USAGE, "%s %d: --algorithm says M=%d; leave one of the two out",
+                    options_named(name, options, "clients-per-round"), options->clients_per_round, m);
+    if (m > options->clients)
+        return fail(err, STATUS_USAGE,
+                    "%s: M=%d clients train at a time, but there are only %d; lower M or raise --clients",
+                    options_named(name, options, "algorithm"), m, options->clients);
+    if (options->clients_per_round == 0) options->clients_per_round = m > 0 ? m : options->clients;
+    number[BUFFERED_M] = options->clients_per_round;
+    number[BUFFERED_K] = buffer_size(number);
+    if (number[BUFFERED_K] <= number[BUFFERED_M]) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "%s: K=%g updates make a step, but only %g clients train at a time (M, --clients-per-round); lower K or "
+        "raise that",
+        options_named(name, options, "algorithm"), number[BUFFERED_K], number[BUFFERED_M]);
 }
 
 Status options_resolve_rules(Options *options, Error *err) {

@@ -173,12 +173,20 @@ static void put_synchronisation(JsonObject *line, const RoundReport *report, con
 }
 
 // How many updates had staleness 0, 1, 2, ...; the last entry of a full histogram: that many or more.
-static void put_staleness(JsonObject *line, const RoundReport *report) {
+static void put_staleness(JsonObject *line, const int64_t counts[STALENESS_BUCKETS], double mean) {
     size_t used = 0;
     for (size_t bucket = 0; bucket < STALENESS_BUCKETS; bucket++)
-        if (report->staleness[bucket] > 0) used = bucket + 1;
-    put_wholes(line, "staleness", report->staleness, used);
-    put_real(line, "staleness_mean", report->staleness_mean);
+        if (counts[bucket] > 0) used = bucket + 1;
+    put_wholes(line, "staleness", counts, used);
+    put_real(line, "staleness_mean", mean);
+}
+
+// Of the updates in the round's step, and what waits for later ones.
+static void put_stash(JsonObject *line, const Stash *stash) {
+    put_whole(line, "updates", stash->updates);
+    put_whole(line, "updates_waiting", stash->memory->schedule.waiting_count);
+    put_whole(line, "staleness_most", stash->staleness_most);
+    put_staleness(line, stash->staleness, stash->staleness_mean);
 }
 
 static void put_test(JsonObject *line, const RoundReport *report, bool evaluated) {
@@ -228,8 +236,9 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
         uint64_t updates = atomic_load_explicit(&control->updates, memory_order_relaxed);
         put_whole(&line, "updates", (int64_t)updates);
         put_whole(&line, "steps_refused", (int64_t)report->refused_steps);
-        put_staleness(&line, report);
+        put_staleness(&line, report->staleness, report->staleness_mean);
     }
+    if (report->stash) put_stash(&line, report->stash);
     return metrics_append(metrics, &line, err);
 }
 

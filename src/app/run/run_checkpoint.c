@@ -11,7 +11,7 @@
 #include "fedavg/rules/server_rules.h"
 #include "io/checkpoint.h"
 
-enum { OWN_NOTES = 4, TOTALS_BYTES = 64 };
+enum { OWN_NOTES = 5, TOTALS_BYTES = 64 };
 
 // What outlives a round besides the weights: vectors, what the server rule remembers, and what it does of clients.
 static uint32_t lasting_count(const RunMemory *memory) {
@@ -47,6 +47,42 @@ static NamedTensor lasting_tensor(const RunMemory *memory, uint32_t index) {
     tensor.values = run_memory_state(memory, state);
     snprintf(tensor.name, sizeof tensor.name, "sounder.server.%s.%u", server->text.name, state);
     return tensor;
+}
+
+// The updates that wait for their step.
+static uint32_t waiting_count(const RunMemory *memory) {
+    return memory->schedule.count > 0 ? memory->schedule.waiting_count : 0;
+}
+
+static NamedTensor waiting_tensor(const RunMemory *memory, uint32_t index) {
+    const ScheduledJob *job = &memory->schedule.jobs[memory->schedule.waiting[index]];
+    NamedTensor tensor = {.type = TENSOR_I64, .rank = 1, .shape = {(int64_t)memory->config->parameters}};
+    tensor.values = run_memory_stash(memory, job->stash);
+    snprintf(tensor.name, sizeof tensor.name, "sounder.waiting.%u", memory->schedule.waiting[index]);
+    return tensor;
+}
+
+static Status restore_waiting(RunMemory *memory, uint32_t round, const Safetensors *file, Error *err) {
+    Schedule *schedule = &memory->schedule;
+    if (schedule->count == 0) return STATUS_OK;
+    if (round > schedule->versions) return STATUS_OK; // which the caller refuses
+    schedule_resume(schedule, round);
+    const char *refused = safetensors_note(file, "sounder.refused");
+    for (uint32_t i = 0; i < schedule->waiting_count; i++) {
+        const NamedTensor tensor = waiting_tensor(memory, i);
+        TRY(checkpoint_load((void *)tensor.values, tensor.type, (size_t)tensor.shape[0], file, tensor.name, err));
+        schedule->jobs[schedule->waiting[i]].refused = refused && i < strlen(refused) && refused[i] == '1';
+    }
+    return STATUS_OK;
+}
+
+// For each update that waits, 1 if it was refused; owned by the caller.
+static char *write_refused(const RunMemory *memory) {
+    const uint32_t count = waiting_count(memory);
+    char *text = calloc((size_t)count + 1, 1);
+    for (uint32_t i = 0; i < count && text; i++)
+        text[i] = memory->schedule.jobs[memory->schedule.waiting[i]].refused ? '1' : '0';
+    return text;
 }
 
 // path: of the caller's, for as long as the folder is used.
@@ -125,6 +161,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
         const NamedTensor tensor = lasting_tensor(memory, i);
         status = checkpoint_load((void *)tensor.values, tensor.type, (size_t)tensor.shape[0], &file, tensor.name, err);
     }
+    if (status == STATUS_OK) status = restore_waiting(memory, round, &file, err);
     if (status == STATUS_OK) status = check_kept(memory, folder, err);
     if (status == STATUS_OK) read_notes(memory->control, &file);
     safetensors_close(&file);
@@ -133,12 +170,17 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
 
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err) {
-    size_t count = (size_t)spec->tensor_count + lasting_count(memory);
-    NamedTensor *tensors = calloc(count, sizeof *tensors);
+    const uint32_t lasting = lasting_count(memory), waiting = waiting_count(memory);
+    size_t count = (size_t)spec->tensor_count + lasting + waiting;
+    char *refused = write_refused(memory);
+    NamedTensor *tensors = refused ? calloc(count, sizeof *tensors) : NULL;
+    if (!tensors) free(refused);
     if (!tensors) return fail(err, STATUS_OS, "no memory for a checkpoint of %zu tensors", count);
     model_tensors(tensors, spec, memory->weights);
-    for (uint32_t i = 0; i < lasting_count(memory); i++)
+    for (uint32_t i = 0; i < lasting; i++)
         tensors[(size_t)spec->tensor_count + i] = lasting_tensor(memory, i);
+    for (uint32_t i = 0; i < waiting; i++)
+        tensors[(size_t)spec->tensor_count + lasting + i] = waiting_tensor(memory, i);
     ModelNotes model;
     char path[RUN_PATH_BYTES], totals[TOTALS_BYTES], goals[GOALS_TEXT_BYTES], clip[TOTALS_BYTES];
     snprintf(clip, sizeof clip, "%.17g", memory->control->clip);
@@ -146,13 +188,15 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     TensorNote notes[OWN_NOTES + MODEL_NOTES] = {{"sounder.run", record->identity},
                                                  {"sounder.totals", write_totals(totals, &memory->control->totals)},
                                                  {"sounder.goals", goals},
-                                                 {"sounder.clip", clip}};
+                                                 {"sounder.clip", clip},
+                                                 {"sounder.refused", refused}};
     model_notes(&model, spec, about);
     memcpy(notes + OWN_NOTES, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);
     Status status = kept_file_sync(&memory->kept, err);
     if (status == STATUS_OK)
         status = checkpoint_write(&checkpoints, round, tensors, count, notes, OWN_NOTES + MODEL_NOTES, err);
+    free(refused);
     free(tensors);
     // A folder that is elsewhere has the checkpoint; one that is gone is the reason why it cannot be written.
     TRY(run_folder_check(folder, err));

@@ -46,6 +46,7 @@ static const char *only_on_cpu(const Options *options) {
     if (options->recipe.parts[PART_RELEASE].row > 0) return "--algorithm with a release rule is for the CPU alone";
     if (server_rules[options->recipe.parts[PART_SERVER].row]->trains_state)
         return "server rounds-mean of --algorithm is for the CPU alone";
+    if (engine_facts[options_engine(options)].buffers) return "--algorithm with schedule buffered is for the CPU alone";
     if (options->attack[0]) return "--attack is for the CPU alone";
     const Chosen *schedule = &options->recipe.parts[PART_SCHEDULE];
     if (engine_facts[schedule->row].client_is_worker &&

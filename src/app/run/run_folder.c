@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/run/run_schedule.h"
 #include "fedavg/memory/kept_file.h"
 #include "io/durable.h"
 
@@ -84,7 +85,8 @@ bool run_folder_has(const RunFolder *folder, const char *name) {
 // A run deletes nothing that it has not written, so it begins where none of its names is taken. (An empty checkpoints/
 // is what a run leaves that is killed before it has begun.)
 static Status check_names(const RunFolder *folder, Error *err) {
-    static const char *const names[] = {"metrics.jsonl", "model.safetensors", KEPT_FILE_NAME, "live", "tensorboard", "checkpoints"};
+    static const char *const names[] = {"metrics.jsonl", "model.safetensors", KEPT_FILE_NAME,
+                                        "live",          "tensorboard",       "checkpoints"};
     if (run_folder_has(folder, CONFIG))
         return fail(err, STATUS_USAGE, "%s already holds a run; continue it with --resume %s, or give another --out",
                     folder->path, folder->path);
@@ -178,6 +180,7 @@ void run_folder_discard(const RunFolder *folder) {
     unlinkat(folder->lock_fd, CONFIG, 0);
     unlinkat(folder->lock_fd, "metrics.jsonl", 0);
     unlinkat(folder->lock_fd, KEPT_FILE_NAME, 0);
+    unlinkat(folder->lock_fd, SCHEDULE_FILE_NAME, 0);
     if (folder->made_checkpoints) unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR);
     if (folder->made && run_folder_check(folder, NULL) == STATUS_OK) rmdir(folder->path);
 }

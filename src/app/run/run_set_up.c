@@ -242,6 +242,23 @@ static Status check_rows(const RunConfig *config, Error *err) {
         kind, name, forged ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
 }
 
+// So do updates that wait.
+static Status check_stash(const RunConfig *config, Error *err) {
+    const SlotPlan *slots = &config->slots;
+    const double bytes = (double)slots->stash * (double)slots->sum_bytes, available = (double)segment_available();
+    if (bytes == 0) return STATUS_OK;
+    log_info(
+        "schedule buffered: up to %u updates wait for a later step, in %.1f MB of shared memory, of %.1f MB that are "
+        "available",
+        slots->stash, bytes / 1e6, available / 1e6);
+    if (bytes <= available) return STATUS_OK;
+    return fail(
+        err, STATUS_OS,
+        "schedule buffered of --algorithm has up to %u updates wait for a later step, which take %.1f MB, where "
+        "%.1f MB are available; lower M or take a smaller --model",
+        slots->stash, bytes / 1e6, available / 1e6);
+}
+
 static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, Error *err) {
     char named[OPTION_NAMED_BYTES];
     spec_initialise(memory->weights, spec, options->seed);
@@ -264,7 +281,7 @@ static Status choose_attackers(RunMemory *memory, const Options *options, Error 
 }
 
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
-                         const RunDevice *device, const RunFolder *folder, const Nodes *nodes, Error *err) {
+                         const RunDevice *device, const RunFolder *folder, Nodes *nodes, Error *err) {
     const Dataset *data = &memory->data;
     uint32_t clients_per_round = (uint32_t)options->clients_per_round;
     char *header = NULL;
@@ -277,7 +294,10 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     if (planned != STATUS_OK)
         return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
     engine_plan(&plan.config);
+    TRY(cohort_schedule(memory, &plan.config, (uint32_t)options->rounds, nodes, err));
+    if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;
     TRY(check_rows(&plan.config, err));
+    TRY(check_stash(&plan.config, err));
     const Folder kept_folder = run_folder_at(folder);
     if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
     TRY(plan_kept(&plan.config, options, folder, err));

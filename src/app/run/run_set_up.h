@@ -37,7 +37,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
 // The segments whose size net and device decide, with the initial weights. On failure the memory is freed or not begun;
 // run_memory_free may be called in either case.
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,
-                         const RunDevice *device, const RunFolder *folder, const Nodes *nodes, Error *err);
+                         const RunDevice *device, const RunFolder *folder, Nodes *nodes, Error *err);
 
 // What the nodes of a run settle before its first round, each function called by all of them. Alone they do nothing.
 
@@ -51,6 +51,6 @@ enum { TOGETHER_NAME_BYTES = 256 };
 Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *nodes, Status mine, Error *err);
 
 // Everybody goes on from what node 0 has restored: weights, velocity, rounds done, and whether the run has its result.
-Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err);
+Status together_start(RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err);
 
 #endif

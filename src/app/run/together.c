@@ -70,7 +70,20 @@ static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
     return STATUS_OK;
 }
 
-Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {
+// What waits for its step, and which of it was refused.
+static Status share_stash(RunMemory *memory, uint32_t rounds_done, Nodes *nodes, Error *err) {
+    Schedule *schedule = &memory->schedule;
+    schedule_resume(schedule, rounds_done);
+    for (uint32_t i = 0; i < schedule->waiting_count; i++) {
+        ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
+        TRY(nodes_broadcast(nodes, job, sizeof *job, err));
+        TRY(nodes_broadcast(nodes, run_memory_stash(memory, job->stash), memory->config->parameters * sizeof(int64_t),
+                            err));
+    }
+    return STATUS_OK;
+}
+
+Status together_start(RunMemory *memory, uint32_t *rounds_done, bool *has_result, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
     uint32_t progress[] = {*rounds_done, *has_result};
     TRY(nodes_broadcast(nodes, progress, sizeof progress, err));
@@ -87,5 +100,6 @@ Status together_start(const RunMemory *memory, uint32_t *rounds_done, bool *has_
     if (memory->client_notes)
         TRY(nodes_broadcast(nodes, memory->client_notes, config->clients * sizeof *memory->client_notes, err));
     if (config->kept.rows > 0) TRY(share_kept(memory, nodes, err));
+    if (memory->schedule.count > 0) TRY(share_stash(memory, *rounds_done, nodes, err));
     return STATUS_OK;
 }

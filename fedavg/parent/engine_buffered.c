@@ -1,0 +1,41 @@
+// fedbuff: the clients that begin from one version train as a cohort of fedavg, but nobody waits for all of them: the step
+// of a round takes the updates that have arrived by then, of this cohort and of earlier ones.
+#include "base/log.h"
+#include "fedavg/parent/rounds.h"
+#include "fedavg/worker/client.h"
+
+static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Error *err) {
+    const Stash *stash = &rounds->stash;
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < rounds->memory->queue->count; i++)
+        done += rounds->memory->queue->jobs[i].state == JOB_DONE;
+    *step = stash->refused < stash->updates;
+    if (*step) return STATUS_OK;
+    log_warning("round %u: all updates of its step were refused; the model stays", round);
+    if (done > 0) return STATUS_OK;
+    return fail(err, STATUS_SOFTWARE,
+                "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",
+                round, (double)rounds->memory->config->training.sgd.lr);
+}
+
+static Status settle(Rounds *rounds, uint32_t round, Error *err) {
+    const RunConfig *config = rounds->memory->config;
+    Stash *stash = &rounds->stash;
+    bool used[MAX_WORKERS], finite, step;
+    TRY(stash_collect(stash, rounds->cohort.members, round, rounds->nodes, err));
+    TRY(check_arrived(&step, rounds, round, err));
+    if (step) {
+        const Mean mean = {.arrived = stash->arrived, .factor = 1, .late = stash->due, .late_count = stash->due_count};
+        const ServerTurn turn =
+            server_turn(&config->recipe.parts[PART_SERVER], round, stash->updates - stash->refused, config->clients);
+        engine_find_used(used, rounds);
+        TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
+        if (!finite)
+            return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
+                        (double)config->training.sgd.lr);
+    }
+    stash_conclude(stash, round);
+    return STATUS_OK;
+}
+
+const Engine engine_buffered = {.plan = client_plan, .run = engine_run_clients, .settle = settle};

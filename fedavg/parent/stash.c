@@ -1,0 +1,85 @@
+#include "stash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedavg/rules/aggregate.h"
+
+Status stash_init(Stash *stash, RunMemory *memory, uint32_t rounds_done, Error *err) {
+    *stash = (Stash){.memory = memory};
+    if (memory->schedule.count == 0) return STATUS_OK;
+    stash->due = malloc((memory->config->slots.stash + 1) * sizeof *stash->due);
+    if (!stash->due) return fail(err, STATUS_OS, "no memory for a list of %u updates", memory->config->slots.stash);
+    schedule_resume(&memory->schedule, rounds_done);
+    return STATUS_OK;
+}
+
+void stash_free(Stash *stash) {
+    free(stash->due);
+    *stash = (Stash){0};
+}
+
+static bool mixes_models(const RunMemory *memory) {
+    return memory->config->recipe.parts[PART_SCHEDULE].number[BUFFERED_MIXES] == MIXES_MODELS;
+}
+
+// What the worker of one node has written goes to all.
+static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error *err) {
+    const size_t parameters = memory->config->parameters;
+    int64_t *waiting = run_memory_stash(memory, job->stash - 1);
+    if (job->node != nodes->rank || job->state == JOB_REFUSED) memset(waiting, 0, parameters * sizeof *waiting);
+    if (nodes->size > 1) TRY(nodes_sum(nodes, waiting, parameters, err));
+    if (mixes_models(memory)) aggregate_add(waiting, memory->weights, NULL, job->share, parameters);
+    return STATUS_OK;
+}
+
+// An update is part of this round's step.
+static void count(Stash *stash, const ScheduledJob *job) {
+    const uint32_t staleness = job->applied - job->start;
+    stash->updates++;
+    stash->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
+    stash->staleness_mean += staleness;
+    if (staleness > stash->staleness_most) stash->staleness_most = staleness;
+    if (job->refused)
+        stash->refused++;
+    else
+        stash->arrived += job->weight;
+}
+
+static void find_due(Stash *stash, uint32_t version) {
+    const RunMemory *memory = stash->memory;
+    const Schedule *schedule = &memory->schedule;
+    for (uint32_t i = 0; i < schedule->waiting_count; i++) {
+        const ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
+        if (job->applied != version) continue;
+        count(stash, job);
+        if (job->refused) continue;
+        int64_t *due = run_memory_stash(memory, job->stash);
+        if (mixes_models(memory))
+            aggregate_add(due, memory->weights, NULL, -job->weight * job->trust, memory->config->parameters);
+        stash->due[stash->due_count++] = due;
+    }
+}
+
+Status stash_collect(Stash *stash, const Member *members, uint32_t round, Nodes *nodes, Error *err) {
+    RunMemory *memory = stash->memory;
+    *stash = (Stash){.memory = memory, .due = stash->due};
+    for (uint32_t i = 0; i < memory->queue->count; i++) {
+        const Job *job = &memory->queue->jobs[i];
+        ScheduledJob *scheduled = &memory->schedule.jobs[members[job->place].flight];
+        scheduled->refused = job->state == JOB_REFUSED;
+        if (job->stash > 0)
+            TRY(share(memory, job, nodes, err));
+        else
+            count(stash, scheduled);
+    }
+    find_due(stash, round - 1);
+    if (stash->refused == 0) stash->arrived = 1; // whatever the rounding of the weights' sum
+    stash->staleness_mean /= stash->updates;
+    if (nodes->rank > 0) stash->due_count = 0;
+    return STATUS_OK;
+}
+
+void stash_conclude(Stash *stash, uint32_t round) {
+    schedule_advance(&stash->memory->schedule, round);
+}

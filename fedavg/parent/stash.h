@@ -1,0 +1,42 @@
+// Updates that wait for the step that they are part of (rules/schedule.h): the parent's side. Workers write the integer
+// contributions (SlotPlan.stash), the schedule says which step each belongs to.
+//
+//   TRY(stash_init(&stash, &memory, rounds_done, err));
+//   each round: TRY(stash_collect(&stash, cohort->members, round, nodes, err));  // all jobs are done
+//               ... a step on the sums of the workers and stash.due, divided by stash.arrived ...
+//               stash_conclude(&stash, round);
+//   stash_free(&stash);
+//
+// Every node has all that waits, and adds to the sum of all nodes what is due on the first one alone.
+#ifndef SOUNDER_FEDAVG_PARENT_STASH_H
+#define SOUNDER_FEDAVG_PARENT_STASH_H
+
+#include "base/err.h"
+#include "fedavg/memory/run_memory.h"
+#include "fedavg/nodes/nodes.h"
+
+typedef struct Stash {
+    RunMemory *memory;   // borrowed
+    const int64_t **due; // owned (slots.stash): what has waited for this round's step, unless it was refused
+    uint32_t due_count;
+
+    // Of the updates in the step: how many, how many of them were refused, the sum of the weights of the others.
+    uint32_t updates, refused;
+    double arrived;
+
+    int64_t staleness[STALENESS_BUCKETS]; // how many were that stale; the last: that or more
+    double staleness_mean;
+    uint32_t staleness_most;
+} Stash;
+
+// Does nothing where updates never wait, as do the others. Nothing to free on failure.
+Status stash_init(Stash *stash, RunMemory *memory, uint32_t rounds_done, Error *err);
+void stash_free(Stash *stash);
+
+// members: of the round's cohort, by place of the jobs in the queue, which holds those of all nodes. With mixes=models what
+// waits becomes a whole model here, and the weights of now are taken off it when it is due.
+Status stash_collect(Stash *stash, const Member *members, uint32_t round, Nodes *nodes, Error *err);
+
+void stash_conclude(Stash *stash, uint32_t round);
+
+#endif
