@@ -134,7 +134,7 @@ const LookCommand look_commands[] = {
     {.name = "top",
      .arguments = "[RUN] [--once]",
      .summary = "how a run is doing, as it goes",
-     .description = "Shows a run four times a second: rounds and the time left, accuracy and loss as they went, and "
+     .description = "Shows a run ten times a second: rounds and the time left, accuracy and loss as they went, and "
                     "for each rank whether "
                     "it computes, how long it waited at the barrier in the last round, how many clients it trained, "
                     "and its memory; the "

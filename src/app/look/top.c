@@ -13,7 +13,7 @@
 #include "app/look/top_screen.h"
 #include "app/look/top_state.h"
 
-enum { REFRESH_MILLISECONDS = 250, INTERRUPT = 3 }; // Ctrl-C as a key
+enum { REFRESH_MILLISECONDS = 100, INTERRUPT = 3 }; // Ctrl-C as a key
 
 // The screen as text.
 typedef struct Page {
