@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034 # the lists are for who sources this
 
 build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjansson-dev libyaml-dev libmd-dev libxxhash-dev
-                libopenblas-dev libncurses-dev libopenmpi-dev openmpi-bin) # the last two: runs on several machines
+                libopenblas-dev libncurses-dev libprotobuf-c-dev protobuf-c-compiler libopenmpi-dev openmpi-bin) # the last two: runs on several machines
 data_packages=(dataset-fashion-mnist)
 test_packages=(libcmocka-dev zlib1g-dev python3 mandoc)
 cluster_packages=(slurm-wlm munge) # only the test of tools/slurm needs them

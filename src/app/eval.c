@@ -1,4 +1,4 @@
-// `sounder eval MODEL.safetensors|RUN [--data D] [--model M]`: loss and accuracy of a saved model, in this one process.
+// `sounder eval MODEL.safetensors|NET.onnx|RUN [--data D] [--model M]`: loss and accuracy of a saved model, in this one process.
 #include "app/commands.h"
 
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/run/model_file.h"
+#include "app/run/onnx_file.h"
 #include "app/run/predictions.h"
 #include "app/run/run_device.h"
 #include "app/run/run_folder.h"
@@ -19,6 +20,20 @@
 #include "fedavg/memory/dataset_segment.h"
 #include "nn/net.h"
 #include "nn/spec.h"
+
+static float *aligned_floats(size_t count) {
+    return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
+}
+
+// A net of ONNX's says all there is to know of it.
+static Status read_onnx(Spec *spec, float **parameters, const char *path, const Dataset *data, Error *err) {
+    OnnxNet net;
+    TRY(onnx_read_spec(&net, spec, path, data->shape, data->classes, err));
+    *parameters = aligned_floats(spec->parameter_count);
+    if (*parameters) memcpy(*parameters, net.parameters, spec->parameter_count * sizeof **parameters);
+    free(net.parameters);
+    return *parameters ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu parameters", spec->parameter_count);
+}
 
 // The file's own note says which net it is; --model is for files of other programs.
 static Status find_net(Spec *spec, const Safetensors *file, const char *path, const Options *options,
@@ -39,10 +54,19 @@ static Status find_net(Spec *spec, const Safetensors *file, const char *path, co
     if (classes && strcmp(classes, shape) != 0)
         return fail(err, STATUS_USAGE, "%s was trained for %.32s classes, but --data %s has %s", path, classes,
                     options->data, shape);
-    TRY(spec_parse(spec, text, data->shape, data->classes, err));
-    spec->float_input = data->items.pixel_bytes > 1;
-    spec->squared_loss = dataset_has_targets(&data->items);
-    return STATUS_OK;
+    return spec_parse(spec, text, data->shape, data->classes, err);
+}
+
+static Status read_model(Spec *spec, float **parameters, const Safetensors *file, const char *path,
+                         const Options *options, const Dataset *data, Error *err) {
+    TRY(find_net(spec, file, path, options, data, err));
+    *parameters = aligned_floats(spec->parameter_count);
+    if (!*parameters) return fail(err, STATUS_OS, "no memory for %zu parameters", spec->parameter_count);
+    Error why;
+    const Status status = model_load(*parameters, spec, file, &why);
+    if (status == STATUS_OK) return status;
+    free(*parameters);
+    return fail(err, status, "%s: %s", path, why.message);
 }
 
 // What is to be evaluated, on which data, and whether those are to be the ones it was trained on.
@@ -83,6 +107,10 @@ static Status find_subject(Subject *subject, Safetensors *file, Options *options
     subject->is_own_data = !options_given(options, "data");
     snprintf(subject->path, sizeof subject->path, "%s", path);
     if (is_run) TRY(find_in_run(subject, options, path, err));
+    if (onnx_is_file(path)) {
+        *file = (Safetensors){.count = 0}; // there is none, and nothing to close
+        return find_in_notes(subject, options, file, err);
+    }
     TRY(safetensors_open(file, subject->path, err));
     Status status = is_run ? STATUS_OK : find_in_notes(subject, options, file, err);
     if (status != STATUS_OK) safetensors_close(file);
@@ -179,14 +207,13 @@ static Status evaluate(const float *parameters, const Spec *spec, const char *pa
 static Status evaluate_file(const Safetensors *file, const char *path, const Options *options, const Dataset *data,
                             Error *err) {
     Spec spec;
-    TRY(find_net(&spec, file, path, options, data, err));
-    float *parameters = aligned_alloc(64, (spec.parameter_count * sizeof(float) + 63) / 64 * 64);
-    if (!parameters) return fail(err, STATUS_OS, "no memory for %zu parameters", spec.parameter_count);
-    Error why;
-    Status status = model_load(parameters, &spec, file, &why);
-    if (status != STATUS_OK) fail(err, status, "%s: %s", path, why.message);
     RunDevice device;
-    if (status == STATUS_OK) status = run_device_open(&device, options, NULL, err);
+    float *parameters;
+    TRY(onnx_is_file(path) ? read_onnx(&spec, &parameters, path, data, err)
+                           : read_model(&spec, &parameters, file, path, options, data, err));
+    spec.float_input = data->items.pixel_bytes > 1;
+    spec.squared_loss = dataset_has_targets(&data->items);
+    Status status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {
         status = evaluate(parameters, &spec, path, data, options, &device, err);
         run_device_close(&device);

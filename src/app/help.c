@@ -17,7 +17,7 @@ static void print_overview(FILE *file) {
     fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n\nUsage:\n", file);
     print_entry(file, "sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]",
                 "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging");
-    print_entry(file, "sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]", "loss and accuracy of a saved model");
+    print_entry(file, "sounder eval MODEL.safetensors|NET.onnx|RUN [--OPTION VALUE ...]", "loss and accuracy of a saved model");
     print_entry(file, "sounder diff RUN RUN", "where two runs part, and what was different to begin with");
     print_entry(file, "sounder partition [EXPERIMENT.yaml] [--OPTION VALUE ...]",
                 "who gets which samples in such a run, as a picture and in numbers");
@@ -68,7 +68,7 @@ static void print_train_briefly(FILE *file) {
 }
 
 static void print_eval(FILE *file) {
-    fputs("Usage: sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]\n\n", file);
+    fputs("Usage: sounder eval MODEL.safetensors|NET.onnx|RUN [--OPTION VALUE ...]\n\n", file);
     print_paragraph(file, 0,
                     "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test images. "
                     "What is not given "
@@ -263,6 +263,11 @@ static void print_models(FILE *file) {
         print_entry(file, layer_forms[i].form, layer_forms[i].help);
     print_paragraph(file, 0,
                     "The last layer gives one output a class; softmax and cross-entropy follow by themselves.");
+    fputc('\n', file);
+    print_paragraph(file, 0,
+                    "A file NET.onnx in place of a net is read as such layers, with its weights to begin from; --init NET.onnx takes "
+                    "the weights alone. What of its graph is no layer here is named by node and op. A BatchNormalization "
+                    "becomes part of the weights before it.");
 }
 
 // A table of forms: each with what it does, who described it, and its parts.

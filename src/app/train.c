@@ -397,8 +397,9 @@ static Status prepare(Run *run, Error *err) {
     Status status = run_load_data(&run->memory, &run->source, is_ready ? run->ready : NULL, &run->options, err);
     progress_step_end(&run->progress);
     TRY(status);
-    status = run_read_model(&run->spec, run->about.text, &run->options, &run->memory.data, err);
     const Dataset *data = &run->memory.data;
+    status = run_import_model(&run->options, data, err);
+    if (status == STATUS_OK) status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
     if (status == STATUS_OK) status = goals_check(&run->options, data, err);
     const bool folder = run->source.folder[0] && !run->source.named;
     run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);

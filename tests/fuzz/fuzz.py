@@ -3,7 +3,10 @@
 
 Usage: fuzz.py PROGRAM FOLDER_FOR_FINDINGS [SECONDS]    5 seconds; with SOUNDER_EXHAUSTIVE=1, 600
 """
-import gzip, io, json, os, struct, subprocess, sys, tempfile, zipfile
+import gzip, io, json, math, os, struct, subprocess, sys, tempfile, zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "runs"))
+from onnx_bytes import model, node, tensor as onnx_tensor
 
 
 def safetensors(header, payload=b""):
@@ -53,7 +56,28 @@ NUMBERS = [npy("<f8", "(2, 2)", struct.pack("<4d", 1, 2, 3, 4)), npy("<f4", "(2,
            npy("<f4", "(1, 2)", struct.pack("<2f", 5, 6)), npy("<f4", "(1,)", struct.pack("<f", 1)),
            npy("<i4", "(2,)", struct.pack("<2i", 1, 0)), npy("|u1", "(1,)", b"\1"), npy("<f4", "(2,)", struct.pack("<2f", 1, 2)),
            npy("<f4", "(2,)", struct.pack("<2f", 1, 2))]
+def graphs():
+    """Small nets with each op that is read."""
+    real, ends = (lambda name, *shape: onnx_tensor(name, shape, [0.5] * math.prod(shape))), [node("Flatten", "p", "f"), node("Gemm", "f h", "y", transB=1)]
+    shapes = [onnx_tensor("s3", [3], [0, 2, -1]), onnx_tensor("s2", [2], [-1, 16]), onnx_tensor("axes", [2], [2, 3]), onnx_tensor("one", [1], [1], "numbers")]
+    first = node("Conv", "x w b", "c", pads=[1, 1, 1, 1], kernel_shape=[3, 3], group=1, strides=[2, 2], dilations=[1, 1])
+    weights = [real("w", 4, 1, 3, 3), real("b", 4), real("g", 2), real("h", 3, 4), real("k", 4, 1, 1), *shapes]
+    norm = [node("Reshape", "c s3", "r"), node("InstanceNormalization", "r g g", "i"), node("Shape", "c", "z"), node("Reshape", "i z", "j"),
+            node("Mul", "j k", "m"), node("Add", "m k", "a")]
+    yield [first, *norm, node("Relu", "a", "n"), node("Add", "n a", "q"), node("GlobalAveragePool", "q", "p"), *ends], weights
+    yield [first, node("BatchNormalization", "c b b b b", "n"), node("Concat", "n n", "q", axis=1), node("MaxPool", "q", "o", kernel_shape=[2, 2], strides=[2, 2]),
+           node("Pad", "o pads", "d"), node("AveragePool", "d", "p", kernel_shape=[4, 4]), node("Flatten", "p", "f"), node("MatMul", "f t", "y")], \
+          [*weights, onnx_tensor("pads", [8], [0, 0, 1, 1, 0, 0, 1, 1]), real("t", 8, 3)]
+    yield [node("Flatten", "x", "f"), node("Gemm", "f h", "l"), node("Tanh", "l", "t"), node("Dropout", "t", "d"), node("Clip", "d", "o", min=0.0, max=6.0),
+           node("LeakyRelu", "o", "e"), node("Softmax", "e", "y", axis=1)], [real("h", 64, 3)]
+    yield [node("GroupNormalization", "x g g", "n", num_groups=1), node("Unsqueeze", "u one", "v"), node("Constant", "", "half", value_float=0.5),
+           node("ReduceMean", "n axes", "p"), node("Squeeze", "p axes", "f"), node("Transpose", "h", "i", perm=[1, 0]), node("LayerNormalization", "f u u", "q"),
+           node("Slice", "axes one one", "cut"), node("Gather", "axes one", "axis", axis=0), node("MatMul", "q i", "y")], \
+          [real("g", 1), real("u", 1), real("h", 3, 1), *shapes]
+
+
 SEEDS = {
+    "onnx": [model(nodes, tensors, [2, 1, 8, 8]) for nodes, tensors in graphs()],
     "zip": [archive(method, *arrays) for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for arrays in (PIXELS, NUMBERS)],
     "arrays": [b"|||".join(PIXELS), b"|||".join(NUMBERS)],
     "cifar": [b"\0" + bytes(3073) + b"|||\1" + bytes(3072), b"\1" + bytes(3074) + b"|||\3\7" + bytes(3072)],

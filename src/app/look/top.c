@@ -12,6 +12,7 @@
 #include "app/look/look_options.h"
 #include "app/look/top_screen.h"
 #include "app/look/top_state.h"
+#include "base/module.h"
 
 enum { REFRESH_MILLISECONDS = 100, INTERRUPT = 3 }; // Ctrl-C as a key
 
@@ -169,15 +170,7 @@ static Status find_run(char path[4096], Error *err) {
 }
 
 static Status load_screen(const TopScreen **screen, Error *err) {
-    char path[4096];
-    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
-    char *end = path + (length > 0 ? length : 0);
-    *end = '\0';
-    end = strrchr(path, '/') ? strrchr(path, '/') : end;
-    snprintf(end, 64, "/sounder_top.so");
-    if (access(path, R_OK) != 0) snprintf(end, 64, "/%s/sounder_top.so", SOUNDER_MODULE_FOLDER);
-    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    *screen = module ? dlsym(module, "top_screen") : NULL;
+    *screen = module_symbol("sounder_top.so", "top_screen", false);
     if (*screen) return STATUS_OK;
     return fail(err, STATUS_UNAVAILABLE,
                 "the screen of sounder top cannot be loaded (%s); sounder top --once prints without it", dlerror());

@@ -8,6 +8,7 @@
 
 #include "app/options/option_table.h"
 #include "app/run/model_file.h"
+#include "app/run/onnx_file.h"
 #include "app/run/run_folder.h"
 #include "base/cores.h"
 #include "base/log.h"
@@ -93,6 +94,20 @@ Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_sid
     PartitionSpec partition;
     TRY(read_partition(&partition, options, err));
     return run_memory_partition(memory, &partition, err);
+}
+
+// The file becomes a list of layers and initial weights: whoever repeats the run or goes on with it reads no graph.
+Status run_import_model(Options *options, const Dataset *data, Error *err) {
+    char named[OPTION_NAMED_BYTES], path[PATH_MAX];
+    if (!onnx_is_file(options->model)) return STATUS_OK;
+    OnnxNet net;
+    Error why;
+    const Status status = onnx_read(&net, options->model, data->shape, &why);
+    if (status != STATUS_OK) return fail(err, status, "%s: %s", options_named(named, options, "model"), why.message);
+    free(net.parameters);
+    const bool found = realpath(options->model, path) == path;
+    if (!options->init[0]) TRY(option_set(options, option_find("init"), found ? path : options->model, "", err));
+    return option_set(options, option_find("model"), net.text, "", err);
 }
 
 // A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
@@ -268,7 +283,8 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
         return fail(err, STATUS_USAGE, "%s does not go with personal ditto, whose own models begin with random weights",
                     named);
     Error why;
-    const Status status = model_begin_from(memory->weights, spec, options->init, &why);
+    const Status status = onnx_is_file(options->init) ? onnx_begin_from(memory->weights, spec, options->init, &why)
+                                                      : model_begin_from(memory->weights, spec, options->init, &why);
     return status == STATUS_OK ? status : fail(err, status, "%s: %s", named, why.message);
 }
 

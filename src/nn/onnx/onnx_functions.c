@@ -1,0 +1,182 @@
+// ONNX's functions of one value and of two.
+#include "onnx_ops.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Functions of one value --------------------------------------------------------------------------------------------------
+
+static Status add_function(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const char *text,
+                           Error *err) {
+    TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "%s", text));
+    OnnxValue like = *in;
+    like.kind = VALUE_SAMPLES;
+    return onnx_give_layer(import, node, &like, err);
+}
+
+// The shortest number that is read as the same float.
+static void write_number(char text[ONNX_LAYER_BYTES], const char *word, float number) {
+    char digits[32] = "";
+    for (int count = 1; count <= 9 && strtof(digits, NULL) != number; count++)
+        snprintf(digits, sizeof digits, "%.*g", count, (double)number);
+    snprintf(text, ONNX_LAYER_BYTES, "%s %s", word, digits);
+}
+
+Status onnx_function(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    static const char *const words[][2] = {
+        {"Relu", "relu"}, {"Tanh", "tanh"}, {"Sigmoid", "sigmoid"}, {"Gelu", "gelu"}, {"LeakyRelu", "leakyrelu"}};
+    OnnxValue *in;
+    char text[ONNX_LAYER_BYTES] = "";
+    TRY(onnx_take_samples(&in, import, node, err));
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i][0], node->op_type) == 0) snprintf(text, sizeof text, "%s", words[i][1]);
+    const Onnx__AttributeProto *form = onnx_attribute(node, "approximate");
+    if (form && (form->s.len != 4 || memcmp(form->s.data, "none", 4) != 0))
+        return fail(err, STATUS_DATA, NODE_FORMAT "its approximation by tanh is not what gelu is here",
+                    NODE_ARGS(import, node));
+    if (strcmp(text, "leakyrelu") == 0) write_number(text, "leakyrelu", onnx_attribute_real(node, "alpha", 0.01f));
+    return add_function(import, node, in, text, err);
+}
+
+// One number: an input or, in old files, an attribute.
+static Status read_number(float *number, OnnxImport *import, const Onnx__NodeProto *node, size_t which,
+                          const char *name, Error *err) {
+    OnnxValue *value;
+    *number = onnx_attribute_real(node, name, *number);
+    if (which >= node->n_input || !*node->input[which]) return STATUS_OK;
+    TRY(onnx_take_reals(&value, import, node, which, 1, err));
+    *number = value->reals[0];
+    return STATUS_OK;
+}
+
+Status onnx_clip(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *in;
+    float low = -INFINITY, high = INFINITY;
+    TRY(onnx_take_samples(&in, import, node, err));
+    TRY(read_number(&low, import, node, 1, "min", err));
+    TRY(read_number(&high, import, node, 2, "max", err));
+    if (low == 0 && (high == 6 || high > 3e38f))
+        return add_function(import, node, in, high == 6 ? "relu6" : "relu", err);
+    return fail(err, STATUS_DATA, NODE_FORMAT "clips to %g ... %g; only 0 ... 6 is a layer here",
+                NODE_ARGS(import, node), (double)low, (double)high);
+}
+
+// Its rate is the net's, whether the file is one for training or not.
+Status onnx_dropout(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *in;
+    float rate = 0.5f;
+    char text[ONNX_LAYER_BYTES];
+    TRY(onnx_take_samples(&in, import, node, err));
+    TRY(read_number(&rate, import, node, 1, "ratio", err));
+    if (!(rate >= 0 && rate < 1))
+        return fail(err, STATUS_DATA, NODE_FORMAT "its ratio is %g", NODE_ARGS(import, node), (double)rate);
+    if (rate == 0) return onnx_pass_on(import, node, err);
+    write_number(text, "dropout", rate);
+    return add_function(import, node, in, text, err);
+}
+
+// Softmax and cross-entropy follow a net by themselves.
+Status onnx_softmax(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    const char *result = import->graph->output[0]->name;
+    OnnxValue *in;
+    TRY(onnx_take_samples(&in, import, node, err));
+    const int64_t axis = onnx_attribute_whole(node, "axis", -1);
+    if (result && strcmp(result, node->output[0]) == 0 && in->shape.rows == 1 && in->shape.columns == 1 && in->flat &&
+        (axis == 1 || axis == -1))
+        return onnx_pass_on(import, node, err);
+    return fail(err, STATUS_DATA, NODE_FORMAT "is a layer here only at the end, over classes", NODE_ARGS(import, node));
+}
+
+// Two values --------------------------------------------------------------------------------------------------------------
+
+static bool is_near(const OnnxValue *constant, double number) {
+    return constant->reals && constant->count == 1 && fabs((double)constant->reals[0] - number) < 1e-3;
+}
+
+static Status give_as(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, ValueKind kind, Error *err) {
+    value.kind = kind;
+    return onnx_give(import, node, value, err);
+}
+
+// A constant of each output of the layer that gives the samples, or one for all.
+static bool fits_outputs(const OnnxValue *in, const OnnxValue *constant, const OnnxLayer *layer) {
+    if (!constant->reals) return false;
+    if (constant->count == 1) return true;
+    if (constant->count != layer->outs) return false;
+    if (layer->outs != (size_t)in->shape.channels) return true; // layernorm: of each value
+    const int place = in->flat ? constant->rank - 1 : constant->rank - 3;
+    return place >= 0 && constant->extent[place] == in->shape.channels;
+}
+
+// A factor or a summand becomes part of the weights before it.
+static Status change_layer(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in,
+                           const OnnxValue *constant, bool is_factor, Error *err) {
+    OnnxLayer *layer = in->layer >= 0 ? &import->layers.of[in->layer] : NULL;
+    if (!layer || !layer->weight || in->uses != 1 || !fits_outputs(in, constant, layer))
+        return fail(err, STATUS_DATA,
+                    NODE_FORMAT "its constant cannot become part of the weights of the layer before it",
+                    NODE_ARGS(import, node));
+    float *numbers = malloc(layer->outs * sizeof *numbers);
+    if (!numbers) return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, layer->outs);
+    for (size_t i = 0; i < layer->outs; i++)
+        numbers[i] = constant->reals[constant->count == 1 ? 0 : i];
+    onnx_layer_scale(layer, is_factor ? numbers : NULL, is_factor ? NULL : numbers);
+    free(numbers);
+    return give_as(import, node, *in, VALUE_SAMPLES, err);
+}
+
+static Status add_two(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *a, const OnnxValue *b,
+                      Error *err) {
+    const OnnxValue *in = a->layer >= b->layer ? a : b, *other = in == a ? b : a;
+    if (memcmp(&a->shape, &b->shape, sizeof a->shape) != 0 || a->flat != b->flat || other->layer == SPEC_INPUT)
+        return fail(err, STATUS_DATA, NODE_FORMAT "adds samples of different shapes, or the net's input",
+                    NODE_ARGS(import, node));
+    TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "add"));
+    import->layers.of[import->layers.count - 1].other = other->layer;
+    import->layers.of[other->layer].named = true;
+    return onnx_give_layer(import, node, in, err);
+}
+
+// x and what comes of it on its way to gelu.
+static Status make_gelu(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *a, const OnnxValue *b,
+                        Error *err) {
+    const bool is_sum = strcmp(node->op_type, "Add") == 0, is_quotient = strcmp(node->op_type, "Div") == 0;
+    if (b->kind == VALUE_CONSTANT && a->kind == VALUE_SAMPLES && is_near(b, is_quotient ? M_SQRT2 : M_SQRT1_2) &&
+        !is_sum)
+        return give_as(import, node, *a, VALUE_SHRUNK, err);
+    if (b->kind == VALUE_CONSTANT && a->kind == VALUE_ERF && is_sum && is_near(b, 1))
+        return give_as(import, node, *a, VALUE_SHARE, err);
+    if (b->kind == VALUE_SAMPLES && a->kind == VALUE_SHARE && !is_sum && !is_quotient && a->layer == b->layer)
+        return give_as(import, node, *a, VALUE_TWICE, err);
+    if (b->kind == VALUE_CONSTANT && a->kind == VALUE_TWICE && is_near(b, is_quotient ? 2 : 0.5) && !is_sum)
+        return add_function(import, node, a, "gelu", err);
+    return fail(err, STATUS_DATA, NODE_FORMAT "what it makes of its two inputs is no layer here",
+                NODE_ARGS(import, node));
+}
+
+Status onnx_two(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    Status status;
+    const OnnxValue *a = onnx_input(import, node, 0, &status, err), *b;
+    TRY(status);
+    b = onnx_input(import, node, 1, &status, err);
+    TRY(status);
+    if (!a || !b) return fail(err, STATUS_DATA, NODE_FORMAT "it has not two inputs", NODE_ARGS(import, node));
+    const bool is_sum = strcmp(node->op_type, "Add") == 0, is_quotient = strcmp(node->op_type, "Div") == 0;
+    const bool turned = a->kind == VALUE_CONSTANT || (b->kind != VALUE_CONSTANT && b->kind != VALUE_SAMPLES);
+    const OnnxValue *first = turned && !is_quotient ? b : a, *second = turned && !is_quotient ? a : b;
+    if (is_sum && a->kind == VALUE_SAMPLES && b->kind == VALUE_SAMPLES) return add_two(import, node, a, b, err);
+    const bool has_weights = first->layer >= 0 && import->layers.of[first->layer].weight;
+    if (!is_quotient && first->kind == VALUE_SAMPLES && second->kind == VALUE_CONSTANT && has_weights &&
+        first->uses == 1)
+        return change_layer(import, node, first, second, !is_sum, err);
+    return make_gelu(import, node, first, second, err);
+}
+
+Status onnx_erf(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *in;
+    TRY(onnx_take(&in, import, node, 0, VALUE_SHRUNK, "not x / sqrt 2, as for gelu", err));
+    return give_as(import, node, *in, VALUE_ERF, err);
+}

@@ -1,0 +1,98 @@
+// An ONNX file while it becomes a net: its messages, and what is known of each value that its nodes give and take.
+//
+//   OnnxImport import;
+//   TRY(onnx_open(&import, path, sample, err));
+//   ... onnx_value, onnx_attribute_*; import.layers grows ...
+//   onnx_close(&import);
+//
+// Values live in one table by name. A constant's numbers are its own; everything goes with onnx_close.
+#ifndef SOUNDER_NN_ONNX_ONNX_GRAPH_H
+#define SOUNDER_NN_ONNX_ONNX_GRAPH_H
+
+#include <search.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nn/onnx/onnx_layers.h"
+#include "nn/window.h"
+#include "onnx.pb-c.h"
+
+enum { ONNX_MAX_RANK = 5, ONNX_MAX_NODES = 4096 };
+
+// In a shape: the extent that is the number of samples.
+#define ONNX_BATCH INT64_MIN
+
+typedef enum ValueKind {
+    VALUE_UNKNOWN,  // of a type nobody here reads
+    VALUE_CONSTANT, // numbers: `reals`, or `wholes`, in which ONNX_BATCH may stand
+    VALUE_SAMPLES,  // what a layer gives
+    VALUE_GROUPS,   // the same, seen as (samples, groups, values of a group)
+    VALUE_PADDED,   // the same, with a border of zeros for the windows of the layer that takes it
+    // On the way to gelu(x) = x (1 + erf(x / sqrt 2)) / 2, where the layer gives x:
+    VALUE_SHRUNK, // x / sqrt 2
+    VALUE_ERF,    // erf(x / sqrt 2)
+    VALUE_SHARE,  // 1 + erf(x / sqrt 2)
+    VALUE_TWICE,  // x (1 + erf(x / sqrt 2))
+} ValueKind;
+
+typedef struct OnnxValue {
+    const char *name;
+    ValueKind kind;
+    int uses; // how many nodes take it, and once more if it is what the graph gives
+    // Constants:
+    int rank;
+    int64_t extent[ONNX_MAX_RANK];
+    size_t count;
+    float *reals;
+    int64_t *wholes;
+    // All others:
+    int layer;   // SPEC_INPUT: the input
+    Shape shape; // of one sample
+    bool flat;   // as a vector of its values: (samples, values)
+    int groups;
+    Sides border;
+} OnnxValue;
+
+typedef struct OnnxImport {
+    const char *path;
+    Onnx__ModelProto *model;
+    const Onnx__GraphProto *graph;
+    struct hsearch_data names;
+    OnnxValue *values;
+    size_t value_count, value_room;
+    int64_t batch; // how many samples the input has; 0: any number
+    int folded;
+    OnnxLayers layers;
+} OnnxImport;
+
+// The start of each sentence about a node: its name, or that of what it gives, and its op.
+#define NODE_FORMAT             "%s: node \"%.100s\" (%.40s): "
+#define NODE_ARGS(import, node) (import)->path, onnx_node_name(node), (node)->op_type ? (node)->op_type : ""
+
+const char *onnx_node_name(const Onnx__NodeProto *node);
+
+// Reads the file, its constants and its input, which must fit the sample.
+Status onnx_open(OnnxImport *import, const char *path, Shape sample, Error *err);
+void onnx_close(OnnxImport *import);
+
+// The node's input number `which`; NULL where it is left out. A name that nothing before gives is an error of its own:
+// *status says so.
+OnnxValue *onnx_input(OnnxImport *import, const Onnx__NodeProto *node, size_t which, Status *status, Error *err);
+
+// The same, which has to be there and of that kind; `what` is said of it otherwise.
+Status onnx_take(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *node, size_t which, ValueKind kind,
+                 const char *what, Error *err);
+
+// The value for what the node gives: a copy of `value` but for name and uses. What lies in value->reals or ->wholes
+// (malloc'ed) is the table's from here on, also when this fails.
+Status onnx_give(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, Error *err);
+
+// A constant's numbers (malloc'ed) and extents from a message; VALUE_UNKNOWN for types that are not read.
+Status onnx_constant(OnnxValue *value, const OnnxImport *import, const Onnx__TensorProto *tensor, Error *err);
+
+// An attribute; NULL: not given.
+const Onnx__AttributeProto *onnx_attribute(const Onnx__NodeProto *node, const char *name);
+int64_t onnx_attribute_whole(const Onnx__NodeProto *node, const char *name, int64_t preset);
+float onnx_attribute_real(const Onnx__NodeProto *node, const char *name, float preset);
+
+#endif

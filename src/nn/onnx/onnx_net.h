@@ -1,0 +1,40 @@
+// Nets in ONNX's files: what a file says as a net's text (spec.h) and its weights, as far as the layers reach.
+//
+//   OnnxNet net;
+//   TRY(onnx->read(&net, "net.onnx", (Shape){1, 28, 28}, err)); // of the module that app/run/onnx_file.h loads
+//   ... net.text is what spec_parse reads; net.parameters are its parameters ...
+//   free(net.parameters);
+//
+// Understood are the ops that exporters write for such layers: Conv, Gemm and MatMul with constant weights, MaxPool,
+// AveragePool, GlobalAveragePool, ReduceMean over an image, Relu, LeakyRelu, Clip from 0 to 6, Tanh, Sigmoid, Gelu and its
+// pattern of Erf, Dropout, InstanceNormalization (also between two Reshapes, which is how group normalisation is written),
+// GroupNormalization, LayerNormalization of whole samples, Add and Concat of two values, Flatten, Reshape with what computes
+// its shape, and a Softmax or LogSoftmax at the end, which follows a net by itself. A factor, a summand and the statistics
+// of a BatchNormalization that follow a layer become part of its weights. Anything else is DATA, with the node and its op.
+// A convolution or product without bias gets one of zeros.
+#ifndef SOUNDER_NN_ONNX_ONNX_NET_H
+#define SOUNDER_NN_ONNX_ONNX_NET_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/shape.h"
+#include "nn/spec.h"
+
+typedef struct OnnxNet {
+    char text[SPEC_TEXT_BYTES];
+    float *parameters;      // (parameter_count), in the order of the text; malloc'ed, the caller frees them
+    size_t parameter_count; // floats
+    int folded;             // batch normalisations that have become part of the weights before them
+} OnnxNet;
+
+// What the module gives.
+typedef struct OnnxModule {
+    // The net of the file, for samples of this shape; it may take a sample's values as a vector, too. NOINPUT if there is no
+    // such file; DATA with a sentence about the file and its node otherwise. After a failure there is nothing to free.
+    Status (*read)(OnnxNet *net, const char *path, Shape sample, Error *err);
+} OnnxModule;
+
+extern const OnnxModule sounder_onnx;
+
+#endif

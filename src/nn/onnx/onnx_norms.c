@@ -1,0 +1,90 @@
+// ONNX's normalisations.
+#include "onnx_ops.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Status check_epsilon(const OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    const float epsilon = onnx_attribute_real(node, "epsilon", NORM_EPSILON);
+    if (fabsf(epsilon - NORM_EPSILON) < 1e-3f * NORM_EPSILON) return STATUS_OK;
+    return fail(err, STATUS_DATA, NODE_FORMAT "epsilon is %g; normalisation here adds %g", NODE_ARGS(import, node),
+                (double)epsilon, (double)NORM_EPSILON);
+}
+
+// A factor and a shift of each channel, from as many of each group or of each channel.
+Status onnx_groups(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *gain, *shift;
+    Status status;
+    const OnnxValue *in = onnx_input(import, node, 0, &status, err);
+    TRY(status);
+    const bool is_own = strcmp(node->op_type, "GroupNormalization") == 0;
+    if (!in || (in->kind != VALUE_SAMPLES && in->kind != VALUE_GROUPS) || in->flat ||
+        (is_own && in->kind == VALUE_GROUPS))
+        return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
+    TRY(check_epsilon(import, node, err));
+    TRY(onnx_take(&gain, import, node, 1, VALUE_CONSTANT, onnx_not_constant, err));
+    TRY(onnx_take_reals(&shift, import, node, 2, gain->count, err));
+    const int channels = in->shape.channels;
+    const int64_t groups = is_own                     ? onnx_attribute_whole(node, "num_groups", 0)
+                           : in->kind == VALUE_GROUPS ? in->groups
+                                                      : channels;
+    const bool each = gain->count == (size_t)channels; // channel has its own
+    if (groups < 1 || groups > channels || channels % groups != 0 || !gain->reals ||
+        (!each && gain->count != (size_t)groups))
+        return fail(err, STATUS_DATA, NODE_FORMAT "%zu factors for %" PRId64 " groups of %d channels",
+                    NODE_ARGS(import, node), gain->count, groups, channels);
+    TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "groupnorm %d", (int)groups));
+    TRY(onnx_layers_weigh(&import->layers, (size_t)channels, (size_t)channels, err));
+    OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
+    for (int c = 0; c < channels; c++) {
+        layer->weight[c] = gain->reals[each ? c : c / (channels / (int)groups)];
+        layer->bias[c] = shift->reals[each ? c : c / (channels / (int)groups)];
+    }
+    return onnx_give_layer(import, node, in, err);
+}
+
+Status onnx_layer_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *in, *gain, *shift = NULL;
+    TRY(onnx_take_samples(&in, import, node, err));
+    const size_t size = shape_size(in->shape);
+    const int64_t axis = onnx_attribute_whole(node, "axis", -1), rank = in->flat ? 2 : 4;
+    if ((axis < 0 ? axis + rank : axis) != 1)
+        return fail(err, STATUS_DATA, NODE_FORMAT "axis is %" PRId64 "; here all values of a sample are normalised",
+                    NODE_ARGS(import, node), axis);
+    TRY(check_epsilon(import, node, err));
+    TRY(onnx_take_reals(&gain, import, node, 1, size, err));
+    if (node->n_input > 2 && *node->input[2]) TRY(onnx_take_reals(&shift, import, node, 2, size, err));
+    TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "layernorm"));
+    TRY(onnx_layers_weigh(&import->layers, size, size, err));
+    OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
+    memcpy(layer->weight, gain->reals, size * sizeof *gain->reals);
+    if (shift) memcpy(layer->bias, shift->reals, size * sizeof *shift->reals);
+    return onnx_give_layer(import, node, in, err);
+}
+
+// The statistics are constants: (x - mean) / sqrt(variance + epsilon) * gain + shift.
+Status onnx_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *in, *number[4];
+    TRY(onnx_take_samples(&in, import, node, err));
+    OnnxLayer *layer = in->layer >= 0 ? &import->layers.of[in->layer] : NULL;
+    if (!layer || !layer->weight || layer->outs != (size_t)layer->out.channels || in->uses != 1)
+        return fail(err, STATUS_DATA,
+                    NODE_FORMAT "it does not follow a convolution or product whose weights could take it "
+                                "in; use group normalisation",
+                    NODE_ARGS(import, node));
+    for (size_t i = 0; i < 4; i++)
+        TRY(onnx_take_reals(&number[i], import, node, i + 1, layer->outs, err));
+    const float epsilon = onnx_attribute_real(node, "epsilon", NORM_EPSILON);
+    float *factor = malloc(2 * layer->outs * sizeof *factor), *shift = factor + layer->outs;
+    if (!factor) return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, 2 * layer->outs);
+    for (size_t c = 0; c < layer->outs; c++) {
+        factor[c] = number[0]->reals[c] / sqrtf(number[3]->reals[c] + epsilon);
+        shift[c] = number[1]->reals[c] - number[2]->reals[c] * factor[c];
+    }
+    onnx_layer_scale(layer, factor, shift);
+    free(factor);
+    import->folded++;
+    return onnx_pass_on(import, node, err);
+}

@@ -1,0 +1,185 @@
+"""Nets of ONNX's files: what they compute is what the same weights compute in the net they are read as.
+
+Usage: test_onnx.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import json, os, random, subprocess, sys, unittest
+
+from onnx_bytes import model, node, tensor
+from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
+from test_init import safetensors
+
+DATA = ["--data", "synthetic:2x8x8:80:60", "--device", "cpu"]
+SHORT = [*DATA, "--quiet", "--clients", "2", "--workers", "1", "--rounds", "1", "--batch-size", "10"]
+
+
+def numbers(count, seed, low=-0.4, high=0.4):
+    draw = random.Random(seed)
+    return [draw.uniform(low, high) for _ in range(count)]
+
+
+CONV, CONV_BIAS, SECOND = numbers(4 * 2 * 9, 1), numbers(4, 2), numbers(4 * 4 * 9, 3)
+GAIN, SHIFT = numbers(4, 4, 0.5, 1.5), numbers(4, 5)
+HEAD, HEAD_BIAS = numbers(10 * 4, 6), numbers(10, 7)
+# The text of the net below, and its weights under PyTorch's names.
+TEXT = "conv 4 3 pad 1; groupnorm 2; relu as a; conv 4 3 pad 1; add a; globalpool; linear 10"
+WEIGHTS = {"conv1.weight": ([4, 2, 3, 3], CONV), "conv1.bias": ([4], CONV_BIAS), "norm1.weight": ([4], GAIN), "norm1.bias": ([4], SHIFT),
+           "conv2.weight": ([4, 4, 3, 3], SECOND), "conv2.bias": ([4], [0.0] * 4), "fc1.weight": ([10, 4], HEAD), "fc1.bias": ([10], HEAD_BIAS)}
+BODY = [node("Conv", "n w2", "c", pads=[1, 1, 1, 1], kernel_shape=[3, 3]), node("Add", "c n", "s"), node("GlobalAveragePool", "s", "p")]
+FLAT = [node("Flatten", "p", "f", axis=1), node("Gemm", "f h hb", "y", transB=1)]
+FIRST = node("Conv", "x w1 b1", "c1", pads=[1, 1, 1, 1], strides=[1, 1], dilations=[1, 1], group=1, kernel_shape=[3, 3])
+TENSORS = [tensor("w1", [4, 2, 3, 3], CONV), tensor("b1", [4], CONV_BIAS), tensor("w2", [4, 4, 3, 3], SECOND, "numbers"),
+           tensor("h", [10, 4], HEAD), tensor("hb", [10], HEAD_BIAS)]
+# As PyTorch's exporters write group normalisation: by instances between reshapes, with shapes that are constants or
+# computed, or as an op of its own.
+BETWEEN = [node("Reshape", "c1 split", "g1"), node("InstanceNormalization", "g1 ones zeros", "g2", epsilon=1e-5)]
+AFFINE = [node("Mul", "g3 gain", "g4"), node("Add", "g4 shift", "g5"), node("Relu", "g5", "n")]
+GROUPS = [tensor("split", [3], [0, 2, -1], "numbers"), tensor("ones", [2], [1.0, 1.0]), tensor("zeros", [2], [0.0, 0.0])]
+WIDE = [tensor("gain", [4, 1, 1], GAIN), tensor("shift", [4, 1, 1], SHIFT, "numbers")]
+
+
+def whole(name, value):
+    return node("Constant", "", name, value=tensor("", [1] if isinstance(value, list) else [], value if isinstance(value, list) else [value]))
+
+
+FORMS = {
+    "constants": ([FIRST, *BETWEEN, node("Reshape", "g2 back", "g3"), *AFFINE, *BODY, *FLAT],
+                  [*TENSORS, *GROUPS, *WIDE, tensor("back", [4], [-1, 4, 8, 8])]),
+    "computed": ([FIRST, *BETWEEN, node("Shape", "c1", "size"), node("Reshape", "g2 size", "g3"), node("Unsqueeze", "narrow axes", "gain"), *AFFINE, *BODY,
+                  node("Shape", "p", "ps"), whole("zero", 0), node("Gather", "ps zero", "count", axis=0), node("Unsqueeze", "count first", "counts"),
+                  whole("rest", [-1]), node("Concat", "counts rest", "target", axis=0), node("Reshape", "p target", "f"),
+                  node("Transpose", "h", "turned", perm=[1, 0]), node("MatMul", "f turned", "m"), node("Add", "hb m", "y0"), node("LogSoftmax", "y0", "y", axis=1)],
+                 [*TENSORS, *GROUPS, WIDE[1], tensor("narrow", [4], GAIN), tensor("axes", [2], [1, 2]), tensor("first", [1], [0])]),
+    "newer": ([FIRST, node("GroupNormalization", "c1 narrow narrow_shift", "g5", epsilon=1e-5, num_groups=2), node("Relu", "g5", "n"), *BODY[:2],
+               node("ReduceMean", "s image", "f", keepdims=0), FLAT[1]],
+              [*TENSORS, tensor("narrow", [4], GAIN), tensor("narrow_shift", [4], SHIFT), tensor("image", [2], [-2, -1])]),
+}
+
+
+class Onnx(RunCase):
+    def write(self, name, nodes, tensors, shape=("n", 2, 8, 8)):
+        with open(self.path(name), "wb") as file:
+            file.write(model(nodes, tensors, shape))
+        return name
+
+    def run_eval(self, *arguments, code=0):
+        done = subprocess.run([SOUNDER, "eval", *arguments, *DATA, "--json"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def evaluate(self, *arguments, code=0):
+        done = self.run_eval(*arguments, code=code)
+        return (json.loads(done.stdout)["test_loss"], json.loads(done.stdout)["hits"]) if code == 0 else done.stderr
+
+    def reference(self):
+        with open(self.path("reference.safetensors"), "wb") as file:
+            file.write(safetensors(WEIGHTS))
+        return self.evaluate("reference.safetensors", "--model", TEXT)
+
+    def test_a_file_computes_what_its_weights_do_in_the_net_it_is_read_as(self):
+        want = self.reference()
+        for name, (nodes, tensors) in FORMS.items():
+            self.assertEqual(self.evaluate(self.write(f"{name}.onnx", nodes, tensors)), want, name)
+        # A file for one sample at a time says 1 where others name the extent.
+        self.assertEqual(self.evaluate(self.write("one.onnx", *FORMS["constants"], shape=[1, 2, 8, 8])), want)
+
+    def test_windows_and_borders_are_those_of_the_file(self):
+        head = numbers(10 * 4 * 49, 10)
+        with open(self.path("windows.safetensors"), "wb") as file:
+            file.write(safetensors({**dict(list(WEIGHTS.items())[:2]), "fc1.weight": ([10, 196], head), "fc1.bias": ([10], HEAD_BIAS)}))
+        self.write("windows.onnx", [FIRST, node("MaxPool", "c1", "m", kernel_shape=[2, 2]), node("Pad", "m border", "b"),
+                                    node("AveragePool", "b", "p", kernel_shape=[3, 3], strides=[1, 1]), node("LeakyRelu", "p", "f0", alpha=0.2), node("Flatten", "f0", "f"), FLAT[1]],
+                   [*TENSORS[:2], tensor("border", [8], [0, 0, 1, 1, 0, 0, 1, 1]), tensor("h", [10, 196], head), TENSORS[-1]])
+        self.assertEqual(self.evaluate("windows.onnx"), self.evaluate("windows.safetensors", "--model", "conv 4 3 pad 1; pool 2 stride 1; avgpool 3 stride 1 pad 1; leakyrelu 0.2; linear 10"))
+
+    def test_numbers_may_lie_in_a_file_beside_it(self):
+        nodes, tensors = FORMS["newer"]
+        outside = [tensor("w1", [4, 2, 3, 3], CONV, ("net.data", 8)), *tensors[1:]]
+        self.write("net.onnx", nodes, outside)
+        self.assertIn("net.data, which has the numbers of w1", self.evaluate("net.onnx", code=66))
+        with open(self.path("net.data"), "wb") as file:
+            file.write(bytes(8) + TENSORS[0][-4 * len(CONV):])
+        self.assertEqual(self.evaluate("net.onnx"), self.reference())
+        self.write("out.onnx", nodes, [tensor("w1", [4, 2, 3, 3], CONV, ("/etc/passwd", 0)), *tensors[1:]])
+        self.assertIn("only files in the same folder are read", self.evaluate("out.onnx", code=65))
+
+    def test_statistics_and_factors_become_weights(self):
+        mean, variance = numbers(4, 8), numbers(4, 9, 0.5, 2)
+        rest = [node("Relu", "g5", "n"), *BODY, *FLAT]
+        statistics = [tensor("g", [4], GAIN), tensor("t", [4], SHIFT), tensor("m", [4], mean), tensor("v", [4], variance)]
+        self.write("batch.onnx", [FIRST, node("BatchNormalization", "c1 g t m v", "g5", epsilon=1e-5), *rest], [*TENSORS, *statistics])
+        factor = [g / (v + 1e-5) ** 0.5 for g, v in zip(GAIN, variance)]
+        self.write("plain.onnx", [FIRST, node("Mul", "c1 k", "c2"), node("Add", "c2 o", "g5"), *rest],
+                   [*TENSORS, tensor("k", [4, 1, 1], factor), tensor("o", [4, 1, 1], [s - m * f for s, m, f in zip(SHIFT, mean, factor)])])
+        self.assertIn("batch.onnx: 1 batch normalisations have become part of the weights", self.run_eval("batch.onnx").stderr)
+        (loss, hits), (plain, plain_hits) = self.evaluate("batch.onnx"), self.evaluate("plain.onnx")
+        self.assertAlmostEqual(loss, plain, 5)
+        self.assertEqual(hits, plain_hits)
+        self.assertNotAlmostEqual(loss, self.reference()[0], 3)
+
+    def test_training_begins_from_it(self):
+        self.reference()
+        self.write("net.onnx", *FORMS["constants"])
+        self.train(*SHORT, "--model", TEXT, "--init", "reference.safetensors", "--rounds", "2", "--out", "layers")
+        self.train(*SHORT, "--model", "net.onnx", "--out", "file")
+        self.train("file/config.yaml", "--rounds", "2", "--quiet", "--out", "repeated")
+        self.train(*SHORT, "--model", TEXT, "--init", "net.onnx", "--rounds", "2", "--out", "given")
+        self.train("--resume", "file", "--rounds", "2", "--quiet")
+        want = self.tensors("layers")
+        for run in ("file", "repeated", "given"):
+            self.assertEqual(self.tensors(run), want, run)
+
+    def tensors(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            return parse_safetensors(file.read())[1]
+
+    def test_what_is_not_supported_is_named_by_node_and_op(self):
+        nodes, tensors = FORMS["newer"]
+        last = nodes[-1]
+        cases = {
+            "no such layer here": [node("HardSwish", "c1", "g5", "act.3"), *nodes[2:]],
+            "its attribute mode is not read": [node("Relu", "c1", "g5", "act.3", mode=1), *nodes[2:]],
+            "takes nothing, which no node before it gives": [node("Relu", "nothing", "g5", "act.3"), *nodes[2:]],
+            "its padding is not the same on both sides": [node("MaxPool", "c1", "g5", "act.3", kernel_shape=[3, 3], pads=[0, 1, 1, 1])],
+            "ceil_mode is 1": [node("MaxPool", "c1", "g5", "act.3", kernel_shape=[3, 3], ceil_mode=1)],
+            "epsilon is 0.1": [node("GroupNormalization", "c1 narrow narrow_shift", "g5", "act.3", num_groups=2, epsilon=0.1)],
+            "3 groups of 4 channels": [node("GroupNormalization", "c1 narrow narrow_shift", "g5", "act.3", num_groups=3)],
+            "a shape of 4 dimensions that no layer here reads": [node("Reshape", "c1 odd", "g5", "act.3")],
+            "does not fit a vector of 256 values": [node("Flatten", "c1", "f1"), node("Gemm", "f1 h", "g5", "act.3", transB=1)],
+            "is a layer here only at the end": [node("Softmax", "c1", "g5", "act.3")],
+            "what it makes of its two inputs is no layer": [node("Relu", "c1", "r"), node("Mul", "r h", "g5", "act.3")],
+            "cannot become part of the weights": [node("Mul", "c1 h", "g5", "act.3")],
+            "clips to -1 ... 1;": [node("Clip", "c1", "g5", "act.3", min=-1.0, max=1.0)],
+        }
+        for sentence, middle in cases.items():
+            self.write("bad.onnx", [FIRST, *middle, node("GlobalAveragePool", "g5", "f0"), node("Flatten", "f0", "f"), last],
+                       [*tensors, tensor("odd", [4], [0, 2, 8, 16])])
+            err = self.evaluate("bad.onnx", code=65)
+            self.assertRegex(err, f'bad.onnx: node "act.3" .[A-Za-z]+.: .*{sentence}')
+
+    def test_a_file_that_is_damaged_or_does_not_fit_is_refused(self):
+        nodes, tensors = FORMS["newer"]
+        self.write("net.onnx", nodes, tensors)
+        with open(self.path("net.onnx"), "rb") as file:
+            content = file.read()
+        for name, content, code, sentence in (
+                ("cut.onnx", content[:-40], 65, "no ONNX file, or a damaged one"), ("empty.onnx", b"", 65, "no ONNX file: empty"),
+                ("none.onnx", None, 66, "none.onnx"),
+                ("few.onnx", model(nodes, [tensor("w1", [4, 2, 3, 3], CONV[:-1]), *tensors[1:]], ["n", 2, 8, 8]), 65, "w1 has 284 bytes instead of 288"),
+                ("other.onnx", model(nodes, tensors, ["n", 3, 8, 8]), 65, "takes samples of 3x8x8, those of the data are 2x8x8"),
+                ("two.onnx", model([*nodes, nodes[1]], tensors, ["n", 2, 8, 8]), 65, "g5 is given twice"),
+                ("open.onnx", model(nodes[:-1], tensors, ["n", 2, 8, 8]), 65, "what the graph gives, y, is not"),
+                ("classes.onnx", model(nodes[:-1] + [node("Gemm", "f h2", "y", transB=1)], [*tensors, tensor("h2", [9, 4], HEAD[:36])],
+                                       ["n", 2, 8, 8]), 65, "there are 10 classes")):
+            if content is not None:
+                with open(self.path(name), "wb") as file:
+                    file.write(content)
+            self.assertIn(sentence, self.evaluate(name, code=code))
+        _, err = self.train(*SHORT, "--model", "softmax", "--init", "net.onnx", "--out", "refused", code=65)
+        self.assertIn("--init: net.onnx does not fit the net", err)
+        _, err = self.train(*SHORT, "--model", "cut.onnx", "--out", "refused", code=65)
+        self.assertIn("--model: cut.onnx: no ONNX file", err)
+        self.assertFalse(os.path.exists(self.path("refused")))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_onnx.py"] + sys.argv[2:], verbosity=2)

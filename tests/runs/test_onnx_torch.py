@@ -1,0 +1,106 @@
+"""Files that PyTorch exports have the accuracy here that they have there, with the same weights.
+
+Usage: test_onnx_torch.py PATH_OF_SOUNDER   (exit 77: skipped, there is no PyTorch that exports)
+"""
+import json, os, subprocess, sys, tempfile, warnings
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+    import torch.onnx
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+SOUNDER = os.path.abspath(sys.argv[1])
+SAMPLES, MEAN, DEVIATION = 120, 0.5, 0.25
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2, self.drop = nn.Conv2d(1, 10, 5), nn.Conv2d(10, 20, 5), nn.Dropout2d()
+        self.fc1, self.fc2 = nn.Linear(320, 50), nn.Linear(50, 10)
+
+    def forward(self, x):
+        x = F.relu(F.max_pool2d(self.conv1(x), 2))
+        x = F.relu(F.max_pool2d(self.drop(self.conv2(x)), 2)).view(-1, 320)
+        return F.log_softmax(self.fc2(F.dropout(F.relu(self.fc1(x)), training=self.training)), dim=1)
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(),
+                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+class Block(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.GroupNorm(8, outputs)
+        self.conv2, self.norm2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.GroupNorm(8, outputs)
+        self.short = nn.Sequential()
+        if inputs != outputs:
+            self.short = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.GroupNorm(8, outputs))
+
+    def forward(self, x):
+        return F.relu(self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x))))) + self.short(x))
+
+
+class ResNet20(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 16, 3, 1, 1), nn.GroupNorm(8, 16)
+        sizes = [(16, 16, 1)] * 3 + [(16, 32, 2), (32, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 64, 1)]
+        self.blocks, self.head = nn.Sequential(*[Block(*size) for size in sizes]), nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = F.adaptive_avg_pool2d(self.blocks(F.relu(self.norm(self.conv(x)))), 1)
+        return self.head(x.view(x.size(0), -1))
+
+
+def others():
+    """Layers that the three have not."""
+    return nn.Sequential(nn.Conv2d(1, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.GELU(), nn.Conv2d(8, 16, 3, groups=2, dilation=2, padding=(1, 2)),
+                         nn.LeakyReLU(0.2), nn.InstanceNorm2d(16, affine=True), nn.AvgPool2d(2), nn.ReLU6(), nn.Flatten(), nn.Linear(672, 20), nn.Tanh(),
+                         nn.Dropout(0.3), nn.Linear(20, 10), nn.Softmax(1))
+
+
+def check(name, net, shape, folder):
+    """The labels of two samples in three are what the net says: neither all nor a tenth are right."""
+    rng = np.random.default_rng(1)
+    for parameter in net.parameters():
+        if parameter.dim() == 1:  # factors and shifts that are not 1 and 0
+            nn.init.uniform_(parameter, -0.5, 1.5)
+    net.eval()
+    x = rng.integers(0, 256, (SAMPLES, *shape)).astype(np.uint8)
+    with torch.no_grad():
+        said = net((torch.from_numpy(x).float() / 255 - MEAN) / DEVIATION).numpy().argmax(1)
+    y = said.copy()
+    y[::3] = rng.integers(0, 10, len(y[::3]))
+    y[0] = 9
+    data, file = os.path.join(folder, name + ".npz"), os.path.join(folder, name + ".onnx")
+    np.savez(data, x_train=x, y_train=y, x_test=x, y_test=y, mean=np.float32([MEAN] * shape[0]), std=np.float32([DEVIATION] * shape[0]))
+    for opset, named in ((17, True),) if name == "cnn" else ((11, False), (17, True)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(net, torch.zeros(2, *shape), file, opset_version=opset, input_names=["x"],
+                              dynamic_axes={"x": {0: "n"}} if named else None)
+        done = subprocess.run([SOUNDER, "eval", file, "--data", data, "--device", "cpu", "--json"], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        ours, theirs = json.loads(done.stdout)["hits"], int((said == y).sum())
+        print(f"{name} by opset {opset}: sounder {ours}, torch {theirs} of {SAMPLES}")
+        assert abs(ours - theirs) <= 1, "one sample may tip over by rounding, not more"
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory(prefix="sounder-onnx-") as folder:
+        for name, net, shape in (("lenet", LeNet(), (1, 28, 28)), ("cnn", cnn(), (1, 28, 28)), ("resnet20", ResNet20(), (3, 32, 32)),
+                                 ("others", others(), (1, 28, 28))):
+            check(name, net, shape, folder)
+
+
+main()
