@@ -3,6 +3,7 @@
 #ifndef SOUNDER_APP_COMMANDS_H
 #define SOUNDER_APP_COMMANDS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "app/run/ready_data.h"
@@ -69,10 +70,17 @@ Status command_launch(int argc, char **argv, int *exit_code, Error *err);
 // all on stdout. See help.c for the topics.
 Status command_help(int argc, char **argv, Error *err);
 
-// What other programs read about this one, all of it from the tables of options: the man page, as troff, and a script that
-// has bash complete the commands, options and values of sounder.
+// The topics of `sounder help`, between blanks.
+void help_print_topics(FILE *file);
+
+// Shows a text: with $SOUNDER_PAGER, $PAGER or less where stdout is a terminal that has fewer lines, as git does; a pager that
+// is empty or cat, or cannot be started, is none.
+void pager_show(const char *text);
+
+// What other programs read about this one, all of it from the tables of options: the man page, as troff, and scripts that
+// have a shell complete the commands, options and values of sounder. shell: bash, zsh or fish; false: none of them.
 void manual_print(FILE *file);
-void manual_print_completion(FILE *file);
+bool completion_print(FILE *file, const char *shell);
 
 // Examples of `sounder train`, for help and manual: (manual_example_count) lines as typed.
 extern const char *const manual_examples[];

@@ -1,5 +1,6 @@
 // `sounder help`: everything that explains the program, with the options taken from the one table.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/commands.h"
@@ -36,7 +37,7 @@ static void print_overview(FILE *file) {
         "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, launch, nodes, metrics, models, algorithms, attacks, partitions, data, federations, the name "
         "of an option, man (the man "
         "page as troff), "
-        "completion bash (a "
+        "completion bash, zsh or fish (a "
         "script)");
     print_entry(file, "sounder --version", "the version, and what this program was built with");
 }
@@ -391,58 +392,91 @@ static void print_data(FILE *file) {
         "converted is kept in ~/.cache/sounder/unpacked for later runs.");
 }
 
-Status command_help(int argc, char **argv, Error *err) {
-    static const struct {
-        const char *name;
-        void (*print)(FILE *file);
-    } topics[] = {{"train", print_train},
-                  {"eval", print_eval},
-                  {"diff", print_diff},
-                  {"replay", print_replay},
-                  {"metrics", print_metrics},
-                  {"launch", print_launch},
-                  {"nodes", print_nodes},
-                  {"models", print_models},
-                  {"partition", print_partition},
-                  {"privacy", print_privacy},
-                  {"partitions", print_partitions},
-                  {"data", print_data},
-                  {"federations", print_federations},
-                  {"algorithms", print_algorithms},
-                  {"attacks", print_attacks},
-                  {"man", manual_print},
-                  {"completion", manual_print_completion}};
-    if (argc == 0) {
-        print_overview(stdout);
-        return STATUS_OK;
-    }
-    bool names_bash = argc == 2 && strcmp(argv[0], "completion") == 0 && strcmp(argv[1], "bash") == 0;
-    if (argc == 2 && strcmp(argv[0], "train") == 0 && strcmp(argv[1], "-h") == 0) {
-        print_train_briefly(stdout);
-        return STATUS_OK;
-    }
-    if (argc > 1 && !names_bash) return fail(err, STATUS_USAGE, "help %.60s: one topic at a time", argv[1]);
-    Suggestion suggestion = {.typed = argv[0]};
-    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
-        if (strcmp(argv[0], topics[i].name) == 0) {
-            topics[i].print(stdout);
+static void print_bash_completion(FILE *file) {
+    completion_print(file, "bash");
+}
+
+static const struct {
+    const char *name;
+    void (*print)(FILE *file);
+} topics[] = {{"train", print_train},
+              {"eval", print_eval},
+              {"diff", print_diff},
+              {"replay", print_replay},
+              {"metrics", print_metrics},
+              {"launch", print_launch},
+              {"nodes", print_nodes},
+              {"models", print_models},
+              {"partition", print_partition},
+              {"privacy", print_privacy},
+              {"partitions", print_partitions},
+              {"data", print_data},
+              {"federations", print_federations},
+              {"algorithms", print_algorithms},
+              {"attacks", print_attacks},
+              {"man", manual_print},
+              {"completion", print_bash_completion}};
+enum { TOPICS = sizeof topics / sizeof *topics };
+
+void help_print_topics(FILE *file) {
+    for (int i = 0; i < TOPICS; i++)
+        fprintf(file, "%s%s", i ? " " : "", topics[i].name);
+    for (int i = 0; i < look_command_count; i++)
+        if (strcmp(look_commands[i].name, "data") != 0) fprintf(file, " %s", look_commands[i].name); // a topic already
+}
+
+static Status print_topic(FILE *file, const char *name, Error *err) {
+    Suggestion suggestion = {.typed = name};
+    for (int i = 0; i < TOPICS; i++) {
+        if (strcmp(name, topics[i].name) == 0) {
+            topics[i].print(file);
             return STATUS_OK;
         }
         suggestion_consider(&suggestion, topics[i].name);
     }
-    const LookCommand *command = look_command_find(argv[0]);
+    const LookCommand *command = look_command_find(name);
     if (command) {
-        look_command_print_help(stdout, command);
+        look_command_print_help(file, command);
         return STATUS_OK;
     }
     for (int i = 0; i < look_command_count; i++)
         suggestion_consider(&suggestion, look_commands[i].name);
-    const Option *option = option_find(argv[0] + strspn(argv[0], "-"));
+    const Option *option = option_find(name + strspn(name, "-"));
     if (option) {
-        print_option(stdout, option);
+        print_option(file, option);
         return STATUS_OK;
     }
-    return fail(err, STATUS_USAGE, "help %.60s: unknown topic; %s%s%s", argv[0],
+    return fail(err, STATUS_USAGE, "help %.60s: unknown topic; %s%s%s", name,
                 suggestion.best ? "did you mean " : "`sounder help` lists them", suggestion.best ? suggestion.best : "",
                 suggestion.best ? "?" : "");
+}
+
+static Status print_help(FILE *file, int argc, char **argv, Error *err) {
+    if (argc == 0) {
+        print_overview(file);
+        return STATUS_OK;
+    }
+    if (argc == 2 && strcmp(argv[0], "completion") == 0) {
+        if (completion_print(file, argv[1])) return STATUS_OK;
+        return fail(err, STATUS_USAGE, "help completion %.60s: needs bash, zsh or fish", argv[1]);
+    }
+    if (argc == 2 && strcmp(argv[0], "train") == 0 && strcmp(argv[1], "-h") == 0) {
+        print_train_briefly(file);
+        return STATUS_OK;
+    }
+    if (argc > 1) return fail(err, STATUS_USAGE, "help %.60s: one topic at a time", argv[1]);
+    return print_topic(file, argv[0], err);
+}
+
+Status command_help(int argc, char **argv, Error *err) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    if (!file) return fail(err, STATUS_OS, "no memory for the help");
+    Status status = print_help(file, argc, argv, err);
+    const bool is_whole = !ferror(file);
+    if (fclose(file) != 0 || !is_whole) status = fail(err, STATUS_OS, "no memory for the help");
+    if (status == STATUS_OK) pager_show(text);
+    free(text);
+    return status;
 }

@@ -1,4 +1,4 @@
-// The manual page and the completion script.
+// The manual page.
 #include "app/commands.h"
 
 #include <stdbool.h>
@@ -65,6 +65,7 @@ static void print_environment(FILE *file) {
         {"OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS",
          "set by mpirun and srun: that this is one of several nodes"},
         {"TERM", "where it is dumb or unset, no line is cleared or written again"},
+        {"SOUNDER_PAGER, PAGER", "what shows help on a terminal that is too small for it; less if neither is set, nothing if cat"},
         {"NO_COLOR", "if it is not empty, nothing is coloured"},
         {"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT",
          "set for the ranks by sounder launch, which takes MASTER_ADDR and MASTER_PORT from its own environment if no "
@@ -108,7 +109,7 @@ void manual_print(FILE *file) {
           ".B sounder launch\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n[\\fB\\-\\-\\fR] \\fIPROGRAM\\fR "
           "[\\fIARGUMENT\\fR ...]\n.br\n"
           ".B sounder help\n[\\fItrain\\fR | \\fIeval\\fR | \\fIdiff\\fR | \\fIreplay\\fR | \\fIprivacy\\fR | \\fIruns\\fR | \\fIreport\\fR | \\fIsweep\\fR | \\fIreproduce\\fR | \\fItop\\fR | \\fIlaunch\\fR | \\fInodes\\fR | \\fImetrics\\fR | \\fImodels\\fR | \\fIattacks\\fR | \\fIpartitions\\fR |\n\\fIdata\\fR | \\fIfederations\\fR | \\fIOPTION\\fR |\n"
-          "\\fIman\\fR | \\fIcompletion bash\\fR]\n"
+          "\\fIman\\fR | \\fIcompletion\\fR [\\fIbash\\fR | \\fIzsh\\fR | \\fIfish\\fR]]\n"
           ".SH DESCRIPTION\n"
           "\\fBsounder train\\fR starts worker processes that share one model through\n"
           "shared memory: federated averaging over any number of clients, Hogwild, or\n"
@@ -147,47 +148,4 @@ void manual_print(FILE *file) {
     print_exit_codes(file);
     fputs(".SH EXAMPLES\n", file);
     print_examples(file);
-}
-
-// The table travels inside the script, so that completing starts no program.
-void manual_print_completion(FILE *file) {
-    fputs("# bash completion for sounder\n"
-          "_sounder_words='",
-          file);
-    options_print_words(file);
-    replay_options_print_words(file);
-    privacy_options_print_words(file);
-    launch_options_print_words(file);
-    look_commands_print_words(file);
-    fputs("partition --json\npartition --save\n"
-          "'\n"
-          "_sounder() {\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
-          "    if [ \"$word\" = '=' ]; then word=; else [ \"$previous\" != '=' ] || "
-          "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-          "    COMPREPLY=()\n"
-          "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition privacy runs report sweep reproduce top launch help "
-          "--version --help' -- \"$word\")\n"
-          "        return\n"
-          "    fi\n"
-          "    if [ \"$command\" = help ]; then\n"
-          "        [ \"$previous\" = completion ] && mapfile -t COMPREPLY < <(compgen -W bash -- \"$word\") && return\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'train eval diff replay partition privacy runs report sweep reproduce top launch nodes metrics models algorithms attacks partitions data federations man completion' -- \"$word\")\n"
-          "        return\n"
-          "    fi\n"
-          "    local commands name values names=--help\n"
-          "    while read -r commands name values; do\n"
-          "        case ,$commands, in *,\"$command\",*) names+=\" $name\" ;; *) continue ;; esac\n"
-          "        if [ \"$name\" = \"$previous\" ] && [ -n \"$values\" ]; then\n"
-          "            mapfile -t COMPREPLY < <(compgen -W \"$values\" -- \"$word\")\n"
-          "        fi\n"
-          "    done <<<\"$_sounder_words\"\n"
-          "    case $word in\n"
-          "        -*) mapfile -t COMPREPLY < <(compgen -W \"$names\" -- \"$word\") ;;\n"
-          "        *) [ ${#COMPREPLY[@]} -gt 0 ] || mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n"
-          "    esac\n"
-          "}\n"
-          "complete -o filenames -F _sounder sounder\n",
-          file);
 }

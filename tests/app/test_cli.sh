@@ -152,7 +152,7 @@ expect_candidates 'hogwild' train --algorithm = h
 expect_candidates '--checkpoint-every' train --lr 0.1 --che
 expect_candidates '' eval x --che
 expect_candidates 'metrics models man' help m
-expect_candidates 'bash' help completion ''
+expect_candidates 'bash zsh fish' help completion ''
 expect_candidates 'launch' l
 expect_candidates '--by' runs --b
 expect_candidates '--out' report --o
@@ -163,6 +163,41 @@ expect_candidates '--alpha' sweep --alph
 expect_candidates 'text csv md latex json' runs --format ''
 expect_candidates '--nproc-per-node --nnodes --node-rank --no-python' launch --n
 expect_candidates 'auto cpu gpu' launch --nproc-per-node ''
+
+# The same in other shells: the functions are called as the shell would call them on a <Tab>.
+if command -v zsh >/dev/null; then
+    "$sounder" help completion zsh >"$work/_sounder"
+    zsh -n "$work/_sounder" || complain "no script of zsh" help completion zsh
+    candidates() { # compadd gets all candidates, and keeps those that begin with the word
+        zsh -f -c 'compdef() { : }; compset() { PREFIX=${PREFIX#*=} }; _files() { }
+            compadd() { shift; for word in $@; do [[ $word != $PREFIX* ]] || found+=($word); done }
+            source $1; shift; words=("$@"); CURRENT=$# PREFIX="$words[-1]"; _sounder; echo $found' zsh "$work/_sounder" sounder "$@"
+    }
+    expect_candidates 'train top' t
+    expect_candidates 'metrics models man' help m
+    expect_candidates 'bash zsh fish' help completion ''
+    expect_candidates '--checkpoint-every' train --lr 0.1 --che
+    expect_candidates 'hogwild' train --algorithm hog
+    expect_candidates 'hogwild' train --algorithm=hog
+    expect_candidates 'text csv md latex json' runs --format ''
+    expect_candidates '' eval x --che
+fi
+if command -v fish >/dev/null; then
+    "$sounder" help completion fish >"$work/sounder.fish"
+    fish --no-execute "$work/sounder.fish" || complain "no script of fish" help completion fish
+    candidates() {
+        HOME=$work XDG_CONFIG_HOME=$work XDG_DATA_HOME=$work fish --no-config -c 'cd /dev/null 2>/dev/null; source $argv[1]
+            echo (complete -C "$argv[2]")' "$work/sounder.fish" "sounder $*"
+    }
+    expect_candidates 'top train' t
+    expect_candidates 'man metrics models' help m
+    expect_candidates 'bash fish zsh' help completion ''
+    expect_candidates '--checkpoint-every' train --lr 0.1 --che
+    expect_candidates 'hogwild' train --algorithm hog
+    expect_candidates '--algorithm=hogwild' train --algorithm=hog
+    expect_candidates '' eval x --che
+fi
+check 64 '' 'sounder: error: help completion tcsh: needs bash, zsh or fish' help completion tcsh
 
 [ "$failures" = 0 ] || exit 1
 echo "all checks passed"

@@ -25,6 +25,8 @@ sounder=$(find_one bin/sounder)
 "$sounder" --version >/dev/null || refuse "the program does not start"
 grep -q '^\.TH' "$(find_one man1/sounder.1)" || refuse "no manual page"
 bash -n "$(find_one bash-completion/completions/sounder)" || refuse "no completion script"
+grep -q '^#compdef sounder' "$(find_one zsh/site-functions/_sounder)" || refuse "no completion script for zsh"
+grep -q '^complete -c sounder' "$(find_one fish/vendor_completions.d/sounder.fish)" || refuse "no completion script for fish"
 
 # ranks PROGRAM: three of them meet and add up.
 ranks() {

@@ -12,7 +12,9 @@ LONG = [*SMALL, "--workers", "2", "--local-epochs", "5000" if SANITIZED else "10
 class Terminal(RunCase):
     def start_on_terminal(self, *arguments, command="train", term="xterm", columns=80, **more):
         """A run on a terminal of its own, whose screen self.read_until reads."""
-        environment = {**os.environ, "TERM": term} if term is not None else {k: v for k, v in os.environ.items() if k != "TERM"}
+        environment = {**os.environ, **more.pop("env", {}), "TERM": term or ""}
+        if term is None:
+            del environment["TERM"]
         self.screen, terminal = pty.openpty()
         self.addCleanup(os.close, self.screen)
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -95,7 +97,7 @@ class Terminal(RunCase):
             words = None
             for columns, least, most in ((76, 55, 76), (80, 60, 80), (200, 60, 100), (None, 60, 80)):
                 if columns:
-                    self.start_on_terminal(*topic, command="help", columns=columns)
+                    self.start_on_terminal(*topic, command="help", columns=columns, env={"PAGER": "cat"})
                     lines = self.read_until(None).split("\r\n")
                 else:
                     lines = subprocess.run([SOUNDER, "help", *topic], capture_output=True, text=True).stdout.split("\n")
@@ -103,6 +105,24 @@ class Terminal(RunCase):
                 self.assertGreater(max(map(len, lines)), least, topic)
                 words = words or " ".join(lines).split()
                 self.assertEqual(words, " ".join(lines).split(), "only blanks differ")
+
+    def test_help_that_is_longer_than_the_screen_goes_through_a_pager(self):
+        def shown(*topic, **more):
+            self.start_on_terminal(*topic, command="help", **more)
+            return self.read_until(None).split("\r\n")
+        plain = shown("train", env={"PAGER": "cat"})
+        self.assertGreater(len(plain), 24)
+        marked = ["> " + line for line in plain[:-1]] + [""]
+        mark = "sed 's/^/> /'"
+        self.assertEqual(shown("train", env={"PAGER": mark}), marked)
+        self.assertEqual(shown("train", env={"PAGER": "false", "SOUNDER_PAGER": mark}), marked)
+        self.assertEqual(shown("train", env={"PAGER": mark, "SOUNDER_PAGER": ""}), plain)
+        self.assertEqual(shown("train", env={"PAGER": mark}, term="dumb"), plain)
+        self.assertEqual(shown("train", env={"PAGER": "head -n 1"}), [plain[0], ""])  # who leaves early has seen enough
+        self.assertEqual([line for line in shown("train", env={"PAGER": "/nowhere/pager"}) if "/nowhere" not in line], plain)
+        self.assertEqual(shown("train", "-h", env={"PAGER": mark})[0][:6], "Usage:")  # it fits
+        out = subprocess.run([SOUNDER, "help", "train"], env={**os.environ, "PAGER": mark}, capture_output=True, text=True).stdout
+        self.assertEqual(out.split("\n"), plain)
 
     def test_an_error_is_red_on_a_terminal_unless_colours_are_not_wanted(self):
         for wish, coloured in (("", True), ("1", False)):

@@ -9,7 +9,8 @@ enum { MOST_COLUMNS = 100, FILE_COLUMNS = 80, ENTRY_INDENT = 27, NARROW_INDENT =
 
 int columns_of(FILE *file) {
     struct winsize size;
-    if (ioctl(fileno(file), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return FILE_COLUMNS;
+    const int fd = fileno(file); // -1: a text in memory, to be shown on stdout
+    if (ioctl(fd < 0 ? STDOUT_FILENO : fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return FILE_COLUMNS;
     return size.ws_col < MOST_COLUMNS ? size.ws_col : MOST_COLUMNS;
 }
 
