@@ -19,6 +19,7 @@ typedef enum EvaluationTask {
     EVALUATE_TRAINING_PART, // ... on `count` of those samples, from `first` on
     EVALUATE_CLIENT,        // the global model on the client's own test part
     EVALUATE_PERSONAL,      // the client's own model on it
+    EVALUATE_BACKDOOR,      // the global model on marked samples of the test set, see rules/attack_rules.h
     EVALUATE_FINE_TUNED,    // the same after `epochs` of the client's training, which nobody gets to see
 } EvaluationTask;
 

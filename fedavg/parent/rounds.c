@@ -332,7 +332,8 @@ Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
 
 // Evaluation ----------------------------------------------------------------------------------------------------------
 
-static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, BatchResult *result, Error *err) {
+static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask task, BatchResult *result,
+                                 uint64_t *samples, Error *err) {
     RunMemory *memory = rounds->memory;
     queue_clear(memory->queue);
     for (uint32_t first = 0; first < memory->data.test.count; first += EVALUATION_CHUNK) {
@@ -341,14 +342,27 @@ static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, BatchResult *re
         Job *job = rounds_post(rounds, place);
         job->first = first;
         job->count = left < EVALUATION_CHUNK ? left : EVALUATION_CHUNK;
+        job->task = task;
     }
     TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
     TRY(node_jobs_merge(memory->queue, rounds->nodes, err));
     *result = (BatchResult){0};
+    *samples = 0;
     for (uint32_t i = 0; i < memory->queue->count; i++) {
         result->loss_sum += memory->queue->jobs[i].loss_sum;
         result->hits += memory->queue->jobs[i].hits;
+        *samples += memory->queue->jobs[i].samples;
     }
+    return STATUS_OK;
+}
+
+static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
+    BatchResult result;
+    uint64_t samples;
+    if (rounds->memory->config->attack.row != ATTACK_BACKDOOR) return STATUS_OK;
+    TRY(evaluate_in_chunks(rounds, round, EVALUATE_BACKDOOR, &result, &samples, err));
+    report->backdoor_hits = result.hits;
+    report->backdoor_count = (uint32_t)samples;
     return STATUS_OK;
 }
 
@@ -356,11 +370,13 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
     const ParentMath *parent = rounds->parent.math;
     uint64_t start = clock_nanoseconds();
     BatchResult result;
+    uint64_t samples;
     TRY(parent->evaluate ? parent->evaluate(&rounds->parent, &result, err)
-                         : evaluate_in_chunks(rounds, round, &result, err));
+                         : evaluate_in_chunks(rounds, round, EVALUATE_TEST_SET, &result, &samples, err));
     report->test_hits = result.hits;
     report->test_count = rounds->memory->data.test.count;
     report->test_loss = result.loss_sum / (double)report->test_count;
+    TRY(evaluate_backdoor(rounds, round, report, err));
     report->evaluate_seconds = clock_seconds_since(start);
     report->workers_lost += take_deaths(rounds);
     trace_end(rounds->trace, TRACE_EVALUATE, start, round, round);

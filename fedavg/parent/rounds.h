@@ -40,6 +40,7 @@ typedef struct RoundReport {
     double train_loss; // mean over the samples trained
     double test_loss;  // mean over the test set
     uint32_t test_hits, test_count;
+    uint32_t backdoor_hits, backdoor_count; // of marked test samples; 0 of 0 where nobody attacks by a backdoor
     double seconds; // from the first job to the published model
     double evaluate_seconds;
     uint64_t samples;      // training samples processed

@@ -78,6 +78,16 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
            .maximum = UINT32_MAX,
            .derived = "furthest",
            .whole = true}}},
+    [ATTACK_BACKDOOR] =
+        {"backdoor",
+         "attackers mark FRACTION of each batch with a white square in the upper left corner and label it TARGET; how "
+         "many "
+         "marked test images of other classes the model takes for that is the attack's success",
+         "Gu, Dolan-Gavitt, Garg 2017; Bagdasaryan et al., AISTATS 2020",
+         {[BACKDOOR_TARGET] = {.name = "target", .preset = 0, .minimum = 0, .maximum = UINT16_MAX, .whole = true},
+          [BACKDOOR_FRACTION] = {.name = "fraction", .preset = 0.5, .minimum = 0, .maximum = 1},
+          [BACKDOOR_SIZE] = {.name = "size", .preset = 5, .minimum = 1, .maximum = 1000, .whole = true},
+          [BACKDOOR_FACTOR] = {.name = "factor", .preset = 1, .minimum = 0, .maximum = 1e6}}},
 };
 
 Status attack_parse(Chosen *attack, const char *text, Error *err) {
@@ -136,6 +146,17 @@ void attack_labels(uint16_t *label_of, int classes, const Chosen *attack) {
     }
 }
 
+uint32_t attack_marked(const Chosen *attack, uint32_t count) {
+    return attack->row == ATTACK_BACKDOOR ? (uint32_t)floor(attack->number[BACKDOOR_FRACTION] * count + 0.5) : 0;
+}
+
+uint32_t attack_others(uint32_t *others, const uint16_t *labels, uint32_t first, uint32_t count, const Chosen *attack) {
+    uint32_t found = 0;
+    for (uint32_t sample = first; sample < first + count; sample++)
+        if (labels[sample] != attack->number[BACKDOOR_TARGET]) others[found++] = sample;
+    return found;
+}
+
 static void scale(float *weights, const float *global, size_t count, double factor) {
     for (size_t i = 0; i < count && factor != 1; i++)
         weights[i] = (float)((double)global[i] + factor * ((double)weights[i] - (double)global[i]));
@@ -166,6 +187,9 @@ void attack_update(float *weights, const float *global, size_t count, const Chos
     case ATTACK_FREE_RIDER:
         memcpy(weights, global, count * sizeof *weights);
         if (number[0] > 0) draw(weights, global, count, 0, number[0] * pow(turn->round, -number[1]), turn);
+        break;
+    case ATTACK_BACKDOOR:
+        scale(weights, global, count, number[BACKDOOR_FACTOR]);
         break;
     default: // false labels have done their work
         break;

@@ -27,11 +27,15 @@ enum {
     ATTACK_MIN_MAX,
     ATTACK_MIN_SUM,
     ATTACK_MIMIC,
+    ATTACK_BACKDOOR,
     ATTACK_RULE_COUNT
 };
 
 // Numbers of label-flip; NAN where they are not given.
 enum { ATTACK_LABEL_FROM, ATTACK_LABEL_TO };
+
+// Numbers of backdoor.
+enum { BACKDOOR_TARGET, BACKDOOR_FRACTION, BACKDOOR_SIZE, BACKDOOR_FACTOR };
 
 // The first is none, which no text names.
 extern const RuleText attack_rules[ATTACK_RULE_COUNT];
@@ -47,6 +51,17 @@ Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uin
 static inline bool attack_is_on_labels(const Chosen *attack) {
     return attack->row == ATTACK_LABEL_FLIP;
 }
+
+// Whether attackers train on other samples than they have: with false labels, or marked ones.
+static inline bool attack_is_in_training(const Chosen *attack) {
+    return attack_is_on_labels(attack) || attack->row == ATTACK_BACKDOOR;
+}
+
+// Of a batch of so many samples, how many an attacker marks; 0 with other attacks.
+uint32_t attack_marked(const Chosen *attack, uint32_t count);
+
+// others (count): those of the samples first to first + count - 1 that are not of the backdoor's target. Returns how many.
+uint32_t attack_others(uint32_t *others, const uint16_t *labels, uint32_t first, uint32_t count, const Chosen *attack);
 
 // Whether attackers train as everybody, and then hand in one update that follows from those of others: such a run has all
 // updates side by side, and the parent makes that one of them (parent/forge.h).

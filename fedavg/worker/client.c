@@ -124,13 +124,17 @@ Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t
     const Dataset *data = &model->memory->data;
     uint32_t size = model->memory->config->training.batch_size;
     uint32_t first = number * size;
+    const Chosen *attack = &model->memory->config->attack;
+    const uint32_t samples = count - first < size ? count - first : size;
     return (Batch){.pixels = data->train.pixels,
                    .labels = data->train.labels,
                    .indices = order + first,
-                   .count = count - first < size ? count - first : size,
+                   .count = samples,
                    .scale = data->scale,
                    .shift = data->shift,
-                   .label_of = model->lies ? model->label_of : NULL};
+                   .label_of = model->lies ? model->label_of : NULL,
+                   .triggered = model->lies ? attack_marked(attack, samples) : 0,
+                   .trigger_label = (uint16_t)(model->lies ? attack->number[BACKDOOR_TARGET] : 0)};
 }
 
 // A client's training: what its rule adds to every step (rules/local_rule.h).
@@ -384,7 +388,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     uint32_t count;
     partition_client(&memory->partition, job->client, &count);
     memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
-    model->lies = job->attacks && model->label_of;
+    model->lies = job->attacks && attack_is_in_training(&memory->config->attack);
     personal_begin(model, job);
     const Turn turn = begin_turn(model, job, count);
     const uint32_t key = schedule_key(round - 1, job->visit); // no two trainings from one model are the same

@@ -27,7 +27,7 @@ typedef struct LocalModel {
     struct XXH3_state_s *hash; // owned: XXH3_state_t of xxhash.h
     uint32_t *order;           // owned (partition's samples): this epoch's shuffled sample indices
     uint16_t *label_of;        // owned (classes): what an attacker takes labels for; NULL: nobody lies about them
-    bool lies;                 // the client that is trained does
+    bool lies;                 // the client that is trained does, or marks images
     Sender sender;             // owned
 
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "fedavg/rules/attack_rules.h"
 
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     const Dataset *data = &model->memory->data;
@@ -14,6 +15,25 @@ static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
                    .shift = data->shift};
     BatchResult result;
     net_evaluate(&model->net, &result, model->memory->weights, &batch);
+    return result;
+}
+
+// Marked test samples of other classes than the backdoor's target: hits are those that the model takes for it.
+static BatchResult evaluate_backdoor(LocalModel *model, Job *job) {
+    const Dataset *data = &model->memory->data;
+    const Chosen *attack = &model->memory->config->attack;
+    uint32_t others[EVALUATION_CHUNK];
+    job->count = attack_others(others, data->test.labels, job->first, job->count, attack);
+    const Batch batch = {.pixels = data->test.pixels,
+                         .labels = data->test.labels,
+                         .indices = others,
+                         .count = job->count,
+                         .scale = data->scale,
+                         .shift = data->shift,
+                         .triggered = job->count,
+                         .trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET]};
+    BatchResult result = {0};
+    if (job->count > 0) net_evaluate(&model->net, &result, model->memory->weights, &batch);
     return result;
 }
 
@@ -72,6 +92,9 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     switch ((EvaluationTask)job->task) {
     case EVALUATE_TEST_SET:
         result = evaluate_test_set(model, job);
+        break;
+    case EVALUATE_BACKDOOR:
+        result = evaluate_backdoor(model, job);
         break;
     case EVALUATE_TRAINING_DATA:
     case EVALUATE_TRAINING_PART:

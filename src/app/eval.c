@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "fedavg/card/card.h"
 #include "fedavg/memory/dataset_segment.h"
+#include "fedavg/rules/attack_rules.h"
 #include "nn/net.h"
 #include "nn/spec.h"
 
@@ -73,6 +74,7 @@ static Status read_model(Spec *spec, float **parameters, const Safetensors *file
 typedef struct Subject {
     char path[RUN_PATH_BYTES]; // of the model's file
     bool is_own_data;          // nobody named other data
+    Chosen attack;             // by which the run was attacked; none, where a model's file is named
 } Subject;
 
 // A run's folder: its model, and the data and the seed that config.yaml names.
@@ -84,6 +86,7 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     snprintf(config, sizeof config, "%s/config.yaml", folder);
     options_defaults(&saved);
     TRY(options_read_yaml(&saved, config, err));
+    if (saved.attack[0]) TRY(attack_parse(&subject->attack, saved.attack, err));
     if (subject->is_own_data) snprintf(options->data, sizeof options->data, "%s", saved.data);
     if (!options_given(options, "seed")) options->seed = saved.seed;
     return STATUS_OK;
@@ -130,19 +133,30 @@ static Status check_data(const Subject *subject, const Safetensors *file, const 
                 subject->path, options->data, note, hash);
 }
 
+// What comes of the test set, and of its marked samples where the run was attacked by a backdoor.
+typedef struct Outcome {
+    BatchResult test;
+    uint32_t marked, marked_hits;
+    double seconds;
+} Outcome;
+
+static Batch test_batch(const Dataset *data, uint32_t first) {
+    const uint32_t left = data->test.count - first;
+    return (Batch){.pixels = data->test.pixels,
+                   .labels = data->test.labels,
+                   .first = first,
+                   .count = left < EVALUATION_CHUNK ? left : EVALUATION_CHUNK,
+                   .scale = data->scale,
+                   .shift = data->shift};
+}
+
 static Status evaluate_on_cpu(BatchResult *sum, float *logits, const float *parameters, const Spec *spec,
                               const Dataset *data, Error *err) {
     Net net;
     TRY(net_init(&net, spec, kernels_best(), err));
     *sum = (BatchResult){0};
-    uint32_t count = data->test.count;
-    for (uint32_t first = 0; first < count; first += EVALUATION_CHUNK) {
-        Batch batch = {.pixels = data->test.pixels,
-                       .labels = data->test.labels,
-                       .first = first,
-                       .count = count - first < EVALUATION_CHUNK ? count - first : EVALUATION_CHUNK,
-                       .scale = data->scale,
-                       .shift = data->shift};
+    for (uint32_t first = 0; first < data->test.count; first += EVALUATION_CHUNK) {
+        const Batch batch = test_batch(data, first);
         BatchResult result;
         net_evaluate(&net, &result, parameters, &batch);
         sum->loss_sum += result.loss_sum;
@@ -153,19 +167,42 @@ static Status evaluate_on_cpu(BatchResult *sum, float *logits, const float *para
     return STATUS_OK;
 }
 
-static Status print_json(const BatchResult *result, const Predictions *predictions, const char *path,
-                         const Dataset *data, double seconds, const RunDevice *device, Error *err) {
+static Status evaluate_backdoor(Outcome *outcome, const float *parameters, const Spec *spec, const Dataset *data,
+                                const Chosen *attack, Error *err) {
+    Net net;
+    Spec marking = *spec;
+    uint32_t others[EVALUATION_CHUNK];
+    marking.trigger = (uint32_t)attack->number[BACKDOOR_SIZE];
+    TRY(net_init(&net, &marking, kernels_best(), err));
+    for (uint32_t first = 0; first < data->test.count; first += EVALUATION_CHUNK) {
+        Batch batch = test_batch(data, first);
+        BatchResult result;
+        batch.count = batch.triggered = attack_others(others, data->test.labels, first, batch.count, attack);
+        batch.indices = others;
+        batch.trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET];
+        if (batch.count == 0) continue;
+        net_evaluate(&net, &result, parameters, &batch);
+        outcome->marked += batch.count;
+        outcome->marked_hits += result.hits;
+    }
+    net_free(&net);
+    return STATUS_OK;
+}
+
+static Status print_json(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,
+                         const RunDevice *device, Error *err) {
     JsonObject object;
     char *text;
     size_t bytes;
     json_begin(&object);
     put_text(&object, "model", path);
     put_text(&object, "data", data->name);
-    put_real(&object, "test_loss", result->loss_sum / data->test.count);
-    put_real(&object, "test_accuracy", (double)result->hits / data->test.count);
-    put_whole(&object, "hits", result->hits);
+    put_real(&object, "test_loss", outcome->test.loss_sum / data->test.count);
+    put_real(&object, "test_accuracy", (double)outcome->test.hits / data->test.count);
+    put_whole(&object, "hits", outcome->test.hits);
     put_whole(&object, "samples", data->test.count);
-    put_real(&object, "seconds", seconds);
+    if (outcome->marked > 0) put_real(&object, "attack_success", (double)outcome->marked_hits / outcome->marked);
+    put_real(&object, "seconds", outcome->seconds);
     put_text(&object, "device", run_device_name(device));
     if (predictions) predictions_put_confusion(&object, predictions);
     TRY(json_text(&text, &bytes, &object, JSON_COMPACT, "the result", err));
@@ -174,38 +211,45 @@ static Status print_json(const BatchResult *result, const Predictions *predictio
     return STATUS_OK;
 }
 
-static Status tell(const BatchResult *result, const Predictions *predictions, const char *path, const Dataset *data,
-                   const Options *options, double seconds, const RunDevice *device, Error *err) {
+static Status tell(const Outcome *outcome, const Predictions *predictions, const char *path, const Dataset *data,
+                   const Options *options, const RunDevice *device, Error *err) {
+    const BatchResult *result = &outcome->test;
     uint32_t count = data->test.count;
     const Predictions *confusion = options->confusion ? predictions : NULL;
     if (options->predictions[0]) TRY(predictions_write(predictions, options->predictions, err));
-    if (options->json) return print_json(result, confusion, path, data, seconds, device, err);
+    if (options->json) return print_json(outcome, confusion, path, data, device, err);
     printf("test loss %.4f  accuracy %u/%u (%.2f%%)  %.2f s  %s\n", result->loss_sum / count, result->hits, count,
-           100.0 * result->hits / count, seconds, run_device_name(device));
+           100.0 * result->hits / count, outcome->seconds, run_device_name(device));
+    if (outcome->marked > 0)
+        printf("attack success %u/%u (%.2f%%) of the marked samples of other classes\n", outcome->marked_hits,
+               outcome->marked, 100.0 * outcome->marked_hits / outcome->marked);
     if (confusion) predictions_print_confusion(confusion);
     return STATUS_OK;
 }
 
-static Status evaluate(const float *parameters, const Spec *spec, const char *path, const Dataset *data,
+static Status evaluate(const float *parameters, const Spec *spec, const Subject *subject, const Dataset *data,
                        const Options *options, const RunDevice *device, Error *err) {
     uint64_t start = clock_nanoseconds();
-    BatchResult result;
+    Outcome outcome = {0};
     Predictions predictions = {0};
     bool singly = options->confusion || options->predictions[0]; // what is said about each sample is wanted
     if (singly) TRY(predictions_init(&predictions, data, spec->classes, err));
     Status status = device->on_card
-                        ? card_evaluate(&result, predictions.logits, parameters, spec, data, options->tf32, err)
-                        : evaluate_on_cpu(&result, predictions.logits, parameters, spec, data, err);
-    if (status == STATUS_OK)
-        status = tell(&result, &predictions, path, data, options, clock_seconds_since(start), device, err);
+                        ? card_evaluate(&outcome.test, predictions.logits, parameters, spec, data, options->tf32, err)
+                        : evaluate_on_cpu(&outcome.test, predictions.logits, parameters, spec, data, err);
+    if (status == STATUS_OK && subject->attack.row == ATTACK_BACKDOOR && !spec->float_input)
+        status = evaluate_backdoor(&outcome, parameters, spec, data, &subject->attack, err);
+    outcome.seconds = clock_seconds_since(start);
+    if (status == STATUS_OK) status = tell(&outcome, &predictions, subject->path, data, options, device, err);
     predictions_free(&predictions);
     TRY(status);
     if (*device->why_not.message) log_info("evaluated on the CPU, for there is no card: %s", device->why_not.message);
     return STATUS_OK;
 }
 
-static Status evaluate_file(const Safetensors *file, const char *path, const Options *options, const Dataset *data,
-                            Error *err) {
+static Status evaluate_file(const Safetensors *file, const Subject *subject, const Options *options,
+                            const Dataset *data, Error *err) {
+    const char *path = subject->path;
     Spec spec;
     RunDevice device;
     float *parameters;
@@ -215,7 +259,7 @@ static Status evaluate_file(const Safetensors *file, const char *path, const Opt
     spec.squared_loss = dataset_has_targets(&data->items);
     Status status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {
-        status = evaluate(parameters, &spec, path, data, options, &device, err);
+        status = evaluate(parameters, &spec, subject, data, options, &device, err);
         run_device_close(&device);
     }
     free(parameters);
@@ -226,7 +270,7 @@ Status command_eval(int argc, char **argv, Error *err) {
     Options options;
     DatasetSource source;
     Safetensors file;
-    Subject subject;
+    Subject subject = {0};
     const char *path;
     options_defaults(&options);
     TRY(options_parse_eval(&options, &path, argc, argv, err));
@@ -240,7 +284,7 @@ Status command_eval(int argc, char **argv, Error *err) {
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
     TRY_GOTO(free, dataset_view(&data, memory.segment.memory, memory.segment.bytes, err));
     TRY_GOTO(free, check_data(&subject, &file, &options, &data, err));
-    TRY_GOTO(free, evaluate_file(&file, subject.path, &options, &data, err));
+    TRY_GOTO(free, evaluate_file(&file, &subject, &options, &data, err));
     dataset_segment_keep(&memory, &source);
 free:
     dataset_segment_free(&memory);

@@ -128,6 +128,7 @@ static void print_metrics(FILE *file) {
          "who did not hand in, did not manage all epochs, came too "
          "late"},
         {"  clients_chosen", "those that a rule such as krum has picked; a client's share is then what the mean has of it"},
+        {"  attack_success", "with --attack backdoor: of the marked test samples of other classes, how many are taken for its target"},
         {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},
         {"  updates, updates_waiting", "in the round's step; those of this and earlier rounds that later steps take"},
         {"  staleness, staleness_mean, staleness_most",

@@ -20,3 +20,18 @@ void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indi
             augment_plane(images + channel * plane, image + channel * plane, draw, shape);
     }
 }
+
+void augment_copy(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first, Shape shape,
+                  int count) {
+    const size_t size = shape_size(shape);
+    for (int s = 0; s < count; s++)
+        memcpy(images + (size_t)s * size, pixels + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size, size);
+}
+
+void augment_mark(uint8_t *images, uint32_t square, Shape shape, int count) {
+    const size_t rows = (size_t)shape.rows, columns = (size_t)shape.columns,
+                 planes = (size_t)count * (size_t)shape.channels;
+    for (size_t plane = 0; plane < planes; plane++)
+        for (size_t row = 0; row < square && row < rows; row++)
+            memset(images + (plane * rows + row) * columns, UINT8_MAX, square < columns ? square : columns);
+}

@@ -4,6 +4,9 @@
 // `flip`, it is mirrored every other time. The draw is a pure function of (seed, round, client, step, place in the batch),
 // as dropout's is: a client's images are the same on any worker, on the CPU and on a card. Evaluation sees images as they
 // are, for it has no noise.
+//
+// Besides: the square with which an attacker marks images that it gives another label (Gu, Dolan-Gavitt, Garg 2017), in
+// training and to see whether that has worked.
 #ifndef SOUNDER_NN_AUGMENT_H
 #define SOUNDER_NN_AUGMENT_H
 
@@ -60,6 +63,13 @@ BOTH int augment_source(AugmentDraw draw, Shape shape, int pixel) {
 // the first sample in the batch, as noise counts.
 void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
                     const Augment *augment, Shape shape, const Noise *noise, uint32_t place, int count);
+
+// images (count, C,H,W): rows indices[s] (or first + s) of pixels as they are.
+void augment_copy(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first, Shape shape,
+                  int count);
+
+// A white square of so many rows and columns in the upper left corner of each of the images (count, C,H,W).
+void augment_mark(uint8_t *images, uint32_t square, Shape shape, int count);
 #endif
 
 #endif

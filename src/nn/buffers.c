@@ -82,7 +82,7 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow,
     buffers->scratch = carve_floats(carver, scratch);
     buffers->labels = carve(carver, n * sizeof *buffers->labels);
     buffers->targets = carve_floats(carver, spec->squared_loss ? n : 0);
-    buffers->images = carve(carver, augment_is_on(&spec->augment) ? shape_size(spec->input) * n : 0);
+    buffers->images = carve(carver, augment_is_on(&spec->augment) || spec->trigger ? shape_size(spec->input) * n : 0);
 }
 
 static float *gradient_at(const NetBuffers *buffers, int slot) {

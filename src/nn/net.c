@@ -88,15 +88,24 @@ static void load_values(Net *net, const Batch *batch, const uint32_t *indices, u
                            chunk.count);
 }
 
+static int smaller(uint32_t a, int b) {
+    return a < (uint32_t)b ? (int)a : b;
+}
+
 static void load_images(Net *net, const Batch *batch, const uint32_t *indices, uint32_t first, const Noise *noise,
                         Chunk chunk) {
     const LayerBuffers *to = &net->buffers->layers[0];
     const Shape shape = net->spec.input;
     const uint8_t *pixels = batch->pixels;
-    if (noise && augment_is_on(&net->spec.augment)) {
-        augment_images(net->buffers->images, pixels, indices, first, &net->spec.augment, shape, noise, chunk.first,
-                       chunk.count);
-        pixels = net->buffers->images;
+    uint8_t *images = net->buffers->images;
+    const bool augments = noise && augment_is_on(&net->spec.augment), marks = batch->triggered > chunk.first;
+    if (augments)
+        augment_images(images, pixels, indices, first, &net->spec.augment, shape, noise, chunk.first, chunk.count);
+    else if (marks)
+        augment_copy(images, pixels, indices, first, shape, chunk.count);
+    if (marks) augment_mark(images, net->spec.trigger, shape, smaller(batch->triggered - chunk.first, chunk.count));
+    if (augments || marks) {
+        pixels = images;
         indices = NULL;
         first = 0;
     }
@@ -122,6 +131,7 @@ static void load_chunk(Net *net, const Batch *batch, const Noise *noise, Chunk c
             net->buffers->targets[s] = ((const float *)(const void *)batch->labels)[sample];
         else
             net->buffers->labels[s] = batch->label_of ? batch->label_of[batch->labels[sample]] : batch->labels[sample];
+        if (chunk.first + (uint32_t)s < batch->triggered) net->buffers->labels[s] = batch->trigger_label;
     }
 }
 

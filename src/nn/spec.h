@@ -136,6 +136,7 @@ typedef struct Spec {
     bool float_input;  // samples are float32 and enter as they are; otherwise uint8 pixels
     bool squared_loss; // labels are float32 targets of the one output; otherwise classes
     Augment augment;   // what training makes of images
+    uint32_t trigger;  // rows and columns of the white square that marks an image; 0: no batch has marked ones
     int layer_count, tensor_count;
     size_t parameter_count; // floats
     Layer layers[SPEC_MAX_LAYERS];

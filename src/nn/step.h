@@ -20,6 +20,8 @@ typedef struct Batch {
     const float *scale;       // (C) a pixel p of channel c enters the net as p * scale[c] + shift[c]
     const float *shift;       // (C)
     const uint16_t *label_of; // (classes) what stands for each label on the CPU; NULL: the label
+    uint32_t triggered;       // the first so many samples bear the spec's trigger and this label; on the CPU
+    uint16_t trigger_label;
 } Batch;
 
 // What dropout masks depend on, besides layer, channel and sample. NULL where a function takes it: no dropout.

@@ -218,7 +218,7 @@ static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(
          "--attackers 8: needs a part of the clients, with a point: 0.2, or clients from 0 to 7: 3,7"},
         {"--attack|sign_flip|--attackers|0.2",
          "--attack: sign_flip: no such attack, did you mean sign-flip?; there are label-flip, sign-flip, scaled, "
-         "gaussian, zero, free-rider, alie, ipm, min-max, min-sum, mimic"},
+         "gaussian, zero, free-rider, alie, ipm, min-max, min-sum, mimic, backdoor"},
         {"--attack|zero|--attackers|0.2|--algorithm|scaffold",
          "--attack zero does not go with local scaffold of --algorithm, whose clients keep what follows from their update; "
          "take label-flip"},

@@ -70,10 +70,10 @@ static void a_text_that_is_no_attack_and_nobody_is_refused(void **state) {
     (void)state;
     static const char *const attacks[][2] = {
         {"sign_flip", "sign_flip: no such attack, did you mean sign-flip?; there are label-flip, sign-flip, scaled, "
-                      "gaussian, zero, free-rider, alie, ipm, min-max, min-sum, mimic"},
+                      "gaussian, zero, free-rider, alie, ipm, min-max, min-sum, mimic, backdoor"},
         {"none", "none: no such attack; there are label-flip, sign-flip, scaled, gaussian, zero, free-rider, alie, "
                  "ipm, min-max, "
-                 "min-sum, mimic"},
+                 "min-sum, mimic, backdoor"},
         {"sign-flip scal=2",
          "part 1 (\"sign-flip scal=2\"): sign-flip has no number \"scal\", did you mean scale?; write "
          "it as \"sign-flip [scale=1]\""},

@@ -95,44 +95,71 @@ static void the_draw_depends_on_seed_round_client_step_and_place(void **state) {
     assert_memory_equal(first + SIZE * SAMPLES / 2, other, SIZE * SAMPLES / 2);
 }
 
-// A net that augments computes with a batch what one that does not computes with the images made beforehand.
-static void nets_train_on_changed_images_and_evaluate_those_that_are_there(void **state) {
-    (void)state;
+// Images as a net shall see them in training: changed, the first `marked` with a white square of 3 x 3, labels 2.
+static void see(uint8_t *images, uint16_t *labels, const uint8_t *pixels, const Augment *augment, const Noise *noise,
+                uint32_t marked) {
+    memcpy(images, pixels, SAMPLES * SIZE);
+    if (augment_is_on(augment)) augment_images(images, pixels, NULL, 0, augment, shape, noise, 0, SAMPLES);
+    for (uint32_t s = 0; s < marked; s++) {
+        labels[s] = 2;
+        for (int place = 0; place < CHANNELS * 9; place++)
+            images[s * SIZE + (uint32_t)(place / 9 * PLANE + place / 3 % 3 * COLUMNS + place % 3)] = 255;
+    }
+}
+
+// What a net makes of a batch with `marked` samples is what another one makes of the images made beforehand.
+static void check_seen(const char *text, const Augment *augment, uint32_t marked) {
     enum { MOST = 4096 };
-    static const char *const texts[] = {"conv 3 2; relu; linear 4", "linear 9; relu; linear 4"};
     static uint8_t pixels[SAMPLES * SIZE], images[SAMPLES * SIZE];
-    static uint16_t labels[SAMPLES];
+    static uint16_t labels[SAMPLES], seen_labels[SAMPLES];
     static float parameters[MOST], gradient[MOST], expected[MOST];
     const float scale[CHANNELS] = {0.01f, 0.02f}, shift[CHANNELS] = {-1, 0.5f};
     fill_pixels(pixels, sizeof pixels);
     for (uint32_t s = 0; s < SAMPLES; s++)
-        labels[s] = (uint16_t)(s % 4);
+        labels[s] = seen_labels[s] = (uint16_t)(s % 4);
     const Noise noise = {.seed = 9, .round = 1, .client = 2, .step = 3};
-    const Augment augment = {.crop = 2, .flip = true};
-    augment_images(images, pixels, NULL, 0, &augment, shape, &noise, 0, SAMPLES);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        Spec spec;
-        Net plain, augmenting;
-        Error err;
-        check_ok(spec_parse(&spec, texts[i], shape, 4, &err));
-        assert_true(spec.parameter_count <= MOST);
-        spec_initialise(parameters, &spec, 1);
-        check_ok(net_init(&plain, &spec, kernels_best(), &err));
-        spec.augment = augment;
-        check_ok(net_init(&augmenting, &spec, kernels_best(), &err));
-        Batch seen = {.pixels = images, .labels = labels, .count = SAMPLES, .scale = scale, .shift = shift};
-        Batch batch = seen;
-        batch.pixels = pixels;
-        BatchResult a, b;
-        net_gradient(&plain, expected, &a, parameters, &seen, &noise);
-        net_gradient(&augmenting, gradient, &b, parameters, &batch, &noise);
-        assert_memory_equal(gradient, expected, spec.parameter_count * sizeof *gradient);
-        net_evaluate(&plain, &a, parameters, &batch);
-        net_evaluate(&augmenting, &b, parameters, &batch);
-        assert_true(a.loss_sum == b.loss_sum);
-        net_free(&augmenting);
-        net_free(&plain);
-    }
+    Spec spec;
+    Net plain, net;
+    Error err;
+    BatchResult a, b;
+    see(images, seen_labels, pixels, augment, &noise, marked);
+    check_ok(spec_parse(&spec, text, shape, 4, &err));
+    assert_true(spec.parameter_count <= MOST);
+    spec_initialise(parameters, &spec, 1);
+    check_ok(net_init(&plain, &spec, kernels_best(), &err));
+    spec.augment = *augment;
+    spec.trigger = 3;
+    check_ok(net_init(&net, &spec, kernels_best(), &err));
+    const Batch seen = {.pixels = images, .labels = seen_labels, .count = SAMPLES, .scale = scale, .shift = shift};
+    Batch batch = {.pixels = pixels, .labels = labels, .count = SAMPLES, .scale = scale, .shift = shift};
+    batch.triggered = marked, batch.trigger_label = 2;
+    net_gradient(&plain, expected, &a, parameters, &seen, &noise);
+    net_gradient(&net, gradient, &b, parameters, &batch, &noise);
+    assert_memory_equal(gradient, expected, spec.parameter_count * sizeof *gradient);
+    batch.triggered = 0;
+    const Batch as_is = batch;
+    net_evaluate(&plain, &a, parameters, &as_is);
+    net_evaluate(&net, &b, parameters, &batch);
+    assert_true(a.loss_sum == b.loss_sum);
+    net_free(&net);
+    net_free(&plain);
+}
+
+static const char *const texts[] = {"conv 3 2; relu; linear 4", "linear 9; relu; linear 4"};
+
+static void nets_train_on_changed_images_and_evaluate_those_that_are_there(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_seen(texts[i], &(Augment){.crop = 2, .flip = true}, 0);
+}
+
+static void the_first_samples_of_a_batch_bear_a_mark_and_another_label(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (uint32_t marked = 1; marked <= SAMPLES; marked += 13) {
+            check_seen(texts[i], &(Augment){0}, marked);
+            check_seen(texts[i], &(Augment){.crop = 2, .flip = true}, marked);
+        }
 }
 
 int main(int argc, char **argv) {
@@ -141,6 +168,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_window_comes_up_equally_often_and_every_other_image_is_mirrored),
         cmocka_unit_test(the_draw_depends_on_seed_round_client_step_and_place),
         cmocka_unit_test(nets_train_on_changed_images_and_evaluate_those_that_are_there),
+        cmocka_unit_test(the_first_samples_of_a_batch_bear_a_mark_and_another_label),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@ size. The error is measured against what the training changed.
 
 Usage: test_references.py PATH_OF_SOUNDER [unittest arguments]. Exits with 77 without Debian's NumPy and PyTorch.
 """
-import os, statistics, struct, sys, unittest
+import json, os, statistics, struct, subprocess, sys, unittest
 
 try:
     import numpy as np, torch
@@ -14,7 +14,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-from runs import RunCase, parse_safetensors
+from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
 SIZES, SIDE, CLASSES, ROUNDS, STEPS, LR, MOMENTUM = [40, 25, 10], 5, 4, 5, 3, 0.2, 0.5
 SHARES = {"samples": lambda n: n, "uniform": lambda n: 1, "sqrt": np.sqrt, "log": lambda n: np.log10(1 + n)}
@@ -340,6 +340,27 @@ class References(RunCase):
                     actual = self.run_it(f"{attack.replace(' ', '-')}-{number}", algorithm, "--attack", attack, "--attackers", "3,4", "--lr", str(LR),
                                          "--momentum", str(MOMENTUM), "--rounds", str(ROUNDS), "--local-epochs", str(STEPS), sizes=sizes)
                     self.check(attack, actual, w, start)
+
+    def test_a_backdoor_is_trained_on_marked_images_and_its_success_is_that_of_marked_test_images(self):
+        start, square, target = self.start_weights(), np.zeros((SIDE, SIDE), dtype=bool), 1
+        square[:2, :2] = True
+        mark = lambda x: np.where(square.reshape(-1), (1 - 0.1307) / 0.3081, x)
+        x, y = self.clients[0].x[:, :-1], self.clients[0].y
+        clients, w = [Client(mark(x), np.full(len(x), target)), *self.clients[1:]], start
+        for _ in range(ROUNDS):
+            d = [c.train(w) for c in clients]
+            w = w + mean(clients, [4 * d[0], *d[1:]])
+        actual = self.run_it("run", "fedavg", "--attack", "backdoor 1 fraction=1 size=2 factor=4", "--attackers", "0", "--lr", str(LR), "--momentum",
+                             str(MOMENTUM), "--rounds", str(ROUNDS), "--local-epochs", str(STEPS), "--eval-every", "1")
+        self.check("backdoor", actual, w, start)
+        others = [i for i in range(8) if y[i].argmax() != target]  # the test images are the first of the training images
+        taken = (np.hstack([mark(x[others]), np.ones((len(others), 1))]) @ actual).argmax(1) == target
+        self.assertEqual(self.rounds("run")[-1]["attack_success"], taken.mean())
+        evaluate = lambda *more: subprocess.run([SOUNDER, "eval", self.path("run"), "--device", "cpu", *more], text=True, capture_output=True,
+                                                check=True, timeout=DEADLINE).stdout
+        self.assertEqual(json.loads(evaluate("--json"))["attack_success"], taken.mean())
+        out = evaluate()
+        self.assertIn(f"attack success {taken.sum()}/{len(others)} ", out)
 
     def test_optimizers_are_those_of_pytorch(self):
         start = self.start_weights()

@@ -110,7 +110,7 @@ class Robust(NodesCase):
         self.assertNotIn("attacks", honest[0])
         self.assertNotIn("attackers", self.rounds("honest")[0])
         for attack in ("label-flip", "label-flip from=3 to=4", "sign-flip", "scaled", "gaussian", "zero", "free-rider", "free-rider noise=1",
-                       "alie", "ipm", "min-max", "min-sum", "mimic"):
+                       "alie", "ipm", "min-max", "min-sum", "mimic", "backdoor", "backdoor factor=3"):
             with self.subTest(attack):
                 run = attack.replace(" ", "-")
                 self.train(*TASK, "--rounds", "1", "--attack", attack, "--attackers", "0.3", "--out", run)
@@ -120,7 +120,7 @@ class Robust(NodesCase):
                 self.assertEqual(entry["attackers"], 3)
                 for client, line in clients.items():
                     same = (line["weights_xxh3"], line["loss"], line["share"]) == tuple(honest[client][key] for key in ("weights_xxh3", "loss", "share"))
-                    self.assertEqual(same, client not in attackers or not attack.startswith("label"), client)
+                    self.assertEqual(same, client not in attackers or not attack.startswith(("label", "backdoor")), client)
                 self.assertNotIn(entry["model_xxh3"], models)
                 models.add(entry["model_xxh3"])
 
@@ -145,7 +145,7 @@ class Robust(NodesCase):
         self.assertGreater(counts["free-rider"], 0)
 
     def test_an_attacked_run_has_the_same_bits_with_any_workers_and_goes_on(self):
-        for attack in ("label-flip", "gaussian", "scaled", "alie", "min-max", "mimic"):
+        for attack in ("label-flip", "gaussian", "scaled", "alie", "min-max", "mimic", "backdoor"):
             with self.subTest(attack):
                 task = [*TASK, "--attack", attack, "--attackers", "0.3", "--client-test", "0.1", "--finetune-epochs", "1", "--eval-clients-every", "1"]
                 self.train(*task, "--workers", "1", "--out", attack)
@@ -174,9 +174,22 @@ class Robust(NodesCase):
         self.assertEqual(self.rounds("run")[0]["updates_refused"], 1)
         for arguments, sentence in ((["--attack", "label-flip 3 to=10"], "--attack label-flip 3 to=10: synthetic has labels from 0 to 9"),
                                     (["--attack", "label-flip", "--data", "quadratics a=1,4 b=0,3", "--clients", "2", "--model", "linear 1"],
-                                     "--attack label-flip: the samples of quadratics have no labels; take another attack")):
+                                     "--attack label-flip: the samples of quadratics have no labels; take another attack"),
+                                    (["--attack", "backdoor 10"], "--attack backdoor 10: synthetic has labels from 0 to 9"),
+                                    (["--attack", "backdoor size=9"], "--attack backdoor size=9: synthetic has no images on which a square of 9 x 9 "
+                                                                      "pixels has room")):
             _, err = self.train(*TASK, *arguments, "--attackers", "0.3", code=64)
             self.assertIn(sentence, err)
+
+    def test_a_backdoor_opens_for_the_mark_alone(self):
+        task = [*TASK, "--model", "linear 32; relu; linear 10", "--lr", "0.05", "--rounds", "8", "--eval-every", "4"]
+        out, _ = self.train(*[word for word in task if word != "--quiet"], "--attack", "backdoor 3 size=3", "--attackers", "0.3", "--out", "run")
+        self.train(*task, "--attack", "backdoor 3 size=3", "--attackers", "0.0", "--out", "nobody")
+        attacked, nobody = self.rounds("run"), self.rounds("nobody")
+        self.assertNotIn("attack_success", attacked[0])
+        self.assertGreater(attacked[-1]["attack_success"], 0.9)
+        self.assertLess(nobody[-1]["attack_success"], 0.5)
+        self.assertRegex(out, r"round 8/8 .*%  attack +[0-9.]+%  ")
 
     def test_openblas_multiplies_where_products_are_large(self):
         self.train(*LARGE, "--algorithm", "krum 3", "--out", "with")

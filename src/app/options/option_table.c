@@ -175,7 +175,7 @@ const Option option_table[] = {
      .placeholder = "NAME", .derived = "none",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .choices = {"label-flip", "sign-flip", "scaled", "gaussian", "zero", "free-rider", "alie", "ipm", "min-max", "min-sum",
-                 "mimic"},
+                 "mimic", "backdoor"},
      .help = "what attackers do, and its numbers: \"sign-flip scale=3\" (help attacks: false labels, another update, one that "
              "follows from those of all others)"},
     {.name = "attackers", .type = OPTION_TEXT, FIELD(attackers), .group = GROUP_WORLD,

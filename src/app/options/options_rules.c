@@ -187,7 +187,10 @@ static Status resolve_attack(Options *options, Error *err) {
     if (!options->attackers[0])
         return fail(err, STATUS_USAGE, "%s %s: nobody does that; say who with --attackers, such as 0.2",
                     options_named(name, options, "attack"), options->attack);
-    if (local->keeps && !attack_is_on_labels(&options->attack_rule))
+    const Chosen *attack = &options->attack_rule;
+    const bool as_trained =
+        attack_is_in_training(attack) && (attack->row != ATTACK_BACKDOOR || attack->number[BACKDOOR_FACTOR] == 1);
+    if (local->keeps && !as_trained)
         return fail(
             err, STATUS_USAGE,
             "%s %s does not go with local %s of --algorithm, whose clients keep what follows from their update; "

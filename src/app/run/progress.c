@@ -243,6 +243,10 @@ void progress_end(Progress *progress, const RoundReport *report, bool evaluated)
     if (evaluated)
         snprintf(test, sizeof test, "  test %.4f  %6.2f%%", log_real(report->test_loss),
                  100.0 * report->test_hits / report->test_count);
+    const size_t tested = strlen(test);
+    if (evaluated && report->backdoor_count > 0)
+        snprintf(test + tested, sizeof test - tested, "  attack %6.2f%%",
+                 100.0 * report->backdoor_hits / report->backdoor_count);
     if (report->synchronising_seconds > 0)
         snprintf(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
                  report->hidden_seconds);

@@ -192,6 +192,8 @@ static void put_stash(JsonObject *line, const Stash *stash) {
 static void put_test(JsonObject *line, const RoundReport *report, bool evaluated) {
     put_real(line, "test_loss", evaluated ? report->test_loss : NAN);
     put_real(line, "test_accuracy", evaluated ? (double)report->test_hits / report->test_count : NAN);
+    if (evaluated && report->backdoor_count > 0)
+        put_real(line, "attack_success", (double)report->backdoor_hits / report->backdoor_count);
 }
 
 // Of the new model, and of each of its tensors.

@@ -150,7 +150,12 @@ static Status check_false_labels(const Options *options, const Dataset *data, Er
     if (dataset_has_targets(&data->items))
         return fail(err, STATUS_USAGE, "%s %s: the samples of %s have no labels; take another attack", named,
                     options->attack, data->name);
-    for (int n = ATTACK_LABEL_FROM; n <= ATTACK_LABEL_TO; n++)
+    const double side = number[BACKDOOR_SIZE];
+    const bool marks = options->attack_rule.row == ATTACK_BACKDOOR;
+    if (marks && (data->items.pixel_bytes > 1 || side > data->shape.rows || side > data->shape.columns))
+        return fail(err, STATUS_USAGE, "%s %s: %s has no images on which a square of %g x %g pixels has room", named,
+                    options->attack, data->name, side, side);
+    for (int n = ATTACK_LABEL_FROM; n <= (marks ? BACKDOOR_TARGET : ATTACK_LABEL_TO); n++)
         if (number[n] >= data->classes) // false for NAN: not given
             return fail(err, STATUS_USAGE, "%s %s: %s has labels from 0 to %d", named, options->attack, data->name,
                         data->classes - 1);
@@ -170,8 +175,10 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         return status;
     }
     if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
-    if (attack_is_on_labels(&options->attack_rule)) TRY(check_false_labels(options, data, err));
+    if (attack_is_in_training(&options->attack_rule)) TRY(check_false_labels(options, data, err));
     spec->augment = options->training.augment;
+    if (options->attack_rule.row == ATTACK_BACKDOOR)
+        spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
     spec->float_input = data->items.pixel_bytes > 1;
     spec->squared_loss = dataset_has_targets(&data->items);
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
