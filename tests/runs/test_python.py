@@ -2,7 +2,7 @@
 
 Usage: test_python.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, re, subprocess, sys, tempfile, unittest
+import os, re, shutil, subprocess, sys, tempfile, unittest
 
 try:
     import numpy as np
@@ -98,6 +98,51 @@ class Python(unittest.TestCase):
         with np.load(data) as arrays:
             self.assertEqual(np.bincount(arrays["client_train"]).tolist(), [10, 30])
 
+    def test_objects_that_load_partitions_are_as_good_as_lists(self):
+        class Loader:  # as Flower's FederatedDataset
+            def __init__(self):
+                self.partitioners = {"train": type("Partitioner", (), {"num_partitions": 2})}
+
+            def load_partition(self, number):
+                return dict(zip(("x", "y"), numbers(10 + 20 * number, number)))
+
+            def load_split(self, name):
+                return dict(zip(("x", "y"), numbers({"test": 20}[name], 3)))
+
+        holder = type("Holder", (), {"partitions": [numbers(10, 0), numbers(30, 1)]})()
+        loaded = sounder.from_partitions(self.path("loaded.npz"), Loader(), columns=("x", "y"))
+        held = sounder.from_partitions(self.path("held.npz"), holder, numbers(20, 3))
+        with np.load(loaded) as one, np.load(held) as other:
+            self.assertEqual(np.bincount(one["client_train"]).tolist(), [10, 30])
+            for name in one:
+                self.assertTrue(np.array_equal(one[name], other[name]), name)
+        self.assertRaisesRegex(sounder.Error, "^test: there is none", sounder.from_partitions, self.path("no.npz"), holder)
+
+    def test_a_sweep_is_a_run_for_each_combination(self):
+        grid = {"batch_size": [5, 20], "seed": range(2, 4), "algorithm": ["fedprox mu=0.5"]}
+        options = {**QUICK, "batch_size": None, "attack": "sign-flip", "attackers": "1,3"}
+        runs = sounder.sweep(self.path("sweep"), grid, data=self.data(), parallel=1, **options)
+        self.assertEqual(sorted((of["batch_size"], of["seed"]) for of, _ in runs), [(5, 2), (5, 3), (20, 2), (20, 3)])
+        for of, run in runs:
+            self.assertEqual(of["algorithm"], "fedprox mu=0.5")
+            self.assertIn(f"batch-size: {of['batch_size']}\n", run.config)
+            self.assertRegex(run.config, r"attackers: .?1,3")  # no two values of a sweep
+            self.assertEqual(len(run.rows("round")), 2)
+        self.assertRaisesRegex(sounder.Error, "'1,3' means several values", sounder.sweep, self.path("no"), {"attackers": ["1,3"]})
+        with self.assertRaisesRegex(sounder.Error, "rounds.*0") as refused:
+            sounder.sweep(self.path("no"), {"rounds": [0, 1]}, data=self.data())
+        self.assertEqual(refused.exception.code, 64)
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_run_begins_from_the_weights_of_a_module(self):
+        net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+        before = [parameter.detach().clone() for parameter in net.parameters()]
+        begin = sounder.write_weights(self.path("begin.safetensors"), net)
+        run = sounder.train(self.path("run"), data=self.data(), init=begin, **{**QUICK, "model": sounder.layers(net), "lr": 1e-30})
+        run.load_into(net)
+        for was, parameter in zip(before, net.parameters()):
+            self.assertTrue(torch.equal(was, parameter))
+
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_modules_become_layers_or_are_named(self):
         class Functions(nn.Module):
@@ -158,15 +203,28 @@ class Python(unittest.TestCase):
         self.assertRaisesRegex(sounder.Error, "fc1.weight: of shape", run.load_into, other)
         self.assertRaisesRegex(sounder.Error, "this net has fc1.weight, fc1.bias$", run.load_into, nn.Sequential(nn.Linear(5, 3)))
 
-    def example(self, name):
-        done = subprocess.run([sys.executable, os.path.join(PACKAGE, "examples", name), self.folder.name], text=True, timeout=100,
-                              env={**os.environ, "PYTHONPATH": PACKAGE}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    def example(self, name, python=sys.executable, path=PACKAGE):
+        done = subprocess.run([python, os.path.join(PACKAGE, "examples", name), self.folder.name], text=True, timeout=100,
+                              env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
     @unittest.skipUnless(torch, "there is no PyTorch")
-    def test_the_example_for_pytorch_ends_with_equal_counts(self):
-        counts = re.findall(r"(\d+) of 1000", self.example("torch_module.py"))
+    def test_the_example_for_pytorch_ends_with_equal_counts_in_a_fresh_environment(self):
+        """With pip where there is one, which fetches nothing; otherwise as it would: the one file beside the others."""
+        fresh, copy = self.path("fresh"), self.path("package")
+        subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", fresh], check=True, timeout=60)
+        python = os.path.join(fresh, "bin", "python")
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        pip = [python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index", copy]
+        if subprocess.run([python, "-c", "import pip, setuptools, wheel"], stderr=subprocess.DEVNULL).returncode == 0:
+            subprocess.run(pip, check=True, timeout=100, cwd=self.folder.name)
+        else:
+            where = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True).strip()
+            shutil.copy(os.path.join(PACKAGE, "sounder.py"), where)
+        found = subprocess.check_output([python, "-c", "import sounder; print(sounder.__file__)"], text=True, cwd=self.folder.name)
+        self.assertTrue(found.startswith(os.path.realpath(fresh)) or found.startswith(fresh), found)
+        counts = re.findall(r"(\d+) of 1000", self.example("torch_module.py", python, ""))
         self.assertEqual(len(counts), 2)
         self.assertEqual(counts[0], counts[1])
         self.assertGreater(int(counts[0]), 300)

@@ -19,7 +19,7 @@ import tempfile
 
 import numpy as np
 
-__all__ = ["Error", "Run", "from_partitions", "layers", "program", "resume", "start", "train", "write_data"]
+__all__ = ["Error", "Run", "from_partitions", "layers", "program", "resume", "start", "sweep", "train", "write_data", "write_weights"]
 
 
 class Error(Exception):
@@ -97,9 +97,28 @@ def _pair(part, columns):
     return _samples(x), _targets(y)
 
 
-def from_partitions(path, partitions, test, columns=("image", "label"), **more):
+def _parts(partitions):
+    """The partitions themselves: of an object that has them, or that loads each by its number, as Flower's do."""
+    if hasattr(partitions, "load_partition"):
+        of = partitions
+        if not hasattr(of, "num_partitions"):  # a FederatedDataset, which has a partitioner for each split
+            of = getattr(partitions, "partitioners", {}).get("train")
+        if of is None:
+            raise Error("partitions: no partitioner for the split train; give the partitions one by one")
+        return [partitions.load_partition(i) for i in range(of.num_partitions)]
+    own = getattr(partitions, "partitions", partitions)
+    return own() if callable(own) else own
+
+
+def from_partitions(path, partitions, test=None, columns=("image", "label"), **more):
     """Writes a data set whose clients are the partitions: pairs (x, y), or data sets with two columns, such as
-    FederatedDataset.load_partition(i) of Flower's gives. Images of shape (H,W,C) become (C,H,W)."""
+    FederatedDataset.load_partition(i) of Flower's gives; or an object that has or loads them. test: likewise one; None: the
+    split "test" of a FederatedDataset. Images of shape (H,W,C) become (C,H,W)."""
+    if test is None:
+        if not hasattr(partitions, "load_split"):
+            raise Error("test: there is none; give a pair (x, y) or a data set with the two columns")
+        test = partitions.load_split("test")
+    partitions = _parts(partitions)
     pairs = [_pair(part, columns) for part in partitions]
     if not pairs:
         raise Error("partitions: none; give at least one")
@@ -332,18 +351,29 @@ def _tensors(net):
     return tensors
 
 
+def write_weights(path, net):
+    """Writes the weights of a torch.nn.Module of which layers() makes the net, for --init, and returns the path."""
+    header, payload = {}, []
+    for name, tensor in _tensors(net):
+        values = _array(tensor, "<f4")
+        begin = sum(map(len, payload))
+        payload.append(values.tobytes())
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [begin, begin + values.nbytes]}
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(payload))
+    return os.path.abspath(os.fspath(path))
+
+
 # Runs -----------------------------------------------------------------------------------------------------------------
 
 
+def _word(value):
+    return str(value).lower() if isinstance(value, (bool, np.bool_)) else os.fspath(value) if hasattr(value, "__fspath__") else str(value)
+
+
 def _arguments(options):
-    words = []
-    for name, value in options.items():
-        if value is None:
-            continue
-        if isinstance(value, bool):
-            value = "true" if value else "false"
-        words.append(f"--{name.replace('_', '-')}={value}")
-    return words
+    return [f"--{name.replace('_', '-')}={_word(value)}" for name, value in options.items() if value is not None]
 
 
 def _refusal(text, code):
@@ -368,6 +398,35 @@ def train(out, **options):
 def resume(out, **options):
     """Goes on with the run in the folder to its end."""
     return Run(out, ["train", f"--resume={os.fspath(out)}", *_arguments(options)]).wait()
+
+
+def sweep(out, grid, **options):
+    """Trains with every combination of the grid's values, {"alpha": [0.1, 1], "seed": range(3)}, as many runs side by side as
+    cores allow, and returns pairs of what a run had of them and the Run. What is done already is not done again. Options are
+    those of train, the same for all runs; search, number, parallel are those of `sounder sweep`."""
+    own = {name: options.pop(name) for name in ("search", "number", "parallel") if name in options}
+    words, single = [], {}
+    for name, values in grid.items():
+        values = [_word(value) for value in values]
+        for value in values:
+            if any(letter in value for letter in "{}") or ("," in value and " " not in value):
+                raise Error(f"{name}: {value!r} means several values to sounder sweep; give it to train, run by run")
+        words += [f"--{name.replace('_', '-')}={value}" for value in values]
+        single[name] = values[0] if len(values) == 1 else None
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several
+        json.dump({name.replace("_", "-"): _word(value) for name, value in options.items() if value is not None}, file)
+        file.flush()
+        Run(out, ["sweep", file.name, f"--out={os.fspath(out)}", *_arguments(own), *words]).wait()
+    done = _tell("runs", os.fspath(out), "--format=json")
+    return [({name: row.get(name.replace("_", "-"), single[name]) for name in grid}, Run(row["run"])) for row in done]
+
+
+def _tell(*arguments):
+    """What the program prints as JSON."""
+    done = subprocess.run([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise _refusal(done.stderr, done.returncode)
+    return json.loads(done.stdout)
 
 
 class Run:
@@ -475,11 +534,7 @@ class Run:
 
     def evaluate(self, **options):
         """What `sounder eval --json` tells of the model."""
-        done = subprocess.run([program(), "eval", self.folder, "--json", *_arguments(options)], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            raise _refusal(done.stderr, done.returncode)
-        return json.loads(done.stdout)
+        return _tell("eval", self.folder, "--json", *_arguments(options))
 
 
 _TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
