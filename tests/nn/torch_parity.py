@@ -52,7 +52,8 @@ def keys(words):
     return dict(zip(words[::2], words[1::2]))
 
 
-FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU}
+FUNCTIONS = {"relu": nn.ReLU, "relu6": nn.ReLU6, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "gelu": nn.GELU,
+             "dropout": nn.Identity, "dropout2d": nn.Identity} # nothing is dropped here
 
 
 class Net(nn.Module):
@@ -119,7 +120,7 @@ class Net(nn.Module):
             return self.named("norm", nn.LayerNorm(list(seen.shape[1:])))
         if word == "linear":
             linear = self.named("fc", nn.Linear(seen[0].numel(), int(words[0])))
-            return lambda value: linear(value.flatten(1))
+            return lambda value: linear(value.flatten(1))[..., None, None]
         return FUNCTIONS[word]()
 
 
@@ -137,10 +138,10 @@ def read(folder, name):
         return torch.frombuffer(bytearray(file.read()), dtype=torch.float32)
 
 
-def images(count, shape):
+def images(count, shape, classes=10):
     """Smooth random pictures with labels that can be learnt: not noise, so that the gradients have a direction."""
-    labels = torch.randint(0, 10, (count,), dtype=torch.uint8)
-    prototypes = torch.rand(10, shape[0], 7, 7)
+    labels = torch.randint(0, classes, (count,), dtype=torch.uint8)
+    prototypes = torch.rand(classes, shape[0], 7, 7)
     coarse = 0.7 * prototypes[labels.long()] + 0.3 * torch.rand(count, shape[0], 7, 7)
     fine = nn.functional.interpolate(coarse, size=shape[1:], mode="bilinear", align_corners=False)
     return (fine * 255).to(torch.uint8), labels
@@ -152,16 +153,21 @@ def distance(actual, expected):
     return ((actual - expected).norm() / expected.norm()).item()
 
 
-def train(net, pixels, labels, batch, decay):
+def train(net, pixels, labels, batch, decay, lr=LR, momentum=MOMENTUM):
     """Logits of the first batch before training."""
-    inputs = pixels.float() / 128 - 1
+    inputs = pixels.to(next(net.parameters()).dtype) / 128 - 1
     logits = net(inputs[:batch]).detach()
-    optimizer = torch.optim.SGD(net.parameters(), lr=LR, momentum=MOMENTUM, weight_decay=decay)
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=momentum, weight_decay=decay)
     for first in range(0, len(labels), batch):
         optimizer.zero_grad()
         nn.functional.cross_entropy(net(inputs[first:first + batch]), labels[first:first + batch].long()).backward()
         optimizer.step()
     return logits
+
+
+def run_steps(executable, isa, jobs):
+    lines = "".join(" ".join(map(str, job)) + "\n" for job in jobs)
+    subprocess.run([executable], input=lines, text=True, check=True, env={**os.environ, "SOUNDER_ISA": isa})
 
 
 def compare(executable, isas, name, text, shape, batch, decay, steps=STEPS):
@@ -175,9 +181,7 @@ def compare(executable, isas, name, text, shape, batch, decay, steps=STEPS):
         with tempfile.TemporaryDirectory() as folder:
             for file, tensor in (("parameters", start), ("pixels", pixels), ("labels", labels.to(torch.int16))):
                 write(folder, file, tensor)
-            numbers = [10, *shape, batch, steps, LR, MOMENTUM, decay]
-            subprocess.run([executable, text, *map(str, numbers), folder], check=True, stdout=subprocess.DEVNULL,
-                           env={**os.environ, "SOUNDER_ISA": isa})
+            run_steps(executable, isa, [[10, *shape, batch, steps, LR, MOMENTUM, decay, folder, text]])
             errors = [distance(read(folder, "logits"), logits.reshape(-1))]
             change = distance(read(folder, "trained") - start, trained - start)
             first = 0

@@ -1,0 +1,194 @@
+"""Compares sounder with PyTorch on nets drawn at random from the whole grammar: 20 SGD steps from the same weights.
+
+usage: torch_random.py NET_STEPS_EXECUTABLE [NETS [SEED]]. Exits 77 (skipped) where PyTorch cannot be imported.
+
+PyTorch computes in double precision: what differs is then sounder's rounding alone. A relu or a maximum near a tie takes one
+side or the other by the last bit; the seed is fixed, so that this does not happen by chance.
+"""
+import os
+import random
+import sys
+import tempfile
+
+import torch_parity as parity
+import torch
+from torch import nn
+
+STEPS, TOLERANCE, NETS, SEED = 20, 1e-4, 200, 15
+FUNCTIONS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "dropout 0.3", "dropout2d 0.3"]
+
+
+class Draw:
+    """The text of one net, drawn layer by layer with the shape that it has come to."""
+
+    def __init__(self, seed):
+        self.random, self.layers, self.names = random.Random(seed), [], 0
+        self.shape = (self.random.randint(1, 3), self.random.randint(4, 12), self.random.randint(4, 12))
+        self.input, self.classes = self.shape, self.random.randint(2, 12)
+        for _ in range(self.random.randint(1, 5)):
+            self.random.choices([self.single, self.residual, self.projection, self.join], [6, 1, 1, 1])[0]()
+        if self.random.random() < 0.3:
+            self.put("globalpool", (self.shape[0], 1, 1))
+        self.put(f"linear {self.classes}", (self.classes, 1, 1))
+        self.text = "; ".join(self.layers)
+
+    def put(self, text, shape):
+        self.layers.append(text)
+        self.shape = shape
+
+    def name(self):
+        self.names += 1
+        self.layers[-1] += f" as v{self.names}"
+        return f"v{self.names}"
+
+    def pair(self, low, high):
+        """A side, or rows and columns; and what it is along each."""
+        rows = self.random.randint(low, high)
+        columns = rows if self.random.random() < 0.7 else self.random.randint(low, high)
+        return (f"{rows}" if rows == columns else f"{rows}x{columns}"), (rows, columns)
+
+    def key(self, word, low, high, share):
+        if high < low or self.random.random() > share:
+            return "", ((0, 0) if word == "pad" else (1, 1))
+        text, sides = self.pair(low, high)
+        return f" {word} {text}", sides
+
+    @staticmethod
+    def along(shape, size, stride, pad, dilation=(1, 1)):
+        return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape[1:], size, stride, pad, dilation))
+
+    def convolution(self):
+        size_text, size = self.pair(1, 5)
+        dilation_text, dilation = self.key("dilation", 2, 2, 0.2)
+        stride_text, stride = self.key("stride", 1, 3, 0.3)
+        pad_text, pad = self.key("pad", 0, min(d * (k - 1) for k, d in zip(size, dilation)), 0.6)
+        sides = self.along(self.shape, size, stride, pad, dilation)
+        groups = self.random.choice([g for g in range(1, self.shape[0] + 1) if self.shape[0] % g == 0])
+        groups = groups if self.random.random() < 0.3 else 1
+        channels = groups * self.random.randint(1, max(1, 20 // groups))
+        if min(sides) >= 1:
+            keys = [dilation_text, stride_text, pad_text, f" groups {groups}" if groups > 1 else ""]
+            self.random.shuffle(keys)
+            self.put(f"conv {channels} {size_text}{''.join(keys)}", (channels, *sides))
+
+    def pooling(self):
+        size_text, size = self.pair(1, 3)
+        stride_text, stride = self.key("stride", 1, 3, 0.5)
+        pad_text, pad = self.key("pad", 0, min(size) // 2, 0.4)
+        sides = self.along(self.shape, size, stride if stride_text else size, pad)
+        if min(sides) >= 1:
+            self.put(f"{self.random.choice(['pool', 'avgpool'])} {size_text}{stride_text}{pad_text}", (self.shape[0], *sides))
+
+    def norm(self):
+        values = self.shape[1] * self.shape[2] # of one channel; PyTorch refuses groups of a single value
+        groups = [g for g in range(1, self.shape[0] + 1) if self.shape[0] % g == 0 and self.shape[0] // g * values > 1]
+        if not groups:
+            return
+        self.put(self.random.choice(["layernorm", f"groupnorm {self.random.choice(groups)}"]), self.shape)
+
+    def linear(self):
+        features = self.random.randint(2, 40)
+        self.put(f"linear {features}", (features, 1, 1))
+
+    def function(self):
+        self.put(self.random.choice(FUNCTIONS), self.shape)
+
+    def single(self):
+        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.function], [5, 2, 2, 1, 4])[0]()
+
+    def same_shape(self):
+        """Layers that leave the shape as it is."""
+        size = self.random.choice([1, 3, 5])
+        self.put(f"conv {self.shape[0]} {size} pad {size // 2}", self.shape)
+        for _ in range(self.random.randint(0, 2)):
+            self.random.choice([self.norm, self.function])()
+
+    def residual(self):
+        if not self.layers:
+            return
+        name = self.name()
+        self.same_shape()
+        self.layers.append(f"add {name}")
+
+    def projection(self):
+        """Two ways from one value to a sum."""
+        if not self.layers:
+            return
+        start, shape = self.name(), self.shape
+        stride, channels = self.random.choice([1, 2]), self.random.randint(1, 12)
+        sides = self.along(shape, (3, 3), (stride, stride), (1, 1))
+        self.put(f"conv {channels} 3 stride {stride} pad 1", (channels, *sides))
+        self.norm()
+        one = self.name()
+        self.put(f"conv {channels} 1 stride {stride} from {start}", self.shape)
+        self.layers.append(f"add {one}")
+
+    def join(self):
+        if not self.layers:
+            return
+        name, channels = self.name(), self.shape[0]
+        self.same_shape()
+        self.put(f"concat {name}", (2 * channels, *self.shape[1:]))
+
+
+def train_twice(draw, number):
+    """The job's numbers, the weights before, and those after training in double and in single precision."""
+    batch, decay = draw.random.randint(1, 20), draw.random.choice([0, 0, 0.01])
+    lr, momentum = draw.random.choice([0.01, 0.05]), draw.random.choice([0, 0.5, 0.9])
+    torch.manual_seed(number)
+    net = parity.Net(draw.text, draw.input)
+    start = parity.flat(net)
+    pixels, labels = parity.images(batch * STEPS, draw.input, draw.classes)
+    trained = []
+    for precision in (torch.float32, torch.float64):
+        nn.utils.vector_to_parameters(start.clone(), net.parameters())
+        parity.train(net.to(precision), pixels, labels, batch, decay, lr, momentum)
+        trained.append(parity.flat(net).double())
+    files = {"parameters": start, "pixels": pixels, "labels": labels.to(torch.int16)}
+    return [draw.classes, *draw.input, batch, STEPS, lr, momentum, decay], files, trained
+
+
+def distance(trained, reference, start):
+    """Of the update's norm."""
+    return ((trained - reference).norm() / (reference - start).norm()).item()
+
+
+def prepare(seed, number, folder):
+    """Trains PyTorch's net and writes what sounder reads: the job's line, the weights before and after. None if rounding
+    decides where the training goes: PyTorch's own two precisions part."""
+    draw = Draw(seed * 1000003 + number)
+    numbers, files, (single, double) = train_twice(draw, number)
+    start = files["parameters"].double()
+    if not distance(single, double, start) <= TOLERANCE / 10:
+        return None
+    os.mkdir(folder)
+    for name, tensor in files.items():
+        parity.write(folder, name, tensor)
+    return [*numbers, folder, draw.text], start, double
+
+
+def main():
+    torch.set_num_threads(1)
+    nets, seed = (int(word) for word in (sys.argv[2:] + [str(NETS), str(SEED)][len(sys.argv) - 2:]))
+    far = number = 0
+    with tempfile.TemporaryDirectory() as root:
+        made = []
+        while len(made) < nets:
+            trial = prepare(seed, number, os.path.join(root, str(number)))
+            made += [trial] if trial else []
+            number += 1
+        print(f"{number} nets drawn; of {number - nets} rounding alone decides the way")
+        for isa in ("avx512", "avx2", "baseline"):
+            parity.run_steps(sys.argv[1], isa, [job for job, _, _ in made])
+            errors = [distance(parity.read(job[-2], "trained").double(), trained, start) for job, start, trained in made]
+            for error, (job, _, _) in zip(errors, made):
+                if not error <= TOLERANCE:
+                    far += 1
+                    print(f"{isa}: {error:.1e} of the update's norm: {job}")
+            print(f"{isa}: median {sorted(errors)[nets // 2]:.1e}, largest {max(errors):.1e} of the update's norm")
+    print(f"{far} beyond {TOLERANCE:.0e}")
+    return 1 if far or number > 1.1 * nets else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
