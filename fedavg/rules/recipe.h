@@ -116,6 +116,7 @@ typedef struct Training {
     bool global_batch;       // ssgd: the shards share one batch
     uint32_t hogwild_update; // HOGWILD_*
     Augment augment;         // what training makes of images
+    double label_smoothing;  // the share of a label that all classes get alike
 } Training;
 
 #endif

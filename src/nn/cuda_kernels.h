@@ -111,7 +111,8 @@ void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, c
 // evaluates, and hits are counted. Losses and hits are added to those of progress, whose tasks go on to their next step.
 // Labels by rows as in cuda_gather.
 void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *progress, const float *logits,
-                                const uint16_t *labels, const uint32_t *indices, int classes, const CudaStep *step);
+                                const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
+                                const CudaStep *step);
 
 // What a step of SGD works on: arrays of all parameters of a model. Travels to kernels by value.
 typedef struct CudaDescent {

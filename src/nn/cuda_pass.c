@@ -104,7 +104,7 @@ static void forward(const CudaPass *pass, bool training) {
 static void loss(const CudaPass *pass, float *gradient) {
     const CudaNetPlan *plan = &pass->plan;
     cuda_softmax_cross_entropy(gradient, &pass->progress, pass->ops.logits, plan->labels, plan->order,
-                               plan->spec.classes, &pass->step);
+                               gradient ? plan->spec.smoothing : 0, plan->spec.classes, &pass->step);
     mark(pass, CUDA_PART_LOSS, NULL);
 }
 

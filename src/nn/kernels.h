@@ -154,11 +154,12 @@ typedef struct Kernels {
     void (*linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient, const Descent *descent,
                                  const Layer *layer, int samples);
 
-    // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats. Overwrites gradient
+    // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats; of the distribution that
+    // gives every class smoothing / classes and the label the rest, as PyTorch's label_smoothing. Overwrites gradient
     // (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is not NULL
     // it gets the number of samples whose first largest logit is their label. logits: (classes,N); labels: (count).
     double (*softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint16_t *labels,
-                                    float scale, int classes, int count, int samples);
+                                    float scale, float smoothing, int classes, int count, int samples);
 } Kernels;
 
 // The builds themselves; kernels.c chooses among those that exist on this architecture.

@@ -45,17 +45,27 @@ ALWAYS_INLINE Scores scores_of(const Lanes *logits, IntLanes label, int classes,
 }
 
 ALWAYS_INLINE void gradient_of(Lanes *gradient, const Lanes *logits, const Scores *scores, IntLanes label, Lanes scale,
-                               int classes, size_t vectors) {
-    Lanes share = scale / scores->sum;
+                               float smoothing, int classes, size_t vectors) {
+    const float each = smoothing / (float)classes;
+    const Lanes share = scale / scores->sum, others = scale * each, own = scale * (1 - smoothing + each);
     for (int k = 0; k < classes; k++) {
         Lanes probability = exponential(logits[(size_t)k * vectors] - scores->largest) * share;
-        Lanes slope = probability - lanes_select(label == k, scale, lanes_of(0));
+        Lanes slope = probability - lanes_select(label == k, own, others);
         gradient[(size_t)k * vectors] = lanes_select(scale == lanes_of(0), lanes_of(0), slope);
     }
 }
 
+// What the loss subtracts from the logarithm of the sum: the mean logit under the labels' distribution.
+static void smooth(Scores *scores, const Lanes *logits, float smoothing, int classes, size_t vectors) {
+    Lanes total = lanes_of(0);
+    if (smoothing == 0) return;
+    for (int k = 0; k < classes; k++)
+        total += logits[(size_t)k * vectors];
+    scores->correct = (1 - smoothing) * scores->correct + smoothing / (float)classes * total;
+}
+
 double ISA_NAME(softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint16_t *labels,
-                                       float scale, int classes, int count, int samples) {
+                                       float scale, float smoothing, int classes, int count, int samples) {
     size_t vectors = (size_t)samples / SOUNDER_LANES;
     double loss = 0;
     uint32_t correct = 0;
@@ -69,7 +79,9 @@ double ISA_NAME(softmax_cross_entropy)(float *gradient, uint32_t *hits, const fl
         }
         Scores scores = scores_of((const Lanes *)logits + v, label, classes, vectors);
         if (gradient)
-            gradient_of((Lanes *)gradient + v, (const Lanes *)logits + v, &scores, label, scales, classes, vectors);
+            gradient_of((Lanes *)gradient + v, (const Lanes *)logits + v, &scores, label, scales, smoothing, classes,
+                        vectors);
+        smooth(&scores, (const Lanes *)logits + v, smoothing, classes, vectors);
         for (int i = 0; i < real; i++) {
             loss += log((double)scores.sum[i]) + (double)scores.largest[i] - (double)scores.correct[i];
             correct += scores.best[i] == label[i];

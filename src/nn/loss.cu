@@ -10,12 +10,17 @@ enum { MOST_THREADS = 256 };
 struct Scores {
     float largest; // logit
     float sum;     // of e^(logit - largest)
-    float correct; // the label's logit
+    float correct; // the mean logit under the label's shares
     int best;      // class of the first largest logit
 };
 
+// How the label is spread: 1 and 0 without smoothing.
+struct Shares {
+    float own, others;
+};
+
 // logits: of one sample, `samples` floats apart.
-__device__ Scores scores_of(const float *logits, int label, int classes, size_t samples) {
+__device__ Scores scores_of(const float *logits, int label, Shares shares, int classes, size_t samples) {
     Scores scores = {logits[0], 0, 0, 0};
     for (int k = 0; k < classes; k++) {
         float logit = logits[(size_t)k * samples];
@@ -23,19 +28,19 @@ __device__ Scores scores_of(const float *logits, int label, int classes, size_t 
             scores.largest = logit;
             scores.best = k;
         }
-        if (k == label) scores.correct = logit;
+        scores.correct += (k == label ? shares.own : shares.others) * logit;
     }
     for (int k = 0; k < classes; k++)
         scores.sum += expf(logits[(size_t)k * samples] - scores.largest);
     return scores;
 }
 
-__device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label, float scale,
-                               int classes, size_t samples) {
+__device__ void write_gradient(float *gradient, const float *logits, const Scores &scores, int label, Shares shares,
+                               float scale, int classes, size_t samples) {
     float share = scale / scores.sum;
     for (int k = 0; k < classes; k++) {
         float probability = expf(logits[(size_t)k * samples] - scores.largest) * share;
-        gradient[(size_t)k * samples] = probability - (k == label ? scale : 0);
+        gradient[(size_t)k * samples] = probability - (k == label ? shares.own : shares.others) * scale;
     }
 }
 
@@ -55,7 +60,8 @@ __device__ void end_step(const CudaProgress &progress, uint32_t model, uint32_t 
 // order. blockDim.x is a power of two.
 __global__ void __launch_bounds__(MOST_THREADS)
     softmax_cross_entropy(float *gradient, const __grid_constant__ CudaProgress progress, const float *logits,
-                          const uint16_t *labels, const uint32_t *indices, int classes, uint32_t samples) {
+                          const uint16_t *labels, const uint32_t *indices, Shares shares, int classes,
+                          uint32_t samples) {
     __shared__ double losses[MOST_THREADS];
     __shared__ uint32_t correct[MOST_THREADS];
     uint32_t m = blockIdx.x, t = threadIdx.x, count = progress.counts[m];
@@ -70,8 +76,9 @@ __global__ void __launch_bounds__(MOST_THREADS)
         }
         uint32_t row = progress.firsts[m] + s;
         int label = labels[indices ? indices[row] : row];
-        Scores scores = scores_of(logits + model + s, label, classes, samples);
-        if (slopes) write_gradient(slopes, logits + model + s, scores, label, 1.0f / (float)count, classes, samples);
+        Scores scores = scores_of(logits + model + s, label, shares, classes, samples);
+        if (slopes)
+            write_gradient(slopes, logits + model + s, scores, label, shares, 1.0f / (float)count, classes, samples);
         loss += log((double)scores.sum) + (double)scores.largest - (double)scores.correct;
         right += scores.best == label;
     }
@@ -94,10 +101,13 @@ __global__ void __launch_bounds__(MOST_THREADS)
 } // namespace
 
 void cuda_softmax_cross_entropy(float *gradient, const CudaProgress *progress, const float *logits,
-                                const uint16_t *labels, const uint32_t *indices, int classes, const CudaStep *step) {
+                                const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
+                                const CudaStep *step) {
+    const float each = smoothing / (float)classes;
+    const Shares shares = {1 - smoothing + each, each};
     uint32_t threads = 32;
     while (threads < (uint32_t)step->samples && threads < MOST_THREADS)
         threads *= 2;
     launch(softmax_cross_entropy, (size_t)step->models, threads, step->stream, gradient, *progress, logits, labels,
-           indices, classes, (uint32_t)step->samples);
+           indices, shares, classes, (uint32_t)step->samples);
 }

@@ -137,6 +137,7 @@ typedef struct Spec {
     bool squared_loss; // labels are float32 targets of the one output; otherwise classes
     Augment augment;   // what training makes of images
     uint32_t trigger;  // rows and columns of the white square that marks an image; 0: no batch has marked ones
+    float smoothing;   // of training labels: this share is spread over all classes evenly (Szegedy et al., CVPR 2016)
     int layer_count, tensor_count;
     size_t parameter_count; // floats
     Layer layers[SPEC_MAX_LAYERS];

@@ -332,7 +332,7 @@ static void a_step_begins_where_the_former_ended(void **state) {
             assert_int_equal(count[m], left < BATCH ? left : BATCH);
             assert_int_equal(numbers[m], number);
         }
-        cuda_softmax_cross_entropy(NULL, &progress.on_card, card_floats(card[4]), card_at(card[1]), NULL, 1, &step);
+        cuda_softmax_cross_entropy(NULL, &progress.on_card, card_floats(card[4]), card_at(card[1]), NULL, 0, 1, &step);
         check_cuda(cudaGetLastError());
     }
     for (size_t i = 0; i < sizeof card / sizeof *card; i++)

@@ -389,7 +389,7 @@ static void check_gather_rows(const Trial *trial) {
         card_free(card[i]);
 }
 
-static void check_loss_of(const Trial *trial, int classes, float spread, bool indexed) {
+static void check_loss_of(const Trial *trial, int classes, float spread, float smoothing, bool indexed) {
     uint16_t labels[ROWS];
     uint32_t indices[ROWS], firsts[MOST_MODELS], hits[MOST_MODELS];
     double losses[MOST_MODELS];
@@ -405,7 +405,7 @@ static void check_loss_of(const Trial *trial, int classes, float spread, bool in
     CardProgress progress = progress_of(trial, firsts);
     for (int twice = 0; twice < 2; twice++) // sums are added to; hits are counted without a gradient
         cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, &progress.on_card, on_card(&logits),
-                                   card_at(card[0]), indexed ? card_at(card[1]) : NULL, classes, &trial->step);
+                                   card_at(card[0]), indexed ? card_at(card[1]) : NULL, smoothing, classes, &trial->step);
     card_read(losses, progress.losses);
     card_progress_read(hits, &progress, progress.on_card.hits);
     for (int m = 0; m < trial->models; m++) {
@@ -415,7 +415,7 @@ static void check_loss_of(const Trial *trial, int classes, float spread, bool in
             chosen[s] = labels[indexed ? indices[firsts[m] + s] : firsts[m] + s];
         double loss =
             trial->cpu->softmax_cross_entropy(gradient.host[m].at, &right, logits.host[m].at, chosen,
-                                              count ? 1.0f / (float)count : 1, classes, (int)count, trial->samples);
+                                              count ? 1.0f / (float)count : 1, smoothing, classes, (int)count, trial->samples);
         assert_int_equal(hits[m], right);
         if (!(fabs(losses[m] - 2 * loss) <= 2e-6 * (1 + fabs(loss))))
             fail_msg("loss of model %d: %.9g, expected %.9g", m, losses[m], 2 * loss);
@@ -428,10 +428,10 @@ static void check_loss_of(const Trial *trial, int classes, float spread, bool in
 }
 
 static void check_loss(const Trial *trial) {
-    check_loss_of(trial, 10, 5, true);
-    check_loss_of(trial, 3, 90, false); // differences beyond what e^x can represent
-    check_loss_of(trial, 1, 1, true);
-    check_loss_of(trial, 100, 1, false);
+    check_loss_of(trial, 10, 5, 0.1f, true);
+    check_loss_of(trial, 3, 90, 0, false); // differences beyond what e^x can represent
+    check_loss_of(trial, 1, 1, 0, true);
+    check_loss_of(trial, 100, 1, 0.3f, false);
 }
 
 static void linear_backward(const Trial *trial, const Layer *layer, CudaBlas *blas, const Values *in,

@@ -288,16 +288,16 @@ static void dropout_zeroes_the_asked_share(void **state) {
 
 // Softmax and cross-entropy -------------------------------------------------------------------------------------------
 
-static double reference_loss(const double *logits, int label, int classes) {
-    double largest = logits[0], sum = 0;
+static double reference_loss(const double *logits, int label, double smoothing, int classes) {
+    double largest = logits[0], sum = 0, mean = 0;
     for (int k = 1; k < classes; k++)
         largest = fmax(largest, logits[k]);
     for (int k = 0; k < classes; k++)
-        sum += exp(logits[k] - largest);
-    return log(sum) + largest - logits[label];
+        sum += exp(logits[k] - largest), mean += logits[k] / classes;
+    return log(sum) + largest - (1 - smoothing) * logits[label] - smoothing * mean;
 }
 
-static void check_loss(const Kernels *kernels, int classes, int count, float spread) {
+static void check_loss(const Kernels *kernels, int classes, int count, float spread, float smoothing) {
     int samples = (count + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
     size_t n = (size_t)samples, values = (size_t)classes * n;
     const double step = 1e-4, scale = 0.125;
@@ -317,18 +317,19 @@ static void check_loss(const Kernels *kernels, int classes, int count, float spr
             if (sample[k] > sample[best]) best = k;
         }
         expected_hits += best == labels[s];
-        loss += reference_loss(sample, labels[s], classes);
+        loss += reference_loss(sample, labels[s], (double)smoothing, classes);
         for (int k = 0; k < classes; k++) {
             double kept = sample[k];
             sample[k] = kept + step;
-            double above = reference_loss(sample, labels[s], classes);
+            double above = reference_loss(sample, labels[s], (double)smoothing, classes);
             sample[k] = kept - step;
-            expected[k * samples + s] = scale * (above - reference_loss(sample, labels[s], classes)) / (2 * step);
+            expected[k * samples + s] =
+                scale * (above - reference_loss(sample, labels[s], (double)smoothing, classes)) / (2 * step);
             sample[k] = kept;
         }
     }
-    double actual =
-        kernels->softmax_cross_entropy(gradient.at, &hits, logits.at, labels, (float)scale, classes, count, samples);
+    double actual = kernels->softmax_cross_entropy(gradient.at, &hits, logits.at, labels, (float)scale, smoothing,
+                                                   classes, count, samples);
     assert_true(fabs(actual - loss) <= 1e-6 * (1 + fabs(loss)));
     assert_int_equal(hits, expected_hits);
     check_close("loss gradient", gradient.at, expected, values, 1e-6);
@@ -338,11 +339,11 @@ static void check_loss(const Kernels *kernels, int classes, int count, float spr
 }
 
 static void check_losses(const Kernels *kernels) {
-    check_loss(kernels, 10, 16, 1);
-    check_loss(kernels, 10, 10, 5);
-    check_loss(kernels, 3, 17, 90); // differences beyond what e^x can represent
-    check_loss(kernels, 256, 33, 4);
-    check_loss(kernels, 1, 1, 1);
+    check_loss(kernels, 10, 16, 1, 0);
+    check_loss(kernels, 10, 10, 5, 0.1f);
+    check_loss(kernels, 3, 17, 90, 0); // differences beyond what e^x can represent
+    check_loss(kernels, 256, 33, 4, 0.5f);
+    check_loss(kernels, 1, 1, 1, 0);
 }
 
 static void cross_entropy_agrees_with_the_reference_and_finite_differences(void **state) {
@@ -356,17 +357,18 @@ static void check_ties_and_nans(const Kernels *kernels) {
     Tensor logits = tensor_zeros((size_t)(CLASSES * samples)), gradient = tensor_new(logits.count);
     const uint16_t labels[3] = {0, 1, 0};
     uint32_t hits;
-    double loss = kernels->softmax_cross_entropy(NULL, &hits, logits.at, labels, 1, CLASSES, 3, samples);
+    double loss = kernels->softmax_cross_entropy(NULL, &hits, logits.at, labels, 1, 0, CLASSES, 3, samples);
     assert_int_equal(hits, 2); // of equal logits the first counts
     assert_true(fabs(loss - 3 * log(3)) < 1e-6);
     const float wild[] = {NAN, INFINITY};
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < CLASSES; k++) {
             logits.at[k * samples + 2] = wild[i];
-            double shown = kernels->softmax_cross_entropy(gradient.at, NULL, logits.at, labels, 1, CLASSES, 3, samples);
+            double shown =
+                kernels->softmax_cross_entropy(gradient.at, NULL, logits.at, labels, 1, 0, CLASSES, 3, samples);
             assert_true(!isfinite(shown));
             double hidden =
-                kernels->softmax_cross_entropy(gradient.at, NULL, logits.at, labels, 1, CLASSES, 2, samples);
+                kernels->softmax_cross_entropy(gradient.at, NULL, logits.at, labels, 1, 0, CLASSES, 2, samples);
             assert_true(isfinite(hidden) != 0);
             assert_true(gradient.at[k * samples + 2] == 0.0f); // beyond the last sample
             logits.at[k * samples + 2] = 0;

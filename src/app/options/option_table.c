@@ -46,6 +46,10 @@ const Option option_table[] = {
      .also = "flip horizontal-flip",
      .preset = "false",
      .help = "in training, mirror every other image"},
+    {.name = "label-smoothing", .type = OPTION_REAL, FIELD(training.label_smoothing), .group = GROUP_MODEL,
+     .also = "smoothing smooth-labels",
+     .placeholder = "SHARE", .preset = "0", .minimum = 0, .maximum = 1,
+     .help = "in training, spread this share of each label over all classes alike"},
 
     {.name = "workers", .type = OPTION_WHOLE, FIELD(workers), .group = GROUP_CLIENTS, .common = true,
      .also = "w j jobs num-workers processes nproc",

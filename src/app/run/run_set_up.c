@@ -175,10 +175,14 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         return status;
     }
     if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
+    if (options->training.label_smoothing > 0 && dataset_has_targets(&data->items))
+        return fail(err, STATUS_USAGE, "%s: the samples of %s have targets instead of labels; leave it out",
+                    options_named(named, options, "label-smoothing"), data->name);
     if (attack_is_in_training(&options->attack_rule)) TRY(check_false_labels(options, data, err));
     spec->augment = options->training.augment;
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
+    spec->smoothing = (float)options->training.label_smoothing;
     spec->float_input = data->items.pixel_bytes > 1;
     spec->squared_loss = dataset_has_targets(&data->items);
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)

@@ -1,0 +1,149 @@
+#include "pass.h"
+
+#include <string.h>
+
+#include "nn/linear_blas.h"
+
+// Chunks add up; the batch's last one completes the gradient, or the step.
+static bool is_last(const Pass *pass, Chunk chunk) {
+    return chunk.first + (uint32_t)chunk.count == pass->count;
+}
+
+static void linear_backward_input(const Net *net, const LayerBuffers *at, const Layer *layer, const float *weight,
+                                  Chunk chunk) {
+    if (net->blas && linear_blas_pays_backward(layer, chunk.count))
+        linear_blas_backward_input(at->in_gradient, net->blas, at->out_gradient, weight, layer, chunk.count,
+                                   chunk.samples);
+    else
+        net->kernels->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient, weight, layer,
+                                            chunk.count, chunk.samples);
+}
+
+// Whether a step leaves the layer's parameters as they are.
+static bool stands_still(const Net *net, const Layer *layer, const Pass *pass) {
+    return pass->stepping && layer->weight >= net->still_first && layer->weight < net->still_end;
+}
+
+static void linear_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
+    const Kernels *kernels = net->kernels;
+    if (at->in_gradient) linear_backward_input(net, at, layer, pass->parameters + layer->weight, chunk);
+    if (stands_still(net, layer, pass)) return;
+    bool step = pass->stepping && is_last(pass, chunk);
+    Descent descent = {.keep = chunk.first > 0 ? 1 : pass->sgd.momentum,
+                       .lr = pass->sgd.lr,
+                       .weight_decay = pass->sgd.weight_decay,
+                       .upwards = net->steps % 2 != 0};
+    if (step && pass->shift) descent.shift = pass->shift + layer->weight;
+    float *gradient = pass->gradient + layer->weight, *weight = step ? pass->stepping + layer->weight : NULL;
+    if (net->blas && linear_blas_pays(layer, chunk.count))
+        linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, &descent, layer,
+                                    chunk.count, chunk.samples);
+    else
+        kernels->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, &descent, layer, chunk.count,
+                                        chunk.samples);
+    if (descent.shift) descent.shift = pass->shift + layer->bias;
+    kernels->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,
+                                  at->out_gradient, &descent, layer, chunk.samples);
+}
+
+static void bring_back(const LayerBuffers *at, const Layer *layer, Chunk chunk) {
+    const size_t count = shape_size(layer->out) * (size_t)chunk.samples;
+    if (at->in_gradient != at->out_gradient) memcpy(at->in_gradient, at->out_gradient, count * sizeof *at->in_gradient);
+}
+
+static void dropout_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Noise *noise,
+                             Chunk chunk) {
+    const size_t features = dropout_features(layer);
+    bring_back(at, layer, chunk);
+    if (noise)
+        net->kernels->dropout_apply(at->in_gradient, at->keep, layer->rate, features, shape_size(layer->in) / features,
+                                    chunk.samples);
+}
+
+static void finish_slopes(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
+    if (at->conv) at->conv->unpack(at->slopes, at->packed_gradient, layer);
+    size_t count = layer_parameters(layer);
+    for (size_t i = 0; i < count && pass->shift; i++)
+        at->slopes[i] += pass->shift[layer->weight + i];
+    if (pass->stepping)
+        net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes, &pass->sgd,
+                               count);
+    else
+        memcpy(pass->gradient + layer->weight, at->slopes, count * sizeof *at->slopes);
+}
+
+// The batch's last chunk has been through the layer.
+static void finish_layer(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
+    if (!layer_has_parameters(layer)) return;
+    if (stands_still(net, layer, pass)) return;
+    if (at->slopes) finish_slopes(net, at, layer, pass);
+    if (!pass->stepping && net->on_gradient.complete)
+        net->on_gradient.complete(net->on_gradient.context, layer->weight);
+}
+
+// The gradient of a sum or a join goes to both parts; what goes to the first lies where it is.
+static void pass_to_other(const Net *net, const LayerBuffers *at, const Layer *layer, Chunk chunk) {
+    if (!at->other_gradient) return;
+    const size_t n = (size_t)chunk.samples, behind = layer->kind == LAYER_CONCAT ? shape_size(layer->in) : 0;
+    const size_t features = shape_size(layer->out) - behind;
+    const float *part = at->out_gradient + behind * n;
+    if (at->other_adds)
+        net->kernels->add(at->other_gradient, at->other_gradient, part, features, chunk.samples);
+    else
+        memcpy(at->other_gradient, part, features * n * sizeof *part);
+}
+
+static void conv_or_norm_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
+                                  Chunk chunk) {
+    float *bias = at->slopes + (layer->bias - layer->weight);
+    if (layer->kind == LAYER_CONV)
+        at->conv->backward(at->packed_gradient, bias, at->in_gradient, net->buffers->scratch, at->in, at->out_gradient,
+                           at->packed, layer, chunk.count, chunk.samples);
+    else
+        net->kernels->norm_backward(at->slopes, bias, at->in_gradient, at->statistics, at->in, at->out_gradient,
+                                    pass->parameters + layer->weight, layer, chunk.samples);
+}
+
+static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
+    const Kernels *kernels = net->kernels;
+    switch (layer->kind) {
+    case LAYER_CONV:
+    case LAYER_NORM:
+        conv_or_norm_backward(net, at, layer, pass, chunk);
+        break;
+    case LAYER_POOL:
+        kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
+        break;
+    case LAYER_AVERAGE:
+        kernels->average_backward(at->in_gradient, at->out_gradient, layer, chunk.samples);
+        break;
+    case LAYER_ACTIVATION:
+        kernels->activation_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
+        break;
+    case LAYER_RELU:
+        bring_back(at, layer, chunk);
+        kernels->relu_backward(at->in_gradient, at->out, shape_size(layer->out), chunk.samples);
+        break;
+    case LAYER_DROPOUT:
+    case LAYER_DROPOUT2D:
+        dropout_backward(net, at, layer, pass->noise, chunk);
+        break;
+    case LAYER_LINEAR:
+        linear_backward(net, at, layer, pass, chunk);
+        break;
+    case LAYER_ADD:
+    case LAYER_CONCAT:
+        pass_to_other(net, at, layer, chunk);
+        break;
+    }
+    if (at->sum) kernels->add(at->sum, at->sum, at->in_gradient, shape_size(layer->in), chunk.samples);
+}
+
+void net_backward(Net *net, const Pass *pass, Chunk chunk) {
+    for (int l = net->spec.layer_count - 1; l >= net->buffers->first_layer; l--) {
+        const LayerBuffers *at = &net->buffers->layers[l];
+        if (!at->works) continue;
+        layer_backward(net, at, &net->spec.layers[l], pass, chunk);
+        if (is_last(pass, chunk)) finish_layer(net, at, &net->spec.layers[l], pass);
+    }
+}

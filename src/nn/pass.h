@@ -1,0 +1,32 @@
+// The way of one chunk through a net and back, on the CPU: forward.c and backward.c, of which net.c makes whole batches.
+#ifndef SOUNDER_NN_PASS_H
+#define SOUNDER_NN_PASS_H
+
+#include "nn/buffers.h"
+#include "nn/net.h"
+
+// A part of a batch: `count` samples from `first` on, in `samples` lanes.
+typedef struct Chunk {
+    uint32_t first;
+    int count, samples;
+} Chunk;
+
+// What a batch's way through the net and back is for: a gradient, or a step of SGD.
+typedef struct Pass {
+    const float *parameters;
+    float *stepping;    // the parameters again if they are to change; NULL if not
+    float *gradient;    // or the velocity, if they are
+    const float *shift; // of the slopes, if they are; NULL: none
+    Sgd sgd;
+    const Noise *noise;
+    uint32_t count; // samples of the batch
+} Pass;
+
+// From the samples that have been loaded to the last layer's output. noise: NULL in evaluation, which drops nothing.
+void net_forward(Net *net, const float *parameters, const Noise *noise, Chunk chunk);
+
+// From the logits' gradient back to the first layer with parameters, whose input gradient nobody needs. Chunks add up; the
+// batch's last one completes the gradient, or the step.
+void net_backward(Net *net, const Pass *pass, Chunk chunk);
+
+#endif
