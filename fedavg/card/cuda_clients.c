@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cuda_try.h"
+#include "fedavg/rules/walk.h"
 
 static const Chosen *chosen_of(const RunConfig *config) {
     return &config->recipe.parts[PART_LOCAL];
@@ -76,12 +77,13 @@ static Status upload_kept(const CudaClients *clients, uint32_t m, const Job *job
     return STATUS_OK;
 }
 
-static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job, Error *err) {
+static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job, uint32_t round, Error *err) {
     const RunMemory *memory = clients->memory;
     const RunConfig *config = memory->config;
     uint32_t samples, size = config->training.batch_size;
     partition_client(&memory->partition, job->client, &samples);
-    const uint64_t steps = (uint64_t)job->epochs * (samples / size + (samples % size != 0));
+    const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, job->epochs);
+    const uint64_t steps = walk_steps(&walk, samples / size + (samples % size != 0));
     const double mean_samples = (double)memory->partition.samples / config->clients;
     const Training training = run_memory_training(memory);
     clients->host_turns[m] = local_turn(chosen_of(config), &training, steps, mean_samples / samples);
@@ -89,13 +91,13 @@ static Status begin_turn(const CudaClients *clients, uint32_t m, const Job *job,
     return clients->kept ? upload_kept(clients, m, job, err) : STATUS_OK;
 }
 
-Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, const CudaBlocks *blocks,
-                          const float *weights, cudaStream_t stream, Error *err) {
+Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, uint32_t round,
+                          const CudaBlocks *blocks, const float *weights, cudaStream_t stream, Error *err) {
     const RunConfig *config = clients->memory->config;
     if (!clients->shifts) return STATUS_OK;
     clients->stream = stream;
     for (uint32_t m = 0; m < count; m++)
-        TRY(begin_turn(clients, m, jobs[m], err));
+        TRY(begin_turn(clients, m, jobs[m], round, err));
     TRY(copy(clients, clients->turns, clients->host_turns, count * sizeof *clients->turns, err));
     TRY(copy(clients, clients->pulls, clients->host_pulls, count * sizeof *clients->pulls, err));
     clients->at = (CudaTurns){.global = blocks->weights,

@@ -40,8 +40,8 @@ Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t
 void cuda_clients_free(CudaClients *clients);
 
 // weights (models, parameters): the local models, which are the global ones still.
-Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, const CudaBlocks *blocks,
-                          const float *weights, cudaStream_t stream, Error *err);
+Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count, uint32_t round,
+                          const CudaBlocks *blocks, const float *weights, cudaStream_t stream, Error *err);
 
 // fits (count): whether what each client would keep is finite and small enough to be summed over all. Waits.
 Status cuda_clients_conclude(CudaClients *clients, bool *fits, Job *const *jobs, uint32_t count, Error *err);

@@ -8,12 +8,9 @@
 #include "base/cores.h"
 #include "base/cuda_try.h"
 #include "base/log.h"
-#include "datasets/order.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
 #include "fedavg/worker/client.h"
-
-enum { STEPS_A_WAIT = 64 }; // between two signs of life to the parent; the wait costs less than a step
 
 Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
@@ -169,136 +166,6 @@ fail:
     return status;
 }
 
-// Local training -----------------------------------------------------------------------------------------------------
-
-static uint32_t batches(const CudaWorker *self, uint32_t count) {
-    uint32_t size = self->memory->config->training.batch_size;
-    return count / size + (count % size != 0);
-}
-
-static uint32_t job_samples(const CudaWorker *self, const Job *job) {
-    uint32_t count;
-    partition_client(&self->memory->partition, job->client, &count);
-    return count;
-}
-
-// Jobs for a launch of as many models.
-static uint32_t take(const CudaWorker *self, Job **jobs) {
-    uint32_t count = 0;
-    while (count < self->models && (jobs[count] = queue_take(self->memory->queue, self->rank)))
-        count++;
-    return count;
-}
-
-// order: the samples of the jobs' clients as one epoch takes them, client by client.
-static void shuffle(const CudaWorker *self, uint32_t *order, Job *const *jobs, uint32_t count, uint32_t round,
-                    uint32_t epoch) {
-    for (uint32_t m = 0; m < count; m++) {
-        uint32_t samples, client = jobs[m]->client;
-        const uint32_t *indices = partition_client(&self->memory->partition, client, &samples);
-        batch_order(order, indices, samples, self->memory->config->seed, round, client, epoch);
-        order += samples;
-    }
-}
-
-static void shuffle_next(CudaWorker *self, Job *const *jobs, uint32_t count, uint32_t round, uint32_t epoch) {
-    shuffle(self, self->next_order, jobs, count, round, epoch);
-    self->shuffled = (CudaShuffled){jobs[0], count, round, epoch};
-}
-
-// While the card works: what will be trained next is shuffled, the next epoch or the next jobs. A worker among several
-// takes no jobs in advance, which others may come to before it does.
-static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch, uint32_t epochs) {
-    if (self->shuffled.clients > 0) return;
-    if (epoch + 1 < epochs) return shuffle_next(self, self->jobs, jobs, round, epoch + 1);
-    if (self->memory->config->workers > 1 || self->next_count > 0) return;
-    self->next_count = take(self, self->next_jobs);
-    if (self->next_count > 0) shuffle_next(self, self->next_jobs, self->next_count, round, 0);
-}
-
-// host_order: of this epoch, whether it was shuffled in advance or not. A launch may be trained several times in a row.
-static void order_samples(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch) {
-    const CudaShuffled *next = &self->shuffled;
-    bool is_ready =
-        next->first == self->jobs[0] && next->clients == jobs && next->round == round && next->epoch == epoch;
-    if (!is_ready) return shuffle(self, self->host_order, self->jobs, jobs, round, epoch);
-    uint32_t *order = self->host_order;
-    self->host_order = self->next_order;
-    self->next_order = order;
-    self->shuffled = (CudaShuffled){0};
-}
-
-// Gives every model the samples of its client for one epoch, shuffled. *steps: of the largest.
-static Status assign_epoch(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, uint32_t epoch,
-                           Error *err) {
-    const RunConfig *config = self->memory->config;
-    uint32_t first = 0;
-    *steps = 0;
-    order_samples(self, jobs, round, epoch);
-    for (uint32_t m = 0; m < jobs; m++) {
-        uint32_t count = job_samples(self, self->jobs[m]), client = self->jobs[m]->client;
-        Noise noise = {.seed = config->seed, .round = round, .client = client, .step = epoch * batches(self, count)};
-        bool trains = epoch < self->jobs[m]->epochs; // the others go on
-        CudaTask task = {.first = first, .count = trains ? count : 0, .noise = noise};
-        TRY(cuda_net_assign(self->net, (int)m, &task, epoch == 0, err));
-        first += count;
-        if (batches(self, task.count) > *steps) *steps = batches(self, task.count);
-    }
-    return copy(self, self->order, self->host_order, first * sizeof *self->order, err);
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
-// Samples that the jobs' clients have in their first `steps` batches of the epoch.
-static uint64_t samples_until(const CudaWorker *self, uint32_t jobs, uint32_t epoch, uint64_t steps) {
-    uint64_t samples = 0, limit = steps * self->memory->config->training.batch_size;
-    for (uint32_t m = 0; m < jobs; m++) {
-        if (epoch >= self->jobs[m]->epochs) continue;
-        uint32_t count = job_samples(self, self->jobs[m]);
-        samples += count < limit ? count : limit;
-    }
-    return samples;
-}
-
-static Status train_epoch(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t epoch, uint32_t epochs,
-                          Error *err) {
-    _Atomic uint64_t *progress = &self->memory->control->pulses[self->rank].progress;
-    uint32_t steps;
-    TRY(assign_epoch(self, &steps, jobs, round, epoch, err));
-    for (uint32_t done = 0, now; done < steps; done += now) {
-        now = smaller(steps - done, STEPS_A_WAIT);
-        TRY(cuda_net_train(self->net, now, err));
-        look_ahead(self, jobs, round, epoch, epochs);
-        TRY(cuda_worker_wait(self, err, "training"));
-        uint64_t samples =
-            samples_until(self, jobs, epoch, (uint64_t)done + now) - samples_until(self, jobs, epoch, done);
-        atomic_fetch_add_explicit(progress, samples, memory_order_relaxed);
-    }
-    return STATUS_OK;
-}
-
-// All local epochs of the jobs' clients; their losses, samples and seconds.
-static Status train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    uint64_t start = clock_nanoseconds();
-    uint32_t epochs = 0;
-    TRY(cuda_net_set_lr(self->net, run_memory_training(self->memory).sgd.lr, err));
-    for (uint32_t m = 0; m < jobs; m++)
-        epochs = self->jobs[m]->epochs > epochs ? self->jobs[m]->epochs : epochs;
-    for (uint32_t epoch = 0; epoch < epochs; epoch++)
-        TRY(train_epoch(self, jobs, round, epoch, epochs, err));
-    TRY(cuda_net_results(self->net, self->results, err));
-    for (uint32_t m = 0; m < jobs; m++) {
-        Job *job = self->jobs[m];
-        job->loss_sum = self->results[m].loss_sum;
-        job->samples = (uint64_t)job_samples(self, job) * job->epochs;
-        job->seconds = clock_seconds_since(start); // they were all trained at once
-        job->squared_length = NAN;
-    }
-    return STATUS_OK;
-}
-
 static Status clear(const CudaWorker *self, void *memory, size_t bytes, Error *err) {
     CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, self->stream), err, "clearing %zu bytes", bytes);
     return STATUS_OK;
@@ -403,11 +270,11 @@ Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
     if (config->training.sgd.momentum > 0)
         TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
-    return train_models(self, jobs, round, err);
+    return cuda_train_models(self, jobs, round, err);
 }
 
 static Status train_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
-    TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, &self->blocks, self->weights, self->stream, err));
+    TRY(cuda_clients_begin(&self->clients, self->jobs, jobs, round, &self->blocks, self->weights, self->stream, err));
     TRY(cuda_worker_train(self, jobs, round, err));
     TRY(cuda_inspect_updates(self, jobs, err));
     return hand_in(self, jobs, round, err);
@@ -423,7 +290,7 @@ static Status train_wild(CudaWorker *self, uint32_t jobs, uint32_t round, Error 
     size_t bytes = config->parameters * sizeof(float);
     uint64_t refused, sum, staleness[STALENESS_BUCKETS];
     TRY(copy(self, self->velocity, slot, bytes, err));
-    TRY(train_models(self, jobs, round, err));
+    TRY(cuda_train_models(self, jobs, round, err));
     cuda_copy_shared(slot, self->velocity, bytes, &self->fence, self->stream);
     TRY(cuda_worker_wait(self, err, "keeping the velocity"));
     TRY(cuda_net_staleness(self->net, &refused, &sum, staleness, STALENESS_BUCKETS, err));
@@ -442,7 +309,7 @@ static uint32_t take_jobs(CudaWorker *self) {
     uint32_t jobs = self->next_count;
     if (jobs == 0) {
         self->shuffled = (CudaShuffled){0};
-        return take(self, self->jobs);
+        return cuda_take(self, self->jobs);
     }
     Job **taken = self->next_jobs;
     self->next_jobs = self->jobs;

@@ -15,10 +15,10 @@
 #include "fedavg/memory/run_memory.h"
 #include "nn/cuda_net.h"
 
-// One epoch of a launch's clients, of which the first tells which launch it is. No clients: of nothing.
+// One stretch of a launch's clients, of which the first tells which launch it is. No clients: of nothing.
 typedef struct CudaShuffled {
     const Job *first;
-    uint32_t clients, round, epoch;
+    uint32_t clients, round, index;
 } CudaShuffled;
 
 typedef struct CudaWorker {
@@ -46,6 +46,12 @@ typedef struct CudaWorker {
     uint32_t next_count;
     BatchResult *results; // owned (models)
 } CudaWorker;
+
+// Takes jobs for a launch of as many models. Returns how many.
+uint32_t cuda_take(const CudaWorker *self, Job **jobs);
+
+// All that the clients of self->jobs (jobs) train in the round; their losses, samples and seconds (cuda_train.c).
+Status cuda_train_models(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
 
 // Waits for all that the worker has asked of the card; UNAVAILABLE, with `what` it was, when some of it failed.
 Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what);

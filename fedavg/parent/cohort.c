@@ -8,6 +8,7 @@
 #include "fedavg/rules/sampler.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/walk.h"
 
 CohortBytes cohort_bytes(const RunConfig *config) {
     CohortBytes each;
@@ -216,10 +217,13 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
     for (uint32_t i = 0; i < cohort->count; i++) {
         Member *member = &cohort->members[i];
         uint32_t size = config->training.batch_size;
-        member->steps = (uint64_t)member->epochs * (member->samples / size + (member->samples % size != 0));
+        const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], cohort->round, member->epochs);
+        member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
+        Member work = *member; // as the clock sees it
+        if (walk.steps > 0) work.samples = (uint32_t)walk_samples(&walk, member->samples, size);
         member->reach = local_turn(&config->recipe.parts[PART_LOCAL], &training, member->steps, 1).displacement /
                         (double)training.sgd.lr;
-        member->end_microseconds = world_duration(member, &config->world, config->training.local_epochs,
+        member->end_microseconds = world_duration(&work, &config->world, config->training.local_epochs,
                                                   cohort->each.down, cohort->each.up, config->seed, cohort->round);
     }
     if (!world_has_random_durations(&config->world)) return STATUS_OK;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "fedavg/rules/sampler.h"
 #include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/walk.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/worker/ssgd.h"
 
@@ -70,7 +71,8 @@ uint64_t rounds_samples(const Rounds *rounds, bool evaluate) {
     uint64_t samples = 0;
     for (uint32_t place = 0; place < rounds->cohort.jobs; place++) {
         const Member *member = &rounds->cohort.members[place];
-        if (is_mine(rounds, place)) samples += (uint64_t)member->samples * member->epochs;
+        const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], rounds->cohort.round, member->epochs);
+        if (is_mine(rounds, place)) samples += walk_samples(&walk, member->samples, config->training.batch_size);
     }
     if (config->training.global_batch) samples /= config->clients; // which share them
     uint64_t evaluated = evaluate && !rounds->parent.math->evaluate ? rounds->memory->data.test.count : 0;

@@ -17,12 +17,22 @@
 #include "fedavg/rules/schedule.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/walk.h"
 
 // The tables ----------------------------------------------------------------------------------------------------------
 
 const EngineFacts engine_facts[ENGINE_COUNT] = {
     [ENGINE_ROUNDS] =
-        {.text = {"rounds", "clients train on their own, then come together", "McMahan et al. 2017", {{0}}}},
+        {.text = {"rounds",
+                  "clients train on their own, then come together; steps instead of epochs go on from round to round",
+                  "McMahan et al. 2017; steps: Stich 2019; warmup, rounds of one step: Lin et al. 2020",
+                  {[ROUNDS_STEPS] = {.name = "steps",
+                                     .preset = NAN,
+                                     .minimum = 1,
+                                     .maximum = 1e6,
+                                     .derived = "--local-epochs",
+                                     .whole = true},
+                   [ROUNDS_WARMUP] = {.name = "warmup", .preset = 0, .minimum = 0, .maximum = 1e9, .whole = true}}}},
     [ENGINE_WILD] = {.text = {"wild",
                               "workers write the global weights as they train",
                               "Niu et al. 2011; steps: Dean et al. 2012; bound: Ho et al. 2013",
@@ -474,6 +484,10 @@ static Status check_schedule(const Recipe *recipe, Error *err) {
     if (engine_facts[recipe_engine(recipe)].buffers) return check_buffered(recipe, err);
     if (recipe->parts[PART_STALE].row != STALE_CONSTANT)
         return refuse_pair(PART_STALE, PART_SCHEDULE, recipe, "nothing is stale there; add schedule buffered", err);
+    const Chosen *schedule = &recipe->parts[PART_SCHEDULE];
+    if (recipe_engine(recipe) == ENGINE_ROUNDS && schedule->number[ROUNDS_WARMUP] > 0 && !walk_by_steps(schedule))
+        return fail(err, STATUS_USAGE, "schedule rounds warmup=%g: needs steps=, the steps of the rounds after it",
+                    schedule->number[ROUNDS_WARMUP]);
     if (recipe_engine(recipe) == ENGINE_ROUNDS) return STATUS_OK;
     if (recipe->parts[PART_OPTIMIZER].number[0] != 0 && recipe->parts[PART_OPTIMIZER].row == OPTIMIZER_SGD)
         return refuse_pair(PART_SCHEDULE, PART_OPTIMIZER, recipe, "nesterov=yes is for clients that train on their own",

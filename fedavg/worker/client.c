@@ -15,6 +15,7 @@
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/walk.h"
 #include "fedavg/worker/stepper.h"
 
 static const LocalRule *local_rule(const RunConfig *config) {
@@ -160,13 +161,14 @@ static void look(LocalModel *model, uint32_t client) {
     }
 }
 
-static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
+static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint32_t round) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
     const Chosen *chosen = &config->recipe.parts[PART_LOCAL];
     const LocalRule *rule = local_rule(config);
     const double mean_samples = (double)memory->partition.samples / config->clients;
-    const uint64_t steps = (uint64_t)job->epochs * local_model_batches(model, samples);
+    const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, job->epochs);
+    const uint64_t steps = walk_steps(&walk, local_model_batches(model, samples));
     const Training training = run_memory_training(memory);
     Turn turn = {
         .rule = local_turn(chosen, &training, steps, mean_samples / samples),
@@ -191,15 +193,17 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples) {
     return turn;
 }
 
-// One pass over the client's samples; returns the sum of their losses.
-static double train_epoch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count, Noise *noise,
-                          uint32_t epoch) {
+// Batches of one order of the client's samples; returns the sum of their losses.
+static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count,
+                            uint32_t client, const Stretch *stretch) {
+    const uint64_t seed = model->memory->config->seed;
+    Noise noise = {.seed = seed, .round = stretch->round, .client = client, .step = stretch->step};
     double loss_sum = 0;
-    batch_order(model->order, indices, count, model->memory->config->seed, noise->round, noise->client, epoch);
-    for (uint32_t number = 0; number < local_model_batches(model, count); number++, noise->step++) {
-        Batch batch = local_model_batch(model, model->order, number, count);
+    batch_order(model->order, indices, count, seed, stretch->round, client, stretch->epoch);
+    for (uint32_t i = 0; i < stretch->count; i++, noise.step++) {
+        Batch batch = local_model_batch(model, model->order, stretch->first + i, count);
         BatchResult result;
-        stepper_step(stepper, model, &result, &batch, noise);
+        stepper_step(stepper, model, &result, &batch, &noise);
         loss_sum += result.loss_sum;
         if (model->on_step) model->on_step(model->on_step_context, result.loss_sum / batch.count);
     }
@@ -362,10 +366,11 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
     const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
     Stepper stepper = stepper_begin(model->memory, step);
     stepper_load(&stepper, model, step->state);
-    Noise noise = {.seed = config->seed, .round = round, .client = client};
+    const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, epochs);
+    Stretch stretch;
     double loss_sum = 0;
-    for (uint32_t epoch = 0; epoch < epochs; epoch++)
-        loss_sum += train_epoch(model, &stepper, indices, count, &noise, epoch);
+    for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, local_model_batches(model, count)); index++)
+        loss_sum += train_stretch(model, &stepper, indices, count, client, &stretch);
     if (step->state_after) stepper_store(step->state_after, &stepper, model);
     return loss_sum;
 }
@@ -390,14 +395,15 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
     model->lies = job->attacks && attack_is_in_training(&memory->config->attack);
     personal_begin(model, job);
-    const Turn turn = begin_turn(model, job, count);
+    const Turn turn = begin_turn(model, job, count, round);
     const uint32_t key = schedule_key(round - 1, job->visit); // no two trainings from one model are the same
     job->loss_sum = memory->config->personal.alternates
                         ? train_in_turn(model, &turn.step, job, key)
                         : local_model_train(model, &turn.step, job->client, job->epochs, key);
     personal_conclude(model, job, round);
     model->lies = false;
-    job->samples = (uint64_t)job->count * job->epochs;
+    const Walk walk = walk_of(&memory->config->recipe.parts[PART_SCHEDULE], round, job->epochs);
+    job->samples = walk_samples(&walk, count, memory->config->training.batch_size);
     job->seconds = clock_seconds_since(start);
     hand_in(model, job, &turn, round);
 }

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/walk.h"
 #include "tests/check.h"
 
 // The path of a new file that holds `length` bytes of text; the caller unlinks it.
@@ -393,6 +394,7 @@ static void make_consistent(Options *options) {
     LrSchedule *schedule = &options->training.schedule;
     schedule->rounds = (uint32_t)options->rounds;
     schedule->minimum = fmin(schedule->minimum, (double)options->training.sgd.lr);
+    if (walk_by_steps(&options->recipe.parts[PART_SCHEDULE])) world->straggler_work = STRAGGLERS_DROP;
     if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
     if (world->client_time == CLIENT_TIME_FILE) strcpy(options->client_file, "file");
     if (world->time_minimum > world->time_mean) world->time_mean = world->time_minimum;

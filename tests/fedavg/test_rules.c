@@ -8,6 +8,7 @@
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/walk.h"
 #include "tests/check.h"
 
 static Recipe parsed(const char *text) {
@@ -119,6 +120,8 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"fedavg;", "part 2 is empty; write a part between two ';' and none after the last"},
         {";fedavg", "part 1 is empty; write a part between two ';' and none after the last"},
         {" ", "empty; write a name or parts, such as fedavg"},
+        {"fedavg warmup=3", "schedule rounds warmup=3: needs steps=, the steps of the rounds after it"},
+        {"hogwild steps=1.5", "part 1 (\"hogwild steps=1.5\"): steps=1.5: needs a whole number from 1 to 1e+06"},
         {"hogwild; server adam", "schedule wild does not go with server adam: no clients come together there"},
     };
     refuse_all(cases, sizeof cases / sizeof *cases);
@@ -146,6 +149,32 @@ static void a_buffered_schedule_is_refused_where_updates_cannot_come_late(void *
         {"fedbuff K=1.5", "part 1 (\"fedbuff K=1.5\"): K=1.5: needs a whole number from 1 to 1000"},
     };
     refuse_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void steps_go_through_all_batches_in_turn_whatever_the_rounds(void **state) {
+    (void)state;
+    for (uint32_t batches = 1; batches <= 5; batches++)
+        for (int steps = 1; steps <= 12; steps++) {
+            const Chosen schedule = {.row = ENGINE_ROUNDS, .number = {steps, steps % 4}};
+            uint64_t step = 0;
+            for (uint32_t round = 1; round <= 9; round++) {
+                const Walk walk = walk_of(&schedule, round, 1);
+                const uint64_t before = step;
+                Stretch stretch;
+                for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, batches); index++)
+                    for (uint32_t i = 0; i < stretch.count; i++, step++) {
+                        assert_int_equal(stretch.round, step / batches + 1);
+                        assert_int_equal(stretch.first + i, step % batches);
+                        assert_int_equal(stretch.step, stretch.first);
+                    }
+                assert_int_equal(step - before, (int)round <= steps % 4 ? 1 : steps);
+                assert_int_equal(walk_steps(&walk, batches), step - before);
+            }
+        }
+    const Walk personal = walk_of(&(Chosen){.number = {3, 0}}, 1u << 30 | 2, 4); // belongs to no round
+    assert_int_equal(walk_samples(&personal, 25, 10), 100);
+    const Walk walk = walk_of(&(Chosen){.number = {2, 0}}, 2, 4); // of 10, 10 and 5 samples: the third and the first
+    assert_int_equal(walk_samples(&walk, 25, 10), 15);
 }
 
 static void every_entry_of_the_zoo_and_every_rule_can_be_read(void **state) {
@@ -472,6 +501,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_mistake_is_shown_where_it_stands),
         cmocka_unit_test(a_text_that_is_none_is_refused_with_the_nearest_word),
         cmocka_unit_test(a_buffered_schedule_is_refused_where_updates_cannot_come_late),
+        cmocka_unit_test(steps_go_through_all_batches_in_turn_whatever_the_rounds),
         cmocka_unit_test(every_entry_of_the_zoo_and_every_rule_can_be_read),
         cmocka_unit_test(the_name_of_an_algorithm_is_its_first_word_or_its_first_rule),
         cmocka_unit_test(momentum_is_that_of_the_papers),

@@ -211,6 +211,22 @@ def averaged_momentum(w, clients):
     return w
 
 
+def local_sgd(steps, warmup=0):
+    def run(w, clients):
+        kept = [np.zeros_like(w) for _ in clients]
+        for t in range(ROUNDS):
+            ends = []
+            for k, client in enumerate(clients):
+                own = w
+                for _ in range(1 if t < warmup else steps):
+                    kept[k] = MOMENTUM * kept[k] + client.gradient(own)
+                    own = own - LR * kept[k]
+                ends.append(own)
+            w = np.mean(ends, axis=0)
+        return w
+    return run
+
+
 def reach(m, s, known, limit, distance):
     """As far as m - g s goes, g from 0 to 5, by bisection to 0.01."""
     fits = lambda g: distance([np.sum((m - g * s - u) ** 2) for u in known]) <= limit
@@ -259,6 +275,7 @@ ALGORITHMS = {
     "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}
+BY_STEPS = {"local-sgd": local_sgd(4), "local-sgd steps=7": local_sgd(7), "post-local-sgd steps=3 warmup=2": local_sgd(3, 2)}
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01),
     "sgd nesterov=yes": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01, nesterov=True),
@@ -302,16 +319,16 @@ class References(RunCase):
         error = np.linalg.norm(actual - expected) / np.linalg.norm(expected - start)
         self.assertLessEqual(error, 1e-5, name)
 
-    def compare(self, algorithms, momentum):
+    def compare(self, algorithms, momentum, *options):
         start = self.start_weights()
         for number, (algorithm, reference) in enumerate(algorithms.items()):
             with self.subTest(algorithm):
                 actual = self.run_it(f"{number}-{momentum}", algorithm, "--lr", str(LR), "--momentum", str(momentum), "--rounds", str(ROUNDS),
-                                     "--local-epochs", str(STEPS))
+                                     *options)
                 self.check(algorithm, actual, reference(start, self.clients), start)
 
     def test_algorithms_are_those_of_the_papers(self):
-        self.compare(ALGORITHMS, MOMENTUM)
+        self.compare(ALGORITHMS, MOMENTUM, "--local-epochs", str(STEPS))
 
     def test_momenta_are_averaged_as_weights_are(self):
         start = self.start_weights()
@@ -321,7 +338,10 @@ class References(RunCase):
             self.check(workers, actual, averaged_momentum(start, self.clients), start)
 
     def test_algorithms_with_vectors_that_clients_keep_are_those_of_the_papers(self):
-        self.compare(WITHOUT_MOMENTUM, 0)
+        self.compare(WITHOUT_MOMENTUM, 0, "--local-epochs", str(STEPS))
+
+    def test_algorithms_that_count_steps_are_those_of_the_papers(self):
+        self.compare(BY_STEPS, MOMENTUM)
 
     def test_what_attackers_agree_on_is_that_of_the_papers(self):
         sizes = [20, 20, 15, 10, 10]

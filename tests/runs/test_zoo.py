@@ -30,6 +30,8 @@ REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone
 LATE = ("fedbuff", "fedasync", "asgd", "staleness-aware", "semi-sync")
 for name in LATE:
     REASONS[name, "card"] = "schedule buffered is for the CPU alone"
+for name in ("local-sgd", "post-local-sgd"):
+    REASONS[name, "card"] = "--client-optimizer-state keep and average are for the CPU alone"  # without momentum below
 # What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 # What an algorithm wants of the world.
@@ -45,6 +47,8 @@ SAME = {
     "scaffold": ["scaffold; send random-k 1", "scaffold; send masked"],
     "feddyn": ["feddyn; send masked"],
     "dp-fedavg": ["dp-fedavg; send masked"],
+    "local-sgd": ["post-local-sgd warmup=0", "local-sgd; send masked"],
+    "local-sgd steps=1": ["post-local-sgd"],
 }
 
 
@@ -97,6 +101,23 @@ class Zoo(RunCase):
                 run = f"{algorithm}-{workers}"
                 self.train(*self.options(algorithm), "--workers", workers, "--out", run)
                 self.assertEqual(self.model(run), expected)
+
+    def test_steps_go_on_from_round_to_round(self):
+        options = [*TASK, *CLIENTS, "--momentum", "0", "--rounds", "5"]
+        self.train(*options, "--algorithm", "post-local-sgd steps=9 warmup=2", "--workers", "1", "--out", "one")
+        self.train(*options, "--algorithm", "post-local-sgd steps=9 warmup=2", "--workers", "2", "--out", "two")
+        self.assertEqual(self.model("one"), self.model("two"))
+        for client in range(int(CLIENTS[1])):
+            trained = [line["samples"] for line in self.lines("one", "client") if line["client"] == client]
+            self.assertTrue(trained == [] or max(trained[:2]) <= 10 < min(trained[2:]), trained)
+        options = [*TASK, "--clients", "4", "--partition", "iid", "--momentum", "0"]
+        self.train(*options, "--algorithm", "ssgd", "--rounds", "2", "--out", "lockstep")
+        self.train(*options, "--algorithm", "local-sgd steps=1", "--rounds", "12", "--out", "rounds")
+        with open(self.path("lockstep", "model.safetensors"), "rb") as one, open(self.path("rounds", "model.safetensors"), "rb") as two:
+            pairs = [parse_safetensors(file.read())[1] for file in (one, two)]
+        for name, (_, values) in pairs[0].items():  # steps round to a float, there of the mean, here of each client
+            for a, b in zip(values, pairs[1][name][1]):
+                self.assertAlmostEqual(a, b, delta=12 * 2**-24)
 
     @unittest.skipIf(ON_CARD, "what is sent on a card is what was trained")
     def test_bytes_that_travel_are_counted(self):

@@ -5,6 +5,7 @@
 
 #include "base/form.h"
 #include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/walk.h"
 
 bool is_dirichlet(const Options *options) {
     return form_is(options->partition, "dirichlet") && !strstr(options->partition, "alpha=");
@@ -27,6 +28,13 @@ bool steps_by_sgd(const Options *options) {
     Error ignored;
     return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
            recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD;
+}
+
+bool counts_epochs(const Options *options) {
+    Recipe recipe;
+    Error ignored;
+    return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
+           !walk_by_steps(&recipe.parts[PART_SCHEDULE]);
 }
 
 bool spends_epsilon(const Options *options) {

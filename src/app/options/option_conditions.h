@@ -12,6 +12,7 @@ bool is_shards(const Options *options);
 bool is_hogwild(const Options *options);
 bool is_ssgd(const Options *options);
 bool steps_by_sgd(const Options *options);
+bool counts_epochs(const Options *options);
 bool spends_epsilon(const Options *options);
 bool is_not_ssgd(const Options *options);
 bool falls_in_steps(const Options *options);

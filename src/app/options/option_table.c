@@ -199,7 +199,8 @@ const Option option_table[] = {
      .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
                  "bmuf", "qfedavg", "afl", "median", "trimmed", "krum", "multi-krum", "bulyan", "rfa", "centered-clipping", "norm-bound",
                  "ditto", "fedper", "fedrep", "lg-fedavg", "local-only", "top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd",
-                 "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl", "hogwild", "ssgd"},
+                 "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl", "local-sgd", "post-local-sgd", "hogwild",
+                 "ssgd"},
      .help = "fedavg, fedprox, fedadam, hogwild, ssgd, or what `sounder help algorithms` lists"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
      .also = "num-rounds comm-rounds communication-rounds global-epochs",
@@ -212,6 +213,7 @@ const Option option_table[] = {
     {.name = "local-epochs", .type = OPTION_WHOLE, FIELD(training.local_epochs), .group = GROUP_TRAINING,
      .also = "epochs local-ep e",
      .placeholder = "N", .preset = "1", .minimum = 1, .maximum = 100000,
+     .applies = counts_epochs, .condition = "rounds that are counted in epochs, not in the steps= of --algorithm",
      .help = "passes of a client over its own samples in a round"},
     {.name = "batch-size", .type = OPTION_WHOLE, FIELD(training.batch_size), .group = GROUP_TRAINING,
      .also = "bs b local-bs",
@@ -274,7 +276,8 @@ const Option option_table[] = {
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
      .choices = {[OPTIMIZER_FRESH] = "fresh", [OPTIMIZER_KEPT] = "keep", [OPTIMIZER_AVERAGED] = "average"},
      .help = "what a client's optimizer begins each turn with: zeros, what it had at the end of its last turn, or the "
-             "average of the momenta that the last round's clients ended with, weighted as their updates"},
+             "average of the momenta that the last round's clients ended with, weighted as their updates. With steps= in "
+             "--algorithm (local-sgd) they keep it unless told otherwise"},
     {.name = "hogwild-update", .type = OPTION_CHOICE, FIELD(training.hogwild_update), .group = GROUP_TRAINING,
      .placeholder = "HOW", .preset = "plain",
      .applies = is_hogwild, .condition = "--algorithm hogwild",

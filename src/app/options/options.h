@@ -123,6 +123,7 @@ Status options_resolve(Options *options, Error *err);
 
 // Parts of options_resolve (options_rules.c), USAGE each with both sides named: what the optimizer keeps; and, for clients
 // that are drawn, the plan of the release, the updates that the combine rule needs, the attack.
+void options_keep_state(Options *options);
 Status options_check_state(const Options *options, Error *err);
 Status options_resolve_buffered(Options *options, Error *err); // how many train at a time, and make a step
 Status options_resolve_rules(Options *options, Error *err);

@@ -316,6 +316,7 @@ Status options_resolve(Options *options, Error *err) {
     TRY(check_global_batch(options, err));
     TRY(check_partition(options, err));
     TRY(options_check_use(options, err));
+    options_keep_state(options);
     TRY(options_check_state(options, err));
     TRY(resolve_schedule(options, err));
     const EngineFacts *facts = &engine_facts[options_engine(options)];

@@ -13,6 +13,7 @@
 #include "fedavg/rules/release_rules.h"
 #include "fedavg/rules/schedule.h"
 #include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/walk.h"
 #include "option_table.h"
 #include "options.h"
 
@@ -59,6 +60,16 @@ static Status check_averaged_state(const Options *options, Error *err) {
 Status options_check_state(const Options *options, Error *err) {
     TRY(check_optimizer_state(options, err));
     return check_averaged_state(options, err);
+}
+
+// Steps that go on from round to round go on with their momentum, where there is one and nothing else is kept.
+void options_keep_state(Options *options) {
+    const Chosen *parts = options->recipe.parts;
+    const bool remembers = options->training.sgd.momentum > 0 || parts[PART_OPTIMIZER].row != OPTIMIZER_SGD;
+    Error ignored;
+    if (!walk_by_steps(&parts[PART_SCHEDULE]) || !remembers || options_given(options, "client-optimizer-state")) return;
+    options->training.optimizer_state = OPTIMIZER_KEPT;
+    if (check_optimizer_state(options, &ignored) != STATUS_OK) options->training.optimizer_state = OPTIMIZER_FRESH;
 }
 
 // Who is drawn how often has to be known for the accountant.
