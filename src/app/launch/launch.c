@@ -68,7 +68,11 @@ static Status launch_program(const LaunchOptions *options, int *exit_code, Error
         TRY_GOTO(end, launch_logs_create(log_folder, options->log_dir, run_id, err));
         launch_group_say(&group, "the ranks' log files: %s", log_folder);
     }
-    status = run_all(&group, &plan, exit_code, err);
+    TRY_GOTO(end, launch_group_meet(&group, options, err));
+    if (group.signals)
+        *exit_code = 128 + group.last_signal;
+    else
+        status = run_all(&group, &plan, exit_code, err);
 end:
     free(plan.arguments);
     launch_group_free(&group);

@@ -188,7 +188,7 @@ static void tell_failure(LaunchGroup *group) {
     else
         launch_group_say(group, "error: rank %d (pid %d) was killed by SIG%s%s", rank->number, rank->pid,
                          sigabbrev_np(WTERMSIG(rank->wait_status)), others);
-    if (group->nodes > 1)
+    if (group->nodes > 1 && !group->has_met)
         launch_group_say(group,
                          "note: WORLD_SIZE is %d here, --nnodes %d x %d ranks: all machines need the same number",
                          group->nodes * group->count, group->nodes, group->count);

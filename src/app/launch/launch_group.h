@@ -30,6 +30,7 @@ typedef struct LaunchGroup {
     bool is_one_console;  // both are the same terminal, pipe or file
     int count;
     int nodes;           // --nnodes, for messages
+    bool has_met;        // the launchers of all nodes were started alike
     int signal_fd;       // owned
     int death_fd;        // owned: an epoll of the living ranks' pidfds, and of the reports of those that start
     const char *program; // borrowed: what the ranks become, for messages
@@ -47,6 +48,11 @@ typedef struct LaunchGroup {
 // ranks (unless they are ignored, as nohup does), until the process ends, and makes room for the descriptors of so many
 // ranks. A failed group may be freed.
 Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err);
+
+// Where there are several nodes: waits until the launchers of all of them are there, at most --meet-seconds. USAGE, in all of
+// them, with a sentence that names two that were not started alike; TIMEOUT when one does not come, UNAVAILABLE when the
+// port cannot be had. A signal ends the wait: group->signals is not 0 then, and nothing is to be started.
+Status launch_group_meet(LaunchGroup *group, const LaunchOptions *options, Error *err);
 
 // Starts all ranks and returns when none lives and all that they printed is written; what nobody reads is given up
 // after a second signal. A rank that fails (exit code not 0, or killed) is reported and the others are stopped:

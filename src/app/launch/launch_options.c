@@ -24,7 +24,8 @@ static const Option launch_table[] = {
              "there is no card)"},
     {.name = "nnodes", .type = OPTION_TEXT, FIELD(nnodes_text),
      .placeholder = "N", .preset = "1",
-     .help = "machines, on each of which `sounder launch` is started with the same number of ranks; N:N is the same"},
+     .help = "machines, on each of which `sounder launch` is started with the same number of ranks, which is made sure of "
+             "before one starts; N:N is the same"},
     {.name = "node-rank", .type = OPTION_WHOLE, FIELD(node_rank),
      .placeholder = "N", .derived = "0 of one machine", .minimum = 0, .maximum = 65535,
      .help = "which of the machines this is"},
@@ -42,6 +43,10 @@ static const Option launch_table[] = {
     {.name = "grace-seconds", .type = OPTION_REAL, FIELD(grace_seconds),
      .placeholder = "X", .preset = "30", .minimum = 0, .maximum = 86400,
      .help = "between the signal that asks the ranks to end and SIGKILL"},
+    {.name = "meet-seconds", .type = OPTION_REAL, FIELD(meet_seconds),
+     .placeholder = "X", .preset = "600", .minimum = 0, .maximum = 86400,
+     .help = "that the launchers of several machines wait for each other at MASTER_PORT, where they make sure that they were "
+             "started alike; 0: they do not, as where another launcher starts the ranks of some"},
     {.name = "log-dir", .type = OPTION_TEXT, FIELD(log_dir),
      .placeholder = "FOLDER", .derived = "under $TMPDIR",
      .help = "log files go into FOLDER/<run>/attempt_<restart>/<local rank>/stdout.log and stderr.log; alone it means "

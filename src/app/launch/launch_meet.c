@@ -1,0 +1,357 @@
+// The launchers of several machines meet at MASTER_PORT before their ranks do, where rank 0 will serve its store: node 0's
+// waits for the others, each of which says how it was started, and either all of them go on or all of them end.
+//
+//   node 1 -> node 0   "sounder launch: node 1 of 2 with 4 ranks\n"
+//   node 0 -> node 1   "0 go\n", once all are there; or a Status and the sentence that says which two do not fit together
+//
+// Those who came close first, so that no state of the connection stays at the port that rank 0 opens next.
+#include "launch_group.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { LINE_BYTES = 512, STRANGERS = 16, LATER_MILLISECONDS = 100 };
+
+static const double goodbye_seconds = 5,
+                    notice_seconds = 5; // until who has its answer has closed; until a wait is told
+
+// How a launcher was started.
+typedef struct Hello {
+    int node, nodes, ranks;
+} Hello;
+
+typedef struct Guest {
+    int fd; // owned; -1: none
+    Hello hello;
+    bool is_known; // its hello is complete
+    size_t used;
+    char line[LINE_BYTES];
+    char address[INET6_ADDRSTRLEN];
+} Guest;
+
+typedef struct Meeting {
+    LaunchGroup *group; // borrowed, as are the options
+    const LaunchOptions *options;
+    uint64_t begin_nanoseconds;
+    bool is_told; // that somebody is waited for
+} Meeting;
+
+static double seconds_left(const Meeting *meeting) {
+    return meeting->options->meet_seconds - clock_seconds_since(meeting->begin_nanoseconds);
+}
+
+// Waits until one of polls (count) can be read or written, or for so many milliseconds; polls[0] is for signals, of which
+// one that asks for an end makes group->signals 1.
+static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int milliseconds, Error *err) {
+    LaunchGroup *group = meeting->group;
+    polls[0] = (struct pollfd){.fd = group->signal_fd, .events = POLLIN};
+    if (poll(polls, count, milliseconds) < 0 && errno != EINTR)
+        return fail_errno(err, STATUS_OS, "cannot wait for the other launchers");
+    struct signalfd_siginfo info;
+    while (polls[0].revents && read(group->signal_fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) continue; // for ranks, of which there are none
+        group->signals = 1;
+        group->last_signal = (int)info.ssi_signo;
+    }
+    return STATUS_OK;
+}
+
+static void tell_wait(Meeting *meeting, const char *whom) {
+    const LaunchOptions *options = meeting->options;
+    if (meeting->is_told || clock_seconds_since(meeting->begin_nanoseconds) < notice_seconds) return;
+    meeting->is_told = true;
+    launch_group_say(meeting->group, "waiting for %s at %.200s:%d (at most %g s: --meet-seconds)", whom,
+                     options->master_addr, options->master_port, options->meet_seconds);
+    launch_group_flush(meeting->group, NULL);
+}
+
+// Node 0 --------------------------------------------------------------------------------------------------------------
+
+static Status open_port(int *listener, int port, Error *err) {
+    const int yes = 1, no = 0;
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = in6addr_any};
+    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const bool is_old = fd < 0; // a machine without IPv6
+    if (is_old) fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (!is_old) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    const struct sockaddr *address = is_old ? (struct sockaddr *)&any4 : (struct sockaddr *)&any;
+    *listener = fd;
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        bind(fd, address, is_old ? sizeof any4 : sizeof any) == 0 && listen(fd, SOMAXCONN) == 0)
+        return STATUS_OK;
+    const int reason = errno;
+    return fail(err, STATUS_UNAVAILABLE, "--master-port %d: cannot be opened: %s; give another to all launchers", port,
+                strerror(reason));
+}
+
+static void dismiss(Guest *guest) {
+    close(guest->fd);
+    *guest = (Guest){.fd = -1};
+}
+
+static void welcome(Guest *guests, int room, int listener) {
+    static const char mapped[] = "::ffff:"; // in front of an address of IPv4
+    struct sockaddr_storage from;
+    socklen_t bytes = sizeof from;
+    const int fd = accept4(listener, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return;
+    for (int i = 0; i < room; i++) {
+        if (guests[i].fd >= 0) continue;
+        guests[i] = (Guest){.fd = fd};
+        if (getnameinfo((struct sockaddr *)&from, bytes, guests[i].address, sizeof guests[i].address, NULL, 0,
+                        NI_NUMERICHOST) != 0)
+            strcpy(guests[i].address, "unknown");
+        if (strncmp(guests[i].address, mapped, strlen(mapped)) == 0)
+            memmove(guests[i].address, guests[i].address + strlen(mapped),
+                    strlen(guests[i].address + strlen(mapped)) + 1);
+        return;
+    }
+    close(fd);
+}
+
+// Takes in what the guest says; who says anything else than a launcher is sent away.
+static void hear(Guest *guest) {
+    const ssize_t got = recv(guest->fd, guest->line + guest->used, LINE_BYTES - 1 - guest->used, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0 || guest->is_known) {
+        dismiss(guest);
+        return;
+    }
+    guest->used += (size_t)got;
+    guest->line[guest->used] = '\0';
+    Hello *hello = &guest->hello;
+    int end = 0;
+    const char *newline = strchr(guest->line, '\n');
+    if (!newline && guest->used < LINE_BYTES - 1) return;
+    if (sscanf(guest->line, "sounder launch: node %9d of %9d with %9d ranks%n", &hello->node, &hello->nodes,
+               &hello->ranks, &end) == 3 &&
+        newline == guest->line + end)
+        guest->is_known = true;
+    else
+        dismiss(guest);
+}
+
+// What each side was started with, if that does not fit together.
+static Status compare(const Guest *guest, const Guest *guests, int room, const LaunchOptions *options, Error *err) {
+    const Hello *hello = &guest->hello;
+    if (hello->nodes != options->nnodes || hello->ranks != options->ranks)
+        return fail(err, STATUS_USAGE,
+                    "node 0 was started with --nnodes %d --nproc-per-node %d, but node %d (%s) with --nnodes %d "
+                    "--nproc-per-node %d; give all the same",
+                    options->nnodes, options->ranks, hello->node, guest->address, hello->nodes, hello->ranks);
+    if (hello->node < 1 || hello->node >= options->nnodes)
+        return fail(err, STATUS_USAGE, "--node-rank %d (%s): another one is needed, from 0 to %d", hello->node,
+                    guest->address, options->nnodes - 1);
+    for (int i = 0; i < room; i++)
+        if (guests[i].is_known && &guests[i] != guest && guests[i].hello.node == hello->node)
+            return fail(err, STATUS_USAGE,
+                        "--node-rank %d: two launchers were started with it (%s and %s); number them", hello->node,
+                        guests[i].address, guest->address);
+    return STATUS_OK;
+}
+
+static void answer(const Guest *guest, Status status, const char *sentence) {
+    char text[ERROR_MESSAGE_BYTES + 16];
+    const int bytes = snprintf(text, sizeof text, "%d %s\n", (int)status, sentence);
+    if (guest->fd >= 0) send(guest->fd, text, (size_t)bytes, MSG_NOSIGNAL); // who has gone needs no answer
+}
+
+static void answer_all(const Meeting *meeting, const Guest *guests, int room, Status status, const Error *err) {
+    for (int i = 0; i < room; i++)
+        if (status != STATUS_OK)
+            answer(&guests[i], status, err->message);
+        else if (meeting->group->signals)
+            answer(&guests[i], STATUS_CANCELLED, "the launcher of node 0 was stopped by a signal; start all anew");
+        else
+            answer(&guests[i], STATUS_OK, "go");
+}
+
+// Everybody has an answer: they close, and then the port is free.
+static Status part(Meeting *meeting, Guest *guests, int room, struct pollfd *polls, Error *err) {
+    char rest[LINE_BYTES];
+    const uint64_t begin = clock_nanoseconds();
+    for (int open = 1; open > 0 && clock_seconds_since(begin) < goodbye_seconds;) {
+        open = 0;
+        for (int i = 0; i < room; i++) {
+            polls[1 + i] = (struct pollfd){.fd = guests[i].is_known ? guests[i].fd : -1, .events = POLLIN};
+            open += guests[i].is_known;
+        }
+        if (open > 0) TRY(wait_for(meeting, polls, 1 + (size_t)room, LATER_MILLISECONDS, err));
+        for (int i = 0; i < room; i++)
+            if (polls[1 + i].revents && recv(guests[i].fd, rest, sizeof rest, 0) <= 0) dismiss(&guests[i]);
+    }
+    return STATUS_OK;
+}
+
+static int known_of(const Guest *guests, int room) {
+    int known = 0;
+    for (int i = 0; i < room; i++)
+        known += guests[i].is_known;
+    return known;
+}
+
+static Status refuse_absence(const Meeting *meeting, const Guest *guests, int room, Error *err) {
+    int absent = 1;
+    for (int i = 0; i < room; i++)
+        if (guests[i].is_known && guests[i].hello.node == absent) absent++, i = -1;
+    return fail(
+        err, STATUS_TIMEOUT,
+        "--nnodes %d: node %d has not come within %g s; start `sounder launch --nnodes %d --node-rank %d` there, or "
+        "raise --meet-seconds",
+        meeting->options->nnodes, absent, meeting->options->meet_seconds, meeting->options->nnodes, absent);
+}
+
+static Status gather(Meeting *meeting, Guest *guests, int room, int listener, struct pollfd *polls, Error *err) {
+    const LaunchOptions *options = meeting->options;
+    while (known_of(guests, room) < options->nnodes - 1 && !meeting->group->signals) {
+        for (int i = 0; i < room; i++)
+            polls[1 + i] = (struct pollfd){.fd = guests[i].fd, .events = POLLIN};
+        polls[1 + room] = (struct pollfd){.fd = listener, .events = POLLIN};
+        TRY(wait_for(meeting, polls, 2 + (size_t)room, LATER_MILLISECONDS, err));
+        if (polls[1 + room].revents) welcome(guests, room, listener);
+        for (int i = 0; i < room; i++) {
+            if (!polls[1 + i].revents || guests[i].fd < 0) continue;
+            hear(&guests[i]);
+            if (guests[i].is_known) TRY(compare(&guests[i], guests, room, options, err));
+        }
+        tell_wait(meeting, "the launchers of the other nodes");
+        if (seconds_left(meeting) <= 0) return refuse_absence(meeting, guests, room, err);
+    }
+    return STATUS_OK;
+}
+
+static Status wait_for_others(Meeting *meeting, Error *err) {
+    const int room = meeting->options->nnodes - 1 + STRANGERS;
+    int listener = -1;
+    Guest *guests = calloc((size_t)room, sizeof *guests);
+    struct pollfd *polls = calloc((size_t)room + 2, sizeof *polls);
+    Status status = guests && polls ? STATUS_OK : fail(err, STATUS_OS, "no memory to meet %d launchers", room);
+    for (int i = 0; guests && i < room; i++)
+        guests[i].fd = -1;
+    if (status == STATUS_OK) status = open_port(&listener, meeting->options->master_port, err);
+    if (status == STATUS_OK) status = gather(meeting, guests, room, listener, polls, err);
+    if (listener >= 0) answer_all(meeting, guests, room, status, err);
+    if (listener >= 0) part(meeting, guests, room, polls, status == STATUS_OK ? err : NULL);
+    for (int i = 0; guests && i < room; i++)
+        if (guests[i].fd >= 0) close(guests[i].fd);
+    if (listener >= 0) close(listener);
+    free(polls);
+    free(guests);
+    return status;
+}
+
+// The others ------------------------------------------------------------------------------------------------------------
+
+// *fd: -1 if nobody is there yet.
+static Status try_to_connect(int *fd, Meeting *meeting, const struct addrinfo *place, Error *err) {
+    struct pollfd polls[2];
+    *fd = socket(place->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0) return errno == EAFNOSUPPORT ? STATUS_OK : fail_errno(err, STATUS_OS, "cannot open a connection");
+    bool is_there = connect(*fd, place->ai_addr, place->ai_addrlen) == 0;
+    if (!is_there && errno == EINPROGRESS) {
+        int reason = ETIMEDOUT;
+        socklen_t bytes = sizeof reason;
+        polls[1] = (struct pollfd){.fd = *fd, .events = POLLOUT};
+        TRY(wait_for(meeting, polls, 2, 10 * LATER_MILLISECONDS, err));
+        if (polls[1].revents) getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &bytes);
+        is_there = reason == 0;
+    }
+    if (is_there) return STATUS_OK;
+    close(*fd);
+    *fd = -1;
+    return STATUS_OK;
+}
+
+// Another program may have written the line: that is no answer.
+static Status take_answer(bool *is_answered, const char *line, Error *err) {
+    int status, end = 0;
+    *is_answered = sscanf(line, "%2d %n", &status, &end) == 1 && end > 0 && status >= 0 && status <= STATUS_MISMATCH;
+    return !*is_answered || status == STATUS_OK ? STATUS_OK : fail(err, (Status)status, "%s", line + end);
+}
+
+// Says hello and waits for the answer. *is_answered: false if there was none, or the other side closed without a word.
+static Status ask(bool *is_answered, Meeting *meeting, int fd, Error *err) {
+    const LaunchOptions *options = meeting->options;
+    char line[ERROR_MESSAGE_BYTES + 1];
+    size_t used = 0;
+    struct pollfd polls[2];
+    const int bytes = snprintf(line, sizeof line, "sounder launch: node %d of %d with %d ranks\n", options->node_rank,
+                               options->nnodes, options->ranks);
+    *is_answered = false;
+    if (send(fd, line, (size_t)bytes, MSG_NOSIGNAL) != bytes) return STATUS_OK;
+    while (!meeting->group->signals && seconds_left(meeting) > 0) {
+        polls[1] = (struct pollfd){.fd = fd, .events = POLLIN};
+        TRY(wait_for(meeting, polls, 2, LATER_MILLISECONDS, err));
+        tell_wait(meeting, "the launchers of all nodes");
+        if (!polls[1].revents) continue;
+        const ssize_t got = recv(fd, line + used, sizeof line - 1 - used, 0);
+        if (got <= 0) return STATUS_OK;
+        used += (size_t)got;
+        line[used] = '\0';
+        char *newline = strchr(line, '\n');
+        if (!newline && used < sizeof line - 1) continue;
+        if (newline) *newline = '\0';
+        return take_answer(is_answered, line, err);
+    }
+    return STATUS_OK;
+}
+
+static Status find_place(struct addrinfo **place, const LaunchOptions *options, Error *err) {
+    char port[16];
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    snprintf(port, sizeof port, "%d", options->master_port);
+    const int reason = getaddrinfo(options->master_addr, port, &hints, place);
+    if (reason == 0) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE, "--master-addr %.200s: %s; give the name or address of node 0",
+                options->master_addr, gai_strerror(reason));
+}
+
+static Status report_to_first(Meeting *meeting, Error *err) {
+    enum { MOST_SILENCES = 50 }; // connections that somebody closed without a word, a tenth of a second apart
+    const LaunchOptions *options = meeting->options;
+    struct addrinfo *places;
+    Status status = STATUS_OK;
+    bool is_answered = false;
+    int silences = 0;
+    TRY(find_place(&places, options, err));
+    const struct addrinfo *place = places;
+    while (status == STATUS_OK && !is_answered && !meeting->group->signals && silences < MOST_SILENCES &&
+           seconds_left(meeting) > 0) {
+        int fd;
+        struct pollfd polls[1];
+        status = try_to_connect(&fd, meeting, place, err);
+        if (status == STATUS_OK && fd >= 0) status = ask(&is_answered, meeting, fd, err);
+        if (fd >= 0) close(fd), silences++;
+        place = place->ai_next ? place->ai_next : places;
+        tell_wait(meeting, "the launcher of node 0");
+        if (status == STATUS_OK && !is_answered) status = wait_for(meeting, polls, 1, LATER_MILLISECONDS, err);
+    }
+    freeaddrinfo(places);
+    if (status != STATUS_OK || is_answered || meeting->group->signals) return status;
+    if (silences > 0)
+        return fail(err, STATUS_TIMEOUT,
+                    "--nnodes %d --master-addr %.200s --master-port %d: who is there has no answer for node %d; start "
+                    "`sounder launch --nnodes %d --node-rank 0` there, or give another port to all",
+                    options->nnodes, options->master_addr, options->master_port, options->node_rank, options->nnodes);
+    return fail(err, STATUS_TIMEOUT,
+                "--nnodes %d --master-addr %.200s --master-port %d: node 0 was not there within %g s; start `sounder "
+                "launch --nnodes %d --node-rank 0` there, or raise --meet-seconds",
+                options->nnodes, options->master_addr, options->master_port, options->meet_seconds, options->nnodes);
+}
+
+Status launch_group_meet(LaunchGroup *group, const LaunchOptions *options, Error *err) {
+    Meeting meeting = {.group = group, .options = options, .begin_nanoseconds = clock_nanoseconds()};
+    group->has_met = options->nnodes > 1 && options->meet_seconds > 0;
+    if (!group->has_met) return STATUS_OK;
+    return options->node_rank == 0 ? wait_for_others(&meeting, err) : report_to_first(&meeting, err);
+}
