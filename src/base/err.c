@@ -52,7 +52,7 @@ void error_sketch(Error *err, const char *text, size_t at, size_t length) {
         sketch[used++] = ' ';
     for (size_t i = begin; i < begin + shown && i < at + length; i++)
         if (begins_letter(text[i])) sketch[used++] = i < at ? ' ' : '^';
-    if (length == 0 || at == begin + shown) sketch[used++] = '^'; // something is missing there
+    if (sketch[used - 1] != '^') sketch[used++] = '^'; // something is missing there, or it is no letter
     sketch[used] = '\0';
 }
 

@@ -56,6 +56,7 @@ static void a_sketch_has_carets_below_the_word_that_is_wrong(void **state) {
     } rows[] = {{"conv 10 5; foo 3", "foo", "conv 10 5; foo 3\n           ^^^"},
                 {"first", "first", "first\n^^^^^"},
                 {"ends", "", "ends\n    ^"}, // something is missing there
+                {"a \x8b", "\x8b", "a \x8b\n  ^"}, // no letter of UTF-8
                 {"a\tb\x1b", "b", "a b?\n  ^"},
                 {"h\xc3\xa9 x\xc3\xa9", "x\xc3\xa9", "h\xc3\xa9 x\xc3\xa9\n   ^^"}};
     Error err;

@@ -23,9 +23,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes);
         }                                                                                                              \
     } while (0)
 
-// Every refusal has a sentence.
+// Every refusal has a sentence; if it has a sketch, too, that has a line of text and one of carets below it.
 static inline Status refused_with_a_sentence(Status status, const Error *err) {
-    must(status == STATUS_OK || (err->message[0] && memchr(err->message, 0, sizeof err->message)));
+    if (status == STATUS_OK) return status;
+    must(err->message[0] && memchr(err->message, 0, sizeof err->message));
+    must(memchr(err->sketch, 0, sizeof err->sketch));
+    if (err->sketch[0]) {
+        const char *carets = strchr(err->sketch, '\n');
+        must(carets && strspn(carets + 1, " ") + strspn(strchr(carets, '^'), "^") == strlen(carets + 1));
+        must((size_t)(carets - err->sketch) + 1 >= strcspn(carets + 1, "^"));
+    }
     return status;
 }
 

@@ -93,6 +93,15 @@ SEEDS = {
         b"conv 1048576 255 pad 254; linear classes", b"resnet8",
         b"conv 8 3x5 stride 2x1 pad 1x2 groups 1 dilation 2 as a; groupnorm 4; relu as b; conv 8 1 from a; add b; concat a; layernorm; "
         b"avgpool 2 stride 1; globalpool; leakyrelu 0.1; linear classes")],
+    "form": [b"\1dirichlet alpha=0.1 form=plain minimum=1", b"\1pathological classes=2 mode=deterministic", b"\1file:a b",
+             b"\1sizes law=zipf", b"\0quadratics a=1,2,3 b=0.5 samples=4,4,6", b"\0synthetic-fedprox alpha=1 beta=1 users=30 iid=yes",
+             b"\0fcube users=4", b"\0synthetic-leaf classes=5"],
+    "recipe": [b"\x63\x09\x13" + text for text in (
+        b"fedprox mu=0.1", b"local scaffold; server scaffold lr=1", b"fedadam lr=0.03 tau=1e-2; combine mean weights=uniform",
+        b"send clip 2; send qsgd levels=15; combine krum byzantine=1", b"dp-fedavg noise=1.1; server momentum 0.9",
+        b"send clip norm=1; combine mean uniform; release tree epsilon=8 delta=1e-5", b"hogwild", b"optimizer adam; personal norms")],
+    "attack": [b"\x09\x14" + text for text in (b"label-flip from=1 to=7|0.2", b"sign-flip 3|0,3,7", b"gaussian deviation=2|1.0",
+                                               b"alie|0.4", b"ipm scale=0.5|19")],
     "options": [b'model: "conv 16 3 pad 1; relu; linear 10"\nclients: 100\nclients-per-round: 10\npartition: dirichlet\n'
                 b"alpha: 0.1\n", b'algorithm: ssgd\nglobal-batch: true\nout: "x y: #"\nmomentum: 0.9\nlr: 1e-3\n',
                 b"algorithm: hogwild\nhogwild-update: atomic\nhogwild-data: shard\ntrace: t.json\n"],
