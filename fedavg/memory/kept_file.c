@@ -2,10 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/log.h"
 
@@ -65,6 +65,26 @@ void kept_file_free(KeptFile *file) {
 
 float *kept_row(const KeptFile *file, uint32_t row) {
     return row == KEPT_NO_ROW ? NULL : (float *)(void *)((uint8_t *)file->mapping + row * file->plan.row_bytes);
+}
+
+// Never 0.
+static uint32_t row_hash(const KeptFile *file, uint32_t row) {
+    const uint32_t hash = (uint32_t)XXH3_64bits(kept_row(file, row), file->plan.floats * sizeof(float));
+    return hash ? hash : 1;
+}
+
+void kept_file_hash(uint32_t *table, const KeptFile *file, uint32_t clients) {
+    const uint32_t *rows = table + 1;
+    uint32_t *hashes = table + 1 + clients;
+    for (uint32_t client = 0; client < clients; client++)
+        if (rows[client] != KEPT_NO_ROW && hashes[client] == 0) hashes[client] = row_hash(file, rows[client]);
+}
+
+bool kept_file_is_as_hashed(uint32_t *client, const uint32_t *table, const KeptFile *file, uint32_t clients) {
+    const uint32_t *rows = table + 1, *hashes = table + 1 + clients;
+    for (*client = 0; *client < clients; ++*client)
+        if (rows[*client] != KEPT_NO_ROW && hashes[*client] != row_hash(file, rows[*client])) return false;
+    return true;
 }
 
 Status kept_file_reserve(const KeptFile *file, uint32_t row, Error *err) {

@@ -6,6 +6,7 @@
 #ifndef SOUNDER_FEDAVG_MEMORY_KEPT_FILE_H
 #define SOUNDER_FEDAVG_MEMORY_KEPT_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,18 @@ void kept_file_free(KeptFile *file);
 
 // NULL for KEPT_NO_ROW: the client has kept nothing so far.
 float *kept_row(const KeptFile *file, uint32_t row);
+
+// The table of a run: how many rows are in use, each client's row, and each client's row's hash; 0: it is not known, since the
+// row is newer than the last checkpoint.
+static inline size_t kept_table_size(uint32_t clients) {
+    return 1 + 2 * (size_t)clients;
+}
+
+// Fills in the hashes that are not known: before a checkpoint that says which row is whose.
+void kept_file_hash(uint32_t *table, const KeptFile *file, uint32_t clients);
+
+// Whether all rows are what they were at the checkpoint that the table is of; if not, *client is the first whose is not.
+bool kept_file_is_as_hashed(uint32_t *client, const uint32_t *table, const KeptFile *file, uint32_t clients);
 
 // Has the row's space allocated, so that a full disk is a sentence here and no SIGBUS in a worker.
 Status kept_file_reserve(const KeptFile *file, uint32_t row, Error *err);

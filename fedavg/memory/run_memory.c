@@ -123,7 +123,7 @@ static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
 static Status create_kept(RunMemory *memory, const RunPlan *plan, Error *err) {
     const RunConfig *config = &plan->config;
     if (config->kept.rows == 0) return STATUS_OK;
-    memory->kept_table = calloc((size_t)config->clients + 1, sizeof *memory->kept_table);
+    memory->kept_table = calloc(kept_table_size(config->clients), sizeof *memory->kept_table);
     if (!memory->kept_table) return fail(err, STATUS_OS, "no memory for a table of %u clients", config->clients);
     memory->kept_table[0] = 1;
     return kept_file_create(&memory->kept, &config->kept, plan->kept_folder, err);

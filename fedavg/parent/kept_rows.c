@@ -123,6 +123,7 @@ Status kept_rows_commit(KeptRows *kept, uint32_t round, Nodes *nodes, Error *err
         }
         give_up(kept, *own, round);
         *own = row;
+        kept->table[1 + kept->memory->config->clients + job->client] = 0; // its hash
         kept->gone[row] = UINT32_MAX;
     }
     return STATUS_OK;

@@ -20,7 +20,7 @@
 
 typedef struct KeptRows {
     const RunMemory *memory; // borrowed
-    uint32_t *table;       // the memory's (1 + clients), for checkpoints: how many rows are in use; then each client's
+    uint32_t *table;       // the memory's, for checkpoints: how many rows are in use; each client's; and their hashes
     uint32_t *born, *gone; // owned (rows): the rounds from and until which a row is, or was, its client's
     uint32_t *spare;       // owned (rows): to be used next
     uint32_t *retired;     // owned (rows): given up, but a checkpoint's

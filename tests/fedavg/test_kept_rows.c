@@ -23,7 +23,7 @@ static void begin_run(Fixture *f, uint32_t rounds) {
     f->config.kept = kept_plan(kept_rows_needed(CLIENTS, MEMBERS, rounds), FLOATS);
     f->memory.config = &f->config;
     f->memory.kept.fd = -1;
-    f->memory.kept_table = calloc(CLIENTS + 1, sizeof *f->memory.kept_table);
+    f->memory.kept_table = calloc(kept_table_size(CLIENTS), sizeof *f->memory.kept_table);
     f->memory.queue = aligned_alloc(64, (queue_bytes(MEMBERS) + 63) / 64 * 64);
     assert_true(f->memory.kept_table && f->memory.queue);
     f->memory.kept_table[0] = 1;

@@ -305,6 +305,19 @@ class Zoo(RunCase):
     def test_a_run_does_not_go_on_without_what_its_clients_kept(self):
         self.train(*self.options("scaffold"), "--out", "run")
         kept = self.path("run", "clients.kept")
+
+        def turn():  # a bit of each row
+            with open(kept, "r+b") as file:
+                for row in range(4096, os.path.getsize(kept), 4096):
+                    byte = os.pread(file.fileno(), 1, row + 1)
+                    os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), row + 1)
+
+        turn()
+        for _ in range(2):
+            _, err = self.train("--resume", "run", "--rounds", "50", "--quiet", code=65)
+            self.assertRegex(err, r"clients.kept is not as the checkpoint left it: what client \d+ keeps has changed")
+        turn()
+        self.train("--resume", "run", "--quiet", "--rounds", "4")
         for damage in (lambda path: os.truncate(path, 4096), os.remove):
             damage(kept)
             for _ in range(2):  # a run that was refused has changed nothing

@@ -22,7 +22,8 @@ static uint32_t lasting_count(const RunMemory *memory) {
 
 // Behind the states: which row is whose, then the numbers of the clients.
 static NamedTensor clients_tensor(const RunMemory *memory, bool rows) {
-    NamedTensor tensor = {.rank = 1, .shape = {(int64_t)memory->config->clients + (rows ? 1 : 0)}};
+    const uint32_t clients = memory->config->clients;
+    NamedTensor tensor = {.rank = 1, .shape = {(int64_t)(rows ? kept_table_size(clients) : clients)}};
     tensor.type = rows ? TENSOR_I32 : TENSOR_F64;
     tensor.values = rows ? (const void *)memory->kept_table : (const void *)memory->client_notes;
     snprintf(tensor.name, sizeof tensor.name, "sounder.%s", rows ? "kept" : "clients");
@@ -136,8 +137,17 @@ static const char *write_totals(char text[TOTALS_BYTES], const WorldTotals *tota
 static Status check_kept(const RunMemory *memory, const RunFolder *folder, Error *err) {
     if (memory->config->kept.rows == 0) return STATUS_OK;
     const uint64_t needed = memory->kept_table[0] * memory->config->kept.row_bytes;
-    if (needed <= memory->kept.found_bytes) return STATUS_OK;
+    const bool is_whole = needed <= memory->kept.found_bytes;
+    uint32_t client;
+    if (is_whole && kept_file_is_as_hashed(&client, memory->kept_table, &memory->kept, memory->config->clients))
+        return STATUS_OK;
     kept_file_leave(&memory->kept);
+    if (is_whole)
+        return fail(err, STATUS_DATA,
+                    "%s/" KEPT_FILE_NAME
+                    " is not as the checkpoint left it: what client %u keeps has changed; give the "
+                    "file back, or begin anew with another --out",
+                    folder->path, client);
     return fail(err, STATUS_DATA,
                 "%s/" KEPT_FILE_NAME
                 " is missing or has been cut off: it has %llu bytes of what clients keep, %llu are "
@@ -193,6 +203,7 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     model_notes(&model, spec, about);
     memcpy(notes + OWN_NOTES, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);
+    if (memory->kept_table) kept_file_hash(memory->kept_table, &memory->kept, memory->config->clients);
     Status status = kept_file_sync(&memory->kept, err);
     if (status == STATUS_OK)
         status = checkpoint_write(&checkpoints, round, tensors, count, notes, OWN_NOTES + MODEL_NOTES, err);

@@ -60,7 +60,7 @@ Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *no
 // Every node has the rows of all clients.
 static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
-    TRY(nodes_broadcast(nodes, memory->kept_table, ((size_t)config->clients + 1) * sizeof *memory->kept_table, err));
+    TRY(nodes_broadcast(nodes, memory->kept_table, kept_table_size(config->clients) * sizeof *memory->kept_table, err));
     for (uint32_t client = 0; client < config->clients && nodes->size > 1; client++) {
         const uint32_t row = memory->kept_table[1 + client];
         if (row == KEPT_NO_ROW) continue;
