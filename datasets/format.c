@@ -30,6 +30,10 @@ const DatasetFormat dataset_formats[] = {
     {.name = "LEAF", .files = "train/*.json", .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
      .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers; users are "
              "clients, for --partition natural-id"},
+    {.name = "text", .files = "train.txt", .is_here = text_is_here, .find = text_find, .read = text_read,
+     .help = "a folder with train.txt and test.txt, for nets that guess the next character (a byte): a sample is 80 of them, numbered as "
+             "in the vocabulary of both files, its label the one that follows. text.json may say otherwise: {\"length\": 80, \"step\": 1, "
+             "\"separator\": \"\\n\\n\"}; the sections between separators are clients, for --partition natural-id"},
 };
 // clang-format on
 

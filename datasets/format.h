@@ -72,6 +72,12 @@ bool csv_is_here(const char *place);
 Status csv_find(DatasetSource *source, const char *place, Error *err);
 Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
+// Of texts a sample is so many characters, uint8 numbers of a vocabulary in a row (1 x 1 x length), which enter a net as they
+// are: scale is 1, shift 0. Classes are the vocabulary's characters, the label is the one that follows.
+bool text_is_here(const char *place);
+Status text_find(DatasetSource *source, const char *place, Error *err);
+Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err);
+
 bool leaf_is_here(const char *place);
 Status leaf_find(DatasetSource *source, const char *place, Error *err);
 Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err);

@@ -20,6 +20,66 @@ static void expect_refusal(const char *folder, Status expected, const char *part
         fail_msg("\"%s\" does not say \"%s\" of %s", err.message, part, folder);
 }
 
+// Texts ---------------------------------------------------------------------------------------------------------------
+
+static void characters_of_texts_are_numbered_and_sections_are_clients(void **state) {
+    char folder[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    new_folder(folder, *state, "text");
+    write_text(folder, "train.txt", "bacab;c;bbd");
+    write_text(folder, "test.txt", "dac;abcd;aaa");
+    write_text(folder, "text.json", "{\"length\": 2, \"separator\": \";\"}");
+    check_ok(load(&loaded, folder, 1, &err));
+    // ';' is a character, too, though none of a sample: 0, and a to d are 1 to 4. "c" makes no sample, its section no client.
+    const uint8_t train[8] = {2, 1, 1, 3, 3, 1, 2, 2}, test[8] = {4, 1, 1, 2, 2, 3, 1, 1};
+    const uint16_t train_labels[4] = {3, 1, 2, 4}, test_labels[4] = {3, 3, 4, 1};
+    const uint32_t train_owners[4] = {0, 0, 0, 1}, test_owners[4] = {0, UINT32_MAX, UINT32_MAX, 1};
+    const Dataset *data = &loaded.data;
+    assert_int_equal(data->train.count, 4);
+    assert_int_equal(data->test.count, 4);
+    assert_int_equal(data->shape.channels * data->shape.rows, 1);
+    assert_int_equal(data->shape.columns, 2);
+    assert_int_equal(data->classes, 5);
+    assert_int_equal(data->users, 2);
+    assert_memory_equal(data->train.pixels, train, sizeof train);
+    assert_memory_equal(data->test.pixels, test, sizeof test);
+    assert_memory_equal(data->train.labels, train_labels, sizeof train_labels);
+    assert_memory_equal(data->test.labels, test_labels, sizeof test_labels);
+    assert_memory_equal(data->train.owners, train_owners, sizeof train_owners);
+    assert_memory_equal(data->test.owners, test_owners, sizeof test_owners);
+    assert_true(data->scale[0] == 1 && data->shift[0] == 0);
+    free(loaded.block);
+    write_text(folder, "text.json", "{\"length\": 4, \"step\": 3}");
+    check_ok(load(&loaded, folder, 1, &err));
+    assert_int_equal(loaded.data.train.count, 3); // of 11 characters: those that begin at 0, 3, 6
+    assert_int_equal(loaded.data.users, 0);
+    assert_int_equal(loaded.data.train.labels[2], 4);
+    free(loaded.block);
+}
+
+static void what_is_wrong_with_texts_is_told(void **state) {
+    static const struct {
+        const char *settings, *train, *part;
+    } cases[] = {
+        {"{\"length\": 5}", "abcde", "train.txt: 5 bytes make 0 samples of 5 characters and one that follows"},
+        {"{\"length\": 0}", "abcde", "text.json: length needs a whole number from 1 to 65535"},
+        {"{\"step\": 1.5}", "abcde", "text.json: step needs a whole number"},
+        {"{\"separator\": \"\"}", "abcde", "text.json: separator needs a text"},
+        {"{\"size\": 3}", "abcde", "text.json: \"size\" is unknown"},
+        {"{\n\"length\" 3}", "abcde", "text.json:2: "},
+        {"[3]", "abcde", "text.json: needs an object"},
+    };
+    char folder[SCRATCH_PATH_BYTES];
+    new_folder(folder, *state, "bad-text");
+    write_text(folder, "test.txt", "abcdefgh");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(folder, "train.txt", cases[i].train);
+        write_text(folder, "text.json", cases[i].settings);
+        expect_refusal(folder, STATUS_DATA, cases[i].part);
+    }
+}
+
 // CSV -----------------------------------------------------------------------------------------------------------------
 
 static void tables_have_numbers_labels_and_clients(void **state) {
@@ -260,6 +320,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(tables_have_numbers_labels_and_clients),
         cmocka_unit_test(what_is_wrong_with_a_table_is_told_with_its_line),
         cmocka_unit_test(tables_are_read_once),
+        cmocka_unit_test(characters_of_texts_are_numbered_and_sections_are_clients),
+        cmocka_unit_test(what_is_wrong_with_texts_is_told),
         cmocka_unit_test(users_of_leaf_are_clients_in_the_order_of_their_files),
         cmocka_unit_test(what_is_wrong_with_leaf_is_told_with_file_and_user),
         cmocka_unit_test(both_kinds_of_cifar_are_known_by_their_files),

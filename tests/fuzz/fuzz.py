@@ -82,6 +82,8 @@ SEEDS = {
     "arrays": [b"|||".join(PIXELS), b"|||".join(NUMBERS)],
     "cifar": [b"\0" + bytes(3073) + b"|||\1" + bytes(3072), b"\1" + bytes(3074) + b"|||\3\7" + bytes(3072)],
     "csv": [b"a,b,label,client\n1,2.5,0,0\n-1e3,4,1,1\n|||a,b,label,client\n0,0,1,0\n", b"target,x\r\n1,2\r\n|||target,x\r\n\"3\", 4\r\n"],
+    "text": [b"the cat sat on the mat|||the dog sat|||{\"length\": 3, \"step\": 2}", b"abcab;cabac;x;aaaa|||bca;ccc;;abcabc|||{\"length\":2,\"separator\":\";\"}",
+             b"x" * 90 + b"|||" + b"y" * 81],
     "leaf": [users([[1, 2.5], [3, 4]], [0, 1]) + b"|||" + users([[1, 2]], [1]), users([1.5], [0.5]) + b"|||" + users([1], [2.0])],
     "safetensors": [MODEL, safetensors({}), safetensors({"a": tensor("F64", [1], 0, 8)}, bytes(8))],
     "checkpoint": [safetensors({"__metadata__": {"sha256": "0" * 64, "rounds_done": "1"},
