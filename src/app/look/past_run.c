@@ -39,6 +39,7 @@ static void note_test(PastRun *run, const json_t *line) {
     if (!isnan(loss)) run->loss = loss;
     if (isnan(accuracy)) return;
     run->accuracy = accuracy;
+    run->attack_success = number_of(line, "attack_success");
     if (accuracy <= run->best) return;
     run->best = accuracy;
     run->best_round = run->rounds;
@@ -96,6 +97,7 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
     static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
     char config[PATH_BYTES];
     *run = (PastRun){.accuracy = NAN,
+                     .attack_success = NAN,
                      .loss = NAN,
                      .best = NAN,
                      .train_loss = NAN,

@@ -25,6 +25,7 @@ typedef struct PastRun {
     json_t *summary;       // owned; NULL: none
     uint32_t rounds;       // done
     double accuracy, loss; // of the last test
+    double attack_success; // of a backdoor, likewise
     double best;           // accuracy
     uint32_t best_round;
     double train_loss;               // of the last round

@@ -9,6 +9,7 @@ static const char *const measure_names[MEASURE_COUNT] = {
     [MEASURE_ACCURACY] = "accuracy",
     [MEASURE_BEST_ACCURACY] = "best-accuracy",
     [MEASURE_PERSONAL_ACCURACY] = "personal-accuracy",
+    [MEASURE_ATTACK_SUCCESS] = "attack-success",
     [MEASURE_LOSS] = "loss",
     [MEASURE_ROUNDS] = "rounds-to-target",
     [MEASURE_SECONDS] = "seconds",
@@ -17,6 +18,7 @@ const char *const measure_titles[MEASURE_COUNT] = {
     [MEASURE_ACCURACY] = "test accuracy after the last round, %",
     [MEASURE_BEST_ACCURACY] = "best test accuracy, %",
     [MEASURE_PERSONAL_ACCURACY] = "clients' mean accuracy of their own models, %",
+    [MEASURE_ATTACK_SUCCESS] = "marked test images taken for the backdoor's target after the last round, %",
     [MEASURE_LOSS] = "test loss after the last round",
     [MEASURE_ROUNDS] = "rounds to the target accuracy",
     [MEASURE_SECONDS] = "seconds, from the program's start to the final model",
@@ -140,7 +142,7 @@ static Status read_measure(Published *published, Reader *reader, const yaml_node
         return STATUS_OK;
     }
     return refuse(reader, node,
-                  "measure: accuracy, best-accuracy, personal-accuracy, loss, rounds-to-target or seconds");
+                  "measure: accuracy, best-accuracy, personal-accuracy, attack-success, loss, rounds-to-target or seconds");
 }
 
 static Status read_recipe(Published *published, Reader *reader) {

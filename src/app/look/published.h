@@ -3,7 +3,7 @@
 //   title: Lolli's thesis on Flower, Fashion-MNIST, 10 clients
 //   source: where the figures stand
 //   note: what is not as it was there
-//   measure: accuracy              percent after the last test; best-accuracy, personal-accuracy, loss, rounds-to-target, seconds
+//   measure: accuracy              percent after the last test; best-accuracy, personal-accuracy, attack-success, loss, rounds-to-target, seconds
 //   seeds: 42..56                  those of the publication; three of them unless more are asked for
 //   minutes: 1.7                   of a run on one core
 //   within: 2                      published deviations that ours may differ by; times: the factor that it may
@@ -23,6 +23,7 @@ typedef enum Measure {
     MEASURE_ACCURACY, // percent; all of the model after the last test
     MEASURE_BEST_ACCURACY,
     MEASURE_PERSONAL_ACCURACY, // mean over the clients of their own models
+    MEASURE_ATTACK_SUCCESS,    // percent of the marked test samples; --attack backdoor
     MEASURE_LOSS,
     MEASURE_ROUNDS,  // to --target-accuracy
     MEASURE_SECONDS, // of the whole run, its start included

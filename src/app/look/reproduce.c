@@ -18,6 +18,8 @@
     __asm__(".section .rodata\n.global recipe_" #name "\nrecipe_" #name ":\n.incbin \"" RECIPES "/" #name              \
             ".yaml\"\n.byte 0\n.previous\n")
 RECIPE(a1);
+RECIPE(a1_attacks);
+RECIPE(a1_backdoor);
 RECIPE(a1_fedper);
 RECIPE(a2);
 RECIPE(m1);
@@ -29,10 +31,16 @@ RECIPE(s4);
 
 static const struct {
     const char *name, *text;
-} recipes[] = {{"a1", recipe_a1}, {"a1_fedper", recipe_a1_fedper},
-               {"a2", recipe_a2}, {"m1", recipe_m1},
-               {"m3", recipe_m3}, {"m4", recipe_m4},
-               {"s1", recipe_s1}, {"s3", recipe_s3},
+} recipes[] = {{"a1", recipe_a1},
+               {"a1_attacks", recipe_a1_attacks},
+               {"a1_backdoor", recipe_a1_backdoor},
+               {"a1_fedper", recipe_a1_fedper},
+               {"a2", recipe_a2},
+               {"m1", recipe_m1},
+               {"m3", recipe_m3},
+               {"m4", recipe_m4},
+               {"s1", recipe_s1},
+               {"s3", recipe_s3},
                {"s4", recipe_s4}};
 enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes, FOLDER_BYTES = OPTION_TEXT_BYTES + SWEEP_NAME_BYTES + 32 };
 
@@ -132,6 +140,8 @@ static double figure_of(const PastRun *run, Measure measure) {
         return 100 * run->best;
     case MEASURE_PERSONAL_ACCURACY:
         return 100 * run->personal_accuracy;
+    case MEASURE_ATTACK_SUCCESS:
+        return 100 * run->attack_success;
     case MEASURE_LOSS:
         return run->loss;
     case MEASURE_ROUNDS:
