@@ -20,6 +20,7 @@ typedef enum EvaluationTask {
     EVALUATE_CLIENT,        // the global model on the client's own test part
     EVALUATE_PERSONAL,      // the client's own model on it
     EVALUATE_BACKDOOR,      // the global model on marked samples of the test set, see rules/attack_rules.h
+    TRAIN_ROOT,             // the server's own training on `count` samples, for rules that trust it
     EVALUATE_FINE_TUNED,    // the same after `epochs` of the client's training, which nobody gets to see
 } EvaluationTask;
 

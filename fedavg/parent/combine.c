@@ -83,8 +83,8 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
     combine->rule = combine_rules[chosen_of(combine, PART_COMBINE)->row];
     combine->mix = find_mix(combine);
     combine->wants_products = wants_products(&config->recipe);
-    combine->asides = combine->rule->remembers ? 1 : 0;
-    if (combine->rule->remembers) combine->center = run_memory_vector(memory, config->slots.vectors - 1);
+    combine->asides = combine->rule->remembers || combine->rule->trusts ? 1 : 0;
+    if (combine->asides > 0) combine->center = run_memory_vector(memory, config->slots.vectors - 1);
     allocate(combine);
     Status status = STATUS_OK;
     if (combine->lacks_memory)
@@ -328,6 +328,6 @@ Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err) 
 }
 
 void combine_conclude(Combine *combine) {
-    for (size_t i = 0; combine->center && i < combine->memory->config->parameters; i++)
+    for (size_t i = 0; combine->center && combine->rule->remembers && i < combine->memory->config->parameters; i++)
         combine->center[i] = (float)((double)combine->total[i] / AGGREGATE_UNIT);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fedavg/rules/sampler.h"
+#include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/walk.h"
 #include "fedavg/rules/server_rules.h"
@@ -173,7 +174,21 @@ void rounds_clear_tallies(Rounds *rounds) {
     }
 }
 
+// The update that a rule trusts, which each node makes for itself.
+static Status train_root(Rounds *rounds, uint32_t round, Error *err) {
+    const RunConfig *config = rounds->memory->config;
+    const Chosen *combine = &config->recipe.parts[PART_COMBINE];
+    if (!combine_rules[combine->row]->trusts || rounds->cohort.jobs == 0) return STATUS_OK;
+    queue_clear(rounds->memory->queue);
+    Job *job = rounds_post(rounds, 0);
+    job->task = TRAIN_ROOT;
+    job->count = (uint32_t)combine->number[0];
+    job->epochs = config->training.local_epochs;
+    return phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err);
+}
+
 Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
+    TRY(train_root(rounds, round, err));
     TRY(kept_rows_stage(&rounds->kept, rounds->cohort.jobs, err));
     post_clients(rounds);
     return phases_run_jobs(&rounds->phases, PHASE_TRAIN, round, err);
@@ -405,9 +420,10 @@ Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask ta
 // Life ----------------------------------------------------------------------------------------------------------------
 
 const Engine *engine_of(EngineKind kind) {
-    static const Engine *const engines[ENGINE_COUNT] = {
-        [ENGINE_ROUNDS] = &engine_rounds, [ENGINE_WILD] = &engine_wild, [ENGINE_LOCKSTEP] = &engine_lockstep,
-        [ENGINE_BUFFERED] = &engine_buffered};
+    static const Engine *const engines[ENGINE_COUNT] = {[ENGINE_ROUNDS] = &engine_rounds,
+                                                        [ENGINE_WILD] = &engine_wild,
+                                                        [ENGINE_LOCKSTEP] = &engine_lockstep,
+                                                        [ENGINE_BUFFERED] = &engine_buffered};
     return engines[kind];
 }
 

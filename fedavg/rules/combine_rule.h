@@ -58,13 +58,17 @@ typedef struct CombineRule {
     double (*by_training)(double loss, const double *number);
     // shares (count): what of each update the combined one has, or which a column rule looks at. NULL: all alike.
     void (*choose)(double *shares, const Choice *choice);
-    bool picks;       // ... some of them, which the record of a round names
-    bool remembers;   // what came of the last round stands aside, as one more update; zeros at first
+    bool picks;     // ... some of them, which the record of a round names
+    bool remembers; // what came of the last round stands aside, as one more update; zeros at first
+    // The server trains on as many samples as the first number says, and its update stands aside.
+    bool trusts;
     RowColumn column; // what becomes of each weight on its own; NULL: the mean by shares
 
     // What an update of this length counts for its client's share, at most 1; NULL: all of it. Known when it is handed in.
     double (*bound)(double squared_length, const double *number);
 } CombineRule;
+
+enum { COMBINE_MOST_ROOT_SAMPLES = 10000 };
 
 // f: how many clients may be byzantine.
 #define COMBINE_BYZANTINE                                                                                              \

@@ -11,7 +11,7 @@
 
 // The rows of the table, in this order. The first is what a recipe has that names none.
 #define COMBINE_RULES(X)                                                                                               \
-    X(mean) X(nova) X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl)
+    X(mean) X(nova) X(qffl) X(median) X(trimmed) X(krum) X(multi_krum) X(bulyan) X(geometric) X(centered) X(bound) X(dga) X(afl) X(fltrust)
 
 #define COMBINE_ROW(name) COMBINE_ROW_##name,
 enum { COMBINE_RULES(COMBINE_ROW) COMBINE_RULE_COUNT };

@@ -30,7 +30,7 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
                rows = combine->rows || attack_is_forged(&config->attack);
     const uint32_t each = local->keeps || averages ? 2 : 1;
     const uint32_t lasting = (server->tells ? 1u : 0u) + (combine->remembers ? 1u : 0u) + (averages ? 1u : 0u);
-    *slots = (SlotPlan){.vectors = lasting,
+    *slots = (SlotPlan){.vectors = lasting + (combine->trusts ? 1 : 0),
                         .lasting = lasting,
                         .states = server->states,
                         .sums = rows ? 1 : each * config->workers, // with rows the parent's
@@ -361,9 +361,14 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
 }
 
 double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round) {
-    const RunConfig *config = model->memory->config;
     uint32_t count;
     const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
+    return local_model_train_on(model, step, indices, count, client, epochs, round);
+}
+
+double local_model_train_on(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
+                            uint32_t client, uint32_t epochs, uint32_t round) {
+    const RunConfig *config = model->memory->config;
     Stepper stepper = stepper_begin(model->memory, step);
     stepper_load(&stepper, model, step->state);
     const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, epochs);

@@ -60,6 +60,10 @@ typedef struct LocalStep {
 // dropout are those of `round`. Returns the sum of the losses.
 double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round);
 
+// The same on these samples (count), with the shuffles and dropout of `client`.
+double local_model_train_on(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
+                            uint32_t client, uint32_t epochs, uint32_t round);
+
 // The length of the update and the fingerprint of what was trained (parameters), beside the job, for who asks for them
 // (RunConfig.inspects_updates): for models that were not trained here. client_train notes the fingerprint always.
 void client_inspect(Job *job, const RunMemory *memory, const float *trained);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "fedavg/rules/attack_rules.h"
+#include "fedavg/rules/combine_rules.h"
 
 static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     const Dataset *data = &model->memory->data;
@@ -81,6 +82,23 @@ static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t rou
     return evaluate_client(model, model->weights, job);
 }
 
+// The update of the server's own training, from the global weights on every so many-th training sample, becomes the
+// vector that stands beside the clients' updates. Its shuffles are those of a client that nobody is.
+static void train_root(LocalModel *model, Job *job, uint32_t round) {
+    const RunMemory *memory = model->memory;
+    const RunConfig *config = memory->config;
+    const uint64_t all = memory->data.train.count;
+    float *update = run_memory_vector(memory, config->slots.vectors - 1);
+    uint32_t root[COMBINE_MOST_ROOT_SAMPLES];
+    for (uint32_t i = 0; i < job->count; i++)
+        root[i] = (uint32_t)(i * all / job->count);
+    memcpy(model->weights, memory->weights, config->parameters * sizeof(float));
+    const LocalStep plain = {.sgd = run_memory_training(memory).sgd};
+    local_model_train_on(model, &plain, root, job->count, config->clients, job->epochs, round);
+    for (size_t i = 0; i < config->parameters; i++)
+        update[i] = model->weights[i] - memory->weights[i];
+}
+
 static BatchResult evaluate_personal(LocalModel *model, Job *job) {
     personal_load(model, job);
     return evaluate_client(model, model->weights, job);
@@ -103,6 +121,9 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
         break;
     case EVALUATE_PERSONAL:
         result = evaluate_personal(model, job);
+        break;
+    case TRAIN_ROOT:
+        train_root(model, job, round);
         break;
     case EVALUATE_FINE_TUNED:
         result = evaluate_fine_tuned(model, job, round);

@@ -113,6 +113,20 @@ def weiszfeld(d):
     return z
 
 
+def fltrust(root):
+    """The server trains on every so many-th sample."""
+    def run(w, clients):
+        x, y = np.vstack([c.x for c in clients])[:, :-1], np.vstack([c.y for c in clients]).argmax(1)
+        own = [i * len(x) // root for i in range(root)]
+        server = Client(x[own], y[own])
+        for _ in range(ROUNDS):
+            g, d = server.train(w), [c.train(w) for c in clients]
+            trust = [max(0, np.sum(u * g) / np.linalg.norm(u) / np.linalg.norm(g)) for u in d]
+            w = w + sum(t * np.linalg.norm(g) / np.linalg.norm(u) * u for t, u in zip(trust, d)) / sum(trust)
+        return w
+    return run
+
+
 def centered(radius, steps):
     def run(w, clients):
         v = np.zeros_like(w)
@@ -272,6 +286,7 @@ ALGORITHMS = {
     "krum 0": robust(krum), "mix nearest 1; combine trimmed 0": robust(lambda d: nearest(d, 1).mean(axis=0)),
     "mix nearest 1; combine median": robust(lambda d: np.median(nearest(d, 1), axis=0)),
     "rfa": robust(weiszfeld), "centered-clipping radius=0.3": centered(0.3, 1), "centered-clipping radius=0.3 steps=3": centered(0.3, 3),
+    "fltrust 30": fltrust(30), "fltrust root=7": fltrust(7),
     "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}

@@ -191,6 +191,14 @@ class Robust(NodesCase):
         self.assertLess(nobody[-1]["attack_success"], 0.5)
         self.assertRegex(out, r"round 8/8 .*%  attack +[0-9.]+%  ")
 
+    def test_who_points_away_from_the_server_counts_nothing(self):
+        self.train(*TASK, "--algorithm", "fltrust", "--attack", "sign-flip 3", "--attackers", "2,7", "--out", "run")
+        for number, shares in self.shares("run").items():
+            self.assertEqual((shares[2], shares[7]), (0, 0))
+            self.assertGreater(sum(share > 0 for share in shares.values()), 4)
+        _, err = self.train(*TASK, "--algorithm", "fltrust root=401", code=64)
+        self.assertIn("root=401 samples for the server, where synthetic has 400; lower that", err)
+
     def test_openblas_multiplies_where_products_are_large(self):
         self.train(*LARGE, "--algorithm", "krum 3", "--out", "with")
         self.assertIn("OpenBLAS", self.metrics("with")[0]["blas"])

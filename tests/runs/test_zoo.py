@@ -24,6 +24,7 @@ REASONS = {
 }
 for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
+REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alone"
 for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/server_rules.h"
@@ -47,6 +48,8 @@ static const char *only_on_cpu(const Options *options) {
     if (server_rules[options->recipe.parts[PART_SERVER].row]->trains_state)
         return "server rounds-mean of --algorithm is for the CPU alone";
     if (engine_facts[options_engine(options)].buffers) return "--algorithm with schedule buffered is for the CPU alone";
+    if (combine_rules[options->recipe.parts[PART_COMBINE].row]->trusts)
+        return "combine fltrust of --algorithm is for the CPU alone";
     if (options->attack[0]) return "--attack is for the CPU alone";
     const Chosen *schedule = &options->recipe.parts[PART_SCHEDULE];
     if (engine_facts[schedule->row].client_is_worker &&

@@ -179,6 +179,10 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         return fail(err, STATUS_USAGE, "%s: the samples of %s have targets instead of labels; leave it out",
                     options_named(named, options, "label-smoothing"), data->name);
     if (attack_is_in_training(&options->attack_rule)) TRY(check_false_labels(options, data, err));
+    const Chosen *combine = &options->recipe.parts[PART_COMBINE];
+    if (combine_rules[combine->row]->trusts && combine->number[0] > data->train.count)
+        return fail(err, STATUS_USAGE, "%s: root=%g samples for the server, where %s has %u; lower that",
+                    options_named(named, options, "algorithm"), combine->number[0], data->name, data->train.count);
     spec->augment = options->training.augment;
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
