@@ -305,12 +305,13 @@ class Report(Look):
     @unittest.skipUnless(CHROMIUM and os.path.exists(CHART_JS), "there is no chromium, or no libjs-chart.js: no browser has opened the page")
     def test_a_browser_draws_every_figure_without_an_error(self):
         for seed in ("1", "2"):
-            self.train_small(f"runs/{seed}", "--seed", seed, "--partition", "dirichlet", "--alpha", "0.1", "--eval-clients-every", "2")
+            self.train_small(f"runs/{seed}", "--seed", seed, "--partition", "dirichlet", "--alpha", "0.1", "--eval-clients-every", "2",
+                             "--algorithm", "dp-fedavg norm=0.5 noise=1 delta=1e-5")
         with open(self.path("runs", "1", "eval.json"), "w") as file:
             file.write(self.sounder("eval", "runs/1", "--confusion", "--json"))
         self.report("runs")
         told = {figure["name"]: figure for figure in self.browse("runs/report.html")}
-        self.assertEqual(set(told), {"accuracy", "loss", "classes", "clients", "fairness", "confusion", "time", "waits"})
+        self.assertEqual(set(told), {"accuracy", "loss", "classes", "clients", "fairness", "confusion", "time", "waits", "privacy"})
         for name, figure in told.items():
             self.assertGreater(figure["colours"], 8, name)
             self.assertGreater(figure["paths"], 10, name)
@@ -324,6 +325,7 @@ class Report(Look):
         self.assertAlmostEqual(last[3], statistics.mean(finals), places=5)
         self.assertIn("test accuracy", told["accuracy"]["texts"])
         self.assertEqual(len(told["classes"]["rows"]), 7)
+        self.assertEqual([row[1] for row in told["privacy"]["rows"][1:]], [float(f"{line['epsilon']:.6g}") for line in self.rounds("runs/1")])
 
     def browse(self, page):
         with open(self.path(page)) as file:

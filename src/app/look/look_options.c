@@ -99,7 +99,7 @@ const LookCommand look_commands[] = {
          "seconds or bytes, with bands over runs that differ in the seed alone; who has which data; clients, fairness, "
          "confusion (of sounder eval RUN --confusion --json > RUN/eval.json), where the time went, waits at the "
          "barrier, "
-         "staleness; and how to repeat the run. Each figure can be saved as SVG, PNG and CSV. It prints on two pages. "
+         "staleness, epsilon; and how to repeat the run. Each figure can be saved as SVG, PNG and CSV. It prints on two pages. "
          "RUN is "
          "the folder of a run, or one with runs below it. The figures are drawn by Chart.js of Debian's "
          "libjs-chart.js, "

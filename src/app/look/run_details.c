@@ -14,7 +14,7 @@ enum { MOST_ROUNDS = 500, MOST_CLIENTS = 2000 };
 static const char *const round_keys[] = {
     "round",         "train_loss",         "test_loss",    "test_accuracy",           "seconds",
     "eval_seconds",  "samples_per_second", "workers_lost", "simulated_seconds_total", "down_bytes_total",
-    "up_bytes_total"};
+    "up_bytes_total", "epsilon"};
 enum { ROUND_KEYS = sizeof round_keys / sizeof *round_keys };
 
 typedef struct ClientFacts {

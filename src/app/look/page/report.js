@@ -486,6 +486,16 @@ const showStaleness = (parent, run) => {
     () => [["staleness", "updates"], ...run.staleness.map((count, i) => [i, count])]);
 };
 
+const showPrivacy = (parent, run) => {
+  const spent = run.rounds.epsilon;
+  if (!spent?.some((value) => value != null)) return;
+  const last = spent.findLast((value) => value != null);
+  new ChartFigure(parent, "privacy", "Privacy: epsilon spent", false, `After round ${run.rounds.round.at(-1)}: ${shown(last, 4)}. What delta goes with it stands in the run's options.`,
+    (colours) => ({ type: "line", data: { datasets: [line("epsilon", run.rounds.round.map((x, i) => ({ x, y: spent[i] })).filter((p) => p.y != null), colours, 3)] },
+      options: { scales: { x: linear("round"), y: linear("epsilon", { beginAtZero: true }) }, plugins: { legend: { display: false } } } }),
+    () => [["round", "epsilon"], ...run.rounds.round.map((round, i) => [round, spent[i]])]);
+};
+
 const showRepeat = (parent, run) => {
   make("h2", "How to repeat it", parent);
   make("pre", run.repeat, parent);
@@ -503,7 +513,7 @@ const showRun = (run) => {
   chosen.replaceChildren();
   repeat.replaceChildren();
   const first = before - ofRun.length;
-  [showClasses, showClients, showFairness, showConfusion, showTime, showWaits, showStaleness].forEach((show) => show(chosen, run));
+  [showClasses, showClients, showFairness, showConfusion, showTime, showWaits, showStaleness, showPrivacy].forEach((show) => show(chosen, run));
   chosen.append(...chosen.querySelectorAll(".missing"));
   showRepeat(repeat, run);
   ofRun = figures.slice(first);
