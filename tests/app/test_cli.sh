@@ -156,7 +156,7 @@ expect_candidates 'bash zsh fish' help completion ''
 expect_candidates 'launch' l
 expect_candidates '--by' runs --b
 expect_candidates '--out' report --o
-expect_candidates 'grid list random' sweep --search ''
+expect_candidates 'grid list random halving' sweep --search ''
 expect_candidates '--search' sweep --sea
 expect_candidates '--once' top --o
 expect_candidates '--alpha' sweep --alph

@@ -202,6 +202,35 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
     }
 }
 
+static void a_test_sample_of_a_client_without_training_samples_is_refused(void **state) {
+    static const uint32_t trained[3] = {0, 1, 1}, tested[2] = {0, 5};
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    Altered set = altered(GRAY_ARRAYS);
+    put(&set, "client_train", "<u4", "(3,)", trained, sizeof trained);
+    put(&set, "client_test", "<u4", "(2,)", tested, sizeof tested);
+    assert_int_equal(load(&loaded, arrays_write(path, *state, "stranger", set.files, ARRAYS_IN_FOLDER), 1, &err),
+                     STATUS_DATA);
+    if (!strstr(err.message, "client_test.npy: value 1 is 5; clients with training samples"))
+        fail_msg("%s", err.message);
+}
+
+static void a_header_that_is_no_dictionary_is_refused(void **state) {
+    char path[SCRATCH_PATH_BYTES], file[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    size_t bytes;
+    arrays_write(path, *state, "header", GRAY_ARRAYS, ARRAYS_IN_FOLDER);
+    char *content = scratch_read(scratch_path(file, path, "x_train.npy"), &bytes);
+    *(char *)memchr(content, '{', bytes) = '(';
+    scratch_write(file, content, bytes);
+    free(content);
+    assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
+    if (!strstr(err.message, "x_train.npy: its header at byte 10 is not that of one plain array"))
+        fail_msg("%s", err.message);
+}
+
 static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
     static const float lost[6] = {1, 2, 3, NAN, 5, 6};
     static const double wide[6] = {1, 2, 3, 1e300, 5, 6};
@@ -294,6 +323,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(clients_own_their_samples),
         cmocka_unit_test(mean_and_std_say_how_samples_enter_a_net),
         cmocka_unit_test(what_does_not_fit_is_refused_by_its_name),
+        cmocka_unit_test(a_test_sample_of_a_client_without_training_samples_is_refused),
+        cmocka_unit_test(a_header_that_is_no_dictionary_is_refused),
         cmocka_unit_test(numbers_that_do_not_fit_are_refused_by_their_place),
         cmocka_unit_test(a_missing_array_is_named_with_how_to_save_it),
         cmocka_unit_test(every_truncation_and_a_flipped_bit_of_every_byte_is_survived),

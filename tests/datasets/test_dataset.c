@@ -30,6 +30,18 @@ static void plain_and_packed_folders_give_equal_blocks(void **state) {
     free(from_packed.block);
 }
 
+static void a_seed_gives_made_up_data_of_its_own(void **state) {
+    (void)state;
+    Loaded loaded[3];
+    Error err;
+    for (int i = 0; i < 3; i++)
+        check_ok(load(&loaded[i], "synthetic:1x4x4:20:10", i < 2 ? 1 : 2, &err));
+    assert_memory_equal(loaded[0].data.train.pixels, loaded[1].data.train.pixels, 20 * 16);
+    assert_memory_not_equal(loaded[0].data.train.pixels, loaded[2].data.train.pixels, 20 * 16);
+    for (int i = 0; i < 3; i++)
+        free(loaded[i].block);
+}
+
 static void a_plain_file_is_preferred_to_a_packed_one(void **state) {
     char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
     Loaded loaded;
@@ -307,6 +319,7 @@ static void a_block_works_at_any_address_and_a_damaged_header_is_refused(void **
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_packed_folders_give_equal_blocks),
+        cmocka_unit_test(a_seed_gives_made_up_data_of_its_own),
         cmocka_unit_test(a_plain_file_is_preferred_to_a_packed_one),
         cmocka_unit_test(file_names_with_dots_are_found),
         cmocka_unit_test(one_channel_is_normalised_as_mnist),

@@ -147,6 +147,12 @@ static void federations_are_as_large_as_their_sources_say(void **state) {
     expect_sound(&loaded.data);
     free(loaded.block);
 
+    load(&loaded, "synthetic-feddyn samples=1 theta=2", 1); // of which many a drawn size is 0
+    assert_true(loaded.data.train.count > 20);
+    for (uint32_t user = 0; user < 20; user++)
+        assert_in_range(samples_of(&loaded.data.train, user), 1, UINT32_MAX);
+    free(loaded.block);
+
     load(&loaded, "synthetic-leaf users=50 classes=3 clusters=4", 1);
     assert_int_equal(loaded.data.users, 50);
     for (uint32_t user = 0; user < 50; user++)

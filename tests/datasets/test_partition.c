@@ -1,6 +1,7 @@
 // Partitions: who gets what, that nothing is lost or given twice, and that only the seed decides.
 #include "datasets/partition.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,23 @@ static void shards_hold_few_labels_and_lose_no_sample(void **state) {
         free(block);
         free(labels);
     }
+}
+
+// Who gives to the short ones decides the bits of a run: of equally large clients or classes the first one.
+static void of_equally_large_clients_the_first_gives_to_the_short_ones(void **state) {
+    (void)state;
+    uint16_t *labels = spread_labels(2000);
+    Partition partition;
+    const PartitionSpec spec = spec_of("dirichlet alpha=0.01", 100, 1);
+    void *block = build(&partition, &spec, labels, 2000);
+    uint64_t hash = 14695981039346656037u;
+    for (uint32_t client = 0; client < 100; client++)
+        hash = (hash ^ size_of_client(&partition, client)) * 1099511628211u;
+    for (uint32_t i = 0; i < 2000; i++)
+        hash = (hash ^ partition.indices[i]) * 1099511628211u;
+    if (hash != UINT64_C(0x44ccdd49d74d0dab)) fail_msg("the partition is another one: %" PRIx64, hash);
+    free(block);
+    free(labels);
 }
 
 static void dirichlet_gives_each_sample_to_one_client_and_everyone_the_minimum(void **state) {
@@ -407,6 +425,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(whole_gives_every_client_the_same_full_list),
         cmocka_unit_test(iid_sizes_differ_by_at_most_one_and_the_order_is_random),
         cmocka_unit_test(shards_hold_few_labels_and_lose_no_sample),
+        cmocka_unit_test(of_equally_large_clients_the_first_gives_to_the_short_ones),
         cmocka_unit_test(dirichlet_gives_each_sample_to_one_client_and_everyone_the_minimum),
         cmocka_unit_test(a_smaller_alpha_concentrates_classes),
         cmocka_unit_test(dirichlet_balances_itself),

@@ -141,6 +141,27 @@ static void the_largest_updates_that_fit_do_not_overflow(void **state) {
     assert_true(fabs((double)mean - (double)large) < 1);
 }
 
+static void lengths_are_those_of_all_elements_of_any_number(void **state) {
+    (void)state;
+    enum { MOST = 40 };
+    float values[MOST], other[MOST];
+    int64_t total[MOST];
+    double update = 0, length = 0, magnitudes = 0, of_total = 0;
+    for (int i = 0; i < MOST; i++) { // whole numbers, so that no sum is rounded
+        values[i] = (float)(i % 7 - 3);
+        other[i] = (float)(i % 5 + 1);
+        total[i] = i - 11;
+        update += (double)(values[i] - other[i]) * (double)(values[i] - other[i]);
+        length += (double)values[i] * (double)values[i];
+        magnitudes += i % 7 < 3 ? 3 - i % 7 : i % 7 - 3;
+        of_total += 4.0 * (i - 11) * (i - 11);
+        assert_true(aggregate_squared_update(values, other, (size_t)i + 1) == update);
+        assert_true(aggregate_squared_length(values, (size_t)i + 1) == length);
+        assert_true(aggregate_absolute_sum(values, (size_t)i + 1) == magnitudes);
+        assert_true(aggregate_squared_total(total, 2, (size_t)i + 1) == of_total);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_on_any_number_of_workers_gives_the_same_bits),
@@ -149,6 +170,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_mean_without_the_refused_clients_is_divided_by_the_weight_that_arrived),
         cmocka_unit_test(updates_that_are_not_finite_or_too_large_are_found),
         cmocka_unit_test(the_largest_updates_that_fit_do_not_overflow),
+        cmocka_unit_test(lengths_are_those_of_all_elements_of_any_number),
     };
     return run_cases(argc, argv, tests, make_updates, NULL);
 }

@@ -218,6 +218,9 @@ class Report(Look):
         self.assertEqual(sum(map(sum, run["confusion"])), 100)
         self.assertEqual(run["clients"]["times"], [4] * 6)
         self.assertEqual(run["target"], 0.9)
+        self.assertEqual(run["classes"]["clients"], list(range(6)))
+        facts = {name: value for value, name in self.data_of("run/report.html")["facts"]}
+        self.assertEqual((facts["rounds"], facts["clients a round"], facts["to the target"]), ("4", "6 of 6", "not reached"))
 
     def test_the_command_in_the_page_repeats_the_run(self):
         self.train_small("run", "--partition", "dirichlet", "--alpha", "0.1", "--algorithm", "fedprox mu=0.5; combine mean uniform")

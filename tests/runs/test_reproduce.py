@@ -88,7 +88,7 @@ class Reproduce(RunCase):
         for change, line, sentence in (
                 (("clients: 4", "clients: many"), 11, "--clients many"), (("clients: 4", "clintes: 4"), 11, "there is no such option"),
                 (("seeds: 5..8", "seeds: 8..5"), 5, "seeds: needs a range"), (("measure: accuracy", "measure: beauty"), 4, "measure: accuracy, best"),
-                (("0.1, 50, 1]", "0.1, 50]"), 17, "a cell has a value"), (("0.1, 50, 1]", "0.1, many, 1]"), 17, "a number is needed"),
+                (("0.1, 50, 1]", "0.1, 50]"), 17, "a cell has a value"), (("0.1, 50, 1]", "0.1, many, 1]"), 17, "a number is needed"), (("[fedavg, 0.1,", "[[fedavg], 0.1,"), 17, "a text or a number is needed here"),
                 (("over: [algorithm, lr]", "over: [algorithm, lr"), 16, "did not find expected"), (("within: 2", ""), 1, "a number is needed")):
             with self.subTest(change):
                 text = self.recipe()
