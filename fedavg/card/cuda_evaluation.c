@@ -9,12 +9,12 @@
 #include "fedavg/worker/client.h"
 
 // Gives every model the samples of its job's client. *steps: of the largest.
-static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, Error *err) {
+static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, Error *err) {
     uint32_t first = 0, size = self->memory->config->training.batch_size;
     *steps = 0;
     for (uint32_t m = 0; m < jobs; m++) {
         uint32_t count;
-        const uint32_t *indices = evaluation_samples(&self->memory->partition, self->jobs[m], &count);
+        const uint32_t *indices = evaluation_samples(self->memory, self->jobs[m], round, &count);
         CudaTask task = {.first = first, .count = count};
         TRY(cuda_net_assign(self->net, (int)m, &task, true, err));
         CUDA_TRY(
@@ -43,7 +43,7 @@ Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Er
     uint64_t start = clock_nanoseconds();
     uint32_t steps;
     TRY(prepare_models(self, jobs, round, err));
-    TRY(assign_clients(self, &steps, jobs, err));
+    TRY(assign_clients(self, &steps, jobs, round, err));
     TRY(cuda_net_evaluate(self->net, steps, err));
     TRY(cuda_net_results(self->net, self->results, err));
     for (uint32_t m = 0; m < jobs; m++) {

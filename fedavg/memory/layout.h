@@ -36,6 +36,7 @@
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/release_rules.h"
 #include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/view_rules.h"
 #include "fedavg/rules/world.h"
 #include "nn/spec.h"
 #include "shm/barrier.h"
@@ -131,6 +132,7 @@ typedef struct RunConfig {
     PersonalPlan personal;
     uint32_t workers, clients;
     Chosen attack;   // what attackers do (rules/attack_rules.h)
+    ViewPlan view;   // how clients see their samples
     uint32_t cohort; // clients that train in a round, at most
     uint32_t log_level;
     uint64_t seed;

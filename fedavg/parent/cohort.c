@@ -142,10 +142,12 @@ static void enlist(Cohort *cohort, uint32_t drawn) {
     for (uint32_t i = 0; i < drawn; i++) {
         uint32_t client = cohort->drawn[i];
         Member *last = cohort->count > 0 ? &cohort->members[cohort->count - 1] : NULL;
-        if (last && last->client == client)
+        if (last && last->client == client) {
             last->times++;
-        else
-            cohort->members[cohort->count++] = member_of(cohort->memory, client);
+            continue;
+        }
+        cohort->members[cohort->count] = member_of(cohort->memory, client);
+        cohort->members[cohort->count++].samples = cohort->samples[client]; // that it holds in this round
     }
 }
 
@@ -168,6 +170,16 @@ static void enlist_scheduled(Cohort *cohort) {
     }
 }
 
+// Where what clients hold drifts, how much it is does, too.
+static void find_samples(Cohort *cohort, uint32_t round) {
+    const RunConfig *config = cohort->memory->config;
+    if (config->view.drift.row != VIEW_DRIFT_CLASSES) return;
+    for (uint32_t client = 0; client < config->clients; client++)
+        partition_client(&cohort->memory->partition,
+                         view_holding(&config->view, config->seed, round, client, config->clients),
+                         &cohort->samples[client]);
+}
+
 void cohort_begin(Cohort *cohort, uint32_t round) {
     const RunConfig *config = cohort->memory->config;
     const World *world = &config->world;
@@ -179,6 +191,7 @@ void cohort_begin(Cohort *cohort, uint32_t round) {
                  .size = selected(world, config->clients, cohort->wanted),
                  .seed = config->seed,
                  .round = round};
+    find_samples(cohort, round);
     cohort->nobody_until = UINT64_MAX;
     if (cohort->there)
         cohort->nobody_until = world_files_presence(cohort->there, &cohort->memory->world_files,

@@ -102,6 +102,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         if (vectors[v].wanted) *vectors[v].vector = (float *)(void *)next, next += stride;
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
     Status status = begin_labels(model, err);
+    if (status == STATUS_OK) status = view_init(&model->view, memory, err);
     if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);
     if (status != STATUS_OK) local_model_free(model);
     return status;
@@ -109,6 +110,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
 
 void local_model_free(LocalModel *model) {
     sender_free(&model->sender);
+    view_free(&model->view);
     XXH3_freeState(model->hash);
     free(model->label_of);
     free(model->order);
@@ -121,21 +123,22 @@ uint32_t local_model_batches(const LocalModel *model, uint32_t count) {
     return count / size + (count % size != 0);
 }
 
-Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count) {
+Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count) {
     const Dataset *data = &model->memory->data;
     uint32_t size = model->memory->config->training.batch_size;
     uint32_t first = number * size;
     const Chosen *attack = &model->memory->config->attack;
     const uint32_t samples = count - first < size ? count - first : size;
-    return (Batch){.pixels = data->train.pixels,
+    Batch batch = {.pixels = data->train.pixels,
                    .labels = data->train.labels,
                    .indices = order + first,
                    .count = samples,
                    .scale = data->scale,
                    .shift = data->shift,
-                   .label_of = model->lies ? model->label_of : NULL,
                    .triggered = model->lies ? attack_marked(attack, samples) : 0,
                    .trigger_label = (uint16_t)(model->lies ? attack->number[BACKDOOR_TARGET] : 0)};
+    view_apply(&model->view, &batch);
+    return batch;
 }
 
 // A client's training: what its rule adds to every step (rules/local_rule.h).
@@ -146,10 +149,10 @@ typedef struct Turn {
 } Turn;
 
 // model->slope becomes the gradient of the mean loss of the client's samples, at the weights that it begins with.
-static void look(LocalModel *model, uint32_t client) {
+static void look(LocalModel *model) {
     const size_t parameters = model->memory->config->parameters;
     uint32_t count;
-    const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
+    const uint32_t *indices = view_samples(&model->view, &count);
     memset(model->slope, 0, parameters * sizeof *model->slope);
     for (uint32_t number = 0; number < local_model_batches(model, count); number++) {
         const Batch batch = local_model_batch(model, indices, number, count);
@@ -175,7 +178,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
         .at = {.global = memory->weights, .own = model->weights, .kept = kept_row(&memory->kept, job->kept_from)},
         .step.sgd = training.sgd};
     if (model->slope) {
-        look(model, job->client);
+        look(model);
         turn.at.slope = model->slope;
     }
     if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
@@ -362,7 +365,7 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
 
 double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round) {
     uint32_t count;
-    const uint32_t *indices = partition_client(&model->memory->partition, client, &count);
+    const uint32_t *indices = view_samples(&model->view, &count);
     return local_model_train_on(model, step, indices, count, client, epochs, round);
 }
 
@@ -396,9 +399,10 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     uint64_t start = clock_nanoseconds();
     uint32_t count;
-    partition_client(&memory->partition, job->client, &count);
     memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
     model->lies = job->attacks && attack_is_in_training(&memory->config->attack);
+    view_begin(&model->view, job->client, round, model->lies ? model->label_of : NULL);
+    view_samples(&model->view, &count);
     personal_begin(model, job);
     const Turn turn = begin_turn(model, job, count, round);
     const uint32_t key = schedule_key(round - 1, job->visit); // no two trainings from one model are the same

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/worker/sender.h"
+#include "fedavg/worker/view.h"
 #include "nn/net.h"
 
 typedef struct LocalModel {
@@ -29,6 +30,7 @@ typedef struct LocalModel {
     uint16_t *label_of;        // owned (classes): what an attacker takes labels for; NULL: nobody lies about them
     bool lies;                 // the client that is trained does, or marks images
     Sender sender;             // owned
+    View view;                 // owned: of the client's samples, or of the test set
 
     void (*on_step)(void *context, double loss); // after each step of client_train, with its mean loss; NULL: nobody
     void *on_step_context;
@@ -38,8 +40,9 @@ typedef struct LocalModel {
 Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t rank, Error *err);
 void local_model_free(LocalModel *model);
 
-// Batch `number` (0, 1, ...) of the `count` training samples in `order`; the last one may be smaller.
-Batch local_model_batch(const LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count);
+// Batch `number` (0, 1, ...) of the `count` training samples in `order`, as the client sees them; the last one may be
+// smaller. Valid until the next.
+Batch local_model_batch(LocalModel *model, const uint32_t *order, uint32_t number, uint32_t count);
 
 // Batches in one epoch of `count` samples.
 uint32_t local_model_batches(const LocalModel *model, uint32_t count);
@@ -56,8 +59,8 @@ typedef struct LocalStep {
     float *state_after; // gets what it ends with; NULL: nobody wants that
 } LocalStep;
 
-// Trains the model, which holds the weights to begin with, on the client's samples with a fresh optimizer. Shuffles and
-// dropout are those of `round`. Returns the sum of the losses.
+// Trains the model, which holds the weights to begin with, on the samples of the client whose view has begun, with a fresh
+// optimizer. Shuffles and dropout are those of `round`. Returns the sum of the losses.
 double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round);
 
 // The same on these samples (count), with the shuffles and dropout of `client`.
@@ -98,7 +101,7 @@ void personal_load(LocalModel *model, const Job *job);
 void evaluation_run(LocalModel *model, Job *job, uint32_t round);
 
 // The samples that a job about a client is to be evaluated on, and how they are called in the metrics.
-const uint32_t *evaluation_samples(const Partition *partition, const Job *job, uint32_t *count);
+const uint32_t *evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round, uint32_t *count);
 const char *evaluation_data_name(const Partition *partition);
 
 // The round whose shuffles and dropout a training draws that belongs to no round: no round has this number, and the keys

@@ -15,6 +15,7 @@ static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
                    .scale = data->scale,
                    .shift = data->shift};
     BatchResult result;
+    view_apply(&model->view, &batch);
     net_evaluate(&model->net, &result, model->memory->weights, &batch);
     return result;
 }
@@ -50,6 +51,7 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
                        .scale = data->scale,
                        .shift = data->shift};
         BatchResult result;
+        view_apply(&model->view, &batch);
         net_evaluate(&model->net, &result, weights, &batch);
         sum.loss_sum += result.loss_sum;
         sum.hits += result.hits;
@@ -57,10 +59,13 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
     return sum;
 }
 
-const uint32_t *evaluation_samples(const Partition *partition, const Job *job, uint32_t *count) {
+const uint32_t *evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round, uint32_t *count) {
+    const RunConfig *config = memory->config;
+    const Partition *partition = &memory->partition;
     const bool trains = job->task == EVALUATE_TRAINING_DATA || job->task == EVALUATE_TRAINING_PART;
-    if (partition->tests && !trains) return partition_client_test(partition, job->client, count);
-    const uint32_t *indices = partition_client(partition, job->client, count);
+    const uint32_t holding = view_holding(&config->view, config->seed, round, job->client, config->clients);
+    if (partition->tests && !trains) return partition_client_test(partition, holding, count);
+    const uint32_t *indices = partition_client(partition, holding, count);
     if (job->task != EVALUATE_TRAINING_PART) return indices;
     *count = job->count;
     return indices + job->first;
@@ -70,8 +75,8 @@ const char *evaluation_data_name(const Partition *partition) {
     return partition->tests ? "client's held-out samples" : "client's training samples";
 }
 
-static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job) {
-    const uint32_t *indices = evaluation_samples(&model->memory->partition, job, &job->count);
+static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job, uint32_t round) {
+    const uint32_t *indices = evaluation_samples(model->memory, job, round, &job->count);
     return evaluate_samples(model, weights, indices, job->count);
 }
 
@@ -79,7 +84,7 @@ static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t rou
     memcpy(model->weights, model->memory->weights, model->memory->config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(model->memory).sgd};
     local_model_train(model, &plain, job->client, job->epochs, evaluation_round(round));
-    return evaluate_client(model, model->weights, job);
+    return evaluate_client(model, model->weights, job, round);
 }
 
 // The update of the server's own training, from the global weights on every so many-th training sample, becomes the
@@ -99,14 +104,16 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
         update[i] = model->weights[i] - memory->weights[i];
 }
 
-static BatchResult evaluate_personal(LocalModel *model, Job *job) {
+static BatchResult evaluate_personal(LocalModel *model, Job *job, uint32_t round) {
     personal_load(model, job);
-    return evaluate_client(model, model->weights, job);
+    return evaluate_client(model, model->weights, job, round);
 }
 
 void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
+    const bool of_server = job->task == EVALUATE_TEST_SET || job->task == TRAIN_ROOT;
+    view_begin(&model->view, of_server ? VIEW_TEST_SET : job->client, round, NULL);
     switch ((EvaluationTask)job->task) {
     case EVALUATE_TEST_SET:
         result = evaluate_test_set(model, job);
@@ -117,10 +124,10 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     case EVALUATE_TRAINING_DATA:
     case EVALUATE_TRAINING_PART:
     case EVALUATE_CLIENT:
-        result = evaluate_client(model, model->memory->weights, job);
+        result = evaluate_client(model, model->memory->weights, job, round);
         break;
     case EVALUATE_PERSONAL:
-        result = evaluate_personal(model, job);
+        result = evaluate_personal(model, job, round);
         break;
     case TRAIN_ROOT:
         train_root(model, job, round);

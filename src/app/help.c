@@ -133,6 +133,7 @@ static void print_metrics(FILE *file) {
         {"  updates, updates_waiting", "in the round's step; those of this and earlier rounds that later steps take"},
         {"  staleness, staleness_mean, staleness_most",
          "how many of the updates in the step were 0, 1, 2, ... versions old (63: or more), their mean, the most"},
+        {"  concept", "of the test set: how often it has changed so far (with --drift)"},
         {"  abandoned", "fewer than half of the clients were in time: the model stays"},
         {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
         {"  update_length_mean, update_length_most", "of the updates that arrived"},
@@ -288,15 +289,6 @@ static void print_forms(FILE *file, const FormTable *table) {
     }
 }
 
-static void print_partitions(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "What --partition takes: a name, and parts of the form PART=VALUE behind it, in one word for the "
-        "shell. A part in brackets has the value that stands there if it is left out. Numbers of samples come "
-        "from the training set; what \"lost\" means is that nobody trains on it.");
-    print_forms(file, &partition_table);
-}
-
 // part: its name, and a blank; empty for a rule that is no part of an algorithm.
 static void print_rule(FILE *file, const char *part, const RuleText *rule) {
     char line[1024], form[512];
@@ -337,6 +329,32 @@ static void print_algorithms(FILE *file) {
         for (uint32_t row = 0; part_rule((Part)part, row); row++)
             print_rule(file, name, part_rule((Part)part, row));
     }
+}
+
+static void print_partitions(FILE *file) {
+    print_paragraph(
+        file, 0,
+        "What --partition takes: a name, and parts of the form PART=VALUE behind it, in one word for the "
+        "shell. A part in brackets has the value that stands there if it is left out. Numbers of samples come "
+        "from the training set; what \"lost\" means is that nobody trains on it.");
+    print_forms(file, &partition_table);
+    fputc('\n', file);
+    print_paragraph(
+        file, 0,
+        "What --client-noise takes: how each client sees its samples, in training and on its own test part, the same every "
+        "time; the global test set has no noise.");
+    fputc('\n', file);
+    for (uint32_t row = VIEW_NOISE_NONE + 1; row < VIEW_NOISE_COUNT; row++)
+        print_rule(file, "", &view_noises[row]);
+    fputc('\n', file);
+    print_paragraph(
+        file, 0,
+        "What --drift takes: what changes from a round on. change=sudden: for all at once, and again every PERIOD rounds unless "
+        "that is 0; gradual: each client at a round of its own within PERIOD rounds; recurrent: there and back every PERIOD "
+        "rounds. The test set goes along, with a gradual drift from ROUND on; `sounder eval` sees it as it was at first.");
+    fputc('\n', file);
+    for (uint32_t row = VIEW_DRIFT_NONE + 1; row < VIEW_DRIFT_COUNT; row++)
+        print_rule(file, "", &view_drifts[row]);
 }
 
 static void print_attacks(FILE *file) {

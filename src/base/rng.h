@@ -27,6 +27,7 @@ typedef enum RngPurpose {
     RNG_STRAGGLER = 22,  // which do not manage all epochs, and how many they do
     RNG_AVAILABLE = 23,  // which are there at all
     RNG_ATTACK = 24,     // which clients attack, and with what
+    RNG_DRIFT = 25,      // when a client drifts, and where to
     RNG_COMPRESS = 30,   // what codes of updates draw
     RNG_DP_NOISE = 31,   // noise that hides a client
     RNG_DP_TREE = 32,    // ... on the nodes of a tree over the rounds
@@ -34,6 +35,7 @@ typedef enum RngPurpose {
     RNG_BUCKETS = 34,    // which updates are mixed
     RNG_AUGMENT = 40,    // crops and flips of training images
     RNG_FEDERATION = 41, // made-up data of users
+    RNG_FEATURES = 42,   // noise of a client's own on its samples
 } RngPurpose;
 
 typedef struct RngKey {

@@ -166,6 +166,50 @@ class World(WorldCase):
         self.train("--resume", "resumed", "--rounds", "4", "--quiet")
         self.assertEqual(self.model("resumed"), self.model("last"))
 
+    @unittest.skipIf(ON_CARD, "views are for the CPU alone")
+    def test_clients_drift_together_each_at_its_round_or_there_and_back_and_the_test_set_with_them(self):
+        views = {"none": ["--drift", "pixels round=7"], "labels": ["--drift", "labels round=3"], "pixels": ["--drift", "pixels round=3 period=2"],
+                 "classes": ["--drift", "classes round=3"], "gradual": ["--drift", "labels round=2 change=gradual period=3"],
+                 "recurrent": ["--drift", "pixels round=2 change=recurrent period=2"]}
+        concepts = {"none": [0] * 6, "labels": [0, 0, 1, 1, 1, 1], "pixels": [0, 0, 1, 1, 2, 2], "classes": [0, 0, 1, 1, 1, 1],
+                    "gradual": [0, 1, 1, 1, 1, 1], "recurrent": [0, 1, 1, 0, 0, 1]}
+        models = {}
+        plain = self.run_world("plain", "--rounds", "6") and self.model("plain")
+        for name, options in views.items():
+            with self.subTest(name):
+                rounds = self.run_world(name, *options, "--rounds", "6", "--workers", "1")
+                self.assertEqual([entry["concept"] for entry in rounds], concepts[name])
+                models[name] = self.model(name)
+                self.run_world(name + "-3", *options, "--rounds", "4", "--workers", "3")
+                self.train("--resume", name + "-3", "--rounds", "6", "--quiet")
+                self.assertEqual(self.model(name + "-3"), models[name])
+        self.assertEqual(models["none"], plain)
+        self.assertEqual(len(set(models.values())), len(models))
+        replayed = subprocess.run([SOUNDER, "replay", "gradual", "--round", "4", "--client", "5"], cwd=self.folder.name, text=True,
+                                  capture_output=True, timeout=DEADLINE)
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+        self.assertIn("as in the run", replayed.stdout)
+
+    @unittest.skipIf(ON_CARD, "views are for the CPU alone")
+    def test_clients_that_drift_in_classes_hold_what_the_next_one_held(self):
+        self.run_world("run", "--rounds", "4", "--drift", "classes round=3")
+        before, after = [{client: entry["samples"] for client, entry in self.cohorts("run")[number].items()} for number in (2, 3)]
+        self.assertEqual(after, {client: before[(client + 1) % 12] for client in before})
+
+    @unittest.skipIf(ON_CARD, "views are for the CPU alone")
+    def test_noise_of_features_grows_with_the_clients_number_and_leaves_the_first_as_it_is(self):
+        losses = {}
+        for name, options in (("plain", []), ("zero", ["--client-noise", "gaussian 0"]), ("gaussian", ["--client-noise", "gaussian 0.5"]),
+                              ("block", ["--client-noise", "block 0.5"])):
+            self.run_world(name, *options, "--rounds", "1", "--model", "linear 10")
+            losses[name] = {client: entry["loss"] for client, entry in self.cohorts(name)[1].items()}
+        self.assertEqual(self.model("zero"), self.model("plain"))
+        self.assertAlmostEqual(losses["gaussian"][0], losses["plain"][0], places=5)
+        for client in range(1, 12):
+            self.assertNotAlmostEqual(losses["gaussian"][client], losses["plain"][client], places=5)
+        for client in range(12):
+            self.assertNotAlmostEqual(losses["block"][client], losses["plain"][client], places=5)
+
     def test_all_of_it_at_once_has_the_same_bits_for_any_number_of_workers_after_kills_and_resume(self):
         self.run_world("1", *WORLD, "--workers", "1")
         self.run_world("3", *WORLD, "--workers", "3")

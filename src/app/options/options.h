@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/release_rules.h"
+#include "fedavg/rules/view_rules.h"
 #include "fedavg/rules/world.h"
 
 enum { OPTION_TEXT_BYTES = 2048, OPTION_MAX_COUNT = 96 };
@@ -55,6 +56,8 @@ typedef struct Options {
     char attack[OPTION_TEXT_BYTES];    // what bad clients do; "": none
     char attackers[OPTION_TEXT_BYTES]; // which they are
     Chosen attack_rule;                // of attack; by options_resolve
+    char client_noise[OPTION_TEXT_BYTES], drift[OPTION_TEXT_BYTES]; // how clients see their samples; "": as they are
+    ViewPlan view;                                                  // of both; by options_resolve
     int rounds;                        // 3
     Training training;                 // lr 0.01, momentum 0.5, 1 local epoch, batches of 64
     uint64_t seed;                     // 1

@@ -269,9 +269,28 @@ Status options_resolve_buffered(Options *options, Error *err) {
         options_named(name, options, "algorithm"), number[BUFFERED_K], number[BUFFERED_M]);
 }
 
+static Status resolve_view(Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    Error why;
+    if (options->client_noise[0] && view_parse_noise(&options->view.noise, options->client_noise, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "client-noise"), why.message);
+    if (options->drift[0] && view_parse_drift(&options->view.drift, options->drift, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "drift"), why.message);
+    if (options->view.drift.row == VIEW_DRIFT_CLASSES && engine_facts[options_engine(options)].buffers)
+        return fail(err, STATUS_USAGE,
+                    "%s does not go with schedule buffered of --algorithm, which weighs clients before the first round; take "
+                    "labels or pixels",
+                    options_named(name, options, "drift"));
+    if (options->view.noise.row != VIEW_NOISE_NONE && options->attack_rule.row == ATTACK_BACKDOOR)
+        return fail(err, STATUS_USAGE, "%s does not go with --attack backdoor, which marks pixels",
+                    options_named(name, options, "client-noise"));
+    return STATUS_OK;
+}
+
 Status options_resolve_rules(Options *options, Error *err) {
     TRY(resolve_release(options, err));
     TRY(check_updates(options, err));
     TRY(check_all_take_part(options, err));
-    return resolve_attack(options, err);
+    TRY(resolve_attack(options, err));
+    return resolve_view(options, err);
 }

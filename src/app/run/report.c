@@ -231,6 +231,9 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_privacy(&line, report, &control->config.release);
     if (!engine_facts[control->config.engine].whole_cohort) put_world(&line, report, &control->totals);
     if (memory->attackers) put_whole(&line, "attackers", report->attackers);
+    const RunConfig *config = &control->config;
+    if (config->view.drift.row != VIEW_DRIFT_NONE)
+        put_whole(&line, "concept", view_concept(&config->view.drift, config->seed, report->round, VIEW_TEST_SET));
     if (report->combine) put_choice(&line, memory, report->combine);
     if (engine_facts[control->config.engine].in_lockstep) put_synchronisation(&line, report, &control->config);
     if (control->config.nodes > 1) put_whole(&line, "nodes", control->config.nodes);

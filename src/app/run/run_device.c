@@ -50,6 +50,7 @@ static const char *only_on_cpu(const Options *options) {
     if (engine_facts[options_engine(options)].buffers) return "--algorithm with schedule buffered is for the CPU alone";
     if (combine_rules[options->recipe.parts[PART_COMBINE].row]->trusts)
         return "combine fltrust of --algorithm is for the CPU alone";
+    if (options->client_noise[0] || options->drift[0]) return "--client-noise and --drift are for the CPU alone";
     if (options->attack[0]) return "--attack is for the CPU alone";
     const Chosen *schedule = &options->recipe.parts[PART_SCHEDULE];
     if (engine_facts[schedule->row].client_is_worker &&

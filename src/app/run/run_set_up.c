@@ -138,6 +138,8 @@ static Status check_augment(const Options *options, const Dataset *data, Error *
     options_named(named, options, augment->crop > 0 ? "random-crop" : "random-flip");
     if (data->items.pixel_bytes > 1)
         return fail(err, STATUS_USAGE, "%s: the samples of %s are no images; leave it out", named, data->name);
+    if (options->view.noise.row != VIEW_NOISE_NONE)
+        return fail(err, STATUS_USAGE, "%s does not go with --client-noise: noise would be cropped with the image", named);
     if ((int)augment->crop < shape.rows && (int)augment->crop < shape.columns) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s %u: images of %dx%d pixels may be cut off completely; give less than either",
                 named, augment->crop, shape.rows, shape.columns);
@@ -187,7 +189,11 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
     if (options->attack_rule.row == ATTACK_BACKDOOR)
         spec->trigger = (uint32_t)options->attack_rule.number[BACKDOOR_SIZE];
     spec->smoothing = (float)options->training.label_smoothing;
-    spec->float_input = data->items.pixel_bytes > 1;
+    Error why;
+    if (view_check(&options->view, data->shape, (uint32_t)options->clients, !dataset_has_targets(&data->items), &why) !=
+        STATUS_OK)
+        return fail(err, STATUS_USAGE, "--%s", why.message);
+    spec->float_input = data->items.pixel_bytes > 1 || options->view.noise.row != VIEW_NOISE_NONE;
     spec->squared_loss = dataset_has_targets(&data->items);
     if (spec->layers[spec->layer_count - 1].kind == LAYER_RELU)
         log_warning("%s: its last layer is relu, so that no class can get a negative score; leave that out", named);
@@ -210,6 +216,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .workers = (uint32_t)options->workers,
         .clients = (uint32_t)options->clients,
         .attack = options->attack_rule,
+        .view = options->view,
         .cohort = cohort_trains(&options->world, (uint32_t)options->clients, (uint32_t)options->clients_per_round),
         .log_level = (uint32_t)options->log_level,
         .seed = options->seed,

@@ -1,0 +1,35 @@
+// A client's view of its samples (rules/view_rules.h) on a worker: batches that name samples of the data set become such
+// that hold what the client sees. Where nobody's view differs, batches stay as they are.
+//
+//   TRY(view_init(&view, memory, &spec, err));
+//   view_begin(&view, client, round, label_of);         // or VIEW_TEST_SET; label_of: what the client lies about, or NULL
+//   view_apply(&view, &batch);                          // valid until the next one
+#ifndef SOUNDER_FEDAVG_WORKER_VIEW_H
+#define SOUNDER_FEDAVG_WORKER_VIEW_H
+
+#include "fedavg/memory/run_memory.h"
+#include "nn/step.h"
+
+typedef struct View {
+    const RunMemory *memory; // borrowed
+    void *samples;   // owned (largest batch, C,H,W): floats with noise, bytes otherwise; NULL: as the data set has them
+    uint32_t *order; // owned (largest batch, or classes): scratch
+    uint16_t *labels;     // owned (largest batch): of the samples
+    uint16_t *own_labels; // owned (classes): what stands for each label in this concept
+    const uint16_t *label_of;
+    uint32_t client, concept;
+    uint32_t holding; // the client whose part of the data set this one has
+    bool noisy;
+} View;
+
+// Nothing to free on failure.
+Status view_init(View *view, const RunMemory *memory, Error *err);
+void view_free(View *view);
+
+void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *label_of);
+void view_apply(View *view, Batch *batch);
+
+// What the client trains on.
+const uint32_t *view_samples(const View *view, uint32_t *count);
+
+#endif
