@@ -360,6 +360,26 @@ static Status run(Simulation *sim, Error *err) {
     return find_stashes(schedule, err);
 }
 
+Status schedule_complete(Schedule *schedule, Error *err) {
+    Status status = STATUS_OK;
+    schedule->first = calloc((size_t)schedule->versions + 1, sizeof *schedule->first);
+    schedule->published = calloc((size_t)schedule->versions + 1, sizeof *schedule->published);
+    if (!schedule->first || !schedule->published)
+        status = fail(err, STATUS_OS, "no memory for a schedule of %u versions", schedule->versions);
+    for (uint32_t j = 0; j < schedule->count && status == STATUS_OK; j++) {
+        const ScheduledJob *job = &schedule->jobs[j];
+        uint64_t *end = job->applied < schedule->versions ? &schedule->published[job->applied + 1] : NULL;
+        if (end && job->end_microseconds > *end) *end = job->end_microseconds;
+    }
+    for (uint32_t version = 0; version < schedule->versions && status == STATUS_OK; version++)
+        if (schedule->published[version + 1] < schedule->published[version])
+            schedule->published[version + 1] = schedule->published[version];
+    if (status == STATUS_OK) index_versions(schedule);
+    if (status == STATUS_OK) status = find_stashes(schedule, err);
+    if (status != STATUS_OK) schedule_free(schedule);
+    return status;
+}
+
 Status schedule_simulate(Schedule *schedule, const ScheduleGiven *given, Error *err) {
     *schedule = (Schedule){.versions = given->versions};
     Simulation sim = {.given = given,

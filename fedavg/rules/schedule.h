@@ -98,6 +98,10 @@ typedef struct ScheduleGiven {
 Status schedule_simulate(Schedule *schedule, const ScheduleGiven *given, Error *err);
 void schedule_free(Schedule *schedule);
 
+// Of jobs (count), in their order and with what became of them, the rest of a schedule of so many versions: for one that
+// was not simulated. Nothing to free on failure, of the jobs neither.
+Status schedule_complete(Schedule *schedule, Error *err);
+
 // The key of the random numbers of a training: that of the round, another one for each visit. version: 0, 1, ...
 uint32_t schedule_key(uint32_t version, uint32_t visit);
 

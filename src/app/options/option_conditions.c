@@ -131,6 +131,9 @@ bool has_mean(const Options *options) {
     return takes_time_of(options, ~(1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_FILE));
 }
 
+bool has_buffer(const Options *options) {
+    return engine_facts[options_engine(options)].buffers;
+}
 bool has_client_file(const Options *options) {
     return takes_time_of(options, 1u << CLIENT_TIME_FILE);
 }

@@ -36,6 +36,7 @@ bool has_stragglers(const Options *options);
 bool has_attack(const Options *options);
 bool evaluates_clients(const Options *options);
 bool has_mean(const Options *options);
+bool has_buffer(const Options *options);
 bool has_client_file(const Options *options);
 bool has_deviation(const Options *options);
 bool has_minimum(const Options *options);

@@ -51,6 +51,7 @@ typedef struct Options {
     double client_test;                // share of a client's samples that are held out; 0
     double alpha;                      // dirichlet, > 0, if the form does not say it; 0.5
     int shards_per_client;             // shards, likewise; 2
+    char clock[OPTION_TEXT_BYTES];     // of a buffered schedule: simulated, real, replay:FILE
     char client_file[OPTION_TEXT_BYTES], availability_file[OPTION_TEXT_BYTES]; // of the world; "": none
     World world;                       // uniform sampling, nobody drops out, straggles or takes other than a second
     char attack[OPTION_TEXT_BYTES];    // what bad clients do; "": none
@@ -128,6 +129,9 @@ Status options_resolve(Options *options, Error *err);
 // that are drawn, the plan of the release, the updates that the combine rule needs, the attack.
 void options_keep_state(Options *options);
 Status options_check_state(const Options *options, Error *err);
+// The FILE of --clock replay:FILE; NULL: nothing is replayed.
+const char *options_replay(const Options *options);
+bool options_clock_is_real(const Options *options);
 Status options_resolve_buffered(Options *options, Error *err); // how many train at a time, and make a step
 Status options_resolve_rules(Options *options, Error *err);
 

@@ -245,11 +245,29 @@ static double buffer_size(const double *number) {
     return fmax(1, fmin(fmin(k, m), 1000));
 }
 
+const char *options_replay(const Options *options) {
+    static const char word[] = "replay:";
+    return strncmp(options->clock, word, strlen(word)) == 0 ? options->clock + strlen(word) : NULL;
+}
+
+bool options_clock_is_real(const Options *options) {
+    return strcmp(options->clock, "real") == 0;
+}
+
+static Status check_clock(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const char *file = options_replay(options);
+    if ((file && *file) || options_clock_is_real(options) || strcmp(options->clock, "simulated") == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %.60s: needs simulated, real or replay:FILE", options_named(name, options, "clock"),
+                options->clock);
+}
+
 Status options_resolve_buffered(Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     double *number = options->recipe.parts[PART_SCHEDULE].number;
     if (!engine_facts[options_engine(options)].buffers) return STATUS_OK;
     TRY(check_buffered_world(options, err));
+    TRY(check_clock(options, err));
     const int m = isnan(number[BUFFERED_M]) ? 0 : (int)number[BUFFERED_M];
     if (m > 0 && options->clients_per_round > 0 && options->clients_per_round != m)
         return fail(err, STATUS_USAGE, "%s %d: --algorithm says M=%d; leave one of the two out",

@@ -3,6 +3,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+static const char NAMES[] =
+    "job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds\n";
 
 static const char *fate_of(const ScheduledJob *job) {
     return job->fate == MEMBER_ARRIVES ? "arrives" : job->fate == MEMBER_DROPS_OUT ? "drops-out" : "late";
@@ -21,7 +25,7 @@ Status run_schedule_write(const Folder *folder, const Schedule *schedule, Error 
     size_t length = 0;
     FILE *file = open_memstream(&text, &length);
     if (!file) return fail(err, STATUS_OS, "no memory for " SCHEDULE_FILE_NAME);
-    fputs("job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds\n", file);
+    fputs(NAMES, file);
     for (uint32_t job = 0; job < schedule->count; job++)
         put_job(file, schedule, job);
     const bool written = fclose(file) == 0;
@@ -29,4 +33,90 @@ Status run_schedule_write(const Folder *folder, const Schedule *schedule, Error 
                             : fail(err, STATUS_OS, "no memory for " SCHEDULE_FILE_NAME);
     free(text);
     return status;
+}
+
+// Reading -------------------------------------------------------------------------------------------------------------
+
+// *applied: false for a line whose update is part of no step.
+static bool read_job(ScheduledJob *job, bool *applied, const char *line) {
+    uint32_t index;
+    char fate[16];
+    int head = 0, end = 0;
+    *job = (ScheduledJob){.applied = NEVER_APPLIED, .stash = NO_STASH};
+    if (sscanf(line, "%" SCNu32 ",%" SCNu32 ",%" SCNu32 ",%" SCNu32 ",%n", &index, &job->client, &job->visit,
+               &job->start, &head) != 4 || head == 0)
+        return false;
+    *applied = line[head] != ',';
+    if (!*applied) return true;
+    return sscanf(line + head, "%" SCNu32 ",%15[a-z],%lf,%lf,%" SCNu64 ",%" SCNu64 "%n", &job->applied, fate,
+                  &job->weight, &job->trust, &job->begin_microseconds, &job->end_microseconds, &end) == 6 &&
+           line[head + end] == '\n' && strcmp(fate, "arrives") == 0 && job->applied >= job->start &&
+           job->weight > 0 && job->weight <= 1 && job->trust > 0 && job->trust <= 1;
+}
+
+static int by_start(const void *a, const void *b) {
+    const ScheduledJob *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    if (x->client != y->client) return x->client < y->client ? -1 : 1;
+    return (x->visit > y->visit) - (x->visit < y->visit);
+}
+
+static Status read_jobs(Schedule *schedule, FILE *file, const char *path, uint32_t clients, uint32_t local_epochs,
+                        Error *err) {
+    char line[512];
+    uint32_t number = 1, capacity = 0;
+    bool applied;
+    ScheduledJob job;
+    if (!fgets(line, sizeof line, file) || strcmp(line, NAMES) != 0)
+        return fail(err, STATUS_DATA, "%.200s: no " SCHEDULE_FILE_NAME " of a run: its first line names other columns",
+                    path);
+    while (fgets(line, sizeof line, file)) {
+        number++;
+        if (!read_job(&job, &applied, line))
+            return fail(err, STATUS_DATA, "%.200s:%u: not a line of a " SCHEDULE_FILE_NAME, path, number);
+        if (job.client >= clients)
+            return fail(err, STATUS_DATA, "%.200s:%u: client %u, but there are only %u; raise --clients", path, number,
+                        job.client, clients);
+        if (!applied || job.applied >= schedule->versions) continue;
+        if (schedule->count == capacity) {
+            capacity = capacity > 0 ? 2 * capacity : 1024;
+            ScheduledJob *more = realloc(schedule->jobs, capacity * sizeof *more);
+            if (!more) return fail(err, STATUS_OS, "no memory for a schedule of %u trainings", capacity);
+            schedule->jobs = more;
+        }
+        job.epochs = local_epochs;
+        schedule->jobs[schedule->count++] = job;
+    }
+    return STATUS_OK;
+}
+
+// Every version that the run makes has to have its updates.
+static Status check_versions(const Schedule *schedule, const char *path, Error *err) {
+    bool *made = calloc((size_t)schedule->versions + 1, sizeof *made);
+    if (!made) return fail(err, STATUS_OS, "no memory for %u versions", schedule->versions);
+    uint32_t version = 0;
+    for (uint32_t j = 0; j < schedule->count; j++)
+        made[schedule->jobs[j].applied] = true;
+    while (version < schedule->versions && made[version])
+        version++;
+    free(made);
+    if (version == schedule->versions) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%.200s: has the updates of %u rounds, the run is to have %u; lower --rounds", path,
+                version, schedule->versions);
+}
+
+Status run_schedule_read(Schedule *schedule, const char *path, uint32_t clients, uint32_t local_epochs,
+                         uint32_t versions, Error *err) {
+    *schedule = (Schedule){.versions = versions};
+    FILE *file = fopen(path, "re");
+    if (!file) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+    Status status = read_jobs(schedule, file, path, clients, local_epochs, err);
+    fclose(file);
+    if (status == STATUS_OK) status = check_versions(schedule, path, err);
+    if (status != STATUS_OK) {
+        schedule_free(schedule);
+        return status;
+    }
+    qsort(schedule->jobs, schedule->count, sizeof *schedule->jobs, by_start);
+    return schedule_complete(schedule, err);
 }

@@ -10,6 +10,7 @@
 #include "app/run/model_file.h"
 #include "app/run/onnx_file.h"
 #include "app/run/run_folder.h"
+#include "app/run/run_schedule.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/suggest.h"
@@ -279,6 +280,17 @@ static Status check_rows(const RunConfig *config, Error *err) {
         kind, name, forged ? "" : " of --algorithm", config->slots.rows, bytes / 1e6, available / 1e6);
 }
 
+// Who trains when: recorded, or simulated.
+static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options *options, Nodes *nodes, Error *err) {
+    const char *file = options_replay(options);
+    const uint32_t rounds = (uint32_t)options->rounds;
+    if (!file || !engine_facts[config->engine].buffers) return cohort_schedule(memory, config, rounds, nodes, err);
+    schedule_free(&memory->schedule);
+    TRY(run_schedule_read(&memory->schedule, file, config->clients, config->training.local_epochs, rounds, err));
+    config->slots.stash = memory->schedule.most_stashed;
+    return STATUS_OK;
+}
+
 // So do updates that wait.
 static Status check_stash(const RunConfig *config, Error *err) {
     const SlotPlan *slots = &config->slots;
@@ -332,7 +344,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     if (planned != STATUS_OK)
         return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
     engine_plan(&plan.config);
-    TRY(cohort_schedule(memory, &plan.config, (uint32_t)options->rounds, nodes, err));
+    TRY(plan_schedule(memory, &plan.config, options, nodes, err));
     if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;
     TRY(check_rows(&plan.config, err));
     TRY(check_stash(&plan.config, err));
