@@ -34,7 +34,7 @@ static void print_overview(FILE *file) {
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(
         file, "sounder help [TOPIC]",
-        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, launch, nodes, metrics, models, algorithms, attacks, partitions, data, federations, the name "
+        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, export, launch, nodes, metrics, models, algorithms, attacks, partitions, data, federations, the name "
         "of an option, man (the man "
         "page as troff), "
         "completion bash, zsh or fish (a "

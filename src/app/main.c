@@ -68,7 +68,8 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "worker") == 0) return command_worker(rest, arguments, err);
     if (strcmp(name, "launch") == 0) return command_launch(rest, arguments, exit_code, err);
     if (!is_command(name)) return unknown_command(name, err);
-    const bool is_get = rest > 0 && strcmp(name, "data") == 0 && strcmp(arguments[0], "get") == 0; // has help of its own
+    const bool is_get =
+        rest > 0 && strcmp(name, "data") == 0 && strcmp(arguments[0], "get") == 0; // has help of its own
     int topics = is_get ? 0 : asks_for_help(rest, arguments, strcmp(name, "train") == 0);
     if (topics) return command_help(topics, (char *[]){argv[1], "-h"}, err);
     if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);
@@ -80,6 +81,7 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "runs") == 0) return command_runs(rest, arguments, err);
     if (strcmp(name, "sweep") == 0) return command_sweep(rest, arguments, exit_code, err);
     if (strcmp(name, "reproduce") == 0) return command_reproduce(rest, arguments, exit_code, err);
+    if (strcmp(name, "export") == 0) return command_export(rest, arguments, err);
     if (strcmp(name, "top") == 0) return command_top(rest, arguments, err);
     if (strcmp(name, "report") == 0) return command_report(rest, arguments, err);
     return command_eval(rest, arguments, err);

@@ -132,6 +132,20 @@ class Onnx(RunCase):
         with open(self.path(run, "model.safetensors"), "rb") as file:
             return parse_safetensors(file.read())[1]
 
+    def test_a_model_that_is_exported_is_read_as_the_same_net(self):
+        for name, text in {"all": "conv 4 3 stride 2 pad 1 groups 2; groupnorm 2; gelu as a; conv 4 3 pad 1; leakyrelu 0.2; dropout2d 0.5; add a; concat a; "
+                                  "layernorm; avgpool 3 stride 1 pad 1; relu6; linear 12; tanh; dropout 0.25; layernorm as b; sigmoid; add b; relu; linear classes",
+                           "one": "linear classes", "pixel": "conv 10 1; globalpool"}.items():
+            self.train(*SHORT, "--model", text, "--out", name, "--lr", "0.1")
+            done = subprocess.run([SOUNDER, "export", name, "--onnx", name + ".onnx"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+            self.assertEqual(self.evaluate(name + ".onnx"), self.evaluate(name), name)
+        for arguments, code, sentence in ((["all"], 64, "needs a file to write"), (["all", "--onnx", "a.txt"], 64, "ends in .onnx"),
+                                          (["none", "--onnx", "a.onnx"], 66, "none"), (["all", "--onnx", "no/a.onnx"], 73, "no/a.onnx")):
+            done = subprocess.run([SOUNDER, "export", *arguments], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(sentence, done.stderr)
+
     def test_what_is_not_supported_is_named_by_node_and_op(self):
         nodes, tensors = FORMS["newer"]
         last = nodes[-1]

@@ -12,13 +12,24 @@ bool onnx_is_file(const char *value) {
     return length > 5 && strcmp(value + length - 5, ".onnx") == 0;
 }
 
+static Status load_module(const OnnxModule **module, const char *path, Error *err) {
+    *module = module_symbol("sounder_onnx.so", "sounder_onnx", false);
+    if (*module) return STATUS_OK;
+    return fail(err, STATUS_UNAVAILABLE,
+                "%s: the module for ONNX's files cannot be loaded (%s); build with libprotobuf-c-dev and "
+                "protobuf-c-compiler installed",
+                path, dlerror());
+}
+
+Status onnx_pack(void **bytes, size_t *count, const Spec *spec, const float *parameters, const char *path, Error *err) {
+    const OnnxModule *module;
+    TRY(load_module(&module, path, err));
+    return module->write(bytes, count, spec, parameters, path, err);
+}
+
 Status onnx_read(OnnxNet *net, const char *path, Shape sample, Error *err) {
-    const OnnxModule *module = module_symbol("sounder_onnx.so", "sounder_onnx", false);
-    if (!module)
-        return fail(err, STATUS_UNAVAILABLE,
-                    "%s: the module for ONNX's files cannot be loaded (%s); build with libprotobuf-c-dev and "
-                    "protobuf-c-compiler installed, or write the net as layers",
-                    path, dlerror());
+    const OnnxModule *module;
+    TRY(load_module(&module, path, err));
     TRY(module->read(net, path, sample, err));
     if (net->folded > 0)
         log_warning("%s: %d batch normalisations have become part of the weights before them, and are trained as such",

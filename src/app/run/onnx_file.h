@@ -23,6 +23,9 @@ Status onnx_read(OnnxNet *net, const char *path, Shape sample, Error *err);
 // The same with what its text means for data of so many classes; the net has spec->parameter_count parameters then.
 Status onnx_read_spec(OnnxNet *net, Spec *spec, const char *path, Shape sample, int classes, Error *err);
 
+// The bytes of a file that has the net and its parameters; malloc'ed, the caller frees them.
+Status onnx_pack(void **bytes, size_t *count, const Spec *spec, const float *parameters, const char *path, Error *err);
+
 // parameters (parameter_count) from the file, layer after layer. DATA, with both, for a layer whose weights have another
 // shape than the net's.
 Status onnx_begin_from(float *parameters, const Spec *spec, const char *path, Error *err);

@@ -64,4 +64,4 @@ close:
     return status;
 }
 
-const OnnxModule sounder_onnx = {.read = read_net};
+const OnnxModule sounder_onnx = {.read = read_net, .write = onnx_write_net};

@@ -33,8 +33,16 @@ typedef struct OnnxModule {
     // The net of the file, for samples of this shape; it may take a sample's values as a vector, too. NOINPUT if there is no
     // such file; DATA with a sentence about the file and its node otherwise. After a failure there is nothing to free.
     Status (*read)(OnnxNet *net, const char *path, Shape sample, Error *err);
+    // The other way: the bytes (malloc'ed, the caller frees them) of a file with the net's layers and parameters
+    // (parameter_count), opset 17; path: what it will be called, for sentences. USAGE for a layer that ONNX has no op for.
+    Status (*write)(void **bytes, size_t *count, const Spec *spec, const float *parameters, const char *path,
+                    Error *err);
 } OnnxModule;
 
 extern const OnnxModule sounder_onnx;
+
+// Its two functions are those of onnx_net.c and this one of onnx_write.c.
+Status onnx_write_net(void **bytes, size_t *count, const Spec *spec, const float *parameters, const char *path,
+                      Error *err);
 
 #endif
