@@ -316,6 +316,7 @@ Status supervisor_gather(Supervisor *supervisor, Error *err) {
                         sigabbrev_np(supervisor->last_signal));
         bool busy;
         TRY(serve(supervisor, &busy, err));
+        if (supervisor->config.is_enough && supervisor->config.is_enough(supervisor->config.context)) return STATUS_OK;
         if (supervisor_alive(supervisor) == 0) return nobody_left(supervisor, err);
         if (barrier_others_arrived(supervisor->config.barrier, parent_rank(supervisor))) return STATUS_OK;
 

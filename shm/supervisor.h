@@ -75,6 +75,8 @@ typedef struct SupervisorConfig {
     // does for its workers meanwhile. A failure ends the gather. *busy: it wants to be called again at once. May be
     // NULL.
     Status (*serve)(void *context, bool *busy, Error *err);
+    // supervisor_gather returns while workers still work, to be called again; NULL: it never does.
+    bool (*is_enough)(void *context);
     bool (*is_waiting)(void *context, uint32_t rank); // true: no progress is no fault, it waits for others; may be NULL
     void *context;
 } SupervisorConfig;

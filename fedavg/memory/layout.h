@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "fedavg/memory/kept_file.h"
+#include "fedavg/memory/queue.h"
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/recipe.h"
@@ -125,6 +126,7 @@ typedef struct RunConfig {
     ReleasePlan release;         // of its sums
     EngineKind engine;           // the recipe's
     uint32_t eval_clients_every; // rounds between two evaluations on clients' own samples; 0: never
+    bool real_clock;             // of a buffered schedule: updates count as they come (worker/flights.h)
     bool inspects_updates;       // their lengths and fingerprints are noted
     uint32_t finetune_epochs;    // after which those are evaluated, too; 0: not
     SlotPlan slots;
@@ -222,6 +224,16 @@ typedef struct MaskedCohort {
     uint32_t clients[]; // (as many as a cohort can have)
 } MaskedCohort;
 
+// The client that a worker trains on the real clock. The parent posts it, the worker lands it.
+enum { FLIGHT_NONE, FLIGHT_POSTED, FLIGHT_LANDED };
+
+typedef struct Flight {
+    Job job;
+    _Alignas(64) _Atomic uint32_t state;
+    uint32_t version; // of the model that the client began from
+    uint64_t begin_nanoseconds, end_nanoseconds;
+} Flight;
+
 typedef struct Control {
     RunConfig config;
     Barrier phase;    // ranks: the workers, then the parent
@@ -233,6 +245,10 @@ typedef struct Control {
     double clip;                           // what updates are clipped to; the parent's, between rounds
     GradientSync gradients;                // ssgd
     _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
+    // The real clock: versions that are there, and being written; 1: workers are to come to the barrier.
+    _Alignas(64) _Atomic uint32_t published;
+    _Atomic uint32_t writing, all_land;
+    Flight flights[MAX_WORKERS];
     WorkerPulse pulses[MAX_WORKERS];
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];

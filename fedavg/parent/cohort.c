@@ -180,6 +180,13 @@ static void find_samples(Cohort *cohort, uint32_t round) {
                          &cohort->samples[client]);
 }
 
+void cohort_expect(Cohort *cohort, uint32_t round) {
+    cohort->round = round;
+    cohort->shares = (CohortShares){.factor = 1, .total = 1};
+    cohort->count = cohort->jobs = cohort->late = 0;
+    cohort->abandoned = false;
+}
+
 void cohort_begin(Cohort *cohort, uint32_t round) {
     const RunConfig *config = cohort->memory->config;
     const World *world = &config->world;

@@ -61,6 +61,9 @@ uint32_t cohort_trains(const World *world, uint32_t clients, uint32_t clients_pe
 
 void cohort_begin(Cohort *cohort, uint32_t round);
 
+// On the real clock nobody is drawn for a round: who has come is known when it is over.
+void cohort_expect(Cohort *cohort, uint32_t round);
+
 // Whether the members' losses have to be known before they train: then, after cohort_complete, members[i].loss is filled
 // in for the first `jobs` and cohort_weigh called. They have the model already: only the loss travels for it.
 bool cohort_wants_losses(const Cohort *cohort);

@@ -2,7 +2,7 @@
 // of a round takes the updates that have arrived by then, of this cohort and of earlier ones.
 #include "base/log.h"
 #include "fedavg/parent/rounds.h"
-#include "fedavg/worker/client.h"
+#include "fedavg/worker/flights.h"
 
 static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Error *err) {
     const Stash *stash = &rounds->stash;
@@ -22,6 +22,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     Stash *stash = &rounds->stash;
     bool used[MAX_WORKERS], finite, step;
+    if (config->real_clock) return real_clock_settle(rounds, round, err);
     TRY(stash_collect(stash, rounds->cohort.members, round, rounds->nodes, err));
     TRY(check_arrived(&step, rounds, round, err));
     if (step) {
@@ -38,4 +39,19 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-const Engine engine_buffered = {.plan = client_plan, .run = engine_run_clients, .settle = settle};
+static void plan(SlotPlan *slots, const RunConfig *config) {
+    client_plan(slots, config);
+    if (config->real_clock) slots->rows = flights_rows(config->workers);
+}
+
+static Status run(Rounds *rounds, uint32_t round, Error *err) {
+    return rounds->memory->config->real_clock ? real_clock_run(rounds, round, err)
+                                              : engine_run_clients(rounds, round, err);
+}
+
+static Status serve(Rounds *rounds, bool *busy, Error *err) {
+    (void)busy;
+    return rounds->clock.flies ? real_clock_serve(rounds, err) : STATUS_OK;
+}
+
+const Engine engine_buffered = {.plan = plan, .run = run, .settle = settle, .serve = serve};

@@ -92,8 +92,14 @@ static bool is_waiting(void *context, uint32_t rank) {
     const Control *control = phases->config.memory->control;
     uint32_t position = control->order.position[rank];
     if (atomic_load_explicit(&control->clocks[rank].waits, memory_order_relaxed)) return true;
+    if (control->config.real_clock && atomic_load(&control->flights[rank].state) != FLIGHT_POSTED) return true;
     return in_lockstep(phases) &&
            (barrier_has_arrived(&control->step, position) || barrier_has_arrived(&control->exchange, position));
+}
+
+static bool is_enough(void *context) {
+    const Phases *phases = context;
+    return phases->config.is_enough && phases->config.is_enough(phases->config.serve_context);
 }
 
 static Status serve(void *context, bool *busy, Error *err) {
@@ -157,6 +163,24 @@ Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
     return status;
 }
 
+Status phases_fly(Phases *phases, uint32_t round, Error *err) {
+    phases_forgive(phases);
+    if (phases->stand_still) {
+        give_order(phases, PHASE_TRAIN, round);
+        phases->stand_still = false;
+        supervisor_release(&phases->supervisor);
+    }
+    phases->supervisor.round = round;
+    return supervisor_gather(&phases->supervisor, err);
+}
+
+Status phases_rest(Phases *phases, Error *err) {
+    Status status = gather(phases, err);
+    phases->stand_still = status == STATUS_OK;
+    phases->kind = PHASE_NONE;
+    return status;
+}
+
 Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *err) {
     Queue *queue = phases->config.memory->queue;
     phases_forgive(phases);
@@ -179,6 +203,7 @@ Status phases_init(Phases *phases, const PhasesConfig *config, Error *err) {
                                     .on_tick = on_tick,
                                     .on_death = on_death,
                                     .serve = serve,
+                                    .is_enough = is_enough,
                                     .is_waiting = is_waiting,
                                     .context = phases};
     TRY(supervisor_init(&phases->supervisor, &supervision, err));

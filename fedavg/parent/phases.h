@@ -30,6 +30,8 @@ typedef struct PhasesConfig {
     void (*on_tick)(void *context); // about five times a second while workers work; may be NULL
     void *context;
     Status (*serve)(void *context, bool *busy, Error *err); // as in supervisor.h; may be NULL
+    // phases_fly has waited long enough; may be NULL. Gets the serve_context.
+    bool (*is_enough)(void *context);
     // A worker has died, before anything is done about it; may be NULL. Gets the serve_context.
     Status (*bury)(void *context, uint32_t rank, Error *err);
     void *serve_context;
@@ -58,6 +60,11 @@ Status phases_run_jobs(Phases *phases, PhaseKind kind, uint32_t round, Error *er
 
 // A single phase, from release to gather; for lockstep, where the caller looks itself whether all jobs are done.
 Status phases_run(Phases *phases, PhaseKind kind, uint32_t round, Error *err);
+
+// Has the workers train, if they stand still, and returns when is_enough says so, while they go on; phases_rest waits
+// until they have come to the barrier, of which the caller has told them.
+Status phases_fly(Phases *phases, uint32_t round, Error *err);
+Status phases_rest(Phases *phases, Error *err);
 
 // Deaths so far are no reason to give the run up.
 void phases_forgive(Phases *phases);

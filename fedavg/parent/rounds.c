@@ -151,7 +151,7 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     }
     report->cohort = &rounds->cohort;
     report->combine = &rounds->combine;
-    report->stash = memory->schedule.count > 0 ? &rounds->stash : NULL;
+    report->stash = engine_facts[memory->config->engine].buffers ? &rounds->stash : NULL;
     collect_lengths(rounds, report);
     report->train_loss = loss_sum / (double)report->samples;
     collect_workers(rounds, report);
@@ -276,6 +276,7 @@ void rounds_go_on(RunMemory *memory, uint32_t round) {
 Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     TRY(set_lr(rounds, round, err));
     rounds_go_on(rounds->memory, round);
+    if (rounds->memory->config->real_clock) return cohort_expect(&rounds->cohort, round), STATUS_OK;
     cohort_begin(&rounds->cohort, round);
     if (rounds->cohort.candidates > 0) TRY(evaluate_candidates(rounds, round, err));
     TRY(cohort_complete(&rounds->cohort, rounds->nodes, err));
@@ -384,6 +385,7 @@ static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *rep
 }
 
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
+    TRY(real_clock_rest(rounds, err));
     const ParentMath *parent = rounds->parent.math;
     uint64_t start = clock_nanoseconds();
     BatchResult result;
@@ -401,6 +403,7 @@ Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Erro
 }
 
 Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err) {
+    TRY(real_clock_rest(rounds, err));
     const RunConfig *config = rounds->memory->config;
     uint64_t begin = trace_begin(rounds->trace);
     queue_clear(rounds->memory->queue);
@@ -459,6 +462,10 @@ static Status serve(void *context, bool *busy, Error *err) {
     return training && rounds->engine->serve ? rounds->engine->serve(rounds, busy, err) : STATUS_OK;
 }
 
+static bool is_enough(void *context) {
+    return real_clock_is_enough(context);
+}
+
 static Status bury(void *context, uint32_t rank, Error *err) {
     Rounds *rounds = context;
     return rounds->parent.math->bury(&rounds->parent, rank, err);
@@ -473,6 +480,7 @@ static bool is_cancelled(void *context) {
 static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *err) {
     PhasesConfig served = *config;
     served.serve = serve;
+    served.is_enough = is_enough;
     served.bury = rounds->parent.math->bury ? bury : NULL;
     served.serve_context = rounds;
     TRY(phases_init(&rounds->phases, &served, err));
@@ -484,6 +492,7 @@ static Status start_phases(Rounds *rounds, const PhasesConfig *config, Error *er
 static void free_memory(Rounds *rounds) {
     if (rounds->engine->free) rounds->engine->free(rounds);
     forge_free(&rounds->forge);
+    real_clock_free(&rounds->clock);
     stash_free(&rounds->stash);
     combine_free(&rounds->combine);
     kept_rows_free(&rounds->kept);
@@ -498,6 +507,7 @@ static Status allocate(Rounds *rounds, const RoundsConfig *config, Error *err) {
     TRY(combine_init(&rounds->combine, rounds->memory, rounds->nodes, err));
     TRY(forge_init(&rounds->forge, &rounds->combine, err));
     TRY(stash_init(&rounds->stash, rounds->memory, config->rounds_done, err));
+    TRY(real_clock_init(rounds, err));
     return rounds->engine->init ? rounds->engine->init(rounds, err) : STATUS_OK;
 }
 

@@ -23,6 +23,7 @@
 #include "fedavg/parent/kept_rows.h"
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/parent/phases.h"
+#include "fedavg/parent/real_clock.h"
 #include "fedavg/parent/ssgd_exchange.h"
 #include "fedavg/parent/stash.h"
 
@@ -80,6 +81,7 @@ struct Rounds {
     Combine combine;
     Forge forge;
     Stash stash;
+    RealClock clock;
     Parent parent;
     Nodes *nodes;       // borrowed
     Exchange exchange;  // ssgd on several nodes

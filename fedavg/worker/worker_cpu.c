@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "fedavg/worker/client.h"
+#include "fedavg/worker/flights.h"
 #include "fedavg/worker/hogwild.h"
 #include "fedavg/worker/ssgd.h"
 #include "fedavg/worker/worker_math.h"
@@ -38,6 +39,13 @@ static Status cpu_train_clients(void *state, uint32_t round, pid_t parent, Error
     return train_jobs(state, client_train, round);
 }
 
+static Status cpu_train_buffered(void *state, uint32_t round, pid_t parent, Error *err) {
+    LocalModel *self = state;
+    if (!self->memory->config->real_clock) return cpu_train_clients(state, round, parent, err);
+    flights_train(self);
+    return STATUS_OK;
+}
+
 static Status cpu_train_wild(void *state, uint32_t round, pid_t parent, Error *err) {
     (void)parent, (void)err;
     return train_jobs(state, hogwild_train, round);
@@ -68,5 +76,5 @@ const WorkerMath worker_on_cpu = {.init = cpu_init,
                                   .train = {[ENGINE_ROUNDS] = cpu_train_clients,
                                             [ENGINE_WILD] = cpu_train_wild,
                                             [ENGINE_LOCKSTEP] = cpu_train_in_lockstep,
-                                            [ENGINE_BUFFERED] = cpu_train_clients},
+                                            [ENGINE_BUFFERED] = cpu_train_buffered},
                                   .evaluate = cpu_evaluate};

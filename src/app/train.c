@@ -321,10 +321,18 @@ static Status begin(Run *run, Error *err) {
     return status;
 }
 
+// On the real clock it is known now what came when.
+static Status write_arrivals(const Run *run, Error *err) {
+    const Folder folder = run_folder_at(&run->folder);
+    if (!run->memory.config->real_clock) return STATUS_OK;
+    return run_schedule_write(&folder, &run->rounds.clock.log, err);
+}
+
 static Status run_with_workers(Run *run, Error *err) {
     TRY(begin(run, err));
     print_device(run);
     Status status = run_rounds(run, err);
+    if (status == STATUS_OK) status = write_arrivals(run, err);
     Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
     if (status == STATUS_OK) status = closed;
     if (!is_first(run)) return status;

@@ -386,6 +386,7 @@ static void make_consistent(Options *options) {
         world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
         world->stragglers = world->deadline = 0;
     }
+    strcpy(options->clock, options->seed % 2 ? "simulated" : "replay:file");
     if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
     options->privacy_rounds = options->rounds;
     strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");

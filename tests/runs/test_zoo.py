@@ -278,6 +278,57 @@ class Zoo(RunCase):
             self.assertEqual(self.model(algorithm), self.model("whole " + algorithm))
             self.assertEqual(self.schedule(algorithm), self.schedule("whole " + algorithm))
 
+    def replay(self, run, options):
+        """The simulated clock, fed with what came when in the run, comes to the same bits; the run's own model."""
+        for workers in ("1", "2"):
+            again = f"{run}-{workers}"
+            self.train(*options, "--clock", f"replay:{run}/schedule.csv", "--workers", workers, "--out", again)
+            self.assertEqual(self.model(again), self.model(run))
+
+    @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
+    def test_a_run_on_the_real_clock_is_replayed_to_its_bits(self):
+        late = 0
+        for algorithm in ("fedbuff K=2; combine mean uniform", "fedasync", "asgd"):
+            options = ["--data", "synthetic:1x8x8:2400:60", *TASK[2:], *CLIENTS, "--clients", "12", "--rounds", "40",
+                       "--algorithm", algorithm]
+            self.train(*options, "--clock", "real", "--workers", "3", "--eval-every", "15", "--out", algorithm)
+            late += sum(line["staleness_most"] for line in self.lines(algorithm, "round"))
+            self.replay(algorithm, options)
+        self.assertGreater(late, 0)
+
+    @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
+    def test_on_the_real_clock_every_update_counts_once_whoever_dies(self):
+        options = ["--data", "synthetic:1x8x8:24000:60", *TASK[2:], *CLIENTS, "--clients", "12", "--rounds", "60",
+                   "--algorithm", "asgd"]
+        for policy, most in (("respawn", 8), ("continue", 2)):
+            process = self.start(*options, "--clock", "real", "--workers", "3", "--on-worker-death", policy, "--out", policy)
+            self.assertGreater(self.kill_workers_during(process, 0.02, random.Random(1), most=most), 0)
+            self.finish(process)
+            self.replay(policy, options)
+
+    @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
+    def test_what_a_real_clock_or_a_recorded_one_cannot_have_is_refused(self):
+        def refused(*arguments, code=64):
+            return self.train(*TASK, *CLIENTS, "--algorithm", *arguments, "--out", "no", code=code)[1]
+
+        real = ("--clock", "real")
+        self.assertIn("--clock real: what an update counts must not depend on those that come later; add combine mean uniform",
+                      refused("fedbuff K=2", *real))
+        self.assertIn("--clock real: updates arrive whole", refused("asgd; send clip", *real))
+        self.assertIn("--clock real: no round has a learning rate of its own", refused("asgd", *real, "--lr-schedule", "cosine"))
+        self.assertIn("--clock real: clients drop out of the simulated world", refused("asgd", *real, "--drop-out", "0.1"))
+        self.assertIn("--clock now: needs simulated, real or replay:FILE", refused("asgd", "--clock", "now"))
+        self.assertIn("--clock real: only used with --algorithm fedbuff", refused("fedavg", *real))
+        self.train(*TASK, *CLIENTS, "--algorithm", "asgd", *real, "--out", "run")
+        self.assertIn("--clock real: a run cannot go on in it", self.train("--resume", "run", "--rounds", "9", code=64)[1])
+        self.assertIn("no-file cannot be opened", refused("asgd", "--clock", "replay:no-file", code=66))
+        replay = ("--clock", "replay:" + self.path("run", "schedule.csv"))
+        self.assertIn("has the updates of 3 rounds, the run is to have 9; lower --rounds", refused("asgd", *replay, "--rounds", "9", code=65))
+        self.assertIn("raise --clients", refused("asgd", *replay, "--clients", "1", "--clients-per-round", "1", code=65))
+        with open(self.path("run", "schedule.csv"), "a") as file:
+            file.write("3,0,0,x\n")
+        self.assertIn("schedule.csv:5: not a line of a schedule.csv", refused("asgd", *replay, code=65))
+
     @unittest.skipIf(ON_CARD, "deaths on the card have tests of their own")
     def test_a_storm_of_kills(self):
         kills = 0

@@ -258,8 +258,35 @@ static Status check_clock(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const char *file = options_replay(options);
     if ((file && *file) || options_clock_is_real(options) || strcmp(options->clock, "simulated") == 0) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%s %.60s: needs simulated, real or replay:FILE", options_named(name, options, "clock"),
-                options->clock);
+    return fail(err, STATUS_USAGE, "%s %.60s: needs simulated, real or replay:FILE",
+                options_named(name, options, "clock"), options->clock);
+}
+
+// The share of an update has to be known when it comes, before those that will join it.
+static Status check_real_clock(const Options *options, double k, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const Chosen *parts = options->recipe.parts;
+    const bool sends = parts[PART_CLIP].row > 0 || parts[PART_NOISE].row > 0 || parts[PART_CODE].row > 0;
+    const struct {
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {options->resume[0] != 0, "a run cannot go on in it; begin anew with another --out"},
+        {options->nodes > 1, "workers of one machine share it; start it without mpirun"},
+        {sends, "updates arrive whole; leave send of --algorithm out"},
+        {parts[PART_COMBINE].row != COMBINE_ROW_mean,
+         "it takes the mean as updates come; leave combine of --algorithm out"},
+        {k > 1 && !combine_is_uniform(&parts[PART_COMBINE]),
+         "what an update counts must not depend on those that come later; add combine mean uniform"},
+        {options->training.schedule.kind != LR_CONSTANT || options->training.schedule.warm_up > 0,
+         "no round has a learning rate of its own; leave --lr-schedule and --warm-up out"},
+        {!isnan(parts[PART_SCHEDULE].number[BUFFERED_BOUND]), "nobody waits; leave bound out"},
+        {options->world.drop_out > 0, "clients drop out of the simulated world; leave --drop-out out"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].clashes)
+            return fail(err, STATUS_USAGE, "%s real: %s", options_named(name, options, "clock"), others[i].why);
+    return STATUS_OK;
 }
 
 Status options_resolve_buffered(Options *options, Error *err) {
@@ -279,6 +306,7 @@ Status options_resolve_buffered(Options *options, Error *err) {
     if (options->clients_per_round == 0) options->clients_per_round = m > 0 ? m : options->clients;
     number[BUFFERED_M] = options->clients_per_round;
     number[BUFFERED_K] = buffer_size(number);
+    if (options_clock_is_real(options)) TRY(check_real_clock(options, number[BUFFERED_K], err));
     if (number[BUFFERED_K] <= number[BUFFERED_M]) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char NAMES[] =
-    "job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds\n";
+static const char NAMES[] = "job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds\n";
 
 static const char *fate_of(const ScheduledJob *job) {
     return job->fate == MEMBER_ARRIVES ? "arrives" : job->fate == MEMBER_DROPS_OUT ? "drops-out" : "late";
@@ -44,14 +43,15 @@ static bool read_job(ScheduledJob *job, bool *applied, const char *line) {
     int head = 0, end = 0;
     *job = (ScheduledJob){.applied = NEVER_APPLIED, .stash = NO_STASH};
     if (sscanf(line, "%" SCNu32 ",%" SCNu32 ",%" SCNu32 ",%" SCNu32 ",%n", &index, &job->client, &job->visit,
-               &job->start, &head) != 4 || head == 0)
+               &job->start, &head) != 4 ||
+        head == 0)
         return false;
     *applied = line[head] != ',';
     if (!*applied) return true;
     return sscanf(line + head, "%" SCNu32 ",%15[a-z],%lf,%lf,%" SCNu64 ",%" SCNu64 "%n", &job->applied, fate,
                   &job->weight, &job->trust, &job->begin_microseconds, &job->end_microseconds, &end) == 6 &&
-           line[head + end] == '\n' && strcmp(fate, "arrives") == 0 && job->applied >= job->start &&
-           job->weight > 0 && job->weight <= 1 && job->trust > 0 && job->trust <= 1;
+           line[head + end] == '\n' && strcmp(fate, "arrives") == 0 && job->applied >= job->start && job->weight > 0 &&
+           job->weight <= 1 && job->trust > 0 && job->trust <= 1;
 }
 
 static int by_start(const void *a, const void *b) {

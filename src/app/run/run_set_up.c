@@ -209,6 +209,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .recipe = options->recipe,
         .release = options->release,
         .engine = recipe_engine(&options->recipe),
+        .real_clock = engine_facts[recipe_engine(&options->recipe)].buffers && options_clock_is_real(options),
         .eval_clients_every = (uint32_t)options->eval_clients_every,
         .inspects_updates = options->inspect_updates ||
                             combine_rules[options->recipe.parts[PART_COMBINE].row]->factor ||
@@ -266,7 +267,7 @@ static Status plan_kept(RunConfig *config, const Options *options, const RunFold
 static Status check_rows(const RunConfig *config, Error *err) {
     const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
-    if (bytes == 0) return STATUS_OK;
+    if (bytes == 0 || config->real_clock) return STATUS_OK;
     const bool forged = attack_is_forged(&config->attack) && !combine_rules[chosen->row]->rows;
     const char *kind = forged ? "--attack" : "combine",
                *name = forged ? attack_rules[config->attack.row].name : part_rule(PART_COMBINE, chosen->row)->name;
@@ -284,6 +285,7 @@ static Status check_rows(const RunConfig *config, Error *err) {
 static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options *options, Nodes *nodes, Error *err) {
     const char *file = options_replay(options);
     const uint32_t rounds = (uint32_t)options->rounds;
+    if (config->real_clock) return STATUS_OK; // it is told when it is over
     if (!file || !engine_facts[config->engine].buffers) return cohort_schedule(memory, config, rounds, nodes, err);
     schedule_free(&memory->schedule);
     TRY(run_schedule_read(&memory->schedule, file, config->clients, config->training.local_epochs, rounds, err));
@@ -294,7 +296,8 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
 // So do updates that wait.
 static Status check_stash(const RunConfig *config, Error *err) {
     const SlotPlan *slots = &config->slots;
-    const double bytes = (double)slots->stash * (double)slots->sum_bytes, available = (double)segment_available();
+    const double rows = config->real_clock ? (double)slots_rows_bytes(slots) : 0;
+    const double bytes = rows + (double)slots->stash * (double)slots->sum_bytes, available = (double)segment_available();
     if (bytes == 0) return STATUS_OK;
     log_info(
         "schedule buffered: up to %u updates wait for a later step, in %.1f MB of shared memory, of %.1f MB that are "

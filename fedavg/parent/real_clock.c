@@ -1,0 +1,245 @@
+#include "real_clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "fedavg/parent/rounds.h"
+#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/sampler.h"
+#include "fedavg/worker/flights.h"
+
+static const double *numbers(const Rounds *rounds) {
+    return rounds->memory->config->recipe.parts[PART_SCHEDULE].number;
+}
+
+static Flight *flight_of(const Rounds *rounds, uint32_t rank) {
+    return &rounds->memory->control->flights[rank];
+}
+
+// The weights of now become this version, over the last but one.
+static void publish(const Rounds *rounds, uint32_t version) {
+    RunMemory *memory = rounds->memory;
+    Control *control = memory->control;
+    atomic_store_explicit(&control->writing, version, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); // pairs with that of copy_newest
+    memcpy(run_memory_row(memory, flights_version_row(memory->config->workers, version)), memory->weights,
+           memory->config->parameters * sizeof *memory->weights);
+    atomic_store_explicit(&control->published, version, memory_order_release); // pairs with copy_newest
+}
+
+static uint32_t version_of(const Rounds *rounds) {
+    return atomic_load_explicit(&rounds->memory->control->published, memory_order_relaxed);
+}
+
+void real_clock_free(RealClock *clock) {
+    schedule_free(&clock->log);
+    free(clock->busy);
+    free(clock->scratch);
+    free(clock->samples);
+    free(clock->lost);
+    free(clock->visits);
+    free(clock->picks);
+    *clock = (RealClock){0};
+}
+
+// The order in which clients begin from this version.
+static void draw(Rounds *rounds) {
+    const RunConfig *config = rounds->memory->config;
+    RealClock *clock = &rounds->clock;
+    const Draw draw = {.world = &config->world,
+                       .samples = clock->samples,
+                       .scratch = clock->scratch,
+                       .clients = config->clients,
+                       .size = config->clients,
+                       .seed = config->seed,
+                       .round = version_of(rounds) + 1,
+                       .in_order = true};
+    clock->picked = samplers[config->world.sampling](clock->picks, &draw);
+    clock->next = 0;
+}
+
+Status real_clock_init(Rounds *rounds, Error *err) {
+    const RunConfig *config = rounds->memory->config;
+    RealClock *clock = &rounds->clock;
+    if (!config->real_clock) return STATUS_OK;
+    clock->picks = malloc(config->clients * sizeof *clock->picks);
+    clock->visits = calloc(config->clients, sizeof *clock->visits);
+    clock->lost = malloc(config->clients * sizeof *clock->lost);
+    clock->samples = malloc(config->clients * sizeof *clock->samples);
+    clock->scratch = malloc(((size_t)config->clients + 1) * sizeof *clock->scratch);
+    clock->busy = calloc(config->clients, sizeof *clock->busy);
+    if (!clock->picks || !clock->visits || !clock->lost || !clock->samples || !clock->scratch || !clock->busy) {
+        real_clock_free(clock);
+        return fail(err, STATUS_OS, "no memory for %u clients", config->clients);
+    }
+    for (uint32_t client = 0; client < config->clients; client++)
+        partition_client(&rounds->memory->partition, client, &clock->samples[client]);
+    publish(rounds, 0);
+    draw(rounds);
+    clock->start_nanoseconds = clock->round_nanoseconds = clock_nanoseconds();
+    return STATUS_OK;
+}
+
+static bool pick(uint32_t *client, RealClock *clock) {
+    if (clock->lost_count > 0) {
+        *client = clock->lost[--clock->lost_count];
+        return true;
+    }
+    for (uint32_t tried = 0; tried < clock->picked; tried++) {
+        *client = clock->picks[clock->next++ % clock->picked];
+        if (!clock->busy[*client] && clock->samples[*client] > 0) return true;
+    }
+    return false;
+}
+
+// Gives the worker a client, if one is free.
+static void post(Rounds *rounds, uint32_t rank) {
+    RealClock *clock = &rounds->clock;
+    const RunConfig *config = rounds->memory->config;
+    Flight *flight = flight_of(rounds, rank);
+    uint32_t client;
+    if (!pick(&client, clock)) return;
+    clock->busy[client] = 1;
+    memset(&flight->job, 0, sizeof flight->job);
+    flight->job.client = client;
+    flight->job.count = clock->samples[client];
+    flight->job.place = rank;
+    flight->job.epochs = config->training.local_epochs;
+    flight->job.share = 1 / numbers(rounds)[BUFFERED_K];
+    flight->job.visit = clock->visits[client]++;
+    flight->job.attacks = rounds->memory->attackers ? rounds->memory->attackers[client] : 0;
+    flight->job.sent_bytes = rounds->cohort.each.sent;
+    atomic_store(&flight->job.owner, rank + 1);
+    atomic_store_explicit(&flight->state, FLIGHT_POSTED, memory_order_release); // pairs with the worker's look
+}
+
+// The update becomes part of the version in the making.
+static Status apply(Rounds *rounds, uint32_t rank, double weight, double trust, Error *err) {
+    RunMemory *memory = rounds->memory;
+    const size_t parameters = memory->config->parameters;
+    RealClock *clock = &rounds->clock;
+    const Flight *flight = flight_of(rounds, rank);
+    const float *begun = run_memory_row(memory, flights_begun_row(memory->config->workers, rank));
+    int64_t *sum = run_memory_sum(memory, 0, 0);
+    if (clock->collected == 0) memset(sum, 0, parameters * sizeof *sum);
+    aggregate_add(sum, run_memory_row(memory, rank), begun, weight * trust, parameters);
+    if (numbers(rounds)[BUFFERED_MIXES] == MIXES_MODELS && flight->version < version_of(rounds)) {
+        aggregate_add(sum, begun, NULL, weight * trust, parameters);
+        aggregate_add(sum, memory->weights, NULL, -weight * trust, parameters);
+    }
+    clock->collected++;
+    if (clock->log.count == clock->capacity) {
+        clock->capacity = clock->capacity > 0 ? 2 * clock->capacity : 1024;
+        ScheduledJob *more = realloc(clock->log.jobs, clock->capacity * sizeof *more);
+        if (!more) return fail(err, STATUS_OS, "no memory for a record of %u trainings", clock->capacity);
+        clock->log.jobs = more;
+    }
+    clock->log.jobs[clock->log.count++] =
+        (ScheduledJob){.client = flight->job.client,
+                       .visit = flight->job.visit,
+                       .start = flight->version,
+                       .applied = version_of(rounds),
+                       .epochs = flight->job.epochs,
+                       .weight = weight,
+                       .trust = trust,
+                       .begin_microseconds = (flight->begin_nanoseconds - clock->start_nanoseconds) / 1000,
+                       .end_microseconds = (flight->end_nanoseconds - clock->start_nanoseconds) / 1000};
+    return STATUS_OK;
+}
+
+static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
+    RealClock *clock = &rounds->clock;
+    const RunConfig *config = rounds->memory->config;
+    Flight *flight = flight_of(rounds, rank);
+    Stash *stash = &rounds->stash;
+    const uint32_t staleness = version_of(rounds) - flight->version;
+    const bool refused = flight->job.state == JOB_REFUSED, late = staleness > numbers(rounds)[BUFFERED_LIMIT];
+    phases_forgive(&rounds->phases);
+    Job *told = queue_post(rounds->memory->queue);
+    if (told) {
+        memcpy(told, &flight->job, sizeof *told);
+        told->place = rounds->memory->queue->count - 1;
+    }
+    clock->busy[flight->job.client] = 0;
+    clock->refused += refused;
+    rounds->cohort.late += late;
+    if (!refused && !late) {
+        const double trust = stale_weight(&config->recipe.parts[PART_STALE], staleness);
+        TRY(apply(rounds, rank, 1 / numbers(rounds)[BUFFERED_K], trust, err));
+        stash->updates++;
+        stash->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
+        stash->staleness_mean += staleness;
+        if (staleness > stash->staleness_most) stash->staleness_most = staleness;
+    }
+    if (told && told->state == JOB_DONE)
+        told->share = refused || late ? 0 : clock->log.jobs[clock->log.count - 1].trust * told->share;
+    atomic_store_explicit(&flight->state, FLIGHT_NONE, memory_order_relaxed);
+    return STATUS_OK;
+}
+
+Status real_clock_serve(Rounds *rounds, Error *err) {
+    enum { REFUSED_IN_A_ROW = 100 };
+    RealClock *clock = &rounds->clock;
+    for (uint32_t rank = 0; rank < rounds->memory->config->workers && !real_clock_is_enough(rounds); rank++) {
+        Flight *flight = flight_of(rounds, rank);
+        const uint32_t state = atomic_load_explicit(&flight->state, memory_order_acquire); // pairs with the landing
+        const bool dead = rounds->phases.supervisor.workers[rank].state == WORKER_DEAD;
+        if (state == FLIGHT_LANDED) TRY(collect(rounds, rank, err));
+        if (state == FLIGHT_POSTED && dead) { // nobody takes its place: another worker begins its client anew
+            clock->lost[clock->lost_count++] = flight->job.client;
+            atomic_store_explicit(&flight->state, FLIGHT_NONE, memory_order_relaxed);
+        }
+        if (state != FLIGHT_POSTED && !dead) post(rounds, rank);
+    }
+    if (clock->refused < REFUSED_IN_A_ROW || clock->collected > 0) return STATUS_OK;
+    return fail(err, STATUS_SOFTWARE,
+                "%u updates in a row were refused as not finite or too large; lower --lr (now %g)", clock->refused,
+                (double)rounds->memory->config->training.sgd.lr);
+}
+
+bool real_clock_is_enough(const Rounds *rounds) {
+    return rounds->clock.flies && rounds->clock.collected == (uint32_t)numbers(rounds)[BUFFERED_K];
+}
+
+Status real_clock_run(Rounds *rounds, uint32_t round, Error *err) {
+    RealClock *clock = &rounds->clock;
+    queue_clear(rounds->memory->queue);
+    rounds->stash = (Stash){.memory = rounds->stash.memory, .due = rounds->stash.due};
+    clock->collected = clock->refused = 0;
+    clock->flies = true;
+    atomic_store(&rounds->memory->control->all_land, 0);
+    Status status = phases_fly(&rounds->phases, round, err);
+    Cohort *cohort = &rounds->cohort;
+    const uint64_t now = clock_nanoseconds();
+    cohort->count = cohort->jobs = rounds->memory->queue->count;
+    cohort->microseconds = (now - clock->round_nanoseconds) / 1000;
+    cohort->down_bytes = cohort->count * cohort->each.down;
+    cohort->up_bytes = cohort->count * cohort->each.up;
+    rounds->stash.staleness_mean /= rounds->stash.updates;
+    clock->round_nanoseconds = now;
+    return status;
+}
+
+Status real_clock_settle(Rounds *rounds, uint32_t round, Error *err) {
+    const RunConfig *config = rounds->memory->config;
+    const Mean mean = {.arrived = 1, .factor = 1, .total = run_memory_sum(rounds->memory, 0, 0)};
+    const ServerTurn turn =
+        server_turn(&config->recipe.parts[PART_SERVER], round, rounds->clock.collected, config->clients);
+    bool used[MAX_WORKERS] = {false}, finite;
+    TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
+    if (!finite)
+        return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
+                    (double)config->training.sgd.lr);
+    publish(rounds, round);
+    draw(rounds);
+    return STATUS_OK;
+}
+
+Status real_clock_rest(Rounds *rounds, Error *err) {
+    if (!rounds->clock.flies) return STATUS_OK;
+    rounds->clock.flies = false;
+    atomic_store(&rounds->memory->control->all_land, 1);
+    return phases_rest(&rounds->phases, err);
+}

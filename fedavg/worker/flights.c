@@ -1,0 +1,44 @@
+#include "flights.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "fedavg/rules/schedule.h"
+
+// own (parameters) becomes the newest version, whose number is returned.
+static uint32_t copy_newest(float *own, const RunMemory *memory) {
+    Control *control = memory->control;
+    const RunConfig *config = memory->config;
+    for (;;) {
+        const uint32_t version = atomic_load_explicit(&control->published, memory_order_acquire); // pairs with publish
+        memcpy(own, run_memory_row(memory, flights_version_row(config->workers, version)),
+               config->parameters * sizeof *own);
+        atomic_thread_fence(memory_order_acquire); // pairs with that of publish: whoever saw its writes sees `writing`
+        if (atomic_load_explicit(&control->writing, memory_order_relaxed) <= version + 1) return version;
+    }
+}
+
+void flights_train(LocalModel *model) {
+    const RunMemory *shared = model->memory;
+    Control *control = shared->control;
+    Flight *flight = &control->flights[model->rank];
+    RunMemory own = *shared; // the same memory, in which the global weights are those that this client began with
+    own.weights = run_memory_row(shared, flights_begun_row(shared->config->workers, model->rank));
+    model->memory = model->sender.memory = &own;
+    while (!atomic_load_explicit(&control->all_land, memory_order_acquire)) {
+        if (atomic_load_explicit(&flight->state, memory_order_acquire) !=
+            FLIGHT_POSTED) { // pairs with the parent's post
+            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+            continue;
+        }
+        run_memory_note_start(shared, model->rank);
+        flight->begin_nanoseconds = clock_nanoseconds();
+        flight->version = copy_newest(own.weights, shared);
+        client_train(model, &flight->job, flight->version + 1);
+        flight->end_nanoseconds = clock_nanoseconds();
+        atomic_store_explicit(&flight->state, FLIGHT_LANDED, memory_order_release); // pairs with the parent's look
+        worker_ring();
+    }
+    model->memory = model->sender.memory = shared;
+}
