@@ -35,7 +35,7 @@ check 0 'Usage: sounder train *(all: --help)*--alpha X *sounder train *' '' trai
 [ "$(wc -l <"$work/out")" -le 23 ] || complain "more than a screen of 24 rows with a prompt" train -h
 check 0 '  --lr X *learning rate*[[]0.01[]]*In an experiment file: lr: X' '' help lr
 check 0 '  --alpha X *Only used with --partition dirichlet.*' '' help --alpha
-check 0 'Usage: sounder eval MODEL.safetensors|RUN *--data *' '' help eval
+check 0 'Usage: sounder eval MODEL.safetensors|NET.onnx|RUN *--data *' '' help eval
 check 0 'Usage: sounder eval *' '' eval -h
 check 0 'Usage: sounder launch *-n, --nproc-per-node N *' '' help launch
 check 0 'Usage: sounder launch *' '' launch -n 4 --help
