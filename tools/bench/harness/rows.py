@@ -14,6 +14,7 @@ CROSSOVER_SAMPLES = (16, 32, 64, 96, 128, 512)
 CROSSOVER_PRODUCTS = {"forward": "outputs", "input": "input gradient", "weight": "weight gradient and step"}
 MODEL_SIZES = {"20k": 20_000, "200k": 200_000, "1.7M": 1_700_000, "11M": 11_000_000}
 
+SEND_CODES = "top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd"
 SERVER_RULES = "momentum", "adagrad", "adam", "yogi", "bmuf"
 
 
@@ -38,7 +39,7 @@ FULL = Sizes(float("inf"), 3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "
 QUICK = Sizes(160, 1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600),
                        "softmax": (60000, 30000), "mlp-2048": (2048, 1024), "mlp-4096": (1024, 512)},
               3000, 5, 0.1, 1000, 1, ("linear-crossover-*", "*-mlp-4096", "hogwild-1", "hogwild-4", "ssgd-1",
-              "cold-start-first", "averaging-*0k", "averaging-*11M", "local-*", "server-*"))
+              "cold-start-first", "averaging-*0k", "averaging-*11M", "local-*", "server-*", "send-*", "rows-*"))
 
 
 class Catalogue:
@@ -55,7 +56,7 @@ class Catalogue:
 
     def all(self):
         rows = [self.seed_job(), *self.training(), *self.wide(), *self.crossover(), *self.hogwild(), *self.ssgd()]
-        rows += [self.fedavg(), *self.local_rules(), *self.server_rules(), self.evaluation()]
+        rows += [self.fedavg(), *self.local_rules(), *self.send_codes(), *self.side_by_side(), *self.server_rules(), self.evaluation()]
         rows += [*self.cold_start(), *self.averaging(), *self.barrier(), *self.group()]
         return rows + [self.memory(), *self.scaling()]
 
@@ -148,6 +149,31 @@ class Catalogue:
             yield Row(f"local-{rule}", f"{rule}, 2nn, 100 clients, 10 a round, B=10, one core", "samples/s",
                       [lambda r=name: {r: rate_of_rounds(self.programs.train(algorithm=r, **shared))}
                        for name in (rule, "fedavg")], target=Target(ratio=least, against="fedavg"))
+
+    def send_codes(self):
+        """What it costs that clients encode their updates: the same job as FedAvg's."""
+        shared = {"model": "2nn", "clients": 100, "clients_per_round": 10, "batch_size": 10, "workers": 1,
+                  "partition": "iid", "rounds": self.sizes.fedavg_rounds}
+        for code in SEND_CODES:
+            yield Row(f"send-{code}", f"{code}, 2nn, 100 clients, 10 a round, B=10, one core", "samples/s",
+                      [lambda r=name: {r: rate_of_rounds(self.programs.train(algorithm=r, **shared))}
+                       for name in (code, "fedavg")], target=Target(ratio=0.5, against="fedavg"))
+
+    def side_by_side(self):
+        """Rules that see all updates, by the core's own clock."""
+        yield Row("rows-krum", "Krum of 100 updates of 2nn, beside its products alone, one core", "ms",
+                  [self.krum], less_is_better=True, target=Target(ratio=1 / 1.5, against="OpenBLAS"))
+        for rule in ("median", "trimmed"):
+            yield Row(f"rows-{rule}", f"{rule} of 100 updates of cnn, time a value, one core", "ns",
+                      [lambda r=rule: {r: 1e9 / self.rows("1.7M")[f"{r}_values_per_second"]}], less_is_better=True,
+                      target=Target(limit=5))  # 200 million values a second
+
+    def rows(self, size):
+        return self.programs.micro("rows", slots=100, parameters=MODEL_SIZES[size], seconds=self.sizes.averaging_seconds)
+
+    def krum(self):
+        figures = self.rows("200k")
+        return {"krum": 1e3 * figures["krum_seconds"], "OpenBLAS": 1e3 * figures["blas_seconds"]}
 
     def server_rules(self):
         """Sums of two workers."""
