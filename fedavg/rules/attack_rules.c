@@ -18,7 +18,7 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
     [ATTACK_NONE] = {"none", "nobody attacks", "", {{0}}},
     [ATTACK_LABEL_FLIP] =
         {"label-flip",
-         "attackers train on label TO instead of FROM",
+         "attackers train on label TO instead of FROM, or instead of all but EXCEPT",
          "Fang, Cao, Jia, Gong, USENIX Security 2020",
          {{.name = "from", .preset = NAN, .minimum = 0, .maximum = UINT16_MAX, .derived = "all", .whole = true},
           {.name = "to",
@@ -26,7 +26,8 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
            .minimum = 0,
            .maximum = UINT16_MAX,
            .derived = "classes-1-label",
-           .whole = true}}},
+           .whole = true},
+          {.name = "except", .preset = NAN, .minimum = 0, .maximum = UINT16_MAX, .derived = "none", .whole = true}}},
     [ATTACK_SIGN_FLIP] = {"sign-flip",
                           "attackers hand in -SCALE times their update",
                           "Li, Xu, Chen, Giannakis, Ling, AAAI 2019",
@@ -141,7 +142,7 @@ Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uin
 void attack_labels(uint16_t *label_of, int classes, const Chosen *attack) {
     const double from = attack->number[ATTACK_LABEL_FROM], to = attack->number[ATTACK_LABEL_TO];
     for (int label = 0; label < classes; label++) {
-        const bool stays = !isnan(from) && label != (int)from;
+        const bool stays = (!isnan(from) && label != (int)from) || label == attack->number[ATTACK_LABEL_EXCEPT];
         label_of[label] = (uint16_t)(stays ? label : isnan(to) ? classes - 1 - label : (int)to);
     }
 }

@@ -32,7 +32,7 @@ enum {
 };
 
 // Numbers of label-flip; NAN where they are not given.
-enum { ATTACK_LABEL_FROM, ATTACK_LABEL_TO };
+enum { ATTACK_LABEL_FROM, ATTACK_LABEL_TO, ATTACK_LABEL_EXCEPT };
 
 // Numbers of backdoor.
 enum { BACKDOOR_TARGET, BACKDOOR_FRACTION, BACKDOOR_SIZE, BACKDOOR_FACTOR };

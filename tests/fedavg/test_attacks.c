@@ -105,7 +105,8 @@ static void labels_are_flipped_all_or_one_of_them(void **state) {
     } cases[] = {{"label-flip", {4, 3, 2, 1, 0}},
                  {"label-flip from=1", {0, 3, 2, 3, 4}},
                  {"label-flip from=1 to=0", {0, 0, 2, 3, 4}},
-                 {"label-flip to=2", {2, 2, 2, 2, 2}}};
+                 {"label-flip to=2", {2, 2, 2, 2, 2}},
+                 {"label-flip to=2 except=4", {2, 2, 2, 2, 4}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint16_t label_of[CLASSES];
         const Chosen attack = parsed(cases[i].text);

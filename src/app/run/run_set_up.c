@@ -158,7 +158,7 @@ static Status check_false_labels(const Options *options, const Dataset *data, Er
     if (marks && (data->items.pixel_bytes > 1 || side > data->shape.rows || side > data->shape.columns))
         return fail(err, STATUS_USAGE, "%s %s: %s has no images on which a square of %g x %g pixels has room", named,
                     options->attack, data->name, side, side);
-    for (int n = ATTACK_LABEL_FROM; n <= (marks ? BACKDOOR_TARGET : ATTACK_LABEL_TO); n++)
+    for (int n = ATTACK_LABEL_FROM; n <= (marks ? BACKDOOR_TARGET : ATTACK_LABEL_EXCEPT); n++)
         if (number[n] >= data->classes) // false for NAN: not given
             return fail(err, STATUS_USAGE, "%s %s: %s has labels from 0 to %d", named, options->attack, data->name,
                         data->classes - 1);
