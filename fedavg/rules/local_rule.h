@@ -33,12 +33,14 @@ typedef struct LocalTurn {
     double number[RULE_NUMBERS]; // the rule's
     double displacement;         // how far a slope of 1 in every step takes a weight: see local_displacement
     double size_ratio;           // the mean of all clients' samples / this one's
+    double ahead;                // by so many velocities a replica's gradients are taken ahead of it
 } LocalTurn;
 
 typedef struct LocalRule {
     RuleText text;
     bool shifts;                           // it adds a number for each weight
     bool keeps;                            // ... and the client keeps one
+    bool replicas;                         // ... which is a model of its own that it goes on with (local/elastic.h)
     bool asks;                             // ... and it reads what the server rule tells, which has to tell something
     double (*pull)(const LocalTurn *turn); // NULL: 0
     void (*prepare)(LocalTurn *turn);      // NULL: nothing

@@ -97,3 +97,26 @@ AGGREGATE_VECTORS void local_add_changes(int64_t *changes, const float *kept_aft
             (int64_t)((uint64_t)changes[i] + (uint64_t)llrint(((double)kept_after[i] - (kept ? (double)kept[i] : 0)) *
                                                               AGGREGATE_UNIT)); // modulo 2^64, as masks want it
 }
+
+// Of a replica that has not been trained yet: its first turn begins at the centre.
+static double gift_of(const LocalVectors *at, const LocalTurn *turn, size_t i) {
+    const float ahead = turn->ahead != 0 && at->velocity ? (float)(turn->ahead * (double)at->velocity[i]) : 0;
+    return at->kept ? elastic_gift(at->kept[i] + ahead, at->global[i], turn) : 0;
+}
+
+void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, size_t count) {
+    for (size_t i = 0; i < count && turn->number[0] != 0; i++)
+        own[i] = (float)((double)own[i] - gift_of(at, turn, i));
+}
+
+bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit, size_t count) {
+    size_t unfit = 0;
+    for (size_t i = 0; i < count; i++)
+        unfit += fabs(gift_of(at, turn, i)) < limit ? 0 : 1u; // also what is not a number
+    return unfit == 0;
+}
+
+void local_add_gifts(int64_t *changes, const LocalVectors *at, const LocalTurn *turn, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        changes[i] = (int64_t)((uint64_t)changes[i] + (uint64_t)llrint(gift_of(at, turn, i) * AGGREGATE_UNIT));
+}

@@ -11,13 +11,14 @@
 #include <stddef.h>
 
 #include "fedavg/rules/local/dyn.h"
+#include "fedavg/rules/local/elastic.h"
 #include "fedavg/rules/local/prox.h"
 #include "fedavg/rules/local/scaffold.h"
 #include "fedavg/rules/local/sgd.h"
 #include "fedavg/rules/recipe.h"
 
 // The rows of the table, in this order. The first is what a recipe has that names none.
-#define LOCAL_RULES(X) X(sgd) X(prox) X(scaffold) X(dyn)
+#define LOCAL_RULES(X) X(sgd) X(prox) X(scaffold) X(dyn) X(elastic)
 
 #define LOCAL_ROW(name) LOCAL_ROW_##name,
 enum { LOCAL_RULES(LOCAL_ROW) LOCAL_RULE_COUNT };
@@ -47,6 +48,7 @@ typedef struct LocalVectors {
     const float *kept;         // NULL: zeros
     const float *common;       // NULL: zeros
     const float *slope;        // NULL: zeros
+    const float *velocity;     // that a replica begins with; NULL: zeros
 } LocalVectors;
 
 // shift (count) = the rule's shift - pull * global.
@@ -56,6 +58,12 @@ void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, do
 // magnitude: its sum over all clients could overflow.
 bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
                     size_t count);
+
+// Replicas: own (count), the first step taken, gives way to the spring. fits: whether all that they give is below the
+// limit. changes (count) += what they give, in units of 2^-40. at->own is not read.
+void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, size_t count);
+bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit, size_t count);
+void local_add_gifts(int64_t *changes, const LocalVectors *at, const LocalTurn *turn, size_t count);
 
 // changes (count) += how much that is more than before, in units of 2^-40. kept: NULL for zeros.
 void local_add_changes(int64_t *changes, const float *kept_after, const float *kept, size_t count);

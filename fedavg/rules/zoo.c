@@ -78,6 +78,10 @@ const ZooAlgorithm zoo_algorithms[] = {
     {"semi-sync", "schedule buffered lag=1 dispatch=publish",
      "a step takes the first 1 / (1 + lag) of the clients, and those join the next ones",
      "n-softsync, Zhang et al., IJCAI 2016"},
+    {"easgd", "local elastic; combine mean uniform; server elastic; schedule rounds steps=10",
+     "elastic averaging: springs tie the clients' models to a centre", "Zhang, Choromanska, LeCun, NIPS 2015"},
+    {"eamsgd", "local elastic; optimizer sgd nesterov=yes; combine mean uniform; server elastic; schedule rounds steps=10",
+     "the same with Nesterov's momentum", "Zhang, Choromanska, LeCun, NIPS 2015"},
     {"hogwild", "schedule wild", "workers write one model without locks", "Niu et al., NIPS 2011"},
     {"ssgd", "schedule lockstep", "synchronous SGD: gradients are averaged at every step", "Chen et al. 2016"},
 };

@@ -183,8 +183,14 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     }
     if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
     if (training.optimizer_state == OPTIMIZER_KEPT) {
-        turn.step.state = turn.at.kept;
-        turn.step.state_after = kept_row(&memory->kept, job->kept_to);
+        const size_t first = rule->replicas ? config->parameters : 0; // behind the replica
+        turn.step.state = turn.at.kept ? turn.at.kept + first : NULL;
+        float *after = kept_row(&memory->kept, job->kept_to);
+        turn.step.state_after = after ? after + first : NULL;
+    }
+    if (rule->replicas) {
+        turn.at.velocity = turn.step.state;
+        turn.rule.ahead = training.nesterov ? (double)training.sgd.lr * (double)training.sgd.momentum : 0;
     }
     if (training.optimizer_state == OPTIMIZER_AVERAGED)
         turn.step.state = run_memory_vector(memory, slots_momentum_vector(&config->slots));
@@ -196,9 +202,17 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     return turn;
 }
 
+// A replica goes on from where it was; the first time it is the centre, as the weights are.
+static void begin_replica(LocalModel *model, Turn *turn) {
+    turn->step.replica = &turn->at;
+    turn->step.turn = &turn->rule;
+    if (turn->at.kept)
+        memcpy(model->weights, turn->at.kept, model->memory->config->parameters * sizeof *model->weights);
+}
+
 // Batches of one order of the client's samples; returns the sum of their losses.
 static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t *indices, uint32_t count,
-                            uint32_t client, const Stretch *stretch) {
+                            uint32_t client, const Stretch *stretch, bool *exchanged) {
     const uint64_t seed = model->memory->config->seed;
     Noise noise = {.seed = seed, .round = stretch->round, .client = client, .step = stretch->step};
     double loss_sum = 0;
@@ -207,6 +221,10 @@ static double train_stretch(LocalModel *model, Stepper *stepper, const uint32_t 
         Batch batch = local_model_batch(model, model->order, stretch->first + i, count);
         BatchResult result;
         stepper_step(stepper, model, &result, &batch, &noise);
+        if (!*exchanged)
+            local_exchange(model->weights, stepper->step.replica, stepper->step.turn,
+                           model->memory->config->parameters);
+        *exchanged = true;
         loss_sum += result.loss_sum;
         if (model->on_step) model->on_step(model->on_step_context, result.loss_sum / batch.count);
     }
@@ -281,8 +299,10 @@ static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) 
     const RunConfig *config = model->memory->config;
     if (job->kept_to == KEPT_NO_ROW || !local_rule(config)->keeps) return true;
     float *after = kept_row(&model->memory->kept, job->kept_to);
-    if (local_conclude(after, &turn->at, &turn->rule, config->recipe.parts[PART_LOCAL].row, 0x1p22 / config->clients,
-                       config->parameters))
+    const double limit = 0x1p22 / config->clients;
+    if (local_conclude(after, &turn->at, &turn->rule, config->recipe.parts[PART_LOCAL].row, limit,
+                       config->parameters) &&
+        (!local_rule(config)->replicas || local_gifts_fit(&turn->at, &turn->rule, limit, config->parameters)))
         return true;
     log_warning("client %u: update refused: what it would keep is not finite, or %g or more", job->client,
                 0x1p22 / config->clients);
@@ -351,7 +371,9 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     begin_sum(model, round);
     atomic_store(&state->adding, 1);
     aggregate_add(run_memory_sum(memory, model->rank, 0), sent.values, sent.from, share, parameters);
-    if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
+    if (local_rule(memory->config)->replicas)
+        local_add_gifts(run_memory_sum(memory, model->rank, 1), &turn->at, &turn->rule, parameters);
+    else if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
         local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
                           parameters);
     if (memory->config->training.optimizer_state == OPTIMIZER_AVERAGED)
@@ -372,13 +394,14 @@ double local_model_train(LocalModel *model, const LocalStep *step, uint32_t clie
 double local_model_train_on(LocalModel *model, const LocalStep *step, const uint32_t *indices, uint32_t count,
                             uint32_t client, uint32_t epochs, uint32_t round) {
     const RunConfig *config = model->memory->config;
+    bool exchanged = step->replica == NULL;
     Stepper stepper = stepper_begin(model->memory, step);
     stepper_load(&stepper, model, step->state);
     const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, epochs);
     Stretch stretch;
     double loss_sum = 0;
     for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, local_model_batches(model, count)); index++)
-        loss_sum += train_stretch(model, &stepper, indices, count, client, &stretch);
+        loss_sum += train_stretch(model, &stepper, indices, count, client, &stretch, &exchanged);
     if (step->state_after) stepper_store(step->state_after, &stepper, model);
     return loss_sum;
 }
@@ -404,7 +427,8 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
     view_begin(&model->view, job->client, round, model->lies ? model->label_of : NULL);
     view_samples(&model->view, &count);
     personal_begin(model, job);
-    const Turn turn = begin_turn(model, job, count, round);
+    Turn turn = begin_turn(model, job, count, round);
+    if (local_rule(memory->config)->replicas) begin_replica(model, &turn);
     const uint32_t key = schedule_key(round - 1, job->visit); // no two trainings from one model are the same
     job->loss_sum = memory->config->personal.alternates
                         ? train_in_turn(model, &turn.step, job, key)

@@ -57,6 +57,8 @@ typedef struct LocalStep {
     const float *shift;
     const float *state; // what the optimizer begins with (stepper.h); NULL: zeros
     float *state_after; // gets what it ends with; NULL: nobody wants that
+    const struct LocalVectors *replica; // exchanges after the first step, in `turn`; NULL: nothing does
+    const struct LocalTurn *turn;
 } LocalStep;
 
 // Trains the model, which holds the weights to begin with, on the samples of the client whose view has begun, with a fresh

@@ -122,6 +122,8 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {" ", "empty; write a name or parts, such as fedavg"},
         {"fedavg warmup=3", "schedule rounds warmup=3: needs steps=, the steps of the rounds after it"},
         {"hogwild steps=1.5", "part 1 (\"hogwild steps=1.5\"): steps=1.5: needs a whole number from 1 to 1e+06"},
+        {"easgd; send clip 1", "send clip does not go with local elastic: what a replica gives is exact"},
+        {"easgd; server average", "local elastic does not go with server average: it needs the server rule of its name"},
         {"hogwild; server adam", "schedule wild does not go with server adam: no clients come together there"},
     };
     refuse_all(cases, sizeof cases / sizeof *cases);
@@ -175,6 +177,49 @@ static void steps_go_through_all_batches_in_turn_whatever_the_rounds(void **stat
     assert_int_equal(walk_samples(&personal, 25, 10), 100);
     const Walk walk = walk_of(&(Chosen){.number = {2, 0}}, 2, 4); // of 10, 10 and 5 samples: the third and the first
     assert_int_equal(walk_samples(&walk, 25, 10), 15);
+}
+
+static void springs_conserve_the_sum_of_centre_and_replicas_exactly(void **state) {
+    (void)state;
+    enum { COUNT = 1000, REPLICAS = 3 };
+    static float replicas[REPLICAS][COUNT], centre[COUNT];
+    static int64_t changes[COUNT];
+    const Chosen chosen = parsed("easgd 0.3").parts[PART_LOCAL];
+    const LocalTurn turn = {.number = {chosen.number[0]}};
+    ServerState rest[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++) {
+        centre[i] = local_on_grid((float)sin(i) / (float)(1 + i % 7));
+        for (int k = 0; k < REPLICAS; k++)
+            replicas[k][i] = local_on_grid((float)cos(i * (k + 1)) * (i % 5 == 0 ? 1e-9f : 3.0f));
+    }
+    for (int exchange = 0; exchange < 4; exchange++) {
+        int64_t before[COUNT], moved = 0;
+        memset(changes, 0, sizeof changes);
+        for (int i = 0; i < COUNT; i++) {
+            before[i] = llrint((double)centre[i] * 0x1p40) + rest[i].whole;
+            for (int k = 0; k < REPLICAS; k++)
+                before[i] += llrint((double)replicas[k][i] * 0x1p40);
+        }
+        for (int k = 0; k < REPLICAS; k++) {
+            float kept[COUNT];
+            memcpy(kept, replicas[k], sizeof kept);
+            const LocalVectors at = {.global = centre, .kept = kept};
+            assert_true(local_gifts_fit(&at, &turn, 4, COUNT));
+            assert_false(local_gifts_fit(&at, &turn, 1e-9, COUNT));
+            local_exchange(replicas[k], &at, &turn, COUNT);
+            local_add_gifts(changes, &at, &turn, COUNT);
+        }
+        const ServerTurn step = {.population = REPLICAS};
+        for (int i = 0; i < COUNT; i++) {
+            centre[i] = (float)server_elastic((double)centre[i], (Update){0, changes[i]}, &rest[i], NULL, &step);
+            int64_t after = llrint((double)centre[i] * 0x1p40) + rest[i].whole;
+            for (int k = 0; k < REPLICAS; k++)
+                after += llrint((double)replicas[k][i] * 0x1p40);
+            assert_int_equal(after, before[i]);
+            moved += changes[i] != 0;
+        }
+        assert_true(moved > COUNT * 9 / 10);
+    }
 }
 
 static void every_entry_of_the_zoo_and_every_rule_can_be_read(void **state) {
@@ -502,6 +547,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_text_that_is_none_is_refused_with_the_nearest_word),
         cmocka_unit_test(a_buffered_schedule_is_refused_where_updates_cannot_come_late),
         cmocka_unit_test(steps_go_through_all_batches_in_turn_whatever_the_rounds),
+        cmocka_unit_test(springs_conserve_the_sum_of_centre_and_replicas_exactly),
         cmocka_unit_test(every_entry_of_the_zoo_and_every_rule_can_be_read),
         cmocka_unit_test(the_name_of_an_algorithm_is_its_first_word_or_its_first_rule),
         cmocka_unit_test(momentum_is_that_of_the_papers),

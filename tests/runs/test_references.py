@@ -241,6 +241,23 @@ def local_sgd(steps, warmup=0):
     return run
 
 
+def elastic(alpha, steps, nesterov=False):
+    def run(c, clients):
+        x, v = [c] * len(clients), [np.zeros_like(c)] * len(clients)
+        for _ in range(ROUNDS):
+            gifts = [alpha * (own - c) for own in x]
+            for k, client in enumerate(clients):
+                for step in range(steps):
+                    if nesterov:  # EAMSGD's Algorithm 2
+                        v[k] = MOMENTUM * v[k] - LR * client.gradient(x[k] + MOMENTUM * v[k])
+                    else:
+                        v[k] = MOMENTUM * v[k] - LR * client.gradient(x[k])
+                    x[k] = x[k] + v[k] - (gifts[k] if step == 0 else 0)
+            c = c + sum(gifts)
+        return c
+    return run
+
+
 def reach(m, s, known, limit, distance):
     """As far as m - g s goes, g from 0 to 5, by bisection to 0.01."""
     fits = lambda g: distance([np.sum((m - g * s - u) ** 2) for u in known]) <= limit
@@ -290,7 +307,8 @@ ALGORITHMS = {
     "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}
-BY_STEPS = {"local-sgd": local_sgd(4), "local-sgd steps=7": local_sgd(7), "post-local-sgd steps=3 warmup=2": local_sgd(3, 2)}
+BY_STEPS = {"easgd steps=3": elastic(0.3, 3), "easgd alpha=0.5 steps=2": elastic(0.5, 2), "eamsgd alpha=0.2 steps=4": elastic(0.2, 4, True),
+            "local-sgd": local_sgd(4), "local-sgd steps=7": local_sgd(7), "post-local-sgd steps=3 warmup=2": local_sgd(3, 2)}
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01),
     "sgd nesterov=yes": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01, nesterov=True),

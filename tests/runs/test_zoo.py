@@ -33,6 +33,8 @@ for name in LATE:
     REASONS[name, "card"] = "schedule buffered is for the CPU alone"
 for name in ("local-sgd", "post-local-sgd"):
     REASONS[name, "card"] = "--client-optimizer-state keep and average are for the CPU alone"  # without momentum below
+REASONS["easgd", "card"] = "--client-optimizer-state keep and average are for the CPU alone"
+REASONS["eamsgd", "card"] = "another optimizer than sgd without nesterov is for the CPU alone"
 # What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 # What an algorithm wants of the world.
@@ -48,6 +50,7 @@ SAME = {
     "scaffold": ["scaffold; send random-k 1", "scaffold; send masked"],
     "feddyn": ["feddyn; send masked"],
     "dp-fedavg": ["dp-fedavg; send masked"],
+    "easgd alpha=0.5": ["easgd 0.5; send masked", "eamsgd 0.5; optimizer sgd"],
     "local-sgd": ["post-local-sgd warmup=0", "local-sgd; send masked"],
     "local-sgd steps=1": ["post-local-sgd"],
 }
@@ -102,6 +105,17 @@ class Zoo(RunCase):
                 run = f"{algorithm}-{workers}"
                 self.train(*self.options(algorithm), "--workers", workers, "--out", run)
                 self.assertEqual(self.model(run), expected)
+
+    @unittest.skipIf(ON_CARD, "local elastic is for the CPU alone")
+    def test_replicas_without_a_spring_train_on_their_own(self):
+        whole = {}
+        for algorithm, rounds in (("local-sgd steps=12", "1"), ("easgd 0 steps=12", "1"), ("easgd 0 steps=4", "3")):
+            run = algorithm.replace(" ", "-")
+            self.train(*TASK, *CLIENTS, "--algorithm", algorithm, "--rounds", rounds, "--momentum", "0.9", "--workers", "2", "--out", run)
+            whole[run] = {line["client"]: line["weights_xxh3"] for line in self.lines(run, "client")}
+        self.assertEqual(whole["easgd-0-steps=12"], whole["local-sgd-steps=12"])
+        self.assertEqual(whole["easgd-0-steps=4"], whole["local-sgd-steps=12"])
+        self.assertEqual(self.model("easgd-0-steps=4"), self.model("easgd-0-steps=12"))  # the centre has not moved
 
     def test_steps_go_on_from_round_to_round(self):
         options = [*TASK, *CLIENTS, "--momentum", "0", "--rounds", "5"]

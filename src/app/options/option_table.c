@@ -218,7 +218,7 @@ const Option option_table[] = {
      .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
                  "bmuf", "qfedavg", "afl", "median", "trimmed", "krum", "multi-krum", "bulyan", "rfa", "centered-clipping", "norm-bound",
                  "ditto", "fedper", "fedrep", "lg-fedavg", "local-only", "top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd",
-                 "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl", "local-sgd", "post-local-sgd", "hogwild",
+                 "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl", "local-sgd", "post-local-sgd", "easgd", "eamsgd", "hogwild",
                  "ssgd"},
      .help = "fedavg, fedprox, fedadam, hogwild, ssgd, or what `sounder help algorithms` lists"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,

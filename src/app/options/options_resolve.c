@@ -1,11 +1,13 @@
 // Defaults that depend on other options, contradictions between options, and what --resume lets change.
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cores.h"
 #include "datasets/federation.h"
 #include "datasets/partition.h"
+#include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "option_table.h"
@@ -170,6 +172,8 @@ static Status resolve_virtual_clients(Options *options, Error *err) {
     if (options->workers * options->nodes > options->clients_per_round && !options->workers_by_cores)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
+    Chosen *local = &options->recipe.parts[PART_LOCAL];
+    if (local_rules[local->row]->replicas && isnan(local->number[0])) local->number[0] = 0.9 / options->clients;
     TRY(options_resolve_rules(options, err));
     return resolve_world(options, err);
 }

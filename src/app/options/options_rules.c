@@ -21,7 +21,8 @@
 static Status check_optimizer_state(const Options *options, Error *err) {
     const Chosen *parts = options->recipe.parts;
     const Part others[] = {PART_LOCAL, PART_PERSONAL, PART_CODE, PART_COMBINE};
-    const bool clashes[] = {local_rules[parts[PART_LOCAL].row]->keeps, parts[PART_PERSONAL].row != PERSONAL_NONE,
+    const LocalRule *local = local_rules[parts[PART_LOCAL].row];
+    const bool clashes[] = {local->keeps && !local->replicas, parts[PART_PERSONAL].row != PERSONAL_NONE,
                             send_feeds_back(&parts[PART_CODE]), combine_rules[parts[PART_COMBINE].row]->cut != NULL};
     if (options->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
     for (int i = 0; i < 4; i++)

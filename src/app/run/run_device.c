@@ -52,6 +52,7 @@ static const char *only_on_cpu(const Options *options) {
         return "combine fltrust of --algorithm is for the CPU alone";
     if (options->client_noise[0] || options->drift[0]) return "--client-noise and --drift are for the CPU alone";
     if (options->attack[0]) return "--attack is for the CPU alone";
+    if (local_rules[options->recipe.parts[PART_LOCAL].row]->replicas) return "local elastic is for the CPU alone";
     const Chosen *schedule = &options->recipe.parts[PART_SCHEDULE];
     if (engine_facts[schedule->row].client_is_worker &&
         (schedule->number[WILD_STEPS] > 1 || !isnan(schedule->number[WILD_BOUND])))

@@ -242,10 +242,12 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
 
 // What clients keep grows with those that have had a turn: the disk must have room for all that can.
 static Status plan_kept(RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
-    const bool keeps = local_rules[config->recipe.parts[PART_LOCAL].row]->keeps;
+    const LocalRule *local = local_rules[config->recipe.parts[PART_LOCAL].row];
+    const bool keeps = local->keeps;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
     const bool feeds_back = send_feeds_back(&config->recipe.parts[PART_CODE]);
-    const uint64_t floats = keeps || feeds_back ? config->parameters
+    const uint64_t floats = local->replicas && state ? config->parameters + stepper_state_floats(config)
+                            : keeps || feeds_back ? config->parameters
                             : state             ? stepper_state_floats(config)
                                                 : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return STATUS_OK;
