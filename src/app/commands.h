@@ -76,6 +76,9 @@ Status command_help(int argc, char **argv, Error *err);
 // The topics of `sounder help`, between blanks.
 void help_print_topics(FILE *file);
 
+// `sounder help dial`: from synchronous SGD to Hogwild, step by step.
+void dial_print(FILE *file);
+
 // Shows a text: with $SOUNDER_PAGER, $PAGER or less where stdout is a terminal that has fewer lines, as git does; a pager that
 // is empty or cat, or cannot be started, is none.
 void pager_show(const char *text);

@@ -34,7 +34,7 @@ static void print_overview(FILE *file) {
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(
         file, "sounder help [TOPIC]",
-        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, export, launch, nodes, metrics, models, algorithms, attacks, partitions, data, federations, the name "
+        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, export, launch, nodes, metrics, models, algorithms, dial, attacks, partitions, data, federations, the name "
         "of an option, man (the man "
         "page as troff), "
         "completion bash, zsh or fish (a "
@@ -433,6 +433,7 @@ static const struct {
               {"federations", print_federations},
               {"algorithms", print_algorithms},
               {"attacks", print_attacks},
+              {"dial", dial_print},
               {"man", manual_print},
               {"completion", print_bash_completion}};
 enum { TOPICS = sizeof topics / sizeof *topics };

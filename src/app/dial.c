@@ -1,0 +1,53 @@
+// `sounder help dial`: from synchronous SGD to Hogwild in nine commands on one job. tools/bench/dial runs them.
+#include <stdio.h>
+
+#include "app/commands.h"
+#include "app/options/option_table.h"
+
+typedef struct DialStep {
+    const char *command, *help;
+} DialStep;
+
+static const DialStep steps[] = {
+    {"--algorithm ssgd --rounds 3", "all meet at every step: the gradients of all clients are averaged. Staleness 0."},
+    {"--algorithm \"local-sgd steps=8\" --rounds 176 --eval-every 44",
+     "they meet at every 8th step, and average weights instead of gradients. Staleness 0. `post-local-sgd` begins as "
+     "ssgd."},
+    {"--algorithm fedavg --rounds 3", "they meet when all have trained their samples once. Staleness 0."},
+    {"--algorithm \"semi-sync lag=1\" --rounds 6 --client-time lognormal",
+     "a step takes the first half of the clients (1 / (1 + lag) of them), the others join the next one. On average an "
+     "update is `lag` versions old."},
+    {"--algorithm \"fedbuff K=2\" --rounds 6 --client-time lognormal",
+     "whoever is ready begins again at once; every K updates make a version. Staleness (M - 1) / K: 1.5."},
+    {"--algorithm fedasync --rounds 12 --client-time lognormal",
+     "every update is a version. Staleness M - 1: 3. `asgd` adds updates as they are, `staleness-aware` and \"stale "
+     "poly\" weigh them by their age."},
+    {"--algorithm \"hogwild steps=8\" --hogwild-data shard --rounds 3",
+     "no versions any more: whoever has taken 8 steps adds what came of them to the one memory that all read and write. "
+     "Staleness is measured, in updates."},
+    {"--algorithm \"hogwild bound=2\" --hogwild-data shard --rounds 3",
+     "every step goes into the one memory at once; nobody gets more than 2 updates ahead of the slowest."},
+    {"--algorithm hogwild --hogwild-data shard --rounds 3",
+     "nobody waits for anybody. --hogwild-update atomic loses no update of a weight."},
+};
+
+void dial_print(FILE *file) {
+    print_paragraph(
+        file, 0,
+        "The dial from synchronous to wild: who waits for whom, on one job of four clients. Every command trains as "
+        "many samples. Staleness is how many updates, or versions, came between reading the weights and "
+        "the update made of them; its mean stands in the line of a round, with its histogram in metrics.jsonl "
+        "(staleness, staleness_mean), in the report and in TensorBoard. The shell needs the job first:");
+    fputs("\n  JOB=\"--clients 4 --partition iid --batch-size 32 --lr 0.05 --momentum 0\"\n", file);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        fprintf(file, "\n  sounder train %s $JOB\n", steps[i].command);
+        print_paragraph(file, 6, steps[i].help);
+    }
+    fputc('\n', file);
+    print_paragraph(
+        file, 0,
+        "Up to fedasync the bits are fixed: late updates come late on a simulated clock, whoever computes them when. "
+        "Hogwild's follow from who comes first. Springs instead of averages: `easgd`, `eamsgd`. Workers that do not "
+        "wait for each other act like momentum of 1 - 1/workers on top (Mitliagkas et al. 2016): lower --momentum as you "
+        "turn the dial.");
+}
