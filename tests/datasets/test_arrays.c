@@ -216,6 +216,26 @@ static void a_test_sample_of_a_client_without_training_samples_is_refused(void *
         fail_msg("%s", err.message);
 }
 
+// Its checksum alone tells that a number is another one.
+static void a_damaged_mean_is_refused(void **state) {
+    static const double mean[] = {0.5}, std[] = {0.25};
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    size_t bytes;
+    Altered set = altered(GRAY_ARRAYS);
+    put(&set, "mean", "<f8", "(1,)", mean, sizeof mean);
+    put(&set, "std", "<f8", "(1,)", std, sizeof std);
+    arrays_write(path, *state, "damaged-mean", set.files, ARRAYS_STORED);
+    char *content = scratch_read(path, &bytes), *at = memmem(content, bytes, mean, sizeof mean);
+    assert_non_null(at);
+    at[0] ^= 1;
+    scratch_write(path, content, bytes);
+    free(content);
+    assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
+    if (!strstr(err.message, ": mean: corrupt: checksum")) fail_msg("%s", err.message);
+}
+
 static void a_header_that_is_no_dictionary_is_refused(void **state) {
     char path[SCRATCH_PATH_BYTES], file[SCRATCH_PATH_BYTES];
     Loaded loaded;
@@ -324,6 +344,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(mean_and_std_say_how_samples_enter_a_net),
         cmocka_unit_test(what_does_not_fit_is_refused_by_its_name),
         cmocka_unit_test(a_test_sample_of_a_client_without_training_samples_is_refused),
+        cmocka_unit_test(a_damaged_mean_is_refused),
         cmocka_unit_test(a_header_that_is_no_dictionary_is_refused),
         cmocka_unit_test(numbers_that_do_not_fit_are_refused_by_their_place),
         cmocka_unit_test(a_missing_array_is_named_with_how_to_save_it),

@@ -93,9 +93,13 @@ static void natural_id_gives_every_client_its_own(void **state) {
     spec.clients = 2;
     assert_int_equal(partition_build(block, &spec, NULL, 12, 1, &err), STATUS_USAGE);
     assert_non_null(strstr(err.message, "has 3 users, and there are 2 clients"));
-    check_ok(partition_parse(&spec.form, "dirichlet", &err));
-    assert_int_equal(partition_build(block, &spec, NULL, 12, 1, &err), STATUS_USAGE);
-    assert_non_null(strstr(err.message, "dirichlet: deals by class, and the data set has targets instead of classes"));
+    static const char *const by_class[] = {"dirichlet", "shards", "inner-dirichlet", "pathological", "shard size=2"};
+    for (size_t i = 0; i < sizeof by_class / sizeof *by_class; i++) {
+        check_ok(partition_parse(&spec.form, by_class[i], &err));
+        assert_int_equal(partition_build(block, &spec, NULL, 12, 1, &err), STATUS_USAGE);
+        if (!strstr(err.message, ": deals by class, and the data set has targets instead of classes"))
+            fail_msg("%s: %s", by_class[i], err.message);
+    }
     spec.owners = NULL;
     check_ok(partition_parse(&spec.form, "natural-id", &err));
     assert_int_equal(partition_build(block, &spec, NULL, 12, 1, &err), STATUS_USAGE);

@@ -235,6 +235,8 @@ static void what_is_wrong_with_leaf_is_told_with_file_and_user(void **state) {
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [-1]}}}", good,
          "y of sample 0 is out of range"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [1]], \"y\": [1, 0.5]}}}", good, "of another kind"},
+        {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [1]], \"y\": [1, 0.5]}}}",
+         "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [0.5]}}}", "y of sample 1 is of another kind"},
         {"{\"users\": [\"a\", \"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [0]}}}", good,
          "user a stands in the training files twice"},
         {"{\"users\": [], \"user_data\": {}}", good, "train: no samples"},

@@ -224,8 +224,11 @@ class Report(Look):
 
     def test_the_command_in_the_page_repeats_the_run(self):
         self.train_small("run", "--partition", "dirichlet", "--alpha", "0.1", "--algorithm", "fedprox mu=0.5; combine mean uniform")
+        with open(self.path("run", "metrics.jsonl"), "a") as file:  # of no client that there can be: left out
+            file.write('{"type":"client","round":1,"client":-1,"loss":1}\n{"type":"client","round":1,"client":1000000,"loss":1}\n')
         self.report("run", "-o", "page.html")
         (run,) = self.data_of("page.html")["runs"]
+        self.assertEqual(len(run["clients"]["times"]), 6)
         command = run["repeat"].splitlines()[0]
         self.assertIn(" --algorithm 'fedprox mu=0.5; combine mean uniform' ", command)
         subprocess.run(command.replace("sounder", SOUNDER, 1) + " --out again --quiet", shell=True, cwd=self.folder.name, check=True, timeout=DEADLINE)

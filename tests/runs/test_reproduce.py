@@ -98,6 +98,11 @@ class Reproduce(RunCase):
                 told = self.sounder("own.yaml", code=65)
                 self.assertIn(f"recipe own.yaml, line {line}: ", told)
                 self.assertIn(sentence, told)
+        for text, sentence in (("", "own.yaml is empty"), ("# nothing\n", "a recipe has title, options, cells"),
+                               ("- a list\n", "a recipe has title, options, cells")):
+            with open(self.path("own.yaml"), "w") as file:
+                file.write(text)
+            self.assertIn(sentence, self.sounder("own.yaml", code=65))
         self.assertIn("there is no such recipe", self.sounder("none", code=64))
         self.assertIn("cannot be opened", self.sounder("none.yaml", code=66))
         self.recipe()
