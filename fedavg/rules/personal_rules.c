@@ -10,6 +10,13 @@ const PersonalRule personal_rules[PERSONAL_COUNT] = {
                          "Li, Hu, Beirami, Smith, ICML 2021, Algorithm 1",
                          {{.name = "lambda", .preset = 1, .minimum = 0, .maximum = 1000},
                           {.name = "epochs", .preset = 0, .minimum = 0, .maximum = 100000}}}},
+    [PERSONAL_MOREAU] = {{"moreau",
+                          "for each batch a second model makes STEPS steps, pulled to the client's copy of the global "
+                          "one, which then follows it",
+                          "Dinh, Tran, Nguyen, NeurIPS 2020, Algorithm 1 (pFedMe)",
+                          {{.name = "lambda", .preset = 15, .minimum = 0, .maximum = 100000},
+                           {.name = "steps", .preset = 5, .minimum = 1, .maximum = 100000, .whole = true},
+                           {.name = "lr", .preset = 0.09, .minimum = 0, .maximum = 1000}}}},
     [PERSONAL_HEAD] = {{"head",
                         "the last layers with parameters stay with the client",
                         "Arivazhagan et al. 2019 (FedPer)",
@@ -67,6 +74,23 @@ static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
         "layernorm, such as resnet8");
 }
 
+static Status check_moreau(const PersonalPlan *plan, const Training *training, Error *err) {
+    const struct {
+        const char *option;
+        bool given;
+    } others[] = {{"--weight-decay", training->sgd.weight_decay != 0}, {"--clip-grad-norm", training->clip > 0}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given)
+            return fail(err, STATUS_USAGE, "personal moreau does not go with %s: its two steps have none; leave it out",
+                        others[i].option);
+    if (plan->lambda * plan->inner_lr < 2 && plan->lambda * (double)training->sgd.lr < 1) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "personal moreau lambda=%g does not go with lr=%g and --lr %g: its steps would go ever further; the products "
+        "must be below 2 and 1",
+        plan->lambda, plan->inner_lr, (double)training->sgd.lr);
+}
+
 static Status find_runs(PersonalPlan *plan, const Recipe *recipe, const Spec *spec, const Training *training,
                         Error *err) {
     const Chosen *chosen = &recipe->parts[PART_PERSONAL];
@@ -84,6 +108,12 @@ static Status find_runs(PersonalPlan *plan, const Recipe *recipe, const Spec *sp
                 "product must be below 1",
                 plan->lambda, (double)training->sgd.lr);
         return STATUS_OK;
+    case PERSONAL_MOREAU:
+        plan->second = 1;
+        plan->lambda = chosen->number[0];
+        plan->inner = (uint32_t)chosen->number[1];
+        plan->inner_lr = chosen->number[2];
+        return check_moreau(plan, training, err);
     case PERSONAL_HEAD:
         plan->end = spec->parameter_count;
         return find_head(&plan->first, spec, chosen->number[0], name, err);

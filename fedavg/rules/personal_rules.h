@@ -17,6 +17,7 @@
 enum {
     PERSONAL_NONE,
     PERSONAL_DITTO,
+    PERSONAL_MOREAU,
     PERSONAL_HEAD,
     PERSONAL_BODY,
     PERSONAL_ALTERNATE,
@@ -42,9 +43,11 @@ typedef struct PersonalPlan {
         end;            // the parameters that stay with the client, if they are one run; first == end: none, or several
     uint32_t run_count; // all runs that stay, in order
     PersonalRun runs[SPEC_MAX_LAYERS];
-    double lambda;       // of a second model: the pull to the global one
+    double lambda;       // of a second model: the pull to the global one, or to the client's copy of it
     uint32_t epochs;     // of a second model's training, or with `alternates` of the head's; 0: there is none
     uint32_t second;     // 1: a client trains a model of its own beside the shared one
+    uint32_t inner;      // steps of the second model for each of the first, which follows it; 0: it is trained afterwards
+    double inner_lr;     // of those steps
     uint32_t alternates; // 1: first what stays is trained alone, then what is sent
 } PersonalPlan;
 

@@ -384,6 +384,11 @@ static Status check_halves(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_MIX, PART_COMBINE, recipe, "that does not look at updates side by side", err);
     if (local->keeps && recipe->parts[PART_PERSONAL].row != PERSONAL_NONE)
         return refuse_pair(PART_LOCAL, PART_PERSONAL, recipe, "a client keeps one of the two", err);
+    const Part steps[] = {PART_LOCAL, PART_OPTIMIZER, PART_COMBINE};
+    const bool others[] = {recipe->parts[PART_LOCAL].row != 0, recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD,
+                           recipe->parts[PART_COMBINE].row == COMBINE_ROW_nova};
+    for (int i = 0; i < 3 && recipe->parts[PART_PERSONAL].row == PERSONAL_MOREAU; i++)
+        if (others[i]) return refuse_pair(PART_PERSONAL, steps[i], recipe, "its two steps are its own", err);
     if (recipe->parts[PART_COMBINE].row == COMBINE_ROW_qffl && recipe->parts[PART_SERVER].row != SERVER_ROW_average)
         return refuse_pair(PART_COMBINE, PART_SERVER, recipe, "its step has a length of its own", err);
     if (local->asks && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)

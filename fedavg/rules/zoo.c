@@ -35,6 +35,8 @@ const ZooAlgorithm zoo_algorithms[] = {
      "Cao et al., NDSS 2021"},
     {"norm-bound", "combine bound", "no update is longer than a bound", "Sun et al. 2019"},
     {"ditto", "personal ditto", "each client trains a second model, pulled to the global one", "Li et al., ICML 2021"},
+    {"pfedme", "personal moreau", "each client has a second model near the first, which follows it (Moreau envelopes)",
+     "Dinh, Tran, Nguyen, NeurIPS 2020"},
     {"fedper", "personal head", "the last layer stays with the client", "Arivazhagan et al. 2019"},
     {"fedrep", "personal alternate", "the last layer stays with the client, head and body are trained in turn",
      "Collins et al., ICML 2021"},

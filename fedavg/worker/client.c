@@ -181,6 +181,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
         look(model);
         turn.at.slope = model->slope;
     }
+    turn.step.follows = config->personal.inner > 0;
     if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
     if (training.optimizer_state == OPTIMIZER_KEPT) {
         const size_t first = rule->replicas ? config->parameters : 0; // behind the replica

@@ -59,6 +59,7 @@ typedef struct LocalStep {
     float *state_after; // gets what it ends with; NULL: nobody wants that
     const struct LocalVectors *replica; // exchanges after the first step, in `turn`; NULL: nothing does
     const struct LocalTurn *turn;
+    bool follows;       // each step of the model is one towards the second (PersonalPlan.inner)
 } LocalStep;
 
 // Trains the model, which holds the weights to begin with, on the samples of the client whose view has begun, with a fresh
@@ -83,8 +84,12 @@ void client_train(LocalModel *model, Job *job, uint32_t round);
 
 // A client's own part of the model, or its own model, around and beside its training (rules/personal_rules.h).
 
-// model->weights are the global ones: those that stay with the client become its own.
+// model->weights are the global ones: those that stay with the client become its own. So does a second model that is
+// trained at the same time.
 void personal_begin(LocalModel *model, const Job *job);
+
+// One batch: the second model makes its steps, and the first follows it. result: of the last of them.
+void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise);
 
 // The client has been trained: what stays goes into its new row, and nothing of it is sent. A second model is trained
 // here, from the client's row.

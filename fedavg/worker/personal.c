@@ -48,8 +48,33 @@ static const float *row_before(const LocalModel *model, const Job *job) {
     return kept_row(&model->memory->kept, job->kept_from);
 }
 
+// The client's second model, as it was at the end of its last turn.
+static void load_second(float *weights, const LocalModel *model, const Job *job) {
+    const PersonalRun all = {0, model->memory->config->parameters};
+    memcpy(weights, model->initial, all.end * sizeof *weights);
+    add_kept(weights, row_before(model, job), (Runs){&all, 1});
+}
+
 void personal_begin(LocalModel *model, const Job *job) {
-    add_kept(model->weights, row_before(model, job), runs_of(&model->memory->config->personal));
+    const PersonalPlan *plan = &model->memory->config->personal;
+    add_kept(model->weights, row_before(model, job), runs_of(plan));
+    if (plan->inner > 0) load_second(model->second, model, job);
+}
+
+// theta -= lr (g(theta) + lambda (theta - x)), so many times; then x -= lr lambda (x - theta).
+void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise) {
+    const RunConfig *config = model->memory->config;
+    const PersonalPlan *plan = &config->personal;
+    const float lambda = (float)plan->lambda, inner_lr = (float)plan->inner_lr;
+    const float follow = run_memory_training(model->memory).sgd.lr * lambda;
+    float *x = model->weights, *theta = model->second;
+    for (uint32_t step = 0; step < plan->inner; step++) {
+        net_gradient(&model->net, model->gradient, result, theta, batch, noise);
+        for (size_t i = 0; i < config->parameters; i++)
+            theta[i] -= inner_lr * (model->gradient[i] + lambda * (theta[i] - x[i]));
+    }
+    for (size_t i = 0; i < config->parameters; i++)
+        x[i] -= follow * (x[i] - theta[i]);
 }
 
 static void train_second(LocalModel *model, const Job *job, uint32_t round) {
@@ -63,17 +88,19 @@ static void train_second(LocalModel *model, const Job *job, uint32_t round) {
     local_model_train(model, &step, job->client, plan->epochs, personal_round(round));
 }
 
-// The second model takes the place of the first one while it is trained.
+// The second model takes the place of the first one while it is trained, unless that was done on the way.
 static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
     const RunConfig *config = model->memory->config;
-    float *shared = model->weights;
-    model->weights = model->second;
-    personal_load(model, job);
-    train_second(model, job, round);
     const PersonalRun all = {0, config->parameters};
-    keep(kept_row(&model->memory->kept, job->kept_to), model->weights, model->initial, row_before(model, job),
+    if (config->personal.inner == 0) {
+        float *shared = model->weights;
+        model->weights = model->second;
+        load_second(model->weights, model, job);
+        train_second(model, job, round);
+        model->weights = shared;
+    }
+    keep(kept_row(&model->memory->kept, job->kept_to), model->second, model->initial, row_before(model, job),
          (Runs){&all, 1}, job->client);
-    model->weights = shared;
 }
 
 void personal_withhold(LocalModel *model) {
@@ -98,10 +125,10 @@ void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {
 
 void personal_load(LocalModel *model, const Job *job) {
     const RunConfig *config = model->memory->config;
-    const float *from = config->personal.second ? model->initial : model->memory->weights;
-    memcpy(model->weights, from, config->parameters * sizeof(float));
-    if (config->personal.second)
-        add_kept(model->weights, row_before(model, job), (Runs){&(PersonalRun){0, config->parameters}, 1});
-    else
-        personal_begin(model, job);
+    if (config->personal.second) {
+        load_second(model->weights, model, job);
+        return;
+    }
+    memcpy(model->weights, model->memory->weights, config->parameters * sizeof(float));
+    personal_begin(model, job);
 }

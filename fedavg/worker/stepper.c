@@ -119,6 +119,10 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
     const LocalStep *step = &stepper->step;
     const size_t count = model->memory->config->parameters;
     const size_t still = model->net.still_first, moves = model->net.still_end;
+    if (step->follows) {
+        personal_step(model, result, batch, noise);
+        return;
+    }
     if (stepper->optimizer->row == OPTIMIZER_SGD && !stepper->nesterov && stepper->clip == 0) {
         step_fused(stepper, model, result, batch, noise);
         return;

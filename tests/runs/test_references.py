@@ -210,6 +210,23 @@ def afl(gamma, mean_of_rounds):
     return run
 
 
+def pfedme(lam, steps, lr):
+    def run(w, clients):
+        thetas = [w for _ in clients]
+        for _ in range(ROUNDS):
+            updates = []
+            for k, client in enumerate(clients):
+                x = w
+                for _ in range(STEPS):
+                    for _ in range(steps):
+                        thetas[k] = thetas[k] - lr * (client.gradient(thetas[k]) + lam * (thetas[k] - x))
+                    x = x - LR * lam * (x - thetas[k])
+                updates.append(x - w)
+            w = w + mean(clients, updates)
+        return w
+    return run
+
+
 def averaged_momentum(w, clients):
     v = np.zeros_like(w)
     for _ in range(ROUNDS):
@@ -356,12 +373,15 @@ class References(RunCase):
         start = self.start_weights()
         for number, (algorithm, reference) in enumerate(algorithms.items()):
             with self.subTest(algorithm):
-                actual = self.run_it(f"{number}-{momentum}", algorithm, "--lr", str(LR), "--momentum", str(momentum), "--rounds", str(ROUNDS),
-                                     *options)
+                actual = self.run_it(f"{number}-{momentum}", algorithm, "--lr", str(LR), "--rounds", str(ROUNDS), *options,
+                                     *([] if momentum is None else ["--momentum", str(momentum)]))
                 self.check(algorithm, actual, reference(start, self.clients), start)
 
     def test_algorithms_are_those_of_the_papers(self):
         self.compare(ALGORITHMS, MOMENTUM, "--local-epochs", str(STEPS))
+
+    def test_the_two_steps_of_personal_moreau_are_those_of_pfedme(self):
+        self.compare({"pfedme lambda=2 steps=3 lr=0.1": pfedme(2, 3, 0.1)}, None, "--local-epochs", str(STEPS))
 
     def test_momenta_are_averaged_as_weights_are(self):
         start = self.start_weights()

@@ -22,7 +22,7 @@ REASONS = {
     ("hogwild", "killed"): None,   # and a killed worker's steps of the round stay in the weights
     ("hogwild", "nodes"): "its workers write one piece of memory",
 }
-for name in ("ditto", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
+for name in ("ditto", "pfedme", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
 REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alone"
 for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):

@@ -5,6 +5,7 @@
 
 #include "base/form.h"
 #include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/walk.h"
 
 bool is_dirichlet(const Options *options) {
@@ -27,7 +28,7 @@ bool steps_by_sgd(const Options *options) {
     Recipe recipe;
     Error ignored;
     return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
-           recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD;
+           (recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD && recipe.parts[PART_PERSONAL].row != PERSONAL_MOREAU);
 }
 
 bool counts_epochs(const Options *options) {

@@ -319,8 +319,8 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     if (!options->init[0]) return STATUS_OK;
     options_named(named, options, "init");
     if (memory->config->personal.second)
-        return fail(err, STATUS_USAGE, "%s does not go with personal ditto, whose own models begin with random weights",
-                    named);
+        return fail(err, STATUS_USAGE, "%s does not go with personal %s, whose own models begin with random weights",
+                    named, personal_rules[options->recipe.parts[PART_PERSONAL].row].text.name);
     Error why;
     const Status status = onnx_is_file(options->init) ? onnx_begin_from(memory->weights, spec, options->init, &why)
                                                       : model_begin_from(memory->weights, spec, options->init, &why);
