@@ -303,7 +303,7 @@ static Status begin_files(Run *run, Error *err) {
     run->record.rounds_done = run->rounds_done;
     if (run->memory.schedule.count > 0) TRY(run_schedule_write(&folder, &run->memory.schedule, err));
     Status status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
-    if (status == STATUS_OK) status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, err);
+    if (status == STATUS_OK) status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, run->memory.control_segment.fd, err);
     if (status != STATUS_OK) metrics_close(&run->metrics);
     if (status != STATUS_OK) return status;
     tensorboard_begin(&run->tensorboard, &folder, &run->options, run->rounds_done);

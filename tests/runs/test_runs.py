@@ -152,6 +152,7 @@ class Runs(RunCase):
         process.send_signal(signal.SIGTERM)
         self.finish(process, 128 + signal.SIGTERM)
         self.assertFalse(os.path.lexists(live))
+        self.assertFalse(os.path.lexists(self.path("run", "live")))
 
     # The same bits ---------------------------------------------------------------------------------------------------
 

@@ -59,13 +59,23 @@ class Top(RunCase):
     def test_a_killed_worker_is_gone_and_the_others_have_memory(self):
         process = self.start(*LONG, "--out", "run")
         self.wait_for_round("run", 2)
-        self.assertRegex(self.top("run", "--once"), r"(?m)^   1  (runs|waits) .* MB +\d+\.\d s$")
+        self.assertRegex(self.top("run", "--once"), r"(?m)^   1  (runs|waits) .* MB +\d+\.\d s( +#\d)?$")
         for pid in children_of(process.pid):
             with open(f"/proc/{pid}/cmdline") as file:
                 if file.read().split("\0")[2] == "1":
                     os.kill(pid, signal.SIGKILL)
         self.assertTrue(wait_until(lambda: re.search(r"(?m)^   1  GONE ", self.top("run", "--once"))))
         self.assertRegex(self.top("run", "--once"), r"(?m)^   0  (runs|waits) ")
+
+    def test_the_jobs_of_the_phase_and_who_trains_which_client_are_seen_as_they_go(self):
+        process = self.start("--data", "synthetic:1x28x28:4000:100", "--model", "2nn", "--batch-size", "10", "--clients", "4", "--rounds",
+                             "100000", "--workers", "2", "--checkpoint-every", "0", "--device", "cpu", "--quiet", "--out", "run")
+        self.wait_for_round("run", 1)
+        for seen in r"^round \d+ trains: [0-4] of 4 done$", r"^   0 .* s  #[0-3]$", r"^   1 .* s  #[0-3]$":
+            self.assertTrue(wait_until(lambda: re.search("(?m)" + seen, self.top("run", "--once"))), seen)
+        process.kill()
+        process.wait()
+        self.assertNotIn(" trains: ", self.top("run", "--once"))
 
     @unittest.skipUnless(os.path.exists(MODULE), "built without ncurses: there is no screen")
     def test_the_screen_follows_the_run_and_leaves_the_terminal_as_it_was(self):

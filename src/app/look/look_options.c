@@ -154,7 +154,7 @@ const LookCommand look_commands[] = {
                     "and its memory; the "
                     "slowest clients, lost workers, bytes. Without RUN the one below runs/ that runs, or the last that "
                     "began. It reads the "
-                    "run's files and /proc alone; q ends it, and the run goes on.",
+                    "run's files, /proc and, read-only, the memory in which the run keeps its jobs; q ends it, and the run goes on.",
      .table = ROWS(top_rows),
      .most = 1},
 };

@@ -104,18 +104,25 @@ static const char *process_name(const TopState *state, const TopRank *rank) {
 }
 
 static void add_ranks(Page *page, const TopState *state) {
-    char memory[32], wait[32], speed[32];
+    char memory[32], wait[32], speed[32], client[32];
+    const TopPhase *phase = &state->phase;
     if (state->ranks == 0) return;
     add_line(page, "%s", "");
-    add_line(page, "rank  now     waited  clients  samples/s   private      cpu");
+    if (phase->kind == PHASE_TRAIN)
+        add_line(page, "round %u trains: %u of %u done", phase->round, phase->done, phase->jobs);
+    if (phase->kind == PHASE_EVALUATE)
+        add_line(page, "round %u is tested: %u of %u parts", phase->round, phase->done, phase->jobs);
+    add_line(page, "rank  now     waited  clients  samples/s   private      cpu  client");
     for (int i = 0; i < state->ranks; i++) {
         const TopRank *rank = &state->rank[i];
         snprintf(wait, sizeof wait, isnan(rank->waited_share) ? "-" : "%.1f%%", 100 * rank->waited_share);
         snprintf(speed, sizeof speed, isnan(rank->samples_per_second) ? "-" : "%.0f", rank->samples_per_second);
         snprintf(memory, sizeof memory, rank->process ? "%.1f MB" : "-", (double)rank->private_bytes / 1e6);
+        snprintf(client, sizeof client, "#%u", i < MAX_WORKERS ? phase->client[i] - 1 : 0);
         if (rank->process)
-            add_line(page, "%4d  %-6s %7s  %7u  %9s  %8s  %5.1f s", i, process_name(state, rank), wait, rank->clients,
-                     speed, memory, rank->cpu_seconds);
+            add_line(page, "%4d  %-6s %7s  %7u  %9s  %8s  %5.1f s  %s", i, process_name(state, rank), wait,
+                     rank->clients, speed, memory, rank->cpu_seconds,
+                     i < MAX_WORKERS && phase->client[i] ? client : "");
         else
             add_line(page, "%4d  %-6s %7s  %7u  %9s", i, process_name(state, rank), wait, rank->clients, speed);
     }

@@ -202,7 +202,7 @@ static Status open_file(TopState *state, Error *err) {
 }
 
 Status top_state_open(TopState *state, const char *path, Error *err) {
-    *state = (TopState){0};
+    *state = (TopState){.phase.segment.fd = -1};
     snprintf(state->path, sizeof state->path, "%s", path);
     TRY(past_run_read(&state->run, path, err));
     state->rounds = (uint32_t)state->run.options.rounds;
@@ -220,11 +220,13 @@ Status top_state_refresh(TopState *state, Error *err) {
     read_on(state);
     state->running = is_running(state);
     look_at_processes(state);
+    top_phase_read(&state->phase, state->path, state->parent);
     return STATUS_OK;
 }
 
 void top_state_close(TopState *state) {
     if (state->file) fclose(state->file);
     past_run_free(&state->run);
+    top_phase_close(&state->phase);
     state->file = NULL;
 }

@@ -1,5 +1,5 @@
-// A run as `sounder top` shows it: history from metrics.jsonl, read on as it grows, and its processes from /proc. It
-// touches nothing that the run uses, and costs the workers nothing.
+// A run as `sounder top` shows it: history from metrics.jsonl, read on as it grows, its processes from /proc, and the phase
+// under way from its control segment. It touches nothing that the run uses, and costs the workers nothing.
 //
 //   TRY(top_state_open(&state, "runs/a", err));
 //   for (;;) { TRY(top_state_refresh(&state, err)); ... }
@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "app/look/past_run.h"
+#include "app/look/top_phase.h"
 
 enum { TOP_RANKS = 256, TOP_HISTORY = 512, TOP_SLOWEST = 3 };
 
@@ -50,6 +51,7 @@ typedef struct TopState {
     bool finished, running;
     int ranks;
     pid_t parent; // 0: unknown
+    TopPhase phase;
     TopRound next, last;
     TopRank rank[TOP_RANKS];
 } TopState;

@@ -14,7 +14,7 @@
 #include "io/durable.h"
 
 static const char CONFIG[] = "config.yaml", CHECKPOINTS[] = "checkpoints", LIVE[] = "live";
-static const char LINK[] = "live/global.safetensors";
+static const char WEIGHTS_LINK[] = "live/global.safetensors", CONTROL_LINK[] = "live/control";
 
 // Somebody else's folder may hold links that lead our files elsewhere, and is theirs to change at any time.
 static Status check_owner(const RunFolder *folder, Error *err) {
@@ -160,18 +160,24 @@ Status run_folder_check(const RunFolder *folder, Error *err) {
         folder->path, place, place);
 }
 
-Status run_folder_link_live(const RunFolder *folder, int weights_fd, Error *err) {
+static Status link_descriptor(const RunFolder *folder, const char *name, int fd, Error *err) {
     char target[64];
-    snprintf(target, sizeof target, "/proc/%d/fd/%d", (int)getpid(), weights_fd);
+    snprintf(target, sizeof target, "/proc/%d/fd/%d", (int)getpid(), fd);
+    unlinkat(folder->lock_fd, name, 0); // of a run that was killed
+    if (symlinkat(target, folder->lock_fd, name) == 0) return STATUS_OK;
+    return fail_errno(err, STATUS_CANTCREATE, "cannot create the link %s/%s", folder->path, name);
+}
+
+Status run_folder_link_live(const RunFolder *folder, int weights_fd, int control_fd, Error *err) {
     if (mkdirat(folder->lock_fd, LIVE, 0777) < 0 && errno != EEXIST)
         return fail_errno(err, STATUS_CANTCREATE, "cannot create %s/%s", folder->path, LIVE);
-    unlinkat(folder->lock_fd, LINK, 0); // of a run that was killed
-    if (symlinkat(target, folder->lock_fd, LINK) == 0) return STATUS_OK;
-    return fail_errno(err, STATUS_CANTCREATE, "cannot create the link %s/%s", folder->path, LINK);
+    TRY(link_descriptor(folder, WEIGHTS_LINK, weights_fd, err));
+    return link_descriptor(folder, CONTROL_LINK, control_fd, err);
 }
 
 void run_folder_unlink_live(const RunFolder *folder) {
-    unlinkat(folder->lock_fd, LINK, 0);
+    unlinkat(folder->lock_fd, WEIGHTS_LINK, 0);
+    unlinkat(folder->lock_fd, CONTROL_LINK, 0);
     unlinkat(folder->lock_fd, LIVE, AT_REMOVEDIR);
 }
 

@@ -45,7 +45,7 @@ Status run_folder_check(const RunFolder *folder, Error *err);
 bool run_folder_has(const RunFolder *folder, const char *name);
 
 // Links live/global.safetensors to a descriptor of this process; takes the link away.
-Status run_folder_link_live(const RunFolder *folder, int weights_fd, Error *err);
+Status run_folder_link_live(const RunFolder *folder, int weights_fd, int control_fd, Error *err);
 void run_folder_unlink_live(const RunFolder *folder);
 
 // A new run of which nothing is worth keeping: takes away what it has made.
