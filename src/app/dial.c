@@ -15,15 +15,18 @@ static const DialStep steps[] = {
      "ssgd."},
     {"--algorithm fedavg --rounds 3", "they meet when all have trained their samples once. Staleness 0."},
     {"--algorithm \"semi-sync lag=1\" --rounds 6 --client-time lognormal",
-     "a step takes the first half of the clients (1 / (1 + lag) of them), the others join the next one. On average an "
-     "update is `lag` versions old."},
+     "a step takes the first half of the clients (1 / (1 + lag) of them), the others join the next one. In the long "
+     "run an "
+     "update is `lag` versions old on average."},
     {"--algorithm \"fedbuff K=2\" --rounds 6 --client-time lognormal",
-     "whoever is ready begins again at once; every K updates make a version. Staleness (M - 1) / K: 1.5."},
+     "whoever is ready begins again at once; every K updates make a version. Staleness (M - 1) / K in the long run: "
+     "1.5."},
     {"--algorithm fedasync --rounds 12 --client-time lognormal",
      "every update is a version. Staleness M - 1: 3. `asgd` adds updates as they are, `staleness-aware` and \"stale "
      "poly\" weigh them by their age."},
     {"--algorithm \"hogwild steps=8\" --hogwild-data shard --rounds 3",
-     "no versions any more: whoever has taken 8 steps adds what came of them to the one memory that all read and write. "
+     "no versions any more: whoever has taken 8 steps adds what came of them to the one memory that all read and "
+     "write. "
      "Staleness is measured, in updates."},
     {"--algorithm \"hogwild bound=2\" --hogwild-data shard --rounds 3",
      "every step goes into the one memory at once; nobody gets more than 2 updates ahead of the slowest."},
@@ -35,7 +38,8 @@ void dial_print(FILE *file) {
     print_paragraph(
         file, 0,
         "The dial from synchronous to wild: who waits for whom, on one job of four clients. Every command trains as "
-        "many samples. Staleness is how many updates, or versions, came between reading the weights and "
+        "many samples, but for what is on its way when it ends. Staleness is how many updates, or versions, came "
+        "between reading the weights and "
         "the update made of them; its mean stands in the line of a round, with its histogram in metrics.jsonl "
         "(staleness, staleness_mean), in the report and in TensorBoard. The shell needs the job first:");
     fputs("\n  JOB=\"--clients 4 --partition iid --batch-size 32 --lr 0.05 --momentum 0\"\n", file);
@@ -48,6 +52,7 @@ void dial_print(FILE *file) {
         file, 0,
         "Up to fedasync the bits are fixed: late updates come late on a simulated clock, whoever computes them when. "
         "Hogwild's follow from who comes first. Springs instead of averages: `easgd`, `eamsgd`. Workers that do not "
-        "wait for each other act like momentum of 1 - 1/workers on top (Mitliagkas et al. 2016): lower --momentum as you "
+        "wait for each other act like momentum of 1 - 1/workers on top (Mitliagkas et al. 2016): lower --momentum as "
+        "you "
         "turn the dial.");
 }

@@ -391,6 +391,8 @@ static void make_consistent(Options *options) {
     options->privacy_rounds = options->rounds;
     strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");
     strcpy(options->attackers, options->seed % 3 ? "0.25" : "0");
+    strcpy(options->client_noise, options->seed % 3 ? "gaussian sigma=0.1" : "block");
+    strcpy(options->drift, "labels round=20");
     world->candidates = options->clients_per_round;
     LrSchedule *schedule = &options->training.schedule;
     schedule->rounds = (uint32_t)options->rounds;
