@@ -194,6 +194,8 @@ static void dropout_draws_the_bits_of_the_cpu(void **state) {
     check_dropout(50, 1, 20, 0.5f);
     check_dropout(1, 1, 4, 0.9f);
     check_dropout(321, 1, 4, 0);
+    const float drawn = rng_float(rng_block(rng_key(5, RNG_DROPOUT, 6, 0, 8), 0, 0, 9, 0).word[0]);
+    check_dropout(11, 3, 8, drawn); // what is as large as the rate is kept
 }
 
 // Gathering -----------------------------------------------------------------------------------------------------------

@@ -588,6 +588,11 @@ class Runs(RunCase):
                 _, err = self.train("--data", DATA, "--algorithm", algorithm, "--workers", "2", *DIVERGING, "--out",
                                     algorithm, code=70)
                 self.assertIn("lower --lr", err)
+        # Thirteen steps, each of which multiplies the weights by -999: the last one leaves a model that nothing has stumbled over.
+        _, err = self.train("--data", "synthetic:1x1x1:416:100", "--model", "linear 10", "--algorithm", "hogwild", "--workers", "1",
+                            "--rounds", "1", *DIVERGING, "--momentum", "0", "--batch-size", "32", "--out", "one", code=70)
+        self.assertIn("round 1: the weights are no longer finite", err)
+        self.assertFalse(os.path.exists(self.path("one", "model.safetensors")))
 
     def test_closed_standard_descriptors_do_no_harm(self):
         self.train(*SMALL, "--workers", "2", "--rounds", "1", "--out", "calm")

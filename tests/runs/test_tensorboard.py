@@ -205,6 +205,13 @@ class TensorBoard(RunCase):
         rounds = self.rounds("run")
         self.assertEqual([told for _, _, told in events.scalars["time/seconds"]], [single(line["seconds"]) for line in rounds])
 
+    def test_each_process_has_a_file_behind_those_before_however_quickly_it_follows(self):
+        self.train(*SMALL, "--workers", "1", "--rounds", "1", "--out", "run")
+        for rounds in range(2, 7):
+            self.train("--resume", "run", "--rounds", str(rounds), "--quiet")
+        numbers = [name.split(".")[3] for name in os.listdir(self.path("run", "tensorboard"))]
+        self.assertEqual((len(numbers), len(set(numbers))), (6, 6), numbers)
+
     def test_the_past_is_told_where_no_earlier_process_did(self):
         self.train(*SMALL, "--workers", "1", "--tensorboard=false", "--out", "run")
         self.assertFalse(os.path.exists(self.path("run", "tensorboard")))
