@@ -5,6 +5,7 @@
 
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/send_rules.h"
 
 typedef struct CpuParent {
     float *weights, *vectors; // owned (parameters), (kept vectors, parameters): as the round began
@@ -100,21 +101,21 @@ static Status unmask(Parent *parent, uint32_t round, Error *err) {
 // This node's sums become one, which the first node's noise joins, and then that of all nodes.
 static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
-    const PersonalPlan *personal = &config->personal;
+    SentWeights sent;
     CpuParent *self = parent->state;
     for (uint32_t which = 0; which < config->slots.each; which++) {
         int64_t *total = self->total + which * config->parameters;
         aggregate_total(total, self->sums[which], count, 0, config->parameters);
         self->sums[which][0] = total;
     }
+    sent_weights(&sent, &config->spec, &config->personal);
     if (parent->nodes->rank == 0) {
         TRY(unmask(parent, round, err));
         if (config->release.tree_rounds > 0)
-            release_add_tree_noise(self->total, noise, config->release.tree_rounds, config->seed, round,
-                                   config->parameters, personal->first, personal->end);
+            release_add_tree_noise(self->total, noise, config->release.tree_rounds, config->seed, round, sent.runs,
+                                   sent.run_count);
         else
-            release_add_noise(self->total, noise, config->seed, round, config->parameters, personal->first,
-                              personal->end);
+            release_add_noise(self->total, noise, config->seed, round, sent.runs, sent.run_count);
     }
     return nodes_sum(parent->nodes, self->total, config->slots.each * config->parameters, err);
 }

@@ -126,30 +126,28 @@ void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t
 // The streams of RNG_DP_NOISE: the last number of a key; 1 is the clients'.
 enum { STREAM_OF_SUMS = 0, STREAM_OF_COUNTS = 2 };
 
-void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, size_t parameters,
-                       size_t still_first, size_t still_end) {
-    const RngKey key = rng_key(seed, RNG_DP_NOISE, round, 0, STREAM_OF_SUMS);
-    const double scale = deviation * AGGREGATE_UNIT;
-    for (size_t i = 0; i < parameters && deviation > 0; i++)
-        if (i < still_first || i >= still_end) total[i] += llrint(scale * rng_normal(key, (uint32_t)i));
+// A weight's noise depends on its place, whatever else is sent.
+static void add_along(int64_t *total, double scale, RngKey key, const PersonalRun *sent, uint32_t runs) {
+    for (uint32_t r = 0; r < runs; r++)
+        for (uint64_t i = sent[r].first; i < sent[r].end; i++)
+            total[i] += llrint(scale * rng_normal(key, (uint32_t)i));
 }
 
-// A node of a level covers 2^level rounds; index: the rounds behind it, counted in these.
-static void add_node(int64_t *total, double scale, uint64_t seed, uint32_t tree, int level, uint32_t index,
-                     size_t parameters, size_t still_first, size_t still_end) {
-    const RngKey key = rng_key(seed, RNG_DP_TREE, tree, (uint32_t)level, index);
-    for (size_t i = 0; i < parameters; i++)
-        if (i < still_first || i >= still_end) total[i] += llrint(scale * rng_normal(key, (uint32_t)i));
+void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, const PersonalRun *sent,
+                       uint32_t runs) {
+    const RngKey key = rng_key(seed, RNG_DP_NOISE, round, 0, STREAM_OF_SUMS);
+    if (deviation > 0) add_along(total, deviation * AGGREGATE_UNIT, key, sent, runs);
 }
 
 void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
-                            size_t parameters, size_t still_first, size_t still_end) {
+                            const PersonalRun *sent, uint32_t runs) {
     const uint32_t tree = (round - 1) / tree_rounds, now = (round - 1) % tree_rounds + 1, before = now - 1;
     const double scale = deviation * AGGREGATE_UNIT;
-    int level = 0;
-    for (; deviation > 0 && (now >> level & 1) == 0; level++) // the nodes below the one that is complete
-        add_node(total, -scale, seed, tree, level, before >> level, parameters, still_first, still_end);
-    if (deviation > 0) add_node(total, scale, seed, tree, level, now >> level, parameters, still_first, still_end);
+    uint32_t level = 0;
+    if (deviation == 0) return;
+    for (; (now >> level & 1) == 0; level++) // the nodes below the one that is complete: of 2^level rounds each
+        add_along(total, -scale, rng_key(seed, RNG_DP_TREE, tree, level, before >> level), sent, runs);
+    add_along(total, scale, rng_key(seed, RNG_DP_TREE, tree, level, now >> level), sent, runs);
 }
 
 double release_next_clip(double norm, const Chosen *clip, const ReleasePlan *plan, uint32_t arrived, uint32_t clipped,

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "fedavg/rules/accountant.h"
 #include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/recipe.h"
 #include "nn/spec.h"
 
@@ -62,13 +63,13 @@ Status release_plan(ReleasePlan *plan, const Recipe *recipe, const ReleaseWorld 
 // Whoever arrives counts 1/cohort, however many arrive.
 void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t cohort);
 
-// total (parameters) += noise of this deviation, in units of 2^-40, but for those from still_first to still_end - 1.
-void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, size_t parameters,
-                       size_t still_first, size_t still_end);
+// total (parameters) += noise of this deviation, in units of 2^-40, for those that are sent.
+void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t round, const PersonalRun *sent,
+                       uint32_t runs);
 
 // The same for a round of a tree: what its noise has changed by.
 void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
-                            size_t parameters, size_t still_first, size_t still_end);
+                            const PersonalRun *sent, uint32_t runs);
 
 // What updates are clipped to in the next round (Andrew, Thakkar, McMahan, Ramaswamy, NeurIPS 2021), of `arrived` updates
 // of which `clipped` were too long.

@@ -73,10 +73,15 @@ static bool stays(const PersonalPlan *personal, size_t parameter) {
 }
 
 void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *personal) {
-    *sent = (SentWeights){.still_first = personal->first, .still_end = personal->end};
+    *sent = (SentWeights){.count = 0};
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
-        if (stays(personal, tensor->first)) continue; // whole layers stay
+        if (tensor->frozen || stays(personal, tensor->first)) continue; // whole layers stay
+        PersonalRun *run = &sent->runs[sent->run_count];
+        if (sent->run_count > 0 && run[-1].end == tensor->first)
+            run[-1].end += tensor->count;
+        else
+            sent->runs[sent->run_count++] = (PersonalRun){tensor->first, tensor->first + tensor->count};
         sent->count += tensor->count;
         sent->ends[sent->tensors++] = sent->count;
     }

@@ -44,9 +44,11 @@ double clip_factor(double squared_length, double most);
 // Whether the chosen code adds what it leaves out to the client's next update.
 bool send_feeds_back(const Chosen *code);
 
-// The weights that are sent: all but those that stay with the client, from still_first to still_end - 1 if they are one run.
+// The weights that are sent: all but those that stay with the client and those that are frozen.
 typedef struct SentWeights {
-    size_t count, still_first, still_end;
+    size_t count;
+    PersonalRun runs[SPEC_MAX_TENSORS];
+    uint32_t run_count;
     size_t ends[SPEC_MAX_TENSORS];
     uint32_t tensors;
 } SentWeights;

@@ -95,8 +95,11 @@ void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, c
 // here, from the client's row.
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round);
 
-// What stays with the client becomes global again in model->weights.
+// What stays with the client becomes global again in model->weights, and so does what is frozen.
 void personal_withhold(LocalModel *model);
+
+// Only what is frozen: whatever moved it, decay or a rule.
+void personal_unmoved(LocalModel *model);
 
 // model->weights become the client's personal model: for evaluation.
 void personal_load(LocalModel *model, const Job *job);

@@ -110,6 +110,17 @@ void personal_withhold(LocalModel *model) {
         const PersonalRun run = stay.runs[r];
         memcpy(model->weights + run.first, global + run.first, (run.end - run.first) * sizeof *global);
     }
+    personal_unmoved(model);
+}
+
+void personal_unmoved(LocalModel *model) {
+    const float *global = model->memory->weights;
+    const Spec *spec = &model->net.spec;
+    for (int t = 0; t < spec->tensor_count && spec->freezes; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        if (tensor->frozen)
+            memcpy(model->weights + tensor->first, global + tensor->first, tensor->count * sizeof *global);
+    }
 }
 
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {

@@ -68,15 +68,19 @@ static double clip(const Sender *sender, Job *job, const float *trained) {
 
 // The weights that are sent, of all (parameters), and the other way round.
 static void gather(float *sent, const float *all, const SentWeights *weights) {
-    memcpy(sent, all, weights->still_first * sizeof *sent);
-    memcpy(sent + weights->still_first, all + weights->still_end,
-           (weights->count - weights->still_first) * sizeof *sent);
+    for (uint32_t r = 0; r < weights->run_count; r++) {
+        const PersonalRun run = weights->runs[r];
+        memcpy(sent, all + run.first, (run.end - run.first) * sizeof *sent);
+        sent += run.end - run.first;
+    }
 }
 
 static void scatter(float *all, const float *sent, const SentWeights *weights) {
-    memcpy(all, sent, weights->still_first * sizeof *sent);
-    memcpy(all + weights->still_end, sent + weights->still_first,
-           (weights->count - weights->still_first) * sizeof *sent);
+    for (uint32_t r = 0; r < weights->run_count; r++) {
+        const PersonalRun run = weights->runs[r];
+        memcpy(all + run.first, sent, (run.end - run.first) * sizeof *sent);
+        sent += run.end - run.first;
+    }
 }
 
 // update, become (count): from what was trained, which become holds. Where nothing was done to an element it becomes

@@ -115,6 +115,15 @@ static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *r
     net_train_step(&model->net, model->weights, model->velocity, result, &sgd, stepper->step.shift, batch, noise);
 }
 
+// What rules have added to the slopes of tensors that are frozen.
+static void zero_frozen(LocalModel *model) {
+    const Spec *spec = &model->net.spec;
+    for (int t = 0; t < spec->tensor_count && spec->freezes; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        if (tensor->frozen) memset(model->gradient + tensor->first, 0, tensor->count * sizeof *model->gradient);
+    }
+}
+
 void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, const Batch *batch, const Noise *noise) {
     const LocalStep *step = &stepper->step;
     const size_t count = model->memory->config->parameters;
@@ -130,9 +139,11 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
     net_gradient(&model->net, model->gradient, result, model->weights, batch, noise);
     if (step->shift) add_terms(model->gradient, model->weights, step->shift, step->pull, count);
     memset(model->gradient + still, 0, (moves - still) * sizeof *model->gradient);
+    zero_frozen(model);
     clip_gradient(model->gradient, stepper->clip, count);
     AdamStep adam = {0};
     if (stepper->optimizer->row != OPTIMIZER_SGD) adam = next_adam_step(stepper);
     step_along(stepper, &adam, model, 0, still);
     step_along(stepper, &adam, model, moves, count);
+    personal_unmoved(model);
 }

@@ -21,11 +21,37 @@ static void linear_backward_input(const Net *net, const LayerBuffers *at, const 
 
 // Whether a step leaves the layer's parameters as they are.
 static bool stands_still(const Net *net, const Layer *layer, const Pass *pass) {
+    if (layer->frozen) return true;
     return pass->stepping && layer->weight >= net->still_first && layer->weight < net->still_end;
 }
 
+// Whether training leaves the tensor that begins with that parameter as it is.
+static bool is_frozen(const Net *net, size_t parameter) {
+    const Spec *spec = &net->spec;
+    for (int t = 0; t < spec->tensor_count && spec->freezes; t++)
+        if (spec->tensors[t].first == parameter) return spec->tensors[t].frozen;
+    return false;
+}
+
+// Of `count` parameters that are frozen.
+static void leave(const Pass *pass, size_t first, size_t count) {
+    if (!pass->stepping) memset(pass->gradient + first, 0, count * sizeof *pass->gradient);
+}
+
+static void linear_backward_weight(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
+                                   const Descent *descent, float *weight, Chunk chunk) {
+    float *gradient = pass->gradient + layer->weight;
+    if (is_frozen(net, layer->weight))
+        leave(pass, layer->weight, layer->bias - layer->weight);
+    else if (net->blas && linear_blas_pays(layer, chunk.count))
+        linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, descent, layer,
+                                    chunk.count, chunk.samples);
+    else
+        net->kernels->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, descent, layer, chunk.count,
+                                             chunk.samples);
+}
+
 static void linear_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
-    const Kernels *kernels = net->kernels;
     if (at->in_gradient) linear_backward_input(net, at, layer, pass->parameters + layer->weight, chunk);
     if (stands_still(net, layer, pass)) return;
     bool step = pass->stepping && is_last(pass, chunk);
@@ -34,16 +60,13 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
                        .weight_decay = pass->sgd.weight_decay,
                        .upwards = net->steps % 2 != 0};
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
-    float *gradient = pass->gradient + layer->weight, *weight = step ? pass->stepping + layer->weight : NULL;
-    if (net->blas && linear_blas_pays(layer, chunk.count))
-        linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, &descent, layer,
-                                    chunk.count, chunk.samples);
-    else
-        kernels->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, &descent, layer, chunk.count,
-                                        chunk.samples);
+    linear_backward_weight(net, at, layer, pass, &descent, step ? pass->stepping + layer->weight : NULL, chunk);
     if (descent.shift) descent.shift = pass->shift + layer->bias;
-    kernels->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,
-                                  at->out_gradient, &descent, layer, chunk.samples);
+    if (is_frozen(net, layer->bias))
+        leave(pass, layer->bias, (size_t)layer->out.channels);
+    else
+        net->kernels->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,
+                                           at->out_gradient, &descent, layer, chunk.samples);
 }
 
 static void bring_back(const LayerBuffers *at, const Layer *layer, Chunk chunk) {
@@ -60,23 +83,49 @@ static void dropout_backward(const Net *net, const LayerBuffers *at, const Layer
                                     chunk.samples);
 }
 
+// The layer's parameters from its number `first` on.
+static void finish_run(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, size_t first,
+                       size_t count) {
+    const size_t place = layer->weight + first;
+    if (pass->stepping)
+        net->kernels->sgd_step(pass->stepping + place, pass->gradient + place, at->slopes + first, &pass->sgd, count);
+    else
+        memcpy(pass->gradient + place, at->slopes + first, count * sizeof *at->slopes);
+}
+
+static void finish_tensors(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
+    const Spec *spec = &net->spec;
+    const size_t end = layer->weight + layer_parameters(layer);
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        if (tensor->first < layer->weight || tensor->first >= end) continue;
+        if (tensor->frozen)
+            leave(pass, tensor->first, tensor->count);
+        else
+            finish_run(net, at, layer, pass, tensor->first - layer->weight, tensor->count);
+    }
+}
+
 static void finish_slopes(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
     if (at->conv) at->conv->unpack(at->slopes, at->packed_gradient, layer);
     size_t count = layer_parameters(layer);
     for (size_t i = 0; i < count && pass->shift; i++)
         at->slopes[i] += pass->shift[layer->weight + i];
-    if (pass->stepping)
-        net->kernels->sgd_step(pass->stepping + layer->weight, pass->gradient + layer->weight, at->slopes, &pass->sgd,
-                               count);
+    if (net->spec.freezes)
+        finish_tensors(net, at, layer, pass);
     else
-        memcpy(pass->gradient + layer->weight, at->slopes, count * sizeof *at->slopes);
+        finish_run(net, at, layer, pass, 0, count);
 }
 
 // The batch's last chunk has been through the layer.
 static void finish_layer(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
     if (!layer_has_parameters(layer)) return;
-    if (stands_still(net, layer, pass)) return;
-    if (at->slopes) finish_slopes(net, at, layer, pass);
+    if (layer->frozen)
+        leave(pass, layer->weight, layer_parameters(layer));
+    else if (stands_still(net, layer, pass))
+        return;
+    else if (at->slopes)
+        finish_slopes(net, at, layer, pass);
     if (!pass->stepping && net->on_gradient.complete)
         net->on_gradient.complete(net->on_gradient.context, layer->weight);
 }
@@ -91,6 +140,16 @@ static void pass_to_other(const Net *net, const LayerBuffers *at, const Layer *l
         net->kernels->add(at->other_gradient, at->other_gradient, part, features, chunk.samples);
     else
         memcpy(at->other_gradient, part, features * n * sizeof *part);
+}
+
+static void sequence_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
+                              Chunk chunk) {
+    const Kernels *kernels = net->kernels;
+    if (layer->kind == LAYER_EMBEDDING)
+        kernels->embedding_backward(at->slopes, at->in, at->out_gradient, layer, chunk.samples);
+    else
+        kernels->lstm_backward(at->slopes, at->in_gradient, at->statistics, net->buffers->scratch, at->out_gradient,
+                               pass->parameters + layer->weight, layer, chunk.samples);
 }
 
 static void conv_or_norm_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
@@ -110,6 +169,10 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
     case LAYER_CONV:
     case LAYER_NORM:
         conv_or_norm_backward(net, at, layer, pass, chunk);
+        break;
+    case LAYER_EMBEDDING:
+    case LAYER_LSTM:
+        sequence_backward(net, at, layer, pass, chunk);
         break;
     case LAYER_POOL:
         kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, layer, chunk.samples);
@@ -140,10 +203,9 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
 }
 
 void net_backward(Net *net, const Pass *pass, Chunk chunk) {
-    for (int l = net->spec.layer_count - 1; l >= net->buffers->first_layer; l--) {
+    for (int l = net->spec.layer_count - 1; l >= 0; l--) {
         const LayerBuffers *at = &net->buffers->layers[l];
-        if (!at->works) continue;
-        layer_backward(net, at, &net->spec.layers[l], pass, chunk);
+        if (at->works) layer_backward(net, at, &net->spec.layers[l], pass, chunk);
         if (is_last(pass, chunk)) finish_layer(net, at, &net->spec.layers[l], pass);
     }
 }

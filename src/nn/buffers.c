@@ -1,6 +1,7 @@
 #include "buffers.h"
 
 #include "nn/linear_blas.h"
+#include "nn/sequence.h"
 
 enum { SAMPLES_UNIT = 16, SAMPLES_MOST = 128, SAMPLES_MOST_THROUGH_BLAS = 512 };
 
@@ -59,6 +60,12 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
         at->slopes = carve_floats(carver, layer_parameters(layer));
         at->statistics = carve_floats(carver, 2 * (size_t)layer->groups * n);
     }
+    if (layer->kind == LAYER_EMBEDDING) at->slopes = carve_floats(carver, layer_parameters(layer));
+    if (layer->kind == LAYER_LSTM) {
+        at->slopes = carve_floats(carver, layer_parameters(layer));
+        at->statistics = carve_floats(carver, lstm_places(layer, samples).end);
+        *scratch = larger(*scratch, lstm_scratch_floats(layer, samples));
+    }
     if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
         at->keep = carve(carver, dropout_features(layer) * n);
 }
@@ -77,7 +84,7 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow,
                              .other = layer->other == SPEC_INPUT ? NULL : buffers->layers[layer->other].out};
         at->out = flow->places[l].owner == l ? carve_floats(carver, shape_size(layer->out) * n) : at->in;
         carve_layer(at, carver, layer, kernels, &scratch, samples, l <= buffers->first_layer);
-        if (layer_has_parameters(layer) && l < buffers->first_layer) buffers->first_layer = l;
+        if (layer_learns(layer) && l < buffers->first_layer) buffers->first_layer = l;
     }
     buffers->scratch = carve_floats(carver, scratch);
     buffers->labels = carve(carver, n * sizeof *buffers->labels);
@@ -112,7 +119,7 @@ static void plan(Flow *flow, const Spec *spec) {
         const Layer *layer = &spec->layers[l];
         nodes[l] = (FlowNode){.source = layer->source,
                               .other = layer->other,
-                              .has_parameters = layer_has_parameters(layer),
+                              .has_parameters = layer_learns(layer),
                               .in_place = layer_is_in_place(layer),
                               .overwrites = layer->kind == LAYER_POOL && layer_is_plain(layer),
                               .looks_back = layer->kind == LAYER_RELU,
@@ -137,6 +144,7 @@ int buffers_chunk(const Spec *spec, bool through_blas) {
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         if (!layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
+        if (layer->kind == LAYER_LSTM) floats += lstm_places(layer, 1).end, weights += layer_parameters(layer);
         if (layer->kind == LAYER_LINEAR) weights += shape_size(layer->in) * shape_size(layer->out);
         if (linear_is_wide(layer)) wide += shape_size(layer->in) * shape_size(layer->out);
     }

@@ -23,8 +23,8 @@ typedef struct LayerBuffers {
     float *other_gradient;           // add, concat: of the other value; NULL if nobody needs it
     bool other_adds;                 // others have written there before
     float *packed, *packed_gradient; // of a convolution
-    float *slopes;                   // of a convolution or norm: its weight's gradient and its bias's
-    float *statistics;               // of a norm
+    float *slopes;                   // of all but linear layers: the gradients of their parameters
+    float *statistics;               // of a norm; of an lstm: what it keeps (sequence.h)
     float *rows;                     // of a linear layer: its input, sample by sample
     int8_t *keep;                    // dropout: (elements,N) or (channels,N)
 } LayerBuffers;

@@ -67,6 +67,8 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_CONCAT:
     case LAYER_ACTIVATION:
     case LAYER_RELU:
+    case LAYER_EMBEDDING: // not on a card
+    case LAYER_LSTM:
         break;
     }
     return in + out;
@@ -117,7 +119,8 @@ static void name_part(char *name, CudaPart part, const CudaOp *op) {
                                          [LAYER_DROPOUT2D] = "dropout2d", [LAYER_LINEAR] = "linear",
                                          [LAYER_AVERAGE] = "average",     [LAYER_ACTIVATION] = "activation",
                                          [LAYER_NORM] = "norm",           [LAYER_ADD] = "add",
-                                         [LAYER_CONCAT] = "concat"};
+                                         [LAYER_CONCAT] = "concat",       [LAYER_EMBEDDING] = "embedding",
+                                         [LAYER_LSTM] = "lstm"};
     if (op)
         snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layers[op->layer->kind], op->number + 1, parts[part]);
     else

@@ -59,7 +59,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
         nodes[ops->count++] = (FlowNode){
             .source = source == SPEC_INPUT ? FLOW_INPUT : op_of[source],
             .other = layer->other == SPEC_INPUT ? FLOW_INPUT : op_of[layer->other],
-            .has_parameters = layer_has_parameters(layer),
+            .has_parameters = layer_learns(layer),
             .in_place = layer_is_in_place(layer),
             .looks_back = layer->kind == LAYER_RELU || (layer->kind == LAYER_LINEAR && op->relu),
             .passes = layer->kind == LAYER_ADD, // a part of a join's gradient has another distance between models
@@ -68,7 +68,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
         };
     }
     ops->first = 0;
-    while (ops->first < ops->count && !layer_has_parameters(ops->ops[ops->first].layer))
+    while (ops->first < ops->count && !layer_learns(ops->ops[ops->first].layer))
         ops->first++;
 }
 

@@ -78,6 +78,9 @@ static void forward(const CudaPass *pass, bool training) {
         case LAYER_CONCAT:
             combine(pass, op);
             break;
+        case LAYER_EMBEDDING:
+        case LAYER_LSTM:
+            break; // cuda_net_init refuses them
         case LAYER_AVERAGE:
             cuda_average_forward(op->out, op->in, layer, step);
             break;
@@ -140,6 +143,7 @@ static void linear_backward(const CudaPass *pass, const CudaOp *op, bool steps) 
                                    plan->weights_stride, layer, pass->blas, &pass->step);
         mark(pass, CUDA_PART_INPUT, op);
     }
+    if (layer->frozen) return;
     const CudaDescent descent = descent_of(pass);
     if (steps)
         cuda_linear_step(&descent, op->in, op->out_gradient, layer, &pass->step);
@@ -157,6 +161,7 @@ static void conv_backward(const CudaPass *pass, const CudaOp *op) {
                                  layer, &pass->step);
         mark(pass, CUDA_PART_INPUT, op);
     }
+    if (layer->frozen) return;
     cuda_conv_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, pass->ops.scratch, op->in,
                               op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
     mark(pass, CUDA_PART_SLOPES, op);
@@ -170,6 +175,7 @@ static void norm_backward(const CudaPass *pass, const CudaOp *op) {
                                  plan->weights + layer->weight, plan->weights_stride, layer, &pass->step);
         mark(pass, CUDA_PART_INPUT, op);
     }
+    if (layer->frozen) return;
     cuda_norm_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, op->statistics, op->in,
                               op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
     mark(pass, CUDA_PART_SLOPES, op);
@@ -213,7 +219,7 @@ static void backward(const CudaPass *pass, bool steps) {
         if (op->layer->kind == LAYER_CONV)
             conv_backward(pass, op);
         else if (op->layer->kind == LAYER_LINEAR)
-            linear_backward(pass, op, steps);
+            linear_backward(pass, op, steps && !spec_freezes_of(&pass->plan.spec, op->layer));
         else if (op->layer->kind == LAYER_NORM)
             norm_backward(pass, op);
         else
@@ -238,46 +244,44 @@ void cuda_pass_gradient(const CudaPass *pass) {
     forward_and_back(pass, false);
 }
 
+// What steps with the descent: SGD, or Hogwild's.
+typedef void StepKernel(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
+                        const CudaStep *step);
+
+// The step of all parameters that are not frozen and have not made theirs, as linear layers have with `steps`: one launch
+// for each run of neighbours.
+static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, const CudaStep *step) {
+    const CudaNetPlan *plan = &pass->plan;
+    const Spec *spec = &plan->spec;
+    const CudaDescent descent = descent_of(pass);
+    size_t first = 0, end = 0;
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        const Layer *layer = spec_layer_of(spec, tensor);
+        if (tensor->frozen || (steps && layer->kind == LAYER_LINEAR && !spec_freezes_of(spec, layer))) continue;
+        if (tensor->first != end && end > first) kernel(&descent, plan->gradient, first, end - first, step);
+        if (tensor->first != end) first = tensor->first;
+        end = tensor->first + tensor->count;
+    }
+    if (end > first) kernel(&descent, plan->gradient, first, end - first, step);
+}
+
 // The step is refused on the card, by a count of zero: to SGD the model is then idle.
 static void hogwild(const CudaPass *pass) {
     const CudaNetPlan *plan = &pass->plan;
-    const CudaDescent descent = descent_of(pass);
-    size_t count = plan->spec.parameter_count;
     CudaStep applied = pass->step;
     applied.counts = pass->progress.applied;
-    cuda_progress_judge(&pass->progress, plan->gradient, count, applied.stream);
-    if (plan->atomic_updates)
-        cuda_sgd_step_atomically(&descent, plan->gradient, 0, count, &applied);
-    else
-        cuda_sgd_step(&descent, plan->gradient, 0, count, &applied);
+    cuda_progress_judge(&pass->progress, plan->gradient, plan->spec.parameter_count, applied.stream);
+    step_others(pass, plan->atomic_updates ? cuda_sgd_step_atomically : cuda_sgd_step, false, &applied);
     cuda_progress_count(&pass->progress, applied.stream);
 }
 
-// The step of all parameters but those of linear layers, which have made theirs: one launch for each run of neighbours.
-static void step_others(const CudaPass *pass, const CudaDescent *descent) {
-    const CudaNetPlan *plan = &pass->plan;
-    size_t first = 0, end = 0;
-    for (int i = 0; i < pass->ops.count; i++) {
-        const Layer *layer = pass->ops.ops[i].layer;
-        if (!layer_has_parameters(layer) || layer->kind == LAYER_LINEAR) continue;
-        if (layer->weight != end && end > first)
-            cuda_sgd_step(descent, plan->gradient, first, end - first, &pass->step);
-        if (layer->weight != end) first = layer->weight;
-        end = layer->weight + layer_parameters(layer);
-    }
-    if (end > first) cuda_sgd_step(descent, plan->gradient, first, end - first, &pass->step);
-}
-
 void cuda_pass_train(const CudaPass *pass) {
-    const CudaNetPlan *plan = &pass->plan;
-    const CudaDescent descent = descent_of(pass);
-    bool steps = steps_linear_layers(pass);
+    const bool steps = steps_linear_layers(pass);
     forward_and_back(pass, steps);
-    if (plan->updates)
+    if (pass->plan.updates)
         hogwild(pass);
-    else if (steps)
-        step_others(pass, &descent);
     else
-        cuda_sgd_step(&descent, plan->gradient, 0, plan->spec.parameter_count, &pass->step);
+        step_others(pass, cuda_sgd_step, steps, &pass->step);
     mark(pass, CUDA_PART_STEP, NULL);
 }

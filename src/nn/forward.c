@@ -54,6 +54,13 @@ void net_forward(Net *net, const float *parameters, const Noise *noise, Chunk ch
             kernels->norm_forward(at->out, at->statistics, at->in, parameters + layer->weight, parameters + layer->bias,
                                   layer, chunk.samples);
             break;
+        case LAYER_EMBEDDING:
+            kernels->embedding_forward(at->out, at->in, parameters + layer->weight, layer, chunk.samples);
+            break;
+        case LAYER_LSTM:
+            kernels->lstm_forward(at->out, at->statistics, net->buffers->scratch, at->in, parameters + layer->weight,
+                                  layer, chunk.samples);
+            break;
         case LAYER_ADD:
             kernels->add(at->out, at->in, at->other, shape_size(layer->out), chunk.samples);
             break;

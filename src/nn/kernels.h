@@ -129,6 +129,20 @@ typedef struct Kernels {
                           const float *in, const float *out_gradient, const float *weight, const Layer *layer,
                           int samples);
 
+    // out (1,T,WIDTH,N) = the rows of weight (VOCABULARY,WIDTH) that in (T values,N) numbers. Adds to weight_gradient; where
+    // out_gradient is zero nothing changes.
+    void (*embedding_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples);
+    void (*embedding_backward)(float *weight_gradient, const float *in, const float *out_gradient, const Layer *layer,
+                               int samples);
+
+    // out: (1,T,UNITS,N), or (UNITS,N) of the last step. kept (lstm_places of sequence.h) is written on the way forward, and
+    // read and spoilt on the way back; scratch: lstm_scratch_floats. weight, gradient: all of the layer's parameters. Adds to
+    // gradient; overwrites in_gradient (1,T,F,N), unless that is NULL.
+    void (*lstm_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
+                         const Layer *layer, int samples);
+    void (*lstm_backward)(float *gradient, float *in_gradient, float *kept, float *scratch, const float *out_gradient,
+                          const float *weight, const Layer *layer, int samples);
+
     // out = a + b; all (features,N). out may be a.
     void (*add)(float *out, const float *a, const float *b, size_t features, int samples);
 

@@ -160,6 +160,30 @@ static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
+static Status read_embedding(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_whole(&layer->vocabulary, of, "VOCABULARY", 1, MAX_CHANNELS, err));
+    TRY(layer_text_whole(&layer->out.columns, of, "WIDTH", 1, MAX_CHANNELS, err));
+    layer->out.channels = 1;
+    layer->out.rows = (int)shape_size(layer->in);
+    if (layer->source == SPEC_INPUT && layer->in.channels == 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT "it reads the whole numbers of samples of one channel; make it the first layer of such",
+                LAYER_ARGS(of));
+}
+
+static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
+    int units;
+    TRY(layer_text_whole(&units, of, "UNITS", 1, MAX_CHANNELS, err));
+    layer->last = layer_text_key(of, "last");
+    layer->out = layer->last ? (Shape){units, 1, 1} : (Shape){1, layer->in.rows, units};
+    if (layer->in.channels == 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT
+                "it takes a sequence, 1 x steps x values, not %d x %d x %d; put it behind an embedding, another "
+                "lstm, or images of one channel",
+                LAYER_ARGS(of), layer->in.channels, layer->in.rows, layer->in.columns);
+}
+
 static Status read_linear(Layer *layer, LayerText *of, Error *err) {
     layer->out = (Shape){0, 1, 1};
     return layer_text_whole(&layer->out.channels, of, "FEATURES", 1, MAX_CHANNELS, err);
@@ -213,6 +237,8 @@ const LayerForm layer_forms[] = {
      "each sample's values of a group of channels get mean 0 and variance 1, then a "
      "factor and a shift of their channel"},
     {"layernorm", "layernorm", "the same for all values together, with a factor and a shift for each"},
+    {"embedding", "embedding VOCABULARY WIDTH", "a learnt row of WIDTH values for each whole number of the input"},
+    {"lstm", "lstm UNITS [last]", "long short-term memory over rows: the outputs of all steps, or of the last"},
     {"add", "add NAME", "its input plus what the layer of that name gives"},
     {"concat", "concat NAME", "the channels of its input, then those of that layer"},
 };
@@ -239,9 +265,26 @@ static const struct LayerRow {
     {LAYER_LINEAR, read_linear, 0},
     {LAYER_NORM, read_group_norm, 0},
     {LAYER_NORM, read_layer_norm, 0},
+    {LAYER_EMBEDDING, read_embedding, 0},
+    {LAYER_LSTM, read_lstm, 0},
     {LAYER_ADD, read_add, 0},
     {LAYER_CONCAT, read_concat, 0},
 };
+
+const char *spec_only_on_cpu(const char *text) {
+    static const LayerKind kinds[] = {LAYER_EMBEDDING, LAYER_LSTM};
+    for (const char *at = text; at; at = strchr(at, ';')) {
+        at += strspn(at, "; \t\n");
+        for (size_t row = 0; row < layer_form_count; row++) {
+            const size_t length = strlen(layer_forms[row].word);
+            if (strncmp(at, layer_forms[row].word, length) != 0 || (at[length] && !strchr("; \t\n", at[length])))
+                continue;
+            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+                if (rows[row].kind == kinds[k]) return layer_forms[row].word;
+        }
+    }
+    return NULL;
+}
 
 // What other programs call a layer; what they need and nets here do not has an explanation instead.
 static const struct LayerSynonym {
@@ -260,6 +303,7 @@ static const struct LayerSynonym {
     {"logistic", "sigmoid", NULL},
     {"group_norm", "groupnorm", NULL},
     {"layer_norm", "layernorm", NULL},
+    {"embed", "embedding", NULL},
     {"residual", "add", NULL},
     {"cat", "concat", NULL},
     {"dense", "linear", NULL},

@@ -92,6 +92,9 @@ static void load_images(Net *net, const Batch *batch, const uint32_t *indices, u
     const LayerBuffers *to = &net->buffers->layers[0];
     const Shape shape = net->spec.input;
     const uint8_t *pixels = batch->pixels;
+    static const float one = 1, zero = 0;
+    const bool as_they_are = net->spec.layers[0].kind == LAYER_EMBEDDING;
+    const float *scale = as_they_are ? &one : batch->scale, *shift = as_they_are ? &zero : batch->shift;
     uint8_t *images = net->buffers->images;
     const bool augments = noise && augment_is_on(&net->spec.augment), marks = batch->triggered > chunk.first;
     if (augments)
@@ -105,10 +108,9 @@ static void load_images(Net *net, const Batch *batch, const uint32_t *indices, u
         first = 0;
     }
     if (to->in)
-        net->kernels->gather(to->in, pixels, indices, first, batch->scale, batch->shift, shape, chunk.count,
-                             chunk.samples);
+        net->kernels->gather(to->in, pixels, indices, first, scale, shift, shape, chunk.count, chunk.samples);
     else
-        net->kernels->gather_rows(to->rows, pixels, indices, first, batch->scale, batch->shift, shape,
+        net->kernels->gather_rows(to->rows, pixels, indices, first, scale, shift, shape,
                                   linear_row_floats(&net->spec.layers[0]), chunk.count);
 }
 

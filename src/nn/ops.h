@@ -37,6 +37,10 @@
     EACH(activation_backward, activation_backward)                                                                     \
     EACH(norm_forward, norm_forward)                                                                                   \
     EACH(norm_backward, norm_backward)                                                                                 \
+    EACH(embedding_forward, embedding_forward)                                                                         \
+    EACH(embedding_backward, embedding_backward)                                                                       \
+    EACH(lstm_forward, lstm_forward)                                                                                   \
+    EACH(lstm_backward, lstm_backward)                                                                                 \
     EACH(add, add)                                                                                                     \
     EACH(dropout_draw, dropout_draw)                                                                                   \
     EACH(dropout_apply, dropout_apply)                                                                                 \

@@ -25,8 +25,12 @@ static void add_tensor(Spec *spec, const char *layer_word, int ordinal, const ch
 
 // How many layers of each kind that has parameters there are so far.
 typedef struct Ordinals {
-    int convs, linears, norms;
+    int convs, linears, norms, embeddings, lstms;
 } Ordinals;
+
+static ParameterTensor *last_tensor(Spec *spec) {
+    return &spec->tensors[spec->tensor_count - 1];
+}
 
 static void add_norm(Spec *spec, Layer *layer, int ordinal, bool singly) {
     const Shape in = layer->in;
@@ -34,9 +38,26 @@ static void add_norm(Spec *spec, Layer *layer, int ordinal, bool singly) {
     const int64_t shape[4] = {in.channels, in.rows, in.columns};
     layer->weight = spec->parameter_count;
     add_tensor(spec, "norm", ordinal, "weight", rank, shape, 0);
-    spec->tensors[spec->tensor_count - 1].start = 1;
+    last_tensor(spec)->start = 1;
     layer->bias = spec->parameter_count;
     add_tensor(spec, "norm", ordinal, "bias", rank, shape, 0);
+}
+
+static void add_embedding(Spec *spec, Layer *layer, int ordinal) {
+    layer->weight = spec->parameter_count;
+    add_tensor(spec, "embedding", ordinal, "weight", 2, (int64_t[4]){layer->vocabulary, layer->out.columns}, 1);
+    last_tensor(spec)->normal = true;
+    layer->bias = spec->parameter_count;
+}
+
+static void add_lstm(Spec *spec, Layer *layer, int ordinal) {
+    const int64_t units = lstm_units(layer), gates = 4 * units;
+    layer->weight = spec->parameter_count;
+    add_tensor(spec, "lstm", ordinal, "weight_ih_l0", 2, (int64_t[4]){gates, layer->in.columns}, units);
+    add_tensor(spec, "lstm", ordinal, "weight_hh_l0", 2, (int64_t[4]){gates, units}, units);
+    layer->bias = spec->parameter_count;
+    add_tensor(spec, "lstm", ordinal, "bias_ih_l0", 1, (int64_t[4]){gates}, units);
+    add_tensor(spec, "lstm", ordinal, "bias_hh_l0", 1, (int64_t[4]){gates}, units);
 }
 
 static void add_weights(Spec *spec, Layer *layer, int ordinal) {
@@ -51,19 +72,42 @@ static void add_weights(Spec *spec, Layer *layer, int ordinal) {
     add_tensor(spec, word, ordinal, "bias", 1, (int64_t[4]){outs}, fan_in);
 }
 
-// Places the layer's weight and bias, named as PyTorch modules usually are: conv1, conv2, ..., fc1, fc2, ..., norm1, ...
+// At most as many floats as the layer's parameters are.
+static double count_parameters(const Layer *layer) {
+    const double in = (double)shape_size(layer->in), outs = layer->out.channels;
+    switch (layer->kind) {
+    case LAYER_CONV:
+        return ((double)conv_inputs(layer) + 1) * outs;
+    case LAYER_NORM:
+        return 2 * in;
+    case LAYER_EMBEDDING:
+        return (double)layer->vocabulary * layer->out.columns;
+    case LAYER_LSTM:
+        return 4.0 * lstm_units(layer) * ((double)layer->in.columns + lstm_units(layer) + 2);
+    default:
+        return (in + 1) * outs;
+    }
+}
+
+// Places the layer's parameters, named as PyTorch modules usually are: conv1, conv2, ..., fc1, fc2, ..., norm1, ...
 static Status add_parameters(Spec *spec, Layer *layer, Ordinals *ordinals, const LayerText *of, Error *err) {
     if (!layer_has_parameters(layer)) return STATUS_OK;
-    const bool conv = layer->kind == LAYER_CONV, norm = layer->kind == LAYER_NORM;
-    const double inputs = norm ? 1 : (double)(conv ? conv_inputs(layer) : shape_size(layer->in));
-    const double outs = norm ? (double)shape_size(layer->in) : layer->out.channels;
-    if ((inputs + 1) * outs > (double)(max_parameters - spec->parameter_count))
+    if (count_parameters(layer) > (double)(max_parameters - spec->parameter_count))
         return fail(err, STATUS_USAGE, LAYER_FORMAT "the net would have more than %zu parameters; make it smaller",
                     LAYER_ARGS(of), max_parameters);
-    if (norm)
+    switch (layer->kind) {
+    case LAYER_NORM:
         add_norm(spec, layer, ++ordinals->norms, strcmp(of->form->word, "layernorm") == 0);
-    else
-        add_weights(spec, layer, conv ? ++ordinals->convs : ++ordinals->linears);
+        break;
+    case LAYER_EMBEDDING:
+        add_embedding(spec, layer, ++ordinals->embeddings);
+        break;
+    case LAYER_LSTM:
+        add_lstm(spec, layer, ++ordinals->lstms);
+        break;
+    default:
+        add_weights(spec, layer, layer->kind == LAYER_CONV ? ++ordinals->convs : ++ordinals->linears);
+    }
     return STATUS_OK;
 }
 
@@ -136,6 +180,15 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
     return STATUS_USAGE;
 }
 
+static void draw_uniform(float *values, const ParameterTensor *tensor, RngKey key) {
+    const float bound = (float)(1.0 / sqrt((double)tensor->fan_in));
+    RngBlock block = {{0}};
+    for (size_t i = 0; i < tensor->count; i++) {
+        if (i % 4 == 0) block = rng_block(key, (uint32_t)(i / 4), 0, 0, 0);
+        values[i] = (2.0f * rng_float(block.word[i % 4]) - 1.0f) * bound;
+    }
+}
+
 void spec_initialise(float *parameters, const Spec *spec, uint64_t seed) {
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
@@ -145,13 +198,25 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed) {
                 values[i] = tensor->start;
             continue;
         }
-        float bound = (float)(1.0 / sqrt((double)tensor->fan_in));
-        RngKey key = rng_key(seed, RNG_INIT, (uint32_t)t, 0, 0);
-        RngBlock block = {{0}};
-        for (size_t i = 0; i < tensor->count; i++) {
-            if (i % 4 == 0) block = rng_block(key, (uint32_t)(i / 4), 0, 0, 0);
-            values[i] = (2.0f * rng_float(block.word[i % 4]) - 1.0f) * bound;
-        }
+        const RngKey key = rng_key(seed, RNG_INIT, (uint32_t)t, 0, 0);
+        for (size_t i = 0; i < tensor->count && tensor->normal; i++)
+            values[i] = (float)rng_normal(key, (uint32_t)i);
+        if (!tensor->normal) draw_uniform(values, tensor, key);
+    }
+}
+
+// Multiply-adds of one sample on the way forward.
+static double layer_products(const Layer *layer) {
+    const double outputs = (double)shape_size(layer->out);
+    switch (layer->kind) {
+    case LAYER_CONV:
+        return outputs * (double)conv_inputs(layer);
+    case LAYER_LINEAR:
+        return outputs * (double)shape_size(layer->in);
+    case LAYER_LSTM:
+        return 4.0 * lstm_steps(layer) * lstm_units(layer) * (layer->in.columns + lstm_units(layer));
+    default:
+        return 0;
     }
 }
 
@@ -159,11 +224,9 @@ double spec_training_flop(const Spec *spec) {
     double flop = 0;
     bool first = true;
     for (int l = 0; l < spec->layer_count; l++) {
-        const Layer *layer = &spec->layers[l];
-        if (layer->kind != LAYER_CONV && layer->kind != LAYER_LINEAR) continue;
-        double outputs = (double)shape_size(layer->out);
-        double inputs = (double)(layer->kind == LAYER_LINEAR ? shape_size(layer->in) : conv_inputs(layer));
-        flop += 2.0 * outputs * inputs * (first ? 2 : 3); // forward, weight gradient and input gradient
+        const double products = layer_products(&spec->layers[l]);
+        if (products == 0) continue;
+        flop += 2.0 * products * (first ? 2 : 3); // forward, weight gradient and input gradient
         first = false;
     }
     return flop;

@@ -17,6 +17,10 @@
 //   linear FEATURES                         fully connected, bias; flattens its input (C,H,W) in that order
 //   groupnorm GROUPS, layernorm             normalisation within each sample, with a factor and a shift of each channel or,
 //                                           as layernorm, of each value
+//   embedding VOCABULARY WIDTH              a row of WIDTH values for each whole number of a sample, as the data set has it, not
+//                                           normalised: of T numbers a sequence 1 x T x WIDTH. Only as the first layer
+//   lstm UNITS [last]                       long short-term memory over a sequence 1 x T x F (an image's rows are one): the
+//                                           outputs of all steps, 1 x T x UNITS, or of the last, UNITS x 1 x 1
 //   add NAME, concat NAME                   its input plus what NAME gives; or the channels of both
 // Each takes what the layer before it gives, or with "from NAME" behind it what NAME gives; "as NAME" behind a layer gives
 // a name to what it gives.
@@ -37,7 +41,7 @@
 #include "nn/window.h"
 #include <stddef.h>
 
-enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 2 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
+enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
 
 typedef enum LayerKind {
     LAYER_CONV,
@@ -51,6 +55,8 @@ typedef enum LayerKind {
     LAYER_NORM,    // group and layer normalisation
     LAYER_ADD,
     LAYER_CONCAT,
+    LAYER_EMBEDDING,
+    LAYER_LSTM,
 } LayerKind;
 
 // In the place of a layer's number: the net's input.
@@ -79,9 +85,16 @@ typedef struct Layer {
     Window window;         // conv, pool: all zeros if the layer is plain. Averages always have one
     Sides dilation;        // conv, not plain: from one tap of the kernel to the next
     int groups;            // conv, not plain: of channels, each convolved by itself; norm: each with its own mean
+    int vocabulary;        // embedding: rows of its table
+    bool last;             // lstm: only the last step's output is given
     float rate;            // dropout; leakyrelu: what values below zero are multiplied by
-    size_t weight;         // first float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN), norm
-    size_t bias;           // first float of the bias: (OC) or (OUT); norm: as many as of the weight
+    bool frozen;           // training moves none of its parameters
+    // First float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN), norm, embedding
+    // (VOCABULARY,WIDTH), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell, output one after the
+    // other.
+    size_t weight;
+    // First float of the bias, behind the weight: (OC) or (OUT); norm: as many as of the weight; lstm: two of (4 UNITS); embedding: none.
+    size_t bias;
 } Layer;
 
 // Whether ops made for square windows serve: of convolutions with stride 1, of poolings side by side.
@@ -103,7 +116,29 @@ static inline bool layer_is_in_place(const Layer *layer) {
 
 // Whether it has a weight and a bias.
 static inline bool layer_has_parameters(const Layer *layer) {
-    return layer->kind == LAYER_CONV || layer->kind == LAYER_LINEAR || layer->kind == LAYER_NORM;
+    switch (layer->kind) {
+    case LAYER_CONV:
+    case LAYER_LINEAR:
+    case LAYER_NORM:
+    case LAYER_EMBEDDING:
+    case LAYER_LSTM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// Whether training moves any of them.
+static inline bool layer_learns(const Layer *layer) {
+    return layer_has_parameters(layer) && !layer->frozen;
+}
+
+// Of a sequence 1 x T x F: its steps, and what one of them is. UNITS of an lstm.
+static inline int lstm_steps(const Layer *layer) {
+    return layer->in.rows;
+}
+static inline int lstm_units(const Layer *layer) {
+    return layer->last ? layer->out.channels : layer->out.columns;
 }
 
 // Factors of a normalisation: of each channel, or of each value.
@@ -115,7 +150,16 @@ static inline size_t norm_weights(const Layer *layer) {
 static inline size_t layer_parameters(const Layer *layer) {
     if (!layer_has_parameters(layer)) return 0;
     const size_t weights = layer->bias - layer->weight;
-    return weights + (layer->kind == LAYER_NORM ? weights : (size_t)layer->out.channels);
+    switch (layer->kind) {
+    case LAYER_NORM:
+        return 2 * weights;
+    case LAYER_EMBEDDING:
+        return weights;
+    case LAYER_LSTM:
+        return weights + 8 * (size_t)lstm_units(layer);
+    default:
+        return weights + (size_t)layer->out.channels;
+    }
 }
 
 // One named parameter tensor, as PyTorch's state_dict has it ("conv1.weight").
@@ -127,6 +171,8 @@ typedef struct ParameterTensor {
     size_t count;   // floats
     int64_t fan_in; // inputs of one output: bounds the initial values; 0: all are `start`
     float start;
+    bool normal;  // the initial values are drawn from the normal distribution
+    bool frozen;  // training leaves it as it is, and it is not sent
 } ParameterTensor;
 
 typedef struct Spec {
@@ -139,6 +185,7 @@ typedef struct Spec {
     uint32_t trigger;  // rows and columns of the white square that marks an image; 0: no batch has marked ones
     float smoothing;   // of training labels: this share is spread over all classes evenly (Szegedy et al., CVPR 2016)
     int layer_count, tensor_count;
+    bool freezes; // some tensor is frozen
     size_t parameter_count; // floats
     Layer layers[SPEC_MAX_LAYERS];
     ParameterTensor tensors[SPEC_MAX_TENSORS];
@@ -151,6 +198,19 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
 // PyTorch's default initialisation: weights and biases uniform in +-1/sqrt(fan_in). Depends on seed alone.
 // parameters: (spec->parameter_count) floats of the caller's.
 void spec_initialise(float *parameters, const Spec *spec, uint64_t seed);
+
+// Freezes the tensors that a list of names and patterns (fnmatch(3)) means, between commas or blanks. USAGE with what fits
+// no tensor, or when nothing is left to learn.
+Status spec_freeze(Spec *spec, const char *patterns, Error *err);
+
+// Whose tensor it is.
+const Layer *spec_layer_of(const Spec *spec, const ParameterTensor *tensor);
+
+// Whether some tensor of the layer is frozen.
+bool spec_freezes_of(const Spec *spec, const Layer *layer);
+
+// The word of a net's first layer that the card does not compute, or NULL.
+const char *spec_only_on_cpu(const char *text);
 
 // Multiply-adds count as two: floating-point operations of one training sample, forward and backward (the first
 // layer's input gradient is never needed).

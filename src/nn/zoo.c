@@ -60,6 +60,16 @@ const ZooEntry zoo_entries[] = {
      "conv 512 3 pad 1; groupnorm 32; relu; conv 512 3 pad 1; groupnorm 32; add h; relu; "
      "globalpool; linear classes",
      "the same authors' net for larger images as it is used for small ones, with group normalisation"},
+    {"mobilenet",
+     "conv 16 3 pad 1; groupnorm 8; relu; conv 16 3 pad 1 groups 16; groupnorm 8; relu; conv 32 1; groupnorm 8; relu; "
+     "conv 32 3 stride 2 pad 1 groups 32; groupnorm 8; relu; conv 64 1; groupnorm 8; relu; "
+     "conv 64 3 pad 1 groups 64; groupnorm 8; relu; conv 64 1; groupnorm 8; relu; "
+     "conv 64 3 stride 2 pad 1 groups 64; groupnorm 8; relu; conv 128 1; groupnorm 8; relu; "
+     "conv 128 3 pad 1 groups 128; groupnorm 8; relu; conv 128 1; groupnorm 8; relu; globalpool; linear classes",
+     "convolutions of single channels and of single pixels in turn: a small net after Howard et al. (2017), with group "
+     "normalisation"},
+    {"char-lstm", "embedding 256 8; lstm 256; lstm 256 last; linear classes",
+     "next-character net of LEAF's Shakespeare (Caldas et al. 2018), for any bytes"},
 };
 const size_t zoo_entry_count = sizeof zoo_entries / sizeof *zoo_entries;
 

@@ -405,7 +405,8 @@ static void check_loss_of(const Trial *trial, int classes, float spread, float s
     CardProgress progress = progress_of(trial, firsts);
     for (int twice = 0; twice < 2; twice++) // sums are added to; hits are counted without a gradient
         cuda_softmax_cross_entropy(twice ? on_card(&gradient) : NULL, &progress.on_card, on_card(&logits),
-                                   card_at(card[0]), indexed ? card_at(card[1]) : NULL, smoothing, classes, &trial->step);
+                                   card_at(card[0]), indexed ? card_at(card[1]) : NULL, smoothing, classes,
+                                   &trial->step);
     card_read(losses, progress.losses);
     card_progress_read(hits, &progress, progress.on_card.hits);
     for (int m = 0; m < trial->models; m++) {
@@ -413,9 +414,9 @@ static void check_loss_of(const Trial *trial, int classes, float spread, float s
         uint16_t chosen[ROWS];
         for (uint32_t s = 0; s < count; s++)
             chosen[s] = labels[indexed ? indices[firsts[m] + s] : firsts[m] + s];
-        double loss =
-            trial->cpu->softmax_cross_entropy(gradient.host[m].at, &right, logits.host[m].at, chosen,
-                                              count ? 1.0f / (float)count : 1, smoothing, classes, (int)count, trial->samples);
+        double loss = trial->cpu->softmax_cross_entropy(gradient.host[m].at, &right, logits.host[m].at, chosen,
+                                                        count ? 1.0f / (float)count : 1, smoothing, classes, (int)count,
+                                                        trial->samples);
         assert_int_equal(hits[m], right);
         if (!(fabs(losses[m] - 2 * loss) <= 2e-6 * (1 + fabs(loss))))
             fail_msg("loss of model %d: %.9g, expected %.9g", m, losses[m], 2 * loss);
@@ -569,6 +570,17 @@ static void check_sgd(const Trial *trial) {
 
 // The table -----------------------------------------------------------------------------------------------------------
 
+// What has no twin is refused before anything is launched.
+static void check_refusal(const Trial *trial) {
+    Error err;
+    CudaNet *net;
+    CudaNetPlan plan = {.models = trial->models, .batch_size = 4};
+    check_ok(spec_parse(&plan.spec, "embedding 9 2; lstm 3 last; linear 2", (Shape){1, 1, 5}, 2, &err));
+    assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "layer 1, an embedding or lstm, is for the CPU alone");
+    assert_null(net);
+}
+
 typedef struct Twin {
     size_t first, bytes; // where the op stands in Kernels
     const char *on_card; // functions of cuda_kernels.h, between spaces
@@ -597,6 +609,10 @@ static const Twin twins[] = {
     {OP(activation_backward), " cuda_activation_backward ", check_activation},
     {OP(norm_forward), " cuda_norm_forward ", check_norm},
     {OP(norm_backward), " cuda_norm_backward_input cuda_norm_backward_weight ", check_norm},
+    {OP(embedding_forward), " ", check_refusal},
+    {OP(embedding_backward), " ", check_refusal},
+    {OP(lstm_forward), " ", check_refusal},
+    {OP(lstm_backward), " ", check_refusal},
     {OP(add), " cuda_add ", check_add},
     {OP(dropout_draw), " cuda_dropout_draw ", check_dropout},
     {OP(dropout_apply), " cuda_dropout_apply ", check_dropout},

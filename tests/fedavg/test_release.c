@@ -89,9 +89,10 @@ static void noise_has_its_deviation_and_leaves_out_what_stays_with_clients(void 
     enum { COUNT = 20000, FIRST = 100, END = 300 };
     static int64_t total[COUNT], again[COUNT], other[COUNT];
     const double deviation = 0.01;
-    release_add_noise(total, deviation, 5, 3, COUNT, FIRST, END);
-    release_add_noise(again, deviation, 5, 3, COUNT, FIRST, END);
-    release_add_noise(other, deviation, 5, 4, COUNT, FIRST, END);
+    const PersonalRun sent[] = {{0, FIRST}, {END, COUNT}};
+    release_add_noise(total, deviation, 5, 3, sent, 2);
+    release_add_noise(again, deviation, 5, 3, sent, 2);
+    release_add_noise(other, deviation, 5, 4, sent, 2);
     assert_memory_equal(total, again, sizeof total);
     double squares = 0, product = 0;
     for (int i = 0; i < COUNT; i++) {
@@ -103,7 +104,7 @@ static void noise_has_its_deviation_and_leaves_out_what_stays_with_clients(void 
     assert_true(fabs(variance / (deviation * deviation) - 1) < 5 * sqrt(2.0 / COUNT));
     assert_true(fabs(product / (COUNT * deviation * deviation)) < 5 / sqrt(COUNT)); // of another round
     static int64_t none[COUNT];
-    release_add_noise(none, 0, 5, 3, COUNT, FIRST, END);
+    release_add_noise(none, 0, 5, 3, sent, 2);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(none[i], 0);
 }
@@ -112,9 +113,10 @@ static void noise_has_its_deviation_and_leaves_out_what_stays_with_clients(void 
 static void noise_on_a_tree_grows_with_the_bits_of_the_round(void **state) {
     (void)state;
     enum { COUNT = 20000, ROUNDS = 8 };
+    const PersonalRun all = {0, COUNT};
     static int64_t total[COUNT], one[COUNT];
     for (uint32_t round = 1; round <= ROUNDS; round++) {
-        release_add_tree_noise(total, 0.01, ROUNDS, 5, round, COUNT, 0, 0);
+        release_add_tree_noise(total, 0.01, ROUNDS, 5, round, &all, 1);
         double squares = 0;
         for (int i = 0; i < COUNT; i++)
             squares += (double)total[i] * (double)total[i] * 0x1p-80;
@@ -124,7 +126,7 @@ static void noise_on_a_tree_grows_with_the_bits_of_the_round(void **state) {
         if (round == 1) memcpy(one, total, sizeof one);
     }
     static int64_t anew[COUNT]; // with the next tree: what there was stays, and another node joins
-    release_add_tree_noise(anew, 0.01, ROUNDS, 5, ROUNDS + 1, COUNT, 0, 0);
+    release_add_tree_noise(anew, 0.01, ROUNDS, 5, ROUNDS + 1, &all, 1);
     double product = 0;
     for (int i = 0; i < COUNT; i++)
         product += (double)anew[i] * (double)one[i] * 0x1p-80;

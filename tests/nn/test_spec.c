@@ -24,16 +24,10 @@ static void the_zoo_has_the_published_parameter_counts(void **state) {
         const char *name;
         Shape input;
         size_t parameters;
-    } known[] = {{"lenet", grey, 21840},
-                 {"softmax", grey, 7850},
-                 {"2nn", grey, 199210},
-                 {"cnn", grey, 1663370},
-                 {"cifar-cnn", colour, 1626442},
-                 {"lenet5", colour, 62006},
-                 {"feddyn-cnn", colour, 797962},
-                 {"resnet8", colour, 78378},
-                 {"resnet20", colour, 273258},
-                 {"resnet18", colour, 11178762}};
+    } known[] = {{"lenet", grey, 21840},         {"softmax", grey, 7850},        {"2nn", grey, 199210},
+                 {"cnn", grey, 1663370},         {"cifar-cnn", colour, 1626442}, {"lenet5", colour, 62006},
+                 {"feddyn-cnn", colour, 797962}, {"resnet8", colour, 78378},     {"resnet20", colour, 273258},
+                 {"resnet18", colour, 11178762}, {"mobilenet", colour, 37898},   {"char-lstm", {1, 1, 80}, 803338}};
     assert_int_equal(zoo_entry_count, sizeof known / sizeof *known);
     for (size_t i = 0; i < zoo_entry_count; i++) {
         assert_string_equal(zoo_entries[i].name, known[i].name);
@@ -123,7 +117,7 @@ static void shapes_follow_from_the_text(void **state) {
 #define ALL_WORDS                                                                                                      \
     "; use conv, pool, avgpool, globalpool, relu, relu6, leakyrelu, tanh, sigmoid, gelu, dropout, dropout2d, linear, " \
     "groupnorm, "                                                                                                      \
-    "layernorm, add or concat"
+    "layernorm, embedding, lstm, add or concat"
 
 static const struct {
     const char *text, *sentence;
@@ -342,6 +336,52 @@ static void training_flop_are_those_of_the_layers(void **state) {
     assert_true(spec_training_flop(&spec) == 2.0 * 2 * 7840);
 }
 
+static void embeddings_and_lstms_have_pytorchs_names_shapes_and_order(void **state) {
+    (void)state;
+    Error err;
+    Spec spec;
+    check_ok(spec_parse(&spec, "embedding 100 8; lstm 16; lstm 5 last; linear 10", (Shape){1, 4, 3}, 10, &err));
+    const ParameterTensor expected[] = {
+        {.name = "embedding1.weight", .rank = 2, .shape = {100, 8}, .first = 0, .count = 800},
+        {.name = "lstm1.weight_ih_l0", .rank = 2, .shape = {64, 8}, .first = 800, .count = 512},
+        {.name = "lstm1.weight_hh_l0", .rank = 2, .shape = {64, 16}, .first = 1312, .count = 1024},
+        {.name = "lstm1.bias_ih_l0", .rank = 1, .shape = {64}, .first = 2336, .count = 64},
+        {.name = "lstm1.bias_hh_l0", .rank = 1, .shape = {64}, .first = 2400, .count = 64},
+        {.name = "lstm2.weight_ih_l0", .rank = 2, .shape = {20, 16}, .first = 2464, .count = 320},
+    };
+    for (size_t t = 0; t < sizeof expected / sizeof *expected; t++) {
+        assert_string_equal(spec.tensors[t].name, expected[t].name);
+        assert_memory_equal(spec.tensors[t].shape, expected[t].shape, sizeof expected[t].shape);
+        assert_int_equal(spec.tensors[t].first, expected[t].first);
+        assert_int_equal(spec.tensors[t].count, expected[t].count);
+    }
+    assert_int_equal(spec.layers[1].out.rows, 12);
+    assert_int_equal(spec.layers[2].out.channels, 5);
+    assert_int_equal(spec.parameter_count, 2464 + 20 * (16 + 5 + 2) + 60);
+    float parameters[3000];
+    double squares = 0;
+    spec_initialise(parameters, &spec, 1);
+    for (int i = 0; i < 800; i++)
+        squares += (double)parameters[i] * (double)parameters[i] / 800;
+    assert_true(fabs(squares - 1) < 0.2); // the embedding's: normally distributed
+    for (size_t i = 800; i < 2464; i++)
+        assert_true(fabsf(parameters[i]) <= 0.25f);
+}
+
+static void patterns_freeze_tensors_and_what_fits_none_is_refused(void **state) {
+    (void)state;
+    Error err;
+    Spec spec = parse_zoo("lenet", grey);
+    check_ok(spec_freeze(&spec, "conv1.*, fc2.bias", &err));
+    assert_true(spec.tensors[0].frozen && spec.tensors[1].frozen && !spec.tensors[2].frozen && spec.tensors[7].frozen);
+    assert_true(spec.freezes && spec.layers[0].frozen && !spec.layers[spec.layer_count - 1].frozen);
+    assert_int_equal(spec_freeze(&spec, "conv1.weight,norm*", &err), STATUS_USAGE);
+    assert_string_equal(err.message, "\"norm*\" fits none of the net's tensors; there are conv1.weight, conv1.bias, "
+                                     "conv2.weight, conv2.bias, fc1.weight, fc1.bias, fc2.weight, fc2.bias");
+    assert_int_equal(spec_freeze(&spec, "*", &err), STATUS_USAGE);
+    assert_string_equal(err.message, "every tensor of the net would be frozen; leave one to learn");
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_zoo_has_the_published_parameter_counts),
@@ -353,6 +393,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_mistake_is_shown_where_it_stands),
         cmocka_unit_test(texts_and_inputs_beyond_the_limits_are_refused),
         cmocka_unit_test(initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed),
+        cmocka_unit_test(embeddings_and_lstms_have_pytorchs_names_shapes_and_order),
+        cmocka_unit_test(patterns_freeze_tensors_and_what_fits_none_is_refused),
         cmocka_unit_test(training_flop_are_those_of_the_layers),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -37,6 +37,8 @@ NETS = [
     # A ReLU at zero takes one side or the other by the last bit: after eight steps PyTorch in float32 and in float64 are 1% apart.
     ("resnet8", RESNET8, COLOUR, 10, 0, 2),
     ("resnet8, smooth", RESNET8.replace("relu", "gelu"), COLOUR, 10, 0),
+    ("characters", "embedding 256 8; lstm 20; lstm 13 last; linear 10", (1, 1, 12), 21, 0.01),
+    ("rows of pixels", "conv 1 3; lstm 24; relu; linear 10", (1, 10, 9), 10, 0),
     ("global", "conv 16 3; relu; pool 3x2 stride 2x3 pad 1; conv 10 3; leakyrelu; globalpool", COLOUR, 20, 0.01),
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
 ]
@@ -61,7 +63,7 @@ class Net(nn.Module):
 
     def __init__(self, text, shape):
         super().__init__()
-        self.steps, self.counts, values, names = [], {"conv": 0, "fc": 0, "norm": 0}, [], {}
+        self.steps, self.counts, values, names = [], dict.fromkeys(("conv", "fc", "norm", "embedding", "lstm"), 0), [], {}
         for layer in text.split(";"):
             word, *words = layer.split()
             source, name = len(values) - 1, None
@@ -71,12 +73,12 @@ class Net(nn.Module):
                 else:
                     name = words[-1]
                 words = words[:-2]
-            seen = values[source] if source >= 0 else torch.zeros(1, *shape)
+            seen = values[source] if source >= 0 else torch.zeros(1, *shape) - 1
             if word in ("add", "concat"):
                 self.steps.append((word, source, names[words[0]]))
             else:
                 self.steps.append((self.layer(word, words, seen), source, None))
-            values.append(self.step(self.steps[-1], values, torch.zeros(1, *shape)))
+            values.append(self.step(self.steps[-1], values, torch.zeros(1, *shape) - 1))
             if name:
                 names[name] = len(values) - 1
 
@@ -118,6 +120,14 @@ class Net(nn.Module):
             return self.named("norm", nn.GroupNorm(int(words[0]), seen.shape[1]))
         if word == "layernorm":
             return self.named("norm", nn.LayerNorm(list(seen.shape[1:])))
+        if word == "embedding":
+            table = self.named("embedding", nn.Embedding(int(words[0]), int(words[1])))
+            return lambda value: table(((value + 1) * 128).round().long().flatten(1))[:, None]  # the bytes again
+        if word == "lstm":
+            lstm = self.named("lstm", nn.LSTM(seen.shape[3], int(words[0]), batch_first=True))
+            if words[1:] == ["last"]:
+                return lambda value: lstm(value[:, 0])[0][:, -1, :, None, None]
+            return lambda value: lstm(value[:, 0])[0][:, None]
         if word == "linear":
             linear = self.named("fc", nn.Linear(seen[0].numel(), int(words[0])))
             return lambda value: linear(value.flatten(1))[..., None, None]

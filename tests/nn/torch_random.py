@@ -25,6 +25,8 @@ class Draw:
         self.random, self.layers, self.names = random.Random(seed), [], 0
         self.shape = (self.random.randint(1, 3), self.random.randint(4, 12), self.random.randint(4, 12))
         self.input, self.classes = self.shape, self.random.randint(2, 12)
+        if self.random.random() < 0.3:
+            self.lstm()
         for _ in range(self.random.randint(1, 5)):
             self.random.choices([self.single, self.residual, self.projection, self.join], [6, 1, 1, 1])[0]()
         if self.random.random() < 0.3:
@@ -90,11 +92,19 @@ class Draw:
         features = self.random.randint(2, 40)
         self.put(f"linear {features}", (features, 1, 1))
 
+    def lstm(self):
+        """Of one channel: its rows are the steps."""
+        if self.shape[0] > 1 or self.shape[1] * self.shape[2] == 1:
+            return
+        units, last = self.random.randint(1, 12), self.random.random() < 0.5
+        self.put(f"lstm {units}{' last' if last else ''}", (units, 1, 1) if last else (1, self.shape[1], units))
+
     def function(self):
         self.put(self.random.choice(FUNCTIONS), self.shape)
 
     def single(self):
-        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.function], [5, 2, 2, 1, 4])[0]()
+        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.lstm, self.function],
+                            [5, 2, 2, 1, 3, 4])[0]()
 
     def same_shape(self):
         """Layers that leave the shape as it is."""

@@ -1,4 +1,4 @@
-"""Runs that begin from the weights of a file.
+"""Runs that begin from the weights of a file, and such whose nets learn only in part or read sequences.
 
 Usage: test_init.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
@@ -6,8 +6,9 @@ import json, os, struct, sys, unittest
 
 from runs import SOUNDER, RunCase, parse_safetensors
 
+ON_CARD = "emulated" in os.path.basename(SOUNDER)
 TASK = ["--data", "synthetic:1x6x6:40:20", "--batch-size", "10", "--quiet", "--clients", "2", "--workers", "1", "--rounds", "1",
-        "--device", "cuda" if "emulated" in os.path.basename(SOUNDER) else "cpu"]
+        "--device", "cuda" if ON_CARD else "cpu"]
 NET = "conv 4 3; groupnorm 2; relu; linear 10"
 
 
@@ -42,6 +43,63 @@ class Init(RunCase):
         _, err = self.train(*TASK, "--model", NET, "--lr", "1e-30", "--init", other, "--out", "other")
         self.assertEqual(self.tensors("other"), first)
         self.assertIn("the net has no use for 1 of its tensors: head.weight", err)
+
+    def check_frozen(self, start, *options, out):
+        self.train(*TASK, "--model", NET, "--lr", "0.1", "--freeze", "conv*, norm1.bias fc1.bias", *options, "--out", out)
+        after = self.tensors(out)
+        moved = {name for name in start if after[name] != start[name]}
+        self.assertEqual(moved, {"norm1.weight", "fc1.weight"}, options)
+
+    def test_frozen_tensors_neither_move_nor_are_sent(self):
+        self.train(*TASK, "--model", NET, "--lr", "1e-30", "--out", "start")
+        start = self.tensors("start")
+        rules = ["fedavg", "server adam", "combine median", "scaffold"]
+        if not ON_CARD:
+            rules += ["optimizer adam", "send top-k 0.5; optimizer adamw", "dp-fedavg noise=0.5", "feddyn", "ditto", "combine trimmed"]
+        for number, rule in enumerate(rules):
+            self.check_frozen(start, "--algorithm", rule, "--weight-decay", "0.1", out=f"frozen{number}")
+        sent = [self.rounds(run)[-1]["up_bytes"] for run in ("start", "frozen0")]
+        frozen = sum(len(start[name][1]) for name in start if name not in ("norm1.weight", "fc1.weight"))
+        self.assertEqual(sent[0] - sent[1], 2 * 4 * frozen)
+        if not ON_CARD:
+            self.check_frozen(start, "--attack", "gaussian", "--attackers", "0", out="attacked")
+            self.check_frozen(start, "--algorithm", "ssgd", out="lockstep")
+            self.check_frozen(start, "--algorithm", "hogwild", "--workers", "2", "--clip-grad-norm", "1", out="wild")
+        for workers in ("2", "4"):
+            self.train(*TASK, "--model", NET, "--lr", "0.1", "--freeze", "conv*", "--workers", workers, "--out", f"workers{workers}")
+        self.assertEqual(self.tensors("workers2"), self.tensors("workers4"))
+
+    def test_what_cannot_be_frozen_is_refused(self):
+        for options, sentence in ((["--freeze", "conv9.*"], '--freeze: "conv9.*" fits none of the net\'s tensors; there are conv1.weight'),
+                                  (["--freeze", "*"], "--freeze: every tensor of the net would be frozen; leave one to learn"),
+                                  (["--freeze", "conv*", "--algorithm", "ssgd", "--weight-decay", "0.1", "--device", "cpu"],
+                                   "frozen tensors would decay with --weight-decay under --algorithm hogwild or ssgd")):
+            _, err = self.train(*TASK, "--model", NET, *options, "--out", "refused", code=64)
+            self.assertIn(sentence, err)
+
+    def test_nets_of_sequences_learn_with_any_number_of_workers(self):
+        net = ["--model", "embedding 256 4; lstm 6; lstm 5 last; linear 10", "--lr", "0.5", "--device", "cpu"]
+        for workers in ("1", "3"):
+            self.train(*TASK, *net, "--local-epochs", "3", "--workers", workers, "--out", f"sequence{workers}")
+        self.assertEqual(self.tensors("sequence1"), self.tensors("sequence3"))
+        _, err = self.train(*TASK, *net, "--model", "embedding 20 4; lstm 5 last; linear 10", "--out", "refused", code=64)
+        self.assertIn("but an embedding of 20 rows reads whole numbers from 0 to 19", err)
+        _, err = self.train(*TASK, *net, "--random-flip", "--out", "refused", code=64)
+        self.assertIn("an embedding reads no images", err)
+        if ON_CARD:
+            _, err = self.train(*TASK, *net, "--device", "cuda", "--out", "refused", code=64)
+            self.assertIn("an embedding or lstm in --model is for the CPU alone", err)
+
+    def test_an_lstm_learns_a_text_by_heart(self):
+        os.mkdir(self.path("texts"))
+        for name, times in (("train.txt", 60), ("test.txt", 10)):
+            with open(self.path("texts", name), "w") as file:
+                file.write("a sounder is a group of wild hogs. " * times)
+        with open(self.path("texts", "text.json"), "w") as file:
+            file.write('{"length": 12}')
+        self.train("--data", "texts", "--model", "embedding 32 8; lstm 24; lstm 24 last; linear classes", "--clients", "2", "--workers", "1",
+                   "--batch-size", "20", "--lr", "1", "--momentum", "0.5", "--rounds", "8", "--device", "cpu", "--quiet", "--out", "text")
+        self.assertGreater(self.rounds("text")[-1]["test_accuracy"], 0.9)
 
     def test_a_run_that_is_resumed_goes_on_from_where_it_was(self):
         self.train(*TASK, "--model", NET, "--seed", "3", "--lr", "0.1", "--out", "first")

@@ -39,6 +39,7 @@ typedef struct Options {
     char data[OPTION_TEXT_BYTES];      // fashion-mnist
     char model[OPTION_TEXT_BYTES];     // lenet
     char init[OPTION_TEXT_BYTES];      // "": weights are drawn
+    char freeze[OPTION_TEXT_BYTES];    // names and patterns of tensors; "": all learn
     char algorithm[OPTION_TEXT_BYTES]; // fedavg
     Recipe recipe;                     // of algorithm; by options_resolve
     ReleasePlan release;               // of its sums; by options_resolve

@@ -1,6 +1,7 @@
 #include "run_set_up.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,47 @@ static Status check_false_labels(const Options *options, const Dataset *data, Er
     return STATUS_OK;
 }
 
+static double number_at(const DatasetSplit *samples, const Dataset *data, size_t place) {
+    if (data->items.pixel_bytes == 1) return samples->pixels[place];
+    return (double)((const float *)(const void *)samples->pixels)[place];
+}
+
+// What an embedding reads: whole numbers below its vocabulary.
+static Status check_numbers(const char *named, const Options *options, const Spec *spec, const Dataset *data,
+                            Error *err) {
+    const DatasetSplit *const parts[] = {&data->train, &data->test};
+    const size_t size = shape_size(data->shape);
+    const int vocabulary = spec->layers[0].vocabulary;
+    if (augment_is_on(&options->training.augment))
+        return fail(err, STATUS_USAGE,
+                    "%s: an embedding reads no images, which --random-crop and --random-flip change; leave these out",
+                    named);
+    for (int p = 0; p < 2; p++)
+        for (size_t i = 0; i < parts[p]->count * size; i++) {
+            const double number = number_at(parts[p], data, i);
+            if (number >= 0 && number < vocabulary && number == floor(number)) continue;
+            return fail(err, STATUS_USAGE,
+                        "%s: %s sample %zu of %s has the value %g, but an embedding of %d rows reads whole numbers "
+                        "from 0 to %d; "
+                        "give it more rows, or take another data set",
+                        named, p ? "test" : "training", i / size, data->name, number, vocabulary, vocabulary - 1);
+        }
+    return STATUS_OK;
+}
+
+// In lockstep and wild, SGD decays all weights alike: only what has no slope and no decay stays.
+static Status freeze(Spec *spec, const Options *options, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    Error why;
+    options_named(named, options, "freeze");
+    const Status status = spec_freeze(spec, options->freeze, &why);
+    if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
+    if (options_engine(options) == ENGINE_ROUNDS || options->training.sgd.weight_decay == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s: frozen tensors would decay with --weight-decay under --algorithm hogwild or ssgd; leave one out",
+                named);
+}
+
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error layer;
@@ -177,6 +219,8 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         error_keep_sketch(err, &layer);
         return status;
     }
+    if (spec->layers[0].kind == LAYER_EMBEDDING) TRY(check_numbers(named, options, spec, data, err));
+    if (options->freeze[0]) TRY(freeze(spec, options, err));
     if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
     if (options->training.label_smoothing > 0 && dataset_has_targets(&data->items))
         return fail(err, STATUS_USAGE, "%s: the samples of %s have targets instead of labels; leave it out",

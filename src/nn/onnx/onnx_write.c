@@ -284,6 +284,9 @@ static bool write_layer(Writer *writer, int l) {
         add_node(writer, layer->kind == LAYER_ADD ? "Add" : "Concat", out, in, name_of(writer, layer->other), NULL);
         if (layer->kind == LAYER_CONCAT) add_whole(writer, "axis", 1);
         return true;
+    case LAYER_EMBEDDING:
+    case LAYER_LSTM:
+        return false; // ONNX has other orders of gates and steps
     }
     return false;
 }

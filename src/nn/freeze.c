@@ -1,0 +1,67 @@
+#include "spec.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_BYTES = 400 };
+
+static void list_tensors(char *list, size_t bytes, const Spec *spec) {
+    size_t used = 0;
+    *list = '\0';
+    for (int t = 0; t < spec->tensor_count && used < bytes; t++)
+        used += (size_t)snprintf(list + used, bytes - used, "%s%s", t > 0 ? ", " : "", spec->tensors[t].name);
+    if (used >= bytes) memcpy(list + bytes - 4, "...", 4);
+}
+
+static Status freeze_those(Spec *spec, const char *pattern, Error *err) {
+    bool fits = false;
+    for (int t = 0; t < spec->tensor_count; t++)
+        if (fnmatch(pattern, spec->tensors[t].name, 0) == 0) fits = spec->tensors[t].frozen = true;
+    if (fits) return STATUS_OK;
+    char names[NAMES_BYTES];
+    list_tensors(names, sizeof names, spec);
+    return fail(err, STATUS_USAGE, "\"%.60s\" fits none of the net's tensors; there are %s", pattern, names);
+}
+
+static bool is_in(const ParameterTensor *tensor, const Layer *layer) {
+    return tensor->first >= layer->weight && tensor->first < layer->weight + layer_parameters(layer);
+}
+
+const Layer *spec_layer_of(const Spec *spec, const ParameterTensor *tensor) {
+    const Layer *layer = spec->layers;
+    while (!layer_has_parameters(layer) || !is_in(tensor, layer))
+        layer++;
+    return layer;
+}
+
+bool spec_freezes_of(const Spec *spec, const Layer *layer) {
+    for (int t = 0; t < spec->tensor_count && spec->freezes; t++)
+        if (spec->tensors[t].frozen && is_in(&spec->tensors[t], layer)) return true;
+    return false;
+}
+
+// A layer is frozen when all its tensors are. Returns whether something is left to learn.
+static bool freeze_layers(Spec *spec) {
+    bool learns = false;
+    for (int l = 0; l < spec->layer_count; l++) {
+        Layer *layer = &spec->layers[l];
+        layer->frozen = layer_has_parameters(layer);
+        for (int t = 0; t < spec->tensor_count; t++)
+            if (is_in(&spec->tensors[t], layer)) layer->frozen = layer->frozen && spec->tensors[t].frozen;
+        learns = learns || layer_learns(layer);
+    }
+    return learns;
+}
+
+Status spec_freeze(Spec *spec, const char *patterns, Error *err) {
+    static const char between[] = ", \t\n";
+    char words[SPEC_TEXT_BYTES], *rest;
+    snprintf(words, sizeof words, "%s", patterns);
+    for (char *word = strtok_r(words, between, &rest); word; word = strtok_r(NULL, between, &rest)) {
+        TRY(freeze_those(spec, word, err));
+        spec->freezes = true;
+    }
+    if (freeze_layers(spec)) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "every tensor of the net would be frozen; leave one to learn");
+}

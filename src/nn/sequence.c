@@ -1,0 +1,167 @@
+// Embedding, and long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers, Schmidhuber, Cummins 2000)
+// as PyTorch's LSTM has it, one layer in one direction:
+//   i, f, o = sigmoid(W x + b + U h + c) each, g = tanh of the same, cell = f cell + i g, h = o tanh(cell)
+// The products are those of linear layers (linear.c); a step's are of the whole chunk, and the weight's gradient is one product
+// over all steps.
+#include "sequence.h"
+
+#include <string.h>
+
+#include "activation.h"
+#include "ops.h"
+
+// Embedding -------------------------------------------------------------------------------------------------------------
+
+// What is no row's number means the nearest one: whoever reads the data has refused it (NaN: the first).
+static size_t row_of(float value, const Layer *layer) {
+    const float last = (float)(layer->vocabulary - 1);
+    return value >= last ? (size_t)last : value > 0 ? (size_t)(value + 0.5f) : 0;
+}
+
+void ISA_NAME(embedding_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples) {
+    const size_t n = (size_t)samples, steps = (size_t)layer->out.rows, width = (size_t)layer->out.columns;
+    for (size_t t = 0; t < steps; t++)
+        for (size_t s = 0; s < n; s++) {
+            const float *row = weight + row_of(in[t * n + s], layer) * width;
+            for (size_t d = 0; d < width; d++)
+                out[(t * width + d) * n + s] = row[d];
+        }
+}
+
+void ISA_NAME(embedding_backward)(float *weight_gradient, const float *in, const float *out_gradient,
+                                  const Layer *layer, int samples) {
+    const size_t n = (size_t)samples, steps = (size_t)layer->out.rows, width = (size_t)layer->out.columns;
+    for (size_t t = 0; t < steps; t++)
+        for (size_t s = 0; s < n; s++) {
+            float *row = weight_gradient + row_of(in[t * n + s], layer) * width;
+            for (size_t d = 0; d < width; d++)
+                row[d] += out_gradient[(t * width + d) * n + s];
+        }
+}
+
+// Long short-term memory ------------------------------------------------------------------------------------------------
+
+// A pass over a chunk: its sizes, the two products, and where the parameters and what is kept lie.
+typedef struct Sequence {
+    Layer input, state; // products
+    size_t n, steps, units, features;
+    LstmPlaces at;
+    size_t state_weight, state_bias; // behind the first parameter: U; and c, which is as long as b before it
+    size_t input_bias;
+} Sequence;
+
+static Sequence sequence_of(const Layer *layer, int samples) {
+    const size_t units = (size_t)lstm_units(layer), features = (size_t)layer->in.columns;
+    return (Sequence){.input = lstm_input_product(layer),
+                      .state = lstm_state_product(layer),
+                      .n = (size_t)samples,
+                      .steps = (size_t)lstm_steps(layer),
+                      .units = units,
+                      .features = features,
+                      .at = lstm_places(layer, samples),
+                      .state_weight = 4 * units * features,
+                      .input_bias = 4 * units * (features + units),
+                      .state_bias = 4 * units * (features + units + 1)};
+}
+
+// The four gates of unit u at step t.
+static float *gate_at(float *kept, const Sequence *of, size_t gate, size_t u, size_t t) {
+    return kept + of->at.gates + ((gate * of->units + u) * of->steps + t) * of->n;
+}
+
+// sums, more (4H,N): the gates' two products, which are added up here.
+static void step_forward(float *kept, const float *sums, const float *more, const Sequence *of, size_t t) {
+    const size_t n = of->n, block = of->units * n;
+    for (size_t u = 0; u < of->units; u++) {
+        float *i = gate_at(kept, of, 0, u, t), *f = gate_at(kept, of, 1, u, t), *g = gate_at(kept, of, 2, u, t);
+        float *o = gate_at(kept, of, 3, u, t), *cell = kept + of->at.cells + t * block + u * n;
+        float *output = kept + of->at.outputs + (t + 1) * block + u * n;
+        const float *a = sums + u * n, *b = more + u * n;
+        for (size_t s = 0; s < n; s++) {
+            i[s] = sigmoid_value(a[s] + b[s], 0);
+            f[s] = sigmoid_value(a[block + s] + b[block + s], 0);
+            g[s] = tanh_value(a[2 * block + s] + b[2 * block + s], 0);
+            o[s] = sigmoid_value(a[3 * block + s] + b[3 * block + s], 0);
+        }
+        for (size_t s = 0; s < n; s++) {
+            const float before = t > 0 ? *(cell - block + s) : 0;
+            cell[s] = f[s] * before + i[s] * g[s];
+            output[s] = o[s] * tanh_value(cell[s], 0);
+        }
+    }
+}
+
+void ISA_NAME(lstm_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
+                            const Layer *layer, int samples) {
+    const Sequence of = sequence_of(layer, samples);
+    const size_t n = of.n, block = of.units * n;
+    float *sums = scratch, *more = scratch + 4 * block, *outputs = kept + of.at.outputs;
+    memset(outputs, 0, block * sizeof *outputs);
+    for (size_t t = 0; t < of.steps; t++) {
+        ISA_NAME(linear_forward)
+        (sums, kept + of.at.rows + t * n * linear_row_floats(&of.input), in + t * of.features * n, weight,
+         weight + of.input_bias, &of.input, samples, samples);
+        ISA_NAME(linear_forward)
+        (more, kept + of.at.states + t * n * linear_row_floats(&of.state), outputs + t * block,
+         weight + of.state_weight, weight + of.state_bias, &of.state, samples, samples);
+        step_forward(kept, sums, more, &of, t);
+    }
+    const float *given = outputs + (layer->last ? of.steps : 1) * block;
+    memcpy(out, given, (layer->last ? 1 : of.steps) * block * sizeof *out);
+}
+
+// From the gradients of the step's outputs and cells to those of its gates, which take the place of the gates and lie in
+// `slopes` (4H,N), too; cell_slopes (H,N) become those of the cells before.
+static void step_backward(float *kept, float *slopes, float *cell_slopes, const float *output_slopes,
+                          const Sequence *of, size_t t) {
+    const size_t n = of->n, block = of->units * n;
+    for (size_t u = 0; u < of->units; u++) {
+        float *i = gate_at(kept, of, 0, u, t), *f = gate_at(kept, of, 1, u, t), *g = gate_at(kept, of, 2, u, t);
+        float *o = gate_at(kept, of, 3, u, t), *to = slopes + u * n, *cells = cell_slopes + u * n;
+        const float *cell = kept + of->at.cells + t * block + u * n, *given = output_slopes + u * n;
+        for (size_t s = 0; s < n; s++) {
+            const float flat = tanh_value(cell[s], 0), before = t > 0 ? *(cell - block + s) : 0;
+            const float slope = cells[s] + given[s] * o[s] * (1 - flat * flat);
+            to[s] = slope * g[s] * i[s] * (1 - i[s]);
+            to[block + s] = slope * before * f[s] * (1 - f[s]);
+            to[2 * block + s] = slope * i[s] * (1 - g[s] * g[s]);
+            to[3 * block + s] = given[s] * flat * o[s] * (1 - o[s]);
+            cells[s] = slope * f[s];
+            i[s] = to[s], f[s] = to[block + s], g[s] = to[2 * block + s], o[s] = to[3 * block + s];
+        }
+    }
+}
+
+// One product over all steps for each weight: the steps' samples stand side by side.
+static void add_slopes(float *gradient, const float *kept, const Sequence *of) {
+    const Descent descent = {.keep = 1};
+    const float *slopes = kept + of->at.gates;
+    const int all = (int)(of->steps * of->n);
+    ISA_NAME(linear_backward_weight)(gradient, NULL, kept + of->at.rows, slopes, &descent, &of->input, all, all);
+    ISA_NAME(linear_backward_weight)
+    (gradient + of->state_weight, NULL, kept + of->at.states, slopes, &descent, &of->state, all, all);
+    ISA_NAME(linear_backward_bias)(gradient + of->input_bias, NULL, slopes, &descent, &of->input, all);
+    ISA_NAME(linear_backward_bias)(gradient + of->state_bias, NULL, slopes, &descent, &of->state, all);
+}
+
+void ISA_NAME(lstm_backward)(float *gradient, float *in_gradient, float *kept, float *scratch,
+                             const float *out_gradient, const float *weight, const Layer *layer, int samples) {
+    const Sequence of = sequence_of(layer, samples);
+    const size_t n = of.n, block = of.units * n;
+    float *slopes = scratch, *output_slopes = scratch + 4 * block, *cell_slopes = scratch + 8 * block;
+    float *products = scratch + 10 * block;
+    memset(output_slopes, 0, block * sizeof *output_slopes);
+    memset(cell_slopes, 0, block * sizeof *cell_slopes);
+    for (size_t t = of.steps; t-- > 0;) {
+        if (!layer->last || t + 1 == of.steps)
+            ISA_NAME(add)
+            (output_slopes, output_slopes, out_gradient + (layer->last ? 0 : t * block), of.units, samples);
+        step_backward(kept, slopes, cell_slopes, output_slopes, &of, t);
+        ISA_NAME(linear_backward_input)
+        (output_slopes, products, slopes, weight + of.state_weight, &of.state, samples, samples);
+        if (in_gradient)
+            ISA_NAME(linear_backward_input)
+            (in_gradient + t * of.features * n, products, slopes, weight, &of.input, samples, samples);
+    }
+    add_slopes(gradient, kept, &of);
+}

@@ -1,0 +1,158 @@
+// Embedding and long short-term memory by every build: against a reference in double precision and finite differences of it.
+#include "builds.h"
+#include "nn/sequence.h"
+#include "tests/tensor.h"
+
+enum { STEPS = 4, FEATURES = 3, UNITS = 5, GATES = 4 * UNITS, MOST_SAMPLES = 32 };
+enum { PARAMETERS = GATES * (FEATURES + UNITS + 2) };
+
+typedef struct Case {
+    size_t samples;
+    bool last;
+    double *in, *parameters, *slopes; // (T,F,N), all of the layer's, and as the outputs
+} Case;
+
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
+// What gate `row` of the step is before its function.
+static double gate_of(const Case *of, size_t row, size_t t, size_t s, const double *before) {
+    const double *own = of->parameters + row * FEATURES, *state = of->parameters + GATES * FEATURES + row * UNITS;
+    const double *bias = of->parameters + GATES * (FEATURES + UNITS) + row;
+    double sum = bias[0] + bias[GATES];
+    for (size_t f = 0; f < FEATURES; f++)
+        sum += own[f] * of->in[(t * FEATURES + f) * of->samples + s];
+    for (size_t u = 0; u < UNITS; u++)
+        sum += state[u] * before[u];
+    return sum;
+}
+
+// The loss sum(slopes * out) of one sample; out: NULL, or all outputs, of which it writes that sample's.
+static double loss_of(const Case *of, size_t s, double *out) {
+    double outputs[UNITS] = {0}, cells[UNITS] = {0}, before[UNITS], loss = 0;
+    for (size_t t = 0; t < STEPS; t++) {
+        memcpy(before, outputs, sizeof before);
+        for (size_t u = 0; u < UNITS; u++) {
+            const double i = sigmoid(gate_of(of, u, t, s, before)), f = sigmoid(gate_of(of, UNITS + u, t, s, before));
+            const double g = tanh(gate_of(of, 2 * UNITS + u, t, s, before)),
+                         o = sigmoid(gate_of(of, 3 * UNITS + u, t, s, before));
+            cells[u] = f * cells[u] + i * g;
+            outputs[u] = o * tanh(cells[u]);
+            if (of->last && t + 1 < STEPS) continue;
+            const size_t place = ((of->last ? 0 : t * UNITS) + u) * of->samples + s;
+            if (out) out[place] = outputs[u];
+            loss += of->slopes[place] * outputs[u];
+        }
+    }
+    return loss;
+}
+
+static double slope_of(const Case *of, double *value, size_t from, size_t to) {
+    const double step = 1e-5, kept = *value;
+    double difference = 0;
+    for (size_t s = from; s < to; s++) {
+        *value = kept + step;
+        difference += loss_of(of, s, NULL);
+        *value = kept - step;
+        difference -= loss_of(of, s, NULL);
+    }
+    *value = kept;
+    return difference / (2 * step);
+}
+
+static void check_back(const Kernels *kernels, const Case *of, const Layer *layer, Tensor kept, Tensor scratch,
+                       const float *in, const float *slopes, const float *parameters) {
+    const size_t n = of->samples, count = STEPS * FEATURES * n;
+    Tensor gradient = tensor_zeros(PARAMETERS), in_gradient = tensor_new(count);
+    Tensor out = tensor_new(shape_size(layer->out) * n);
+    double expected[PARAMETERS + STEPS * FEATURES * MOST_SAMPLES];
+    for (int only = 0; only < 2; only++) { // the second adds to the slopes of the parameters
+        kernels->lstm_forward(out.at, kept.at, scratch.at, in, parameters, layer, (int)n);
+        kernels->lstm_backward(gradient.at, only == 0 ? NULL : in_gradient.at, kept.at, scratch.at, slopes, parameters,
+                               layer, (int)n);
+    }
+    for (size_t i = 0; i < PARAMETERS; i++)
+        expected[i] = 2 * slope_of(of, &of->parameters[i], 0, n);
+    check_close("parameters", gradient.at, expected, PARAMETERS, 2e-5);
+    for (size_t i = 0; i < count; i++)
+        expected[i] = slope_of(of, &of->in[i], i % n, i % n + 1);
+    check_close("input", in_gradient.at, expected, count, 1e-5);
+    tensor_free(gradient), tensor_free(in_gradient), tensor_free(out);
+}
+
+static void check_lstm(const Kernels *kernels, bool last, int vectors) {
+    const size_t n = (size_t)(vectors * kernels->lanes);
+    Layer layer = {.kind = LAYER_LSTM, .in = {1, STEPS, FEATURES}, .out = {1, STEPS, UNITS}, .last = last};
+    if (last) layer.out = (Shape){UNITS, 1, 1};
+    const size_t outs = shape_size(layer.out) * n;
+    Tensor in = tensor_random(STEPS * FEATURES * n, 1), out = tensor_new(outs), slopes = tensor_random(outs, 2);
+    Tensor parameters = tensor_random(PARAMETERS, 3), kept = tensor_new(lstm_places(&layer, (int)n).end);
+    Tensor scratch = tensor_new(lstm_scratch_floats(&layer, (int)n));
+    const Case of = {.samples = n,
+                     .last = last,
+                     .in = doubles(in.at, in.count),
+                     .parameters = doubles(parameters.at, PARAMETERS),
+                     .slopes = doubles(slopes.at, outs)};
+    double *expected = malloc(outs * sizeof *expected);
+    assert_true(expected && of.in && of.parameters && of.slopes && n <= MOST_SAMPLES);
+    for (size_t s = 0; s < n; s++)
+        loss_of(&of, s, expected);
+    kernels->lstm_forward(out.at, kept.at, scratch.at, in.at, parameters.at, &layer, (int)n);
+    check_close("outputs", out.at, expected, outs, 2e-6);
+    check_back(kernels, &of, &layer, kept, scratch, in.at, slopes.at, parameters.at);
+    free(expected), free(of.in), free(of.parameters), free(of.slopes);
+    const Tensor all[] = {in, out, slopes, parameters, kept, scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+}
+
+static void check_lstms(const Kernels *kernels) {
+    check_lstm(kernels, false, 1);
+    check_lstm(kernels, true, 2);
+}
+
+static void lstms_agree_with_the_reference_and_finite_differences(void **state) {
+    (void)state;
+    with_each_build(check_lstms);
+}
+
+static void check_embedding(const Kernels *kernels) {
+    enum { ROWS = 4, WIDTH = 3, NUMBERS = 2 };
+    const size_t n = (size_t)kernels->lanes, outs = NUMBERS * WIDTH * n;
+    const Layer layer = {
+        .kind = LAYER_EMBEDDING, .in = {1, 1, NUMBERS}, .out = {1, NUMBERS, WIDTH}, .vocabulary = ROWS};
+    Tensor in = tensor_new(NUMBERS * n), out = tensor_new(outs), slopes = tensor_random(outs, 5);
+    Tensor weight = tensor_random(ROWS * WIDTH, 6), gradient = tensor_zeros(ROWS * WIDTH);
+    double expected[ROWS * WIDTH] = {0};
+    for (size_t i = 0; i < in.count; i++)
+        in.at[i] = (float)(i * 7 % ROWS);
+    kernels->embedding_forward(out.at, in.at, weight.at, &layer, (int)n);
+    for (int twice = 0; twice < 2; twice++)
+        kernels->embedding_backward(gradient.at, in.at, slopes.at, &layer, (int)n);
+    for (size_t i = 0; i < outs; i++) {
+        const size_t s = i % n, d = i / n % WIDTH, t = i / n / WIDTH, row = (size_t)in.at[t * n + s];
+        assert_true(out.at[i] == weight.at[row * WIDTH + d]);
+        expected[row * WIDTH + d] += 2 * (double)slopes.at[i];
+    }
+    check_close("table", gradient.at, expected, ROWS * WIDTH, 1e-6);
+    in.at[0] = NAN, in.at[1] = 1e9f, in.at[2] = -5; // what no data set has: nothing outside of the table is read
+    kernels->embedding_forward(out.at, in.at, weight.at, &layer, (int)n);
+    assert_true(out.at[0] == weight.at[0] && out.at[1] == weight.at[(ROWS - 1) * WIDTH] && out.at[2] == weight.at[0]);
+    const Tensor all[] = {in, out, slopes, weight, gradient};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+}
+
+static void embeddings_give_rows_of_their_table_and_add_up_the_slopes(void **state) {
+    (void)state;
+    with_each_build(check_embedding);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lstms_agree_with_the_reference_and_finite_differences),
+        cmocka_unit_test(embeddings_give_rows_of_their_table_and_add_up_the_slopes),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}
