@@ -262,7 +262,8 @@ static void weights_that_stay_are_not_sent(void **state) {
     assert_int_equal(sent.tensors, 2);
     assert_int_equal(sent.ends[0], 12);
     assert_int_equal(sent.run_count, 2);
-    assert_true(sent.runs[0].first == 0 && sent.runs[0].end == 12 && sent.runs[1].first == 15 && sent.runs[1].end == 21);
+    assert_true(sent.runs[0].first == 0 && sent.runs[0].end == 12 && sent.runs[1].first == 15 &&
+                sent.runs[1].end == 21);
     check_ok(spec_freeze(&spec, "fc1.weight", &err));
     sent_weights(&sent, &spec, &personal);
     assert_int_equal(sent.count, 6);
