@@ -220,7 +220,7 @@ class Deaths(CardCase):
                 children = children_of(process.pid)
                 process.kill()
                 process.communicate()
-                self.assertTrue(wait_until(lambda: not any(alive(child) for child in children), 2), "a worker lives on")
+                self.assertTrue(wait_until(lambda: not any(alive(child) for child in children), 5), "a worker lives on")
                 self.assertEqual(in_shared_memory() - self.shm_before, set())
                 self.train("--resume", algorithm)
                 self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))

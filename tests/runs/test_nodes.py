@@ -89,7 +89,7 @@ class NodesCase(RunCase):
         os.kill(parents[-1], number)
         _, err = process.communicate(timeout=60 * SLOWED)
         self.assertNotEqual(process.returncode, 0)
-        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents + workers), 5), "somebody lives on")
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents + workers), 20), "somebody lives on")
         return err
 
 

@@ -384,7 +384,7 @@ class Runs(RunCase):
             workers = children_of(process.pid)
             process.kill()
             process.communicate()
-            self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers), 1.0), "a worker lives on")
+            self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers), 5), "a worker lives on")
             self.assertEqual(in_shared_memory() - self.shm_before, set())
 
     def test_the_first_signal_finishes_the_round_and_the_run_resumes_to_the_same_bits(self):
