@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "fedavg/rules/sampler.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/walk.h"
@@ -160,13 +159,6 @@ static void collect_training(const Rounds *rounds, RoundReport *report) {
     report->exchange_hidden_seconds = (double)rounds->exchange.hidden_nanoseconds * 1e-9;
 }
 
-// Deaths since the last report.
-static uint32_t take_deaths(Rounds *rounds) {
-    uint32_t deaths = rounds->phases.lost;
-    rounds->phases.lost = 0;
-    return deaths;
-}
-
 void rounds_clear_tallies(Rounds *rounds) {
     for (uint32_t rank = 0; rank < rounds->memory->config->workers; rank++) {
         WorkerTally *tally = &rounds->memory->control->tallies[rank];
@@ -208,54 +200,6 @@ Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {
     return finite ? STATUS_OK : engine_reject(rounds, round, "weights", err);
 }
 
-// losses (count) of the global model on what each of the clients (count) trains on, or on a batch of it.
-static Status find_losses(Rounds *rounds, uint32_t round, double *losses, const uint32_t *clients, uint32_t count,
-                          EvaluationTask task, Error *err) {
-    const RunConfig *config = rounds->memory->config;
-    const Draw draw = {.seed = config->seed, .round = round};
-    Queue *queue = rounds->memory->queue;
-    queue_clear(queue);
-    for (uint32_t place = 0; place < count; place++) {
-        if (!node_jobs_mine(rounds->nodes, place)) continue;
-        Job *job = rounds_post(rounds, place);
-        job->client = clients[place];
-        job->task = task;
-        if (task == EVALUATE_TRAINING_DATA) continue;
-        const uint32_t samples = rounds->cohort.samples[job->client], size = config->training.batch_size;
-        job->count = samples < size ? samples : size;
-        job->first = sampler_batch(&draw, job->client, samples, size);
-    }
-    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
-    TRY(node_jobs_merge(queue, rounds->nodes, err));
-    for (uint32_t place = 0; place < count; place++)
-        losses[place] = queue->jobs[place].loss_sum / (double)queue->jobs[place].samples;
-    return STATUS_OK;
-}
-
-static Status evaluate_candidates(Rounds *rounds, uint32_t round, Error *err) {
-    Cohort *cohort = &rounds->cohort;
-    const int by = rounds->memory->config->world.candidates_by;
-    if (by == CANDIDATES_LAST)
-        for (uint32_t i = 0; i < cohort->candidates; i++)
-            cohort->losses[i] = rounds->memory->client_notes[cohort->drawn[i]];
-    else
-        TRY(find_losses(rounds, round, cohort->losses, cohort->drawn, cohort->candidates,
-                        by == CANDIDATES_BATCH ? EVALUATE_TRAINING_PART : EVALUATE_TRAINING_DATA, err));
-    cohort_choose(cohort);
-    return STATUS_OK;
-}
-
-// Those who train, now that it is known who does.
-static Status evaluate_members(Rounds *rounds, uint32_t round, Error *err) {
-    Cohort *cohort = &rounds->cohort;
-    for (uint32_t place = 0; place < cohort->jobs; place++)
-        cohort->drawn[place] = cohort->members[place].client;
-    TRY(find_losses(rounds, round, cohort->losses, cohort->drawn, cohort->jobs, EVALUATE_TRAINING_DATA, err));
-    for (uint32_t place = 0; place < cohort->jobs; place++)
-        cohort->members[place].loss = cohort->losses[place];
-    return cohort_weigh(cohort, rounds->nodes, err);
-}
-
 // What the first node computes, all use.
 static Status set_lr(Rounds *rounds, uint32_t round, Error *err) {
     const Training *training = &rounds->memory->config->training;
@@ -278,9 +222,9 @@ Status rounds_draw(Rounds *rounds, uint32_t round, Error *err) {
     rounds_go_on(rounds->memory, round);
     if (rounds->memory->config->real_clock) return cohort_expect(&rounds->cohort, round), STATUS_OK;
     cohort_begin(&rounds->cohort, round);
-    if (rounds->cohort.candidates > 0) TRY(evaluate_candidates(rounds, round, err));
+    if (rounds->cohort.candidates > 0) TRY(rounds_choose_candidates(rounds, round, err));
     TRY(cohort_complete(&rounds->cohort, rounds->nodes, err));
-    return cohort_wants_losses(&rounds->cohort) ? evaluate_members(rounds, round, err) : STATUS_OK;
+    return cohort_wants_losses(&rounds->cohort) ? rounds_weigh_members(rounds, round, err) : STATUS_OK;
 }
 
 // The totals are those of published rounds, where clients are drawn and send updates.
@@ -332,7 +276,7 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
     if (report->refused_steps > 0)
         log_warning("round %u: %llu steps refused, their gradients were not finite", round,
                     (unsigned long long)report->refused_steps);
-    report->workers_lost = take_deaths(rounds);
+    report->workers_lost = rounds_take_deaths(rounds);
     return STATUS_OK;
 }
 
@@ -346,78 +290,6 @@ Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err) {
     for (int signal = 1; signal <= SIGTERM; signal++) // the highest of the stop signals
         if (facts[signal] > 0) report->stop_signal = signal;
     return STATUS_OK;
-}
-
-// Evaluation ----------------------------------------------------------------------------------------------------------
-
-static Status evaluate_in_chunks(Rounds *rounds, uint32_t round, EvaluationTask task, BatchResult *result,
-                                 uint64_t *samples, Error *err) {
-    RunMemory *memory = rounds->memory;
-    queue_clear(memory->queue);
-    for (uint32_t first = 0; first < memory->data.test.count; first += EVALUATION_CHUNK) {
-        uint32_t left = memory->data.test.count - first, place = first / EVALUATION_CHUNK;
-        if (!node_jobs_mine(rounds->nodes, place)) continue;
-        Job *job = rounds_post(rounds, place);
-        job->first = first;
-        job->count = left < EVALUATION_CHUNK ? left : EVALUATION_CHUNK;
-        job->task = task;
-    }
-    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
-    TRY(node_jobs_merge(memory->queue, rounds->nodes, err));
-    *result = (BatchResult){0};
-    *samples = 0;
-    for (uint32_t i = 0; i < memory->queue->count; i++) {
-        result->loss_sum += memory->queue->jobs[i].loss_sum;
-        result->hits += memory->queue->jobs[i].hits;
-        *samples += memory->queue->jobs[i].samples;
-    }
-    return STATUS_OK;
-}
-
-static Status evaluate_backdoor(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    BatchResult result;
-    uint64_t samples;
-    if (rounds->memory->config->attack.row != ATTACK_BACKDOOR) return STATUS_OK;
-    TRY(evaluate_in_chunks(rounds, round, EVALUATE_BACKDOOR, &result, &samples, err));
-    report->backdoor_hits = result.hits;
-    report->backdoor_count = (uint32_t)samples;
-    return STATUS_OK;
-}
-
-Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err) {
-    TRY(real_clock_rest(rounds, err));
-    const ParentMath *parent = rounds->parent.math;
-    uint64_t start = clock_nanoseconds();
-    BatchResult result;
-    uint64_t samples;
-    TRY(parent->evaluate ? parent->evaluate(&rounds->parent, &result, err)
-                         : evaluate_in_chunks(rounds, round, EVALUATE_TEST_SET, &result, &samples, err));
-    report->test_hits = result.hits;
-    report->test_count = rounds->memory->data.test.count;
-    report->test_loss = result.loss_sum / (double)report->test_count;
-    TRY(evaluate_backdoor(rounds, round, report, err));
-    report->evaluate_seconds = clock_seconds_since(start);
-    report->workers_lost += take_deaths(rounds);
-    trace_end(rounds->trace, TRACE_EVALUATE, start, round, round);
-    return STATUS_OK;
-}
-
-Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err) {
-    TRY(real_clock_rest(rounds, err));
-    const RunConfig *config = rounds->memory->config;
-    uint64_t begin = trace_begin(rounds->trace);
-    queue_clear(rounds->memory->queue);
-    for (uint32_t client = 0; client < config->clients; client++) {
-        if (!node_jobs_mine(rounds->nodes, client)) continue;
-        Job *job = rounds_post(rounds, client);
-        job->client = client;
-        job->task = task;
-        job->epochs = task == EVALUATE_FINE_TUNED ? config->finetune_epochs : 0;
-        job->kept_from = kept_rows_of(&rounds->kept, client);
-    }
-    TRY(phases_run_jobs(&rounds->phases, PHASE_EVALUATE, round, err));
-    trace_end(rounds->trace, TRACE_EVALUATE, begin, round, round);
-    return node_jobs_merge(rounds->memory->queue, rounds->nodes, err);
 }
 
 // Life ----------------------------------------------------------------------------------------------------------------

@@ -126,6 +126,13 @@ uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round
 
 void rounds_free(Rounds *rounds);
 
+// For rounds_draw: who of the candidates takes part, what each member counts, by the losses of the global model on their data.
+Status rounds_choose_candidates(Rounds *rounds, uint32_t round, Error *err);
+Status rounds_weigh_members(Rounds *rounds, uint32_t round, Error *err);
+
+// Deaths since it was asked last.
+uint32_t rounds_take_deaths(Rounds *rounds);
+
 // For the engines. A job at this place of the phase; what the workers count in a round, from zero.
 Job *rounds_post(Rounds *rounds, uint32_t place);
 void rounds_clear_tallies(Rounds *rounds);

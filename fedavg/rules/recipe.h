@@ -76,6 +76,9 @@ typedef struct Recipe {
 
 Status recipe_parse(Recipe *recipe, const char *text, Error *err);
 
+// Whether its parts go together; recipe_parse has looked. USAGE with both sides.
+Status recipe_check(const Recipe *recipe, Error *err);
+
 EngineKind recipe_engine(const Recipe *recipe);
 
 // The first words of an algorithm's text: "fedprox", or "local prox" where it begins with a part.

@@ -1,0 +1,163 @@
+// What does not go together in an algorithm: both sides are named.
+#include <math.h>
+#include <string.h>
+
+#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/mix_rules.h"
+#include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/release_rules.h"
+#include "fedavg/rules/schedule.h"
+#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/walk.h"
+
+static Status refuse_pair(Part a, Part b, const Recipe *recipe, const char *why, Error *err) {
+    return fail(err, STATUS_USAGE, "%s %s does not go with %s %s: %s", part_names[a],
+                part_rule(a, recipe->parts[a].row)->name, part_names[b], part_rule(b, recipe->parts[b].row)->name, why);
+}
+
+static Status check_halves(const Recipe *recipe, Error *err) {
+    const LocalRule *local = local_rules[recipe->parts[PART_LOCAL].row];
+    const ServerRule *server = server_rules[recipe->parts[PART_SERVER].row];
+    const CombineRule *combine = combine_rules[recipe->parts[PART_COMBINE].row];
+    const bool half = strcmp(local->text.name, server->text.name) == 0;
+    if (server->sums && !half)
+        return refuse_pair(PART_SERVER, PART_LOCAL, recipe, "it is the half of the local rule of its name", err);
+    if (local->keeps && !half)
+        return refuse_pair(PART_LOCAL, PART_SERVER, recipe, "it needs the server rule of its name", err);
+    if (local->keeps && recipe->parts[PART_COMBINE].row != COMBINE_ROW_mean)
+        return refuse_pair(PART_LOCAL, PART_COMBINE, recipe, "its clients are averaged as they are", err);
+    if (recipe->parts[PART_MIX].row != MIX_NONE && !combine->rows)
+        return refuse_pair(PART_MIX, PART_COMBINE, recipe, "that does not look at updates side by side", err);
+    if (local->keeps && recipe->parts[PART_PERSONAL].row != PERSONAL_NONE)
+        return refuse_pair(PART_LOCAL, PART_PERSONAL, recipe, "a client keeps one of the two", err);
+    const Part steps[] = {PART_LOCAL, PART_OPTIMIZER, PART_COMBINE};
+    const bool others[] = {recipe->parts[PART_LOCAL].row != 0, recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD,
+                           recipe->parts[PART_COMBINE].row == COMBINE_ROW_nova};
+    for (int i = 0; i < 3 && recipe->parts[PART_PERSONAL].row == PERSONAL_MOREAU; i++)
+        if (others[i]) return refuse_pair(PART_PERSONAL, steps[i], recipe, "its two steps are its own", err);
+    if (recipe->parts[PART_COMBINE].row == COMBINE_ROW_qffl && recipe->parts[PART_SERVER].row != SERVER_ROW_average)
+        return refuse_pair(PART_COMBINE, PART_SERVER, recipe, "its step has a length of its own", err);
+    if (local->asks && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
+        return refuse_pair(PART_LOCAL, PART_OPTIMIZER, recipe,
+                           "what a client keeps is an average of gradients, which only SGD's way tells", err);
+    if (recipe->parts[PART_COMBINE].row == COMBINE_ROW_nova && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
+        return refuse_pair(PART_COMBINE, PART_OPTIMIZER, recipe, "the length of a training is known for SGD alone",
+                           err);
+    return STATUS_OK;
+}
+
+// What a client keeps from turn to turn is one thing, and the changes of what it keeps are not encoded.
+static Status check_send(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts;
+    const LocalRule *local = local_rules[parts[PART_LOCAL].row];
+    const bool feeds_back = send_feeds_back(&parts[PART_CODE]), masks = parts[PART_CODE].row == SEND_ROW_masked;
+    const bool codes = parts[PART_CODE].row != SEND_ROW_whole && !masks;
+    const CombineRule *combine = combine_rules[parts[PART_COMBINE].row];
+    if (masks && (combine->rows || combine_wants_losses(&parts[PART_COMBINE]) || combine->bound))
+        return refuse_pair(PART_CODE, PART_COMBINE, recipe, "the server may see the sum alone", err);
+    if (parts[PART_NOISE].row != NOISE_NONE && parts[PART_CLIP].row == CLIP_NONE)
+        return refuse_pair(PART_NOISE, PART_CLIP, recipe,
+                           "its noise is a multiple of what updates are clipped to; add send clip", err);
+    if (local->keeps && codes && !local->asks)
+        return refuse_pair(PART_CODE, PART_LOCAL, recipe, "the server has to know the updates exactly", err);
+    if (feeds_back && local->keeps)
+        return refuse_pair(PART_CODE, PART_LOCAL, recipe, "a client keeps one of the two; take feedback=no", err);
+    if (local->replicas && parts[PART_CLIP].row != CLIP_NONE)
+        return refuse_pair(PART_CLIP, PART_LOCAL, recipe, "what a replica gives is exact", err);
+    const Part whole[] = {PART_NOISE, PART_CODE, PART_RELEASE};
+    for (int i = 0; i < 3 && parts[PART_PERSONAL].row == PERSONAL_NORMS; i++)
+        if (parts[whole[i]].row > 0)
+            return refuse_pair(whole[i], PART_PERSONAL, recipe, "it takes weights that lie side by side", err);
+    if (feeds_back && parts[PART_PERSONAL].row != PERSONAL_NONE)
+        return refuse_pair(PART_CODE, PART_PERSONAL, recipe, "a client keeps one of the two; take feedback=no", err);
+    if (feeds_back && parts[PART_NOISE].row != NOISE_NONE)
+        return refuse_pair(PART_CODE, PART_NOISE, recipe,
+                           "what feeds back is not clipped, and nothing is private; take feedback=no", err);
+    if (parts[PART_SERVER].row == SERVER_ROW_vote && parts[PART_CODE].row != SEND_ROW_sign)
+        return refuse_pair(PART_SERVER, PART_CODE, recipe, "it counts signs; add send sign", err);
+    if (parts[PART_SERVER].row == SERVER_ROW_vote &&
+        (parts[PART_COMBINE].row != COMBINE_ROW_mean || !combine_is_uniform(&parts[PART_COMBINE])))
+        return refuse_pair(PART_SERVER, PART_COMBINE, recipe, "votes count alike; add combine mean uniform", err);
+    return STATUS_OK;
+}
+
+// Noise hides one client only if every client counts alike, is clipped, and hands in nothing besides.
+static Status check_release(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts;
+    if (parts[PART_RELEASE].row == RELEASE_EXACT) return STATUS_OK;
+    if (parts[PART_CLIP].row == CLIP_NONE)
+        return refuse_pair(PART_RELEASE, PART_CLIP, recipe,
+                           "its noise is a multiple of what updates are clipped to; add send clip", err);
+    if (parts[PART_COMBINE].row != COMBINE_ROW_mean || !combine_is_uniform(&parts[PART_COMBINE]))
+        return refuse_pair(PART_RELEASE, PART_COMBINE, recipe,
+                           "a client that counts more than others would show; add combine mean uniform", err);
+    if (local_rules[parts[PART_LOCAL].row]->keeps)
+        return refuse_pair(PART_RELEASE, PART_LOCAL, recipe, "what its clients keep would be released, too", err);
+    if (parts[PART_CODE].row != SEND_ROW_whole && parts[PART_CODE].row != SEND_ROW_masked)
+        return refuse_pair(PART_RELEASE, PART_CODE, recipe, "what is decoded may be longer than what was clipped", err);
+    if (parts[PART_RELEASE].row == RELEASE_TREE && parts[PART_CLIP].row == CLIP_ADAPTIVE)
+        return refuse_pair(PART_RELEASE, PART_CLIP, recipe, "its noise belongs to one norm for all rounds", err);
+    return STATUS_OK;
+}
+
+// Updates that begin from several models come together in one sum, whose shares are known beforehand.
+static Status check_buffered(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts, *schedule = &parts[PART_SCHEDULE];
+    const double k = schedule->number[BUFFERED_K], m = schedule->number[BUFFERED_M];
+    const struct {
+        Part part;
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {PART_LOCAL, local_rules[parts[PART_LOCAL].row]->keeps, "what its clients keep belongs to rounds of one model"},
+        {PART_PERSONAL, parts[PART_PERSONAL].row != PERSONAL_NONE, "what stays with a client belongs to a round"},
+        {PART_CLIP, parts[PART_CLIP].row == CLIP_ADAPTIVE, "its norm follows from whole rounds; take send clip"},
+        {PART_CODE, parts[PART_CODE].row == SEND_ROW_masked, "masks vanish in the sum of those that began together"},
+        {PART_CODE, send_feeds_back(&parts[PART_CODE]), "what is fed back belongs to a round; take feedback=no"},
+        {PART_COMBINE, parts[PART_COMBINE].row != COMBINE_ROW_mean && parts[PART_COMBINE].row != COMBINE_ROW_bound,
+         "its clients have to begin from one model"},
+        {PART_SERVER, server_rules[parts[PART_SERVER].row]->trains_state > 0, "its clients begin from a model apart"},
+        {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "its epsilon is that of rounds that are drawn"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].clashes) return refuse_pair(PART_SCHEDULE, others[i].part, recipe, others[i].why, err);
+    if (k > m)
+        return fail(err, STATUS_USAGE,
+                    "schedule buffered: K=%g updates make a step, but only M=%g clients train at a "
+                    "time; lower K or raise M",
+                    k, m);
+    if (!isnan(schedule->number[BUFFERED_LAG]) && !isnan(k))
+        return fail(err, STATUS_USAGE, "schedule buffered: K follows from lag; leave one of the two out");
+    if (schedule->number[BUFFERED_MIXES] == MIXES_MODELS && k != 1)
+        return fail(err, STATUS_USAGE, "schedule buffered: mixes=models takes one client's model at a time; add K=1");
+    return STATUS_OK;
+}
+
+static Status check_schedule(const Recipe *recipe, Error *err) {
+    if (engine_facts[recipe_engine(recipe)].buffers) return check_buffered(recipe, err);
+    if (recipe->parts[PART_STALE].row != STALE_CONSTANT)
+        return refuse_pair(PART_STALE, PART_SCHEDULE, recipe, "nothing is stale there; add schedule buffered", err);
+    const Chosen *schedule = &recipe->parts[PART_SCHEDULE];
+    if (recipe_engine(recipe) == ENGINE_ROUNDS && schedule->number[ROUNDS_WARMUP] > 0 && !walk_by_steps(schedule))
+        return fail(err, STATUS_USAGE, "schedule rounds warmup=%g: needs steps=, the steps of the rounds after it",
+                    schedule->number[ROUNDS_WARMUP]);
+    if (recipe_engine(recipe) == ENGINE_ROUNDS) return STATUS_OK;
+    if (recipe->parts[PART_OPTIMIZER].number[0] != 0 && recipe->parts[PART_OPTIMIZER].row == OPTIMIZER_SGD)
+        return refuse_pair(PART_SCHEDULE, PART_OPTIMIZER, recipe, "nesterov=yes is for clients that train on their own",
+                           err);
+    for (int part = 0; part < PART_SCHEDULE; part++)
+        if (recipe->parts[part].row > 0)
+            return refuse_pair(PART_SCHEDULE, (Part)part, recipe, "no clients come together there", err);
+    return STATUS_OK;
+}
+
+Status recipe_check(const Recipe *recipe, Error *err) {
+    TRY(check_halves(recipe, err));
+    TRY(check_send(recipe, err));
+    TRY(check_release(recipe, err));
+    return check_schedule(recipe, err);
+}
