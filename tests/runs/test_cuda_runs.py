@@ -420,6 +420,13 @@ class Options(CardCase):
         self.train(*options, "--out", "auto")
         self.assertEqual(self.summary("auto")["device"], "cpu")
 
+    def test_what_waits_or_keeps_replicas_is_for_the_cpu_alone(self):
+        for algorithm, sentence in (("hogwild bound=1", "schedule wild with steps or a bound is for the CPU alone"),
+                                    ("hogwild steps=2", "schedule wild with steps or a bound is for the CPU alone"),
+                                    ("easgd", "local elastic is for the CPU alone")):
+            _, err = self.train("--data", DATA, "--model", MODEL, "--momentum", "0", "--algorithm", algorithm, "--device", "cuda", "--out", "no", code=64)
+            self.assertIn(sentence, self.has_one_sentence(err))
+
     def test_without_a_card_cuda_is_refused_and_nothing_is_left(self):
         for missing in ({"DEVICES": 0}, {"DRIVER": 0}):
             _, err = self.train(*CARD, code=69, env=self.emulated(**missing))

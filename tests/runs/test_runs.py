@@ -329,6 +329,17 @@ class Runs(RunCase):
                     mean = sum(count * others for others, count in enumerate(counts)) / sum(counts)
                     self.assertAlmostEqual(entry["staleness_mean"], mean, places=6)
 
+    def test_a_bound_outlives_dead_workers(self):
+        for what in ("respawn", "continue"):
+            with self.subTest(what):
+                process = self.start("--data", DATA, "--algorithm", "hogwild steps=2 bound=0", "--workers", "3", "--rounds", "6",
+                                     "--hang-seconds", "0", "--on-worker-death", what, "--out", what)
+                self.wait_for_round(what, 1)
+                kills = self.kill_workers_during(process, 0.02, random.Random(5), most=12 if what == "respawn" else 2)
+                self.finish(process)
+                self.assertGreater(kills, 0)
+                self.assertEqual(len(self.rounds(what)), 6)
+
     def test_ssgd_learns_and_reports_its_synchronisation(self):
         self.train("--data", DATA, "--algorithm", "ssgd", "--workers", "2", "--rounds", "4", "--lr", "0.05", "--out", "run")
         for entry in self.rounds("run"):
