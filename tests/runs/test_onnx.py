@@ -123,6 +123,7 @@ class Onnx(RunCase):
         self.train(*SHORT, "--model", "net.onnx", "--out", "file")
         self.train("file/config.yaml", "--rounds", "2", "--quiet", "--out", "repeated")
         self.train(*SHORT, "--model", TEXT, "--init", "net.onnx", "--rounds", "2", "--out", "given")
+        os.remove(self.path("net.onnx"))  # a run that has a checkpoint needs it no more
         self.train("--resume", "file", "--rounds", "2", "--quiet")
         want = self.tensors("layers")
         for run in ("file", "repeated", "given"):

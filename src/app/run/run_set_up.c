@@ -1,11 +1,14 @@
 #include "run_set_up.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "app/options/option_table.h"
 #include "app/run/model_file.h"
@@ -141,7 +144,8 @@ static Status check_augment(const Options *options, const Dataset *data, Error *
     if (data->items.pixel_bytes > 1)
         return fail(err, STATUS_USAGE, "%s: the samples of %s are no images; leave it out", named, data->name);
     if (options->view.noise.row != VIEW_NOISE_NONE)
-        return fail(err, STATUS_USAGE, "%s does not go with --client-noise: noise would be cropped with the image", named);
+        return fail(err, STATUS_USAGE, "%s does not go with --client-noise: noise would be cropped with the image",
+                    named);
     if ((int)augment->crop < shape.rows && (int)augment->crop < shape.columns) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s %u: images of %dx%d pixels may be cut off completely; give less than either",
                 named, augment->crop, shape.rows, shape.columns);
@@ -291,9 +295,9 @@ static Status plan_kept(RunConfig *config, const Options *options, const RunFold
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
     const bool feeds_back = send_feeds_back(&config->recipe.parts[PART_CODE]);
     const uint64_t floats = local->replicas && state ? config->parameters + stepper_state_floats(config)
-                            : keeps || feeds_back ? config->parameters
-                            : state             ? stepper_state_floats(config)
-                                                : personal_floats(&config->personal, config->parameters);
+                            : keeps || feeds_back    ? config->parameters
+                            : state                  ? stepper_state_floats(config)
+                                                     : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return STATUS_OK;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
@@ -343,7 +347,8 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
 static Status check_stash(const RunConfig *config, Error *err) {
     const SlotPlan *slots = &config->slots;
     const double rows = config->real_clock ? (double)slots_rows_bytes(slots) : 0;
-    const double bytes = rows + (double)slots->stash * (double)slots->sum_bytes, available = (double)segment_available();
+    const double bytes = rows + (double)slots->stash * (double)slots->sum_bytes,
+                 available = (double)segment_available();
     if (bytes == 0) return STATUS_OK;
     log_info(
         "schedule buffered: up to %u updates wait for a later step, in %.1f MB of shared memory, of %.1f MB that are "
@@ -357,10 +362,26 @@ static Status check_stash(const RunConfig *config, Error *err) {
         slots->stash, bytes / 1e6, available / 1e6);
 }
 
-static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, Error *err) {
+// A checkpoint will take the place of the weights that a run began from: their file may be gone.
+static bool has_checkpoint(const RunFolder *folder) {
+    bool found = false;
+    const int fd =
+        folder->checkpoints_fd >= 0 ? openat(folder->checkpoints_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *files = fd >= 0 ? fdopendir(fd) : NULL;
+    for (const struct dirent *file; files && !found && (file = readdir(files));)
+        found = strncmp(file->d_name, "round-", 6) == 0;
+    if (files)
+        closedir(files);
+    else if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+static Status begin_weights(RunMemory *memory, const Options *options, const Spec *spec, const RunFolder *folder,
+                            Error *err) {
     char named[OPTION_NAMED_BYTES];
     spec_initialise(memory->weights, spec, options->seed);
-    if (!options->init[0]) return STATUS_OK;
+    if (!options->init[0] || (options->resume[0] && has_checkpoint(folder))) return STATUS_OK;
     options_named(named, options, "init");
     if (memory->config->personal.second)
         return fail(err, STATUS_USAGE, "%s does not go with personal %s, whose own models begin with random weights",
@@ -413,7 +434,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     if (status != STATUS_OK) return status;
     TRY(choose_attackers(memory, options, err));
     TRY(cohort_begin_notes(&memory->client_notes, memory->config, err));
-    TRY(begin_weights(memory, options, spec, err));
+    TRY(begin_weights(memory, options, spec, folder, err));
     const Chosen *server = &memory->config->recipe.parts[PART_SERVER];
     memory->control->clip = memory->config->recipe.parts[PART_CLIP].number[CLIP_NORM];
     for (uint32_t s = 0; s < memory->config->slots.states; s++)
