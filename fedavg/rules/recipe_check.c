@@ -68,10 +68,8 @@ static Status check_send(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_CODE, PART_LOCAL, recipe, "a client keeps one of the two; take feedback=no", err);
     if (local->replicas && parts[PART_CLIP].row != CLIP_NONE)
         return refuse_pair(PART_CLIP, PART_LOCAL, recipe, "what a replica gives is exact", err);
-    const Part whole[] = {PART_NOISE, PART_CODE, PART_RELEASE};
-    for (int i = 0; i < 3 && parts[PART_PERSONAL].row == PERSONAL_NORMS; i++)
-        if (parts[whole[i]].row > 0)
-            return refuse_pair(whole[i], PART_PERSONAL, recipe, "it takes weights that lie side by side", err);
+    if (masks && parts[PART_PERSONAL].row == PERSONAL_NORMS)
+        return refuse_pair(PART_CODE, PART_PERSONAL, recipe, "it takes weights that lie side by side", err);
     if (feeds_back && parts[PART_PERSONAL].row != PERSONAL_NONE)
         return refuse_pair(PART_CODE, PART_PERSONAL, recipe, "a client keeps one of the two; take feedback=no", err);
     if (feeds_back && parts[PART_NOISE].row != NOISE_NONE)
