@@ -57,6 +57,13 @@ class Reproduce(RunCase):
             with self.subTest(name):
                 self.assertTrue(all(line.startswith("sounder train ") for line in self.sounder(name, "--dry-run").splitlines()))
 
+    def test_seconds_are_compared_and_nobody_is_judged_by_them(self):
+        self.recipe(measure="seconds", first=1000000, second=0.000001)
+        told = self.sounder("own.yaml", "--seeds", "1")
+        self.assertRegex(told, r"fedavg .* times less")
+        self.assertRegex(told, r"server average .* times as long")
+        self.assertNotIn("within the band", told)
+
     def test_figures_stand_beside_each_other_with_mean_deviation_and_verdict(self):
         self.recipe()
         told = self.sounder("own.yaml", "--seeds", "2")
