@@ -85,7 +85,7 @@ class Launch(LaunchTest):
     def test_every_rank_gets_the_environment_of_torchrun(self):
         script = "env | grep -E '^([A-Z_]*(RANK|WORLD_SIZE)|MASTER_.*|TORCHELASTIC_[MRU].*|TORCH_NCCL.*|ROLE_NAME|OMP_NUM_THREADS)=' | sort"
         out, _ = self.launch(
-            *"--nproc-per-node 3 --nnodes=2 --node_rank 1 --master_addr localhost --master-port 29512".split(),
+            *"--nproc-per-node 3 --nnodes=2 --node_rank 1 --master_addr localhost --master-port 29512 --meet-seconds 0".split(),
             *"--max-restarts 2 --role trainer -- sh -c".split(),
             script,
         )
