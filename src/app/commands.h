@@ -73,25 +73,6 @@ Status command_launch(int argc, char **argv, int *exit_code, Error *err);
 // all on stdout. See help.c for the topics.
 Status command_help(int argc, char **argv, Error *err);
 
-// The topics of `sounder help`, between blanks.
-void help_print_topics(FILE *file);
-
-// `sounder help dial`: from synchronous SGD to Hogwild, step by step.
-void dial_print(FILE *file);
-
-// Shows a text: with $SOUNDER_PAGER, $PAGER or less where stdout is a terminal that has fewer lines, as git does; a pager that
-// is empty or cat, or cannot be started, is none.
-void pager_show(const char *text);
-
-// What other programs read about this one, all of it from the tables of options: the man page, as troff, and scripts that
-// have a shell complete the commands, options and values of sounder. shell: bash, zsh or fish; false: none of them.
-void manual_print(FILE *file);
-bool completion_print(FILE *file, const char *shell);
-
-// Examples of `sounder train`, for help and manual: (manual_example_count) lines as typed.
-extern const char *const manual_examples[];
-extern const int manual_example_count;
-
 // A worker's life: attach to the parent and its memory, then do what each phase orders until the parent is gone.
 
 // The argv with which the parent starts workers: `sounder:wRANK worker RANK PARENT_PID` (see shm/supervisor.h).

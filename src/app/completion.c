@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/commands.h"
+#include "app/help.h"
 #include "app/launch/launch_options.h"
 #include "app/look/look_options.h"
 #include "app/options/options.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "app/commands.h"
+#include "app/help.h"
 #include "app/options/option_table.h"
 
 typedef struct DialStep {

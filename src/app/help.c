@@ -4,15 +4,14 @@
 #include <string.h>
 
 #include "app/commands.h"
+#include "app/help.h"
 #include "app/launch/launch_options.h"
 #include "app/look/look_options.h"
 #include "app/options/option_table.h"
 #include "base/suggest.h"
 #include "datasets/federation.h"
 #include "datasets/format.h"
-#include "datasets/partition.h"
 #include "fedavg/rules/attack_rules.h"
-#include "nn/spec.h"
 
 static void print_overview(FILE *file) {
     fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n\nUsage:\n", file);
@@ -250,134 +249,6 @@ static void print_nodes(FILE *file) {
         "goes by MPI: group_init with mpi://, started by mpirun.");
 }
 
-static void print_models(FILE *file) {
-    print_paragraph(file, 0, "The nets that --model knows by name, each a layer list that --model takes as well:");
-    for (size_t i = 0; i < zoo_entry_count; i++) {
-        char line[SPEC_TEXT_BYTES + 256];
-        snprintf(line, sizeof line, "%s: %s", zoo_entries[i].name, zoo_entries[i].description);
-        fputc('\n', file);
-        print_paragraph(file, 2, line);
-        snprintf(line, sizeof line, "\"%s\"", zoo_entries[i].text);
-        print_paragraph(file, 4, line);
-    }
-    fputc('\n', file);
-    print_paragraph(file, 0, "Layers, separated by ';' (\"classes\" stands for the number of classes of the data):");
-    for (size_t i = 0; i < layer_form_count; i++)
-        print_entry(file, layer_forms[i].form, layer_forms[i].help);
-    print_paragraph(file, 0,
-                    "The last layer gives one output a class; softmax and cross-entropy follow by themselves.");
-    fputc('\n', file);
-    print_paragraph(file, 0,
-                    "A file NET.onnx in place of a net is read as such layers, with its weights to begin from; --init NET.onnx takes "
-                    "the weights alone. What of its graph is no layer here is named by node and op. A BatchNormalization "
-                    "becomes part of the weights before it.");
-}
-
-// A table of forms: each with what it does, who described it, and its parts.
-static void print_forms(FILE *file, const FormTable *table) {
-    for (uint32_t i = 0; i < table->count; i++) {
-        const FormRow *row = &table->rows[i];
-        char usage[FORM_USAGE_BYTES], text[1024];
-        form_usage(usage, row);
-        fprintf(file, "\n  %s\n", usage);
-        snprintf(text, sizeof text, "%s (%s)", row->help, row->source);
-        print_paragraph(file, 4, text);
-        for (int k = 0; k < FORM_MAX_KEYS && row->keys[k].name; k++) {
-            snprintf(text, sizeof text, "%s: %s", row->keys[k].name, row->keys[k].help);
-            print_paragraph(file, 6, text);
-        }
-    }
-}
-
-// part: its name, and a blank; empty for a rule that is no part of an algorithm.
-static void print_rule(FILE *file, const char *part, const RuleText *rule) {
-    char line[1024], form[512];
-    rule_form(form, sizeof form, rule);
-    snprintf(line, sizeof line, "%s%s", part, form);
-    print_paragraph(file, 2, line);
-    snprintf(line, sizeof line, "%s (%s)", rule->help, rule->source);
-    print_paragraph(file, 6, line);
-}
-
-static void print_algorithms(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "The algorithms that --algorithm knows by name. A name may be followed by numbers of its rules and by "
-        "parts that replace its own: --algorithm \"fedadam lr=0.03; combine mean uniform\".");
-    for (size_t i = 0; i < zoo_algorithm_count; i++) {
-        const ZooAlgorithm *zoo = &zoo_algorithms[i];
-        char line[1024];
-        snprintf(line, sizeof line, "%s: %s (%s)", zoo->name, zoo->help, zoo->source);
-        fputc('\n', file);
-        print_paragraph(file, 2, line);
-        snprintf(line, sizeof line, "\"%s\"", zoo->text);
-        if (*zoo->text) print_paragraph(file, 4, line);
-    }
-    fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "Parts, separated by ';', each with the rules there are for it; the first is what a text means that "
-        "does not name the part. Numbers have the values shown unless they are given; the first of a rule "
-        "needs no name: \"local prox 0.1\". What a client sends may have several parts: \"send clip 1; send qsgd\" "
-        "clips the update, then encodes it; in whichever order they are named, it is clipped first and encoded last. "
-        "What "
-        "stands behind \"send\" or \"release\" is for the CPU alone.");
-    for (int part = 0; part < PART_COUNT; part++) {
-        fputc('\n', file);
-        char name[32];
-        snprintf(name, sizeof name, "%s ", part_names[part]);
-        for (uint32_t row = 0; part_rule((Part)part, row); row++)
-            print_rule(file, name, part_rule((Part)part, row));
-    }
-}
-
-static void print_partitions(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "What --partition takes: a name, and parts of the form PART=VALUE behind it, in one word for the "
-        "shell. A part in brackets has the value that stands there if it is left out. Numbers of samples come "
-        "from the training set; what \"lost\" means is that nobody trains on it.");
-    print_forms(file, &partition_table);
-    fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "What --client-noise takes: how each client sees its samples, in training and on its own test part, the same every "
-        "time; the global test set has no noise.");
-    fputc('\n', file);
-    for (uint32_t row = VIEW_NOISE_NONE + 1; row < VIEW_NOISE_COUNT; row++)
-        print_rule(file, "", &view_noises[row]);
-    fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "What --drift takes: what changes from a round on. change=sudden: for all at once, and again every PERIOD rounds unless "
-        "that is 0; gradual: each client at a round of its own within PERIOD rounds; recurrent: there and back every PERIOD "
-        "rounds. The test set goes along, with a gradual drift from ROUND on; `sounder eval` sees it as it was at first.");
-    fputc('\n', file);
-    for (uint32_t row = VIEW_DRIFT_NONE + 1; row < VIEW_DRIFT_COUNT; row++)
-        print_rule(file, "", &view_drifts[row]);
-}
-
-static void print_attacks(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "What --attack takes: what the clients of --attackers do in every round for which they are drawn. Honest clients "
-        "compute the same whoever attacks. Numbers have the values shown unless they are given; the first of an attack needs "
-        "no name: --attack \"sign-flip 3\" --attackers 0.2. An update is attacked before anything of `send` is done to it. "
-        "Who attacks by alie, ipm, min-max, min-sum or mimic has seen the updates of the round: those of all honest clients, "
-        "or with knowledge=own what the attackers have trained. Attacks are for the CPU alone.");
-    fputc('\n', file);
-    for (uint32_t row = ATTACK_NONE + 1; row < ATTACK_RULE_COUNT; row++)
-        print_rule(file, "", &attack_rules[row]);
-}
-
-static void print_federations(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "Made-up data of users who differ, for --data: a name, and parts of the form PART=VALUE behind it, in "
-        "one word for the shell. Unless --partition says otherwise every client is a user (natural-id).");
-    print_forms(file, &federation_table);
-}
-
 static void print_option(FILE *file, const Option *option) {
     option_print_help(file, option);
     char line[256];
@@ -425,14 +296,14 @@ static const struct {
               {"metrics", print_metrics},
               {"launch", print_launch},
               {"nodes", print_nodes},
-              {"models", print_models},
+              {"models", help_print_models},
               {"partition", print_partition},
               {"privacy", print_privacy},
-              {"partitions", print_partitions},
+              {"partitions", help_print_partitions},
               {"data", print_data},
-              {"federations", print_federations},
-              {"algorithms", print_algorithms},
-              {"attacks", print_attacks},
+              {"federations", help_print_federations},
+              {"algorithms", help_print_algorithms},
+              {"attacks", help_print_attacks},
               {"dial", dial_print},
               {"man", manual_print},
               {"completion", print_bash_completion}};

@@ -1,5 +1,6 @@
 // The manual page.
 #include "app/commands.h"
+#include "app/help.h"
 
 #include <stdbool.h>
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "app/commands.h"
+#include "app/help.h"
 
 // Whether the text has more lines than stdout, if that is a terminal on which a pager can move about.
 static bool is_too_long(const char *text) {
