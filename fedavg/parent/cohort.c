@@ -50,6 +50,7 @@ static Status simulate(Schedule *schedule, const RunMemory *memory, const RunCon
                                  .clients = clients,
                                  .client_count = config->clients,
                                  .local_epochs = config->training.local_epochs,
+                                 .batch_size = config->training.batch_size,
                                  .down_bytes = each.down,
                                  .up_bytes = each.up,
                                  .seed = config->seed,

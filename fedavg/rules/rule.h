@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RULE_NUMBERS = 8, RULE_WORDS = 8 };
+enum { RULE_NUMBERS = 9, RULE_WORDS = 8 };
 
 // A number of a rule; or a choice, whose value is the index of its word.
 typedef struct RuleNumber {

@@ -6,6 +6,7 @@
 
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/sampler.h"
+#include "fedavg/rules/walk.h"
 
 enum { MOST_JOBS = 1 << 26, VISITS = 1 << 10, ROUND_BITS = 20 };
 
@@ -178,6 +179,8 @@ static Status begin(Simulation *sim, uint32_t client, Error *err) {
     world_absences(&member, 1, given->world, given->local_epochs, given->seed, key);
     job->epochs = member.epochs;
     job->fate = member.fate;
+    const Walk walk = walk_of(given->rule, key, member.epochs);
+    if (walk.steps > 0) member.samples = (uint32_t)walk_samples(&walk, member.samples, given->batch_size);
     job->end_microseconds = sim->now + world_duration(&member, given->world, given->local_epochs, given->down_bytes,
                                                       given->up_bytes, given->seed, key);
     sim->busy[client] = 1;

@@ -32,6 +32,7 @@ enum {
     BUFFERED_LIMIT,    // NAN, or: an update that is staler is dropped
     BUFFERED_MIXES,    // MIXES_*: what is averaged
     BUFFERED_TWICE,    // TWICE_*
+    BUFFERED_STEPS,    // NAN, or: a client trains so many steps instead of epochs (rules/walk.h)
 };
 
 enum { DISPATCH_ARRIVAL, DISPATCH_PUBLISH };
@@ -46,8 +47,8 @@ enum { TWICE_YES, TWICE_NO };         // whether a client may have two updates i
             {.name = "lag", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "by K and M"},                     \
             {.name = "bound", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "none", .whole = true},          \
             {.name = "max-staleness", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "none", .whole = true},  \
-            {.name = "mixes", .words = {"updates", "models"}}, {                                                       \
-            .name = "twice", .words = { "yes", "no" }                                                                  \
+            {.name = "mixes", .words = {"updates", "models"}}, {.name = "twice", .words = {"yes", "no"}}, {            \
+            .name = "steps", .preset = NAN, .minimum = 1, .maximum = 1e6, .derived = "--local-epochs", .whole = true   \
         }                                                                                                              \
     }
 
@@ -87,7 +88,7 @@ typedef struct Schedule {
 typedef struct ScheduleGiven {
     const World *world;    // of its samplings only uniform and by-size without replacement
     const Member *clients; // (client_count): who they are, with samples and pace
-    uint32_t client_count, local_epochs;
+    uint32_t client_count, local_epochs, batch_size;
     uint64_t down_bytes, up_bytes; // of each
     uint64_t seed;
     uint32_t versions; // that the run makes; with more of them the beginning stays the same

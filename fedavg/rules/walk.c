@@ -2,15 +2,24 @@
 
 #include <math.h>
 
+#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/schedule.h"
+
+// NaN: none.
+static double steps_of(const Chosen *schedule) {
+    if (schedule->row == 0) return schedule->number[ROUNDS_STEPS];
+    return engine_facts[schedule->row].buffers ? schedule->number[BUFFERED_STEPS] : NAN;
+}
+
 bool walk_by_steps(const Chosen *schedule) {
-    return schedule->row == 0 && !isnan(schedule->number[ROUNDS_STEPS]);
+    return !isnan(steps_of(schedule));
 }
 
 Walk walk_of(const Chosen *schedule, uint32_t round, uint32_t epochs) {
     Walk walk = {.round = round, .epochs = epochs};
     if (!walk_by_steps(schedule) || round >= 1u << 30) return walk;
-    const uint64_t steps = (uint64_t)schedule->number[ROUNDS_STEPS], before = round - 1;
-    const uint64_t warmup = (uint64_t)schedule->number[ROUNDS_WARMUP];
+    const uint64_t steps = (uint64_t)steps_of(schedule), before = round - 1;
+    const uint64_t warmup = schedule->row == 0 ? (uint64_t)schedule->number[ROUNDS_WARMUP] : 0;
     walk.start = before <= warmup ? before : warmup + (before - warmup) * steps;
     walk.steps = before < warmup ? 1 : steps;
     return walk;

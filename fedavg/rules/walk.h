@@ -16,7 +16,7 @@
 
 #include "fedavg/rules/rule.h"
 
-// The numbers of the schedule `rounds`. steps: NaN where a round is counted in epochs.
+// The numbers of the schedule `rounds`; `buffered` has steps of its own. steps: NaN where a round is counted in epochs.
 enum { ROUNDS_STEPS, ROUNDS_WARMUP };
 
 typedef struct Walk {
@@ -31,7 +31,7 @@ typedef struct Stretch {
     uint32_t step;         // the number of the first in its dropout
 } Stretch;
 
-// schedule: of rounds. A training that belongs to no round (personal models, fine-tuning: round >= 2^30) is counted in
+// A training that belongs to no round (personal models, fine-tuning: round >= 2^30) is counted in
 // epochs.
 Walk walk_of(const Chosen *schedule, uint32_t round, uint32_t epochs);
 

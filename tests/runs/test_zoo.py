@@ -28,7 +28,7 @@ REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alon
 for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
-LATE = ("fedbuff", "fedasync", "asgd", "staleness-aware", "semi-sync")
+LATE = ("fedbuff", "fedasync", "asgd", "downpour", "staleness-aware", "semi-sync")
 for name in LATE:
     REASONS[name, "card"] = "schedule buffered is for the CPU alone"
 for name in ("local-sgd", "post-local-sgd"):
@@ -257,10 +257,17 @@ class Zoo(RunCase):
 
     @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
     def test_one_client_at_a_time_is_plain_training_over_clients(self):
-        self.train(*TASK, *CLIENTS, "--clients-per-round", "1", "--out", "fedavg")
-        for text in ("asgd M=1", "fedasync lr=1 mu=0 M=1", "staleness-aware M=1", "semi-sync M=1"):
-            self.train(*TASK, *CLIENTS, "--algorithm", text, "--client-time", "lognormal", "--out", text)
-            self.assertEqual(self.model(text), self.model("fedavg"))
+        cases = {"fedavg": ("fedasync lr=1 mu=0 M=1", "semi-sync M=1"),
+                 "schedule rounds steps=1": ("asgd M=1", "staleness-aware M=1"), "schedule rounds steps=5": ("downpour M=1",)}
+        for alone, texts in cases.items():
+            self.train(*TASK, *CLIENTS, "--algorithm", alone, "--clients-per-round", "1",
+                       "--client-optimizer-state", "fresh", "--out", alone)
+            for text in texts:
+                self.train(*TASK, *CLIENTS, "--algorithm", text, "--client-time", "lognormal", "--out", text)
+                self.assertEqual(self.model(text), self.model(alone))
+        for state in ("keep", "average"):
+            _, err = self.train(*TASK, *CLIENTS, "--algorithm", "asgd", "--client-optimizer-state", state, "--out", "no", code=64)
+            self.assertIn(f"--client-optimizer-state {state} does not go with schedule buffered", err)
 
     def schedule(self, run):
         with open(self.path(run, "schedule.csv")) as file:

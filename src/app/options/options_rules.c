@@ -20,17 +20,19 @@
 // A client keeps one thing from turn to turn, and the length of a training is known only from a standing start.
 static Status check_optimizer_state(const Options *options, Error *err) {
     const Chosen *parts = options->recipe.parts;
-    const Part others[] = {PART_LOCAL, PART_PERSONAL, PART_CODE, PART_COMBINE};
+    const Part others[] = {PART_LOCAL, PART_PERSONAL, PART_CODE, PART_COMBINE, PART_SCHEDULE};
     const LocalRule *local = local_rules[parts[PART_LOCAL].row];
     const bool clashes[] = {local->keeps && !local->replicas, parts[PART_PERSONAL].row != PERSONAL_NONE,
-                            send_feeds_back(&parts[PART_CODE]), combine_rules[parts[PART_COMBINE].row]->cut != NULL};
+                            send_feeds_back(&parts[PART_CODE]), combine_rules[parts[PART_COMBINE].row]->cut != NULL,
+                            engine_facts[parts[PART_SCHEDULE].row].buffers};
     if (options->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         if (clashes[i])
             return fail(err, STATUS_USAGE, "--client-optimizer-state keep does not go with %s %s of --algorithm: %s",
                         part_names[others[i]], part_rule(others[i], parts[others[i]].row)->name,
-                        i < 3 ? "a client keeps one of the two"
-                              : "the length of a training is known only where the optimizer starts anew");
+                        i < 3    ? "a client keeps one of the two"
+                        : i == 4 ? "what a client keeps belongs to rounds of one model"
+                                 : "the length of a training is known only where the optimizer starts anew");
     return STATUS_OK;
 }
 
@@ -48,6 +50,7 @@ static Status check_averaged_state(const Options *options, Error *err) {
         {PART_COMBINE, parts[PART_COMBINE].row != COMBINE_ROW_mean, "momenta are averaged as a plain mean"},
         {PART_NOISE, parts[PART_NOISE].row != NOISE_NONE, "momenta would tell what noise hides"},
         {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "momenta would tell what noise hides"},
+        {PART_SCHEDULE, engine_facts[parts[PART_SCHEDULE].row].buffers, "momenta do not wait with the updates"},
     };
     if (options->training.optimizer_state != OPTIMIZER_AVERAGED) return STATUS_OK;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
