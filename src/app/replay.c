@@ -23,6 +23,7 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
+#include "fedavg/rules/walk.h"
 #include "fedavg/worker/client.h"
 #include "nn/kernels.h"
 
@@ -275,17 +276,21 @@ static Status train_client(Replay *self, Error *err) {
     self->memory.control->config.inspects_updates = true;
     self->memory.control->order.lr = lr_at(&training->schedule, training->sgd.lr, (uint32_t)self->options.round);
     TRY(local_model_init(&model, &self->memory, 0, err));
-    self->capacity = (size_t)job->epochs * local_model_batches(&model, job->count);
+    const Walk walk =
+        walk_of(&self->memory.config->recipe.parts[PART_SCHEDULE], (uint32_t)self->options.round, job->epochs);
+    self->capacity = (size_t)walk_steps(&walk, local_model_batches(&model, job->count));
     self->losses = calloc(self->capacity + 1, sizeof *self->losses);
     Status status = self->losses ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu losses", self->capacity);
     if (status == STATUS_OK) {
         model.on_step = note_step;
         model.on_step_context = self;
         client_train(&model, job, (uint32_t)self->options.round);
-        printf("client %d of round %d: %u samples, %u epoch%s, %zu steps, loss %.4f (first step %.4f, last %.4f), "
+        char epochs[32] = "";
+        if (walk.steps == 0) snprintf(epochs, sizeof epochs, "%u epoch%s, ", job->epochs, job->epochs == 1 ? "" : "s");
+        printf("client %d of round %d: %u samples, %s%zu steps, loss %.4f (first step %.4f, last %.4f), "
                "length of the update %.6g\n",
-               self->options.client, self->options.round, job->count, job->epochs, job->epochs == 1 ? "" : "s",
-               self->steps, job->loss_sum / (double)job->samples, self->steps ? self->losses[0] : NAN,
+               self->options.client, self->options.round, job->count, epochs, self->steps,
+               job->loss_sum / (double)job->samples, self->steps ? self->losses[0] : NAN,
                self->steps ? self->losses[self->steps - 1] : NAN, sqrt(job->squared_length));
         if (self->options.out[0]) status = write_update(self, model.weights, err);
         if (status == STATUS_OK) status = check(self, job, err);

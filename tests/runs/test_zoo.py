@@ -126,6 +126,10 @@ class Zoo(RunCase):
         for client in range(int(CLIENTS[1])):
             trained = [line["samples"] for line in self.lines("one", "client") if line["client"] == client]
             self.assertTrue(trained == [] or max(trained[:2]) <= 10 < min(trained[2:]), trained)
+        if not ON_CARD:
+            client = next(line["client"] for line in self.lines("one", "client"))
+            told = subprocess.run([SOUNDER, "replay", self.path("one"), "--round", "4", "--client", str(client)], text=True, capture_output=True)
+            self.assertRegex(told.stdout, r"samples, 9 steps, loss .*\n.*as in the run")
         options = [*TASK, "--clients", "4", "--partition", "iid", "--momentum", "0"]
         self.train(*options, "--algorithm", "ssgd", "--rounds", "2", "--out", "lockstep")
         self.train(*options, "--algorithm", "local-sgd steps=1", "--rounds", "12", "--out", "rounds")
