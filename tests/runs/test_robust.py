@@ -199,6 +199,21 @@ class Robust(NodesCase):
         _, err = self.train(*TASK, "--algorithm", "fltrust root=401", code=64)
         self.assertIn("root=401 samples for the server, where synthetic has 400; lower that", err)
 
+    @unittest.skipIf(SANITIZED, "a sanitizer keeps what is freed")
+    def test_a_long_run_takes_no_more_memory_than_a_short_one(self):
+        task = ["--data", "synthetic:1x28x28:200:20", "--model", "linear 128; relu; linear 10", "--clients", "200", "--partition", "contiguous",
+                "--clients-per-round", "10", "--eval-every", "0", "--checkpoint-every", "0", "--workers", "1", "--device", "cpu", "--quiet"]
+        for number, words in enumerate((["fedavg"], ["scaffold"], ["multi-krum"], ["fltrust"], ["top-k"], ["dp-fedavg"], ["secagg"],
+                                        ["fedavg", "--attack", "min-max", "--attackers", "0.3"])):
+            with self.subTest(words):
+                peaks = []
+                for rounds in ("5", "45"):
+                    self.train(*task, "--algorithm", *words, "--rounds", rounds, "--out", f"{number}-{rounds}")
+                    summary = self.metrics(f"{number}-{rounds}")[-1]
+                    peaks.append((summary["peak_memory_bytes"]["parent"], summary["worker_private_bytes"]))
+                for short, long in zip(*peaks):
+                    self.assertLess(long, short + (8 << 20))  # a model of 0.4 MB lost in each of 40 rounds is 16 MB
+
     def test_openblas_multiplies_where_products_are_large(self):
         self.train(*LARGE, "--algorithm", "krum 3", "--out", "with")
         self.assertIn("OpenBLAS", self.metrics("with")[0]["blas"])
