@@ -38,7 +38,7 @@ void error_sketch(Error *err, const char *text, size_t at, size_t length) {
     size_t shown = strlen(text + begin);
     const bool is_cut = shown > MOST;
     if (is_cut)
-        for (shown = MOST; !begins_letter(text[begin + shown]);)
+        for (shown = MOST; shown > 0 && !begins_letter(text[begin + shown]);)
             shown--;
     char *sketch = err->sketch;
     snprintf(sketch, sizeof err->sketch, "%s%.*s%s", begin > 0 ? "..." : "", (int)shown, text + begin,

@@ -77,6 +77,11 @@ static void a_sketch_has_carets_below_the_word_that_is_wrong(void **state) {
     assert_memory_equal(err.sketch, sketch, strlen(err.sketch));
     assert_int_equal(strlen(err.sketch), 3 + 72 + 3 + 1 + 43 + 32);
 
+    memset(text, '\x8b', 100); // no letter begins anywhere
+    text[100] = '\0';
+    error_sketch(&err, text, 90, 5);
+    assert_string_equal(err.sketch, "...\n^");
+
     Error outer;
     fail(&outer, STATUS_USAGE, "--model: %s", err.message);
     assert_string_equal(outer.sketch, ""); // nothing of an earlier failure, nor of what memory held
