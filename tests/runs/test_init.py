@@ -90,6 +90,7 @@ class Init(RunCase):
             _, err = self.train(*TASK, *net, "--device", "cuda", "--out", "refused", code=64)
             self.assertIn("an embedding or lstm in --model is for the CPU alone", err)
 
+    @unittest.skipIf(ON_CARD, "an lstm is for the CPU alone")
     def test_an_lstm_learns_a_text_by_heart(self):
         os.mkdir(self.path("texts"))
         for name, times in (("train.txt", 60), ("test.txt", 10)):
