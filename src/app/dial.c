@@ -1,7 +1,6 @@
 // `sounder help dial`: from synchronous SGD to Hogwild in nine commands on one job. tools/bench/dial runs them.
 #include <stdio.h>
 
-#include "app/commands.h"
 #include "app/help.h"
 #include "app/options/option_table.h"
 

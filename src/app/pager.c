@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/commands.h"
 #include "app/help.h"
 
 // Whether the text has more lines than stdout, if that is a terminal on which a pager can move about.
