@@ -1,0 +1,284 @@
+// The echo of options as YAML: what a run writes into config.yaml reads back to the same values.
+#include "app/options/options.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/options/option_table.h"
+#include "base/rng.h"
+#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/walk.h"
+#include "tests/app/experiment_file.h"
+#include "tests/check.h"
+
+static void write_and_read_back(Options *read_back, const Options *options) {
+    char *text = NULL;
+    size_t length = 0;
+    Error err;
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    Status status = options_write_yaml(options, file, &err);
+    fclose(file);
+    check_ok(status);
+    options_defaults(read_back);
+    status = read_text(read_back, text, length, &err);
+    free(text);
+    check_ok(status);
+}
+
+// What is about one process alone is not written.
+static void assert_same_values(const Options *a, const Options *b) {
+    for (int i = 0; i < option_count; i++)
+        if (!option_table[i].unsaved && !option_equal(a, b, &option_table[i]))
+            fail_msg("--%s differs", option_table[i].name);
+}
+
+// Texts that YAML gives a meaning, or that need quotes or escapes.
+static const char *const odd_texts[] = {"plain",
+                                        "runs/2024-a",
+                                        "null",
+                                        "true",
+                                        "12",
+                                        "1e3",
+                                        "~",
+                                        "- x",
+                                        "a: b",
+                                        "a #b",
+                                        "'",
+                                        "\"\\",
+                                        " lead",
+                                        "trail ",
+                                        "\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x97",
+                                        "conv 10 5; relu; linear 10",
+                                        "{a}",
+                                        "[",
+                                        "&a",
+                                        "*a",
+                                        "!t",
+                                        "%",
+                                        "@",
+                                        "`",
+                                        "x\xc2\x85y",
+                                        "x\xe2\x80\xa8y",
+                                        "\xef\xbb\xbfz",
+                                        "?",
+                                        ":",
+                                        ",",
+                                        "a,b",
+                                        "---",
+                                        "...",
+                                        "|",
+                                        ">",
+                                        "=",
+                                        "<<"};
+
+static uint32_t count_choices(const Option *option) {
+    uint32_t count = 0;
+    while (count < OPTION_MAX_CHOICES && option->choices[count])
+        count++;
+    return count;
+}
+
+// A value within the option's own range, as text.
+static void random_value(char value[OPTION_VALUE_BYTES], const Option *option, RngBlock random) {
+    double share = (double)rng_float(random.word[0]) + (double)random.word[1] * 0x1p-60; // odd digits
+    double between = option->minimum + share * (option->maximum - option->minimum);
+    uint32_t word = random.word[2];
+    uint64_t seed = (uint64_t)word << 32 | random.word[3];
+    const char *text = odd_texts[rng_below(word, sizeof odd_texts / sizeof *odd_texts)];
+    switch (option->type) {
+    case OPTION_WHOLE:
+        snprintf(value, OPTION_VALUE_BYTES, "%.0f", floor(between));
+        break;
+    case OPTION_SEED:
+        snprintf(value, OPTION_VALUE_BYTES, "%" PRIu64, seed);
+        break;
+    case OPTION_REAL:
+        snprintf(value, OPTION_VALUE_BYTES, "%.17g", between > 0 ? between : 0.5);
+        break;
+    case OPTION_FLOAT:
+        snprintf(value, OPTION_VALUE_BYTES, "%.9g", between > 0 ? between : 0.5);
+        break;
+    case OPTION_FLAG:
+        strcpy(value, word & 1 ? "true" : "false");
+        break;
+    case OPTION_CHOICE:
+        strcpy(value, option->choices[rng_below(word, count_choices(option))]);
+        break;
+    case OPTION_TEXT:
+        strcpy(value, text);
+        break;
+    }
+}
+
+static void randomise(Options *options, uint32_t trial) {
+    options_defaults(options);
+    for (int i = 0; i < option_count; i++) {
+        char value[OPTION_VALUE_BYTES];
+        RngBlock random = rng_block(rng_key(1, RNG_SYNTHETIC, trial, (uint32_t)i, 0), 0, 0, 0, 0);
+        random_value(value, &option_table[i], random);
+        Error err;
+        check_ok(option_set(options, &option_table[i], value, "", &err));
+    }
+}
+
+// Makes a random choice of options one that options_resolve accepts, as a run's effective options are.
+static void make_consistent(Options *options) {
+    static const char *const forms[] = {"contiguous",          "iid",    "dirichlet",
+                                        "dirichlet alpha=0.1", "shards", "pathological classes=2 mode=random"};
+    Options defaults;
+    options_defaults(&defaults);
+    strcpy(options->partition, forms[options->seed % (sizeof forms / sizeof *forms)]);
+    options->device = DEVICE_CPU;
+    options->resume[0] = '\0';
+    options->training.optimizer_state = OPTIMIZER_FRESH; // not every algorithm lets a client keep another one
+    snprintf(options->algorithm, sizeof options->algorithm, "%s",
+             zoo_algorithms[options->seed % zoo_algorithm_count].name);
+    Error ignored;
+    assert_int_equal(recipe_parse(&options->recipe, options->algorithm, &ignored), STATUS_OK);
+    if (options_engine(options) != ENGINE_ROUNDS) options->clients = options->workers;
+    if (options_engine(options) != ENGINE_ROUNDS || options->clients_per_round > options->clients)
+        options->clients_per_round = options->clients;
+    World *world = &options->world;
+    if (options->recipe.parts[PART_RELEASE].row != RELEASE_EXACT)
+        world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
+    if (options->recipe.parts[PART_RELEASE].row == RELEASE_TREE)
+        world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
+    const bool all = combine_rules[options->recipe.parts[PART_COMBINE].row]->learn != NULL;
+    if (all) options->clients_per_round = options->clients, world->drop_out = 0;
+    if (all || engine_facts[options_engine(options)].buffers) {
+        world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
+        world->stragglers = world->deadline = 0;
+    }
+    strcpy(options->clock, options->seed % 2 ? "simulated" : "replay:file");
+    if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
+    options->privacy_rounds = options->rounds;
+    strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");
+    strcpy(options->attackers, options->seed % 3 ? "0.25" : "0");
+    strcpy(options->client_noise, options->seed % 3 ? "gaussian sigma=0.1" : "block");
+    strcpy(options->drift, "labels round=20");
+    world->candidates = options->clients_per_round;
+    LrSchedule *schedule = &options->training.schedule;
+    schedule->rounds = (uint32_t)options->rounds;
+    schedule->minimum = fmin(schedule->minimum, (double)options->training.sgd.lr);
+    if (walk_by_steps(&options->recipe.parts[PART_SCHEDULE])) world->straggler_work = STRAGGLERS_DROP;
+    if (world->straggler_work == STRAGGLERS_PARTIAL) options->training.local_epochs++;
+    if (world->client_time == CLIENT_TIME_FILE) strcpy(options->client_file, "file");
+    if (world->time_minimum > world->time_mean) world->time_mean = world->time_minimum;
+    for (int pass = 0; pass < 2; pass++) // what makes an option apply may itself not apply
+        for (int i = 0; i < option_count; i++)
+            if (!option_applies(options, &option_table[i])) {
+                option_copy(options, &defaults, &option_table[i]);
+                options->given[i] = false;
+            }
+}
+
+static void the_echo_reads_back_to_the_same_values(void **state) {
+    (void)state;
+    for (uint32_t trial = 0; trial < 2000; trial++) {
+        Options options, read_back;
+        Error err;
+        randomise(&options, trial);
+        make_consistent(&options);
+        check_ok(options_resolve(&options, &err));
+        write_and_read_back(&read_back, &options);
+        assert_same_values(&options, &read_back);
+        check_ok(options_resolve(&read_back, &err)); // and it can be run
+        assert_same_values(&options, &read_back);
+    }
+}
+
+// Else a configuration would freeze what nobody asked for: two clients of ten in each round.
+static void what_followed_from_other_options_is_a_comment_and_follows_again(void **state) {
+    (void)state;
+    Options options, read_back;
+    Error err;
+    char *text = NULL;
+    size_t length = 0;
+    options_defaults(&options);
+    check_ok(
+        options_parse(&options, 6, (char *[]){"--workers", "2", "--quiet", "--log-level", "debug", "--out=x"}, &err));
+    check_ok(options_resolve(&options, &err));
+    assert_int_equal(options.clients_per_round, 2);
+    FILE *file = open_memstream(&text, &length);
+    check_ok(options_write_yaml(&options, file, &err));
+    fclose(file);
+    assert_non_null(strstr(text, "\nworkers: 2\n"));
+    assert_non_null(strstr(text, "\n# clients: 2 (as many as workers)\n# clients-per-round: 2 (all clients)\n"));
+    assert_null(strstr(text, "\nclients"));
+    const char *const unsaved[] = {"\nquiet:", "\nlog-level:", "\nout:", "\ntrace:", "\nresume:"};
+    for (size_t i = 0; i < sizeof unsaved / sizeof *unsaved; i++)
+        if (strstr(text, unsaved[i])) fail_msg("%s is written", unsaved[i]);
+    free(text);
+    write_and_read_back(&read_back, &options);
+    check_ok(option_set(&read_back, option_find("clients"), "10", "--", &err));
+    check_ok(options_resolve(&read_back, &err));
+    assert_int_equal(read_back.clients_per_round, 10);
+}
+
+static void unresolved_options_and_odd_texts_survive_the_echo(void **state) {
+    (void)state;
+    Options options, read_back;
+    options_defaults(&options);
+    write_and_read_back(&read_back, &options);
+    assert_same_values(&options, &read_back);
+    for (size_t length = 1; length < OPTION_TEXT_BYTES; length += 97) {
+        memset(options.model, 'x', length);
+        options.model[length / 2] = ' ';
+        write_and_read_back(&read_back, &options);
+        assert_same_values(&options, &read_back);
+    }
+}
+
+static void numbers_are_written_with_the_fewest_digits_that_read_back(void **state) {
+    (void)state;
+    static const struct {
+        const char *option, *value; // alpha is a double, lr a float
+    } rows[] = {{"alpha", "0.01"},
+                {"alpha", "0.30000000000000004"},
+                {"alpha", "1.0000000000000002"},
+                {"alpha", "3.3"},
+                {"lr", "0.01"},
+                {"lr", "0.3"},
+                {"lr", "100"},
+                {"lr", "1e-05"},
+                {"lr", "1.0000001"}};
+    Options options;
+    Error err;
+    options_defaults(&options);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[OPTION_VALUE_BYTES];
+        const Option *option = option_find(rows[i].option);
+        check_ok(option_set(&options, option, rows[i].value, "", &err));
+        option_format(text, &options, option);
+        assert_string_equal(text, rows[i].value);
+    }
+}
+
+static void the_echo_reports_a_full_disk(void **state) {
+    (void)state;
+    Options options;
+    options_defaults(&options);
+    FILE *file = fopen("/dev/full", "w");
+    assert_non_null(file);
+    Error err;
+    Status status = options_write_yaml(&options, file, &err);
+    fclose(file);
+    assert_int_equal(status, STATUS_IO);
+    assert_string_equal(err.message, "the configuration cannot be written: No space left on device");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_echo_reads_back_to_the_same_values),
+        cmocka_unit_test(what_followed_from_other_options_is_a_comment_and_follows_again),
+        cmocka_unit_test(unresolved_options_and_odd_texts_survive_the_echo),
+        cmocka_unit_test(numbers_are_written_with_the_fewest_digits_that_read_back),
+        cmocka_unit_test(the_echo_reports_a_full_disk),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}
