@@ -332,7 +332,7 @@ class TwoNetworks(NodesCase):
             ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c", "hostname near-node; exec \"$@\"", "sh",
              "mpirun", "--host", "near-node:1,10.213.7.2:1", "--map-by", "node", "--mca", "plm_rsh_agent", self.path("ssh"),
              "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "10.213.7.0/24", "--mca", "oob_tcp_if_include",
-             "10.213.7.0/24", "-np", "2", SOUNDER, "train", *arguments])
+             "10.213.7.0/24", "-np", "2", SOUNDER, "train", *merged(*arguments)])
 
     def bytes_received(self):
         shown = subprocess.run(["ip", "netns", "exec", self.names[0], "cat", "/proc/net/dev"], stdout=subprocess.PIPE, text=True)

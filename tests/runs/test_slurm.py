@@ -5,7 +5,7 @@ Skips with a line where that Slurm cannot be started, and with exit code 77 wher
 """
 import os, re, shutil, socket, subprocess, sys, unittest
 
-from runs import SLOWED, SMALL, SOUNDER, RunCase, wait_until
+from runs import SLOWED, SMALL, SOUNDER, RunCase, merged, wait_until
 
 SCRIPT = os.path.abspath(sys.argv[2])
 SLURM_CONF = """
@@ -111,7 +111,7 @@ class Slurm(RunCase):
     def submit(self, *arguments, nodes="2", partition="all", **variables):
         """Two nodes of Slurm are two tasks of its one node here."""
         told = self.ask("env", *(f"{name}={value}" for name, value in variables.items()), "sbatch", "--nodes=1",
-                        f"--partition={partition}", f"--ntasks={nodes}", f"--ntasks-per-node={nodes}", "--cpus-per-task=2", SCRIPT, *arguments)
+                        f"--partition={partition}", f"--ntasks={nodes}", f"--ntasks-per-node={nodes}", "--cpus-per-task=2", SCRIPT, *merged(*arguments))
         self.assertRegex(told, r"Submitted batch job \d+")
         return re.search(r"\d+", told).group()
 
