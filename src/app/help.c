@@ -106,6 +106,7 @@ static void print_metrics(FILE *file) {
          "a process begins the run or goes on with it: version, host, device, hashes (XXH3) of data and split"},
         {"client", "a client has trained in a round"},
         {"  share", "its weight in the mean of the round's updates"},
+        {"  visit", "so many times it had begun from this model before (schedule buffered)"},
         {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
         {"  sent_bytes", "of its encoded update"},
         {"  clipped", "whether the update was longer than `send clip` allows"},

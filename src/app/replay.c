@@ -206,6 +206,7 @@ static Job *post_job(Replay *self) {
     job->client = (uint32_t)self->options.client;
     partition_client(&self->memory.partition, job->client, &job->count);
     job->epochs = (uint32_t)number_of(self->told, "epochs");
+    job->visit = (uint32_t)number_of(self->told, "visit");
     // False labels and marks make another training; what else an attacker hands in is made of what it trained.
     job->attacks = attack_is_in_training(&self->memory.config->attack) && self->memory.attackers[job->client];
     job->share = json_real_value(json_object_get(self->told, "share"));

@@ -92,6 +92,14 @@ class Replay(RunCase):
             for new, old, step in zip(values, before[name][1], update):
                 self.assertAlmostEqual(new - old, step, delta=1e-6)
 
+    def test_a_client_that_began_twice_from_one_model_is_replayed_in_its_last_turn(self):
+        self.run_small("run", "--clients", "4", "--clients-per-round", "3", "--client-time", "lognormal", "--client-time-deviation", "2",
+                       "--rounds", "10", "--algorithm", "fedbuff K=3")
+        turns = [(line["round"], line["client"]) for line in self.metrics("run") if line["type"] == "client" and line.get("visit")]
+        self.assertTrue(turns)
+        for number, client in turns[:2]:
+            self.assertIn("as in the run: XXH3", self.replay("run", "--round", number, "--client", client))
+
     def test_another_result_than_the_runs_is_an_error_that_names_both(self):
         self.run_small("run", "--rounds", "1")
         lines = self.metrics("run")

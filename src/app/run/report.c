@@ -19,6 +19,7 @@ static void put_fingerprint(JsonObject *line, const char *key, uint64_t hash) {
 
 static void put_update(JsonObject *line, const Job *job) {
     put_whole(line, "epochs", job->epochs);
+    if (job->visit > 0) put_whole(line, "visit", job->visit);
     put_real(line, "share", job->share);
     put_real(line, "update_length", sqrt(job->squared_length));
     put_whole(line, "sent_bytes", (int64_t)job->sent_bytes);
