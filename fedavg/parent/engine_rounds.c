@@ -78,10 +78,28 @@ static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
     return nodes_broadcast(rounds->nodes, norm, sizeof *norm, err);
 }
 
+// A round without a step: where clients begin with another state than the model (ServerRule.trains_state), the weights become
+// the model again, which is that of a step by nothing.
+static void stand_still(const Rounds *rounds, uint32_t round) {
+    const RunMemory *memory = rounds->memory;
+    const RunConfig *config = memory->config;
+    const Chosen *server = &config->recipe.parts[PART_SERVER];
+    if (server_rules[server->row]->trains_state == 0) return;
+    const ServerTurn turn = server_turn(server, round, 1, config->clients);
+    const ServerSums nothing = {.arrived = 1, .factor = 1};
+    ServerMemory states = {0};
+    for (uint32_t s = 0; s < config->slots.states; s++)
+        states.states[s] = run_memory_state(memory, s);
+    server_apply(memory->weights, &states, &nothing, &turn, server->row, config->parameters);
+}
+
 // The exact mean over the sums of the workers, of all nodes.
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const bool hides = rounds->memory->config->release.hides && !rounds->cohort.abandoned;
-    if (rounds->cohort.jobs == 0 && !hides) return STATUS_OK; // nobody arrived: no step
+    if (rounds->cohort.jobs == 0 && !hides) { // nobody arrived
+        stand_still(rounds, round);
+        return STATUS_OK;
+    }
     double lr = (double)rounds->memory->config->training.sgd.lr;
     uint32_t clients;
     const RunConfig *config = rounds->memory->config;
@@ -92,6 +110,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     if (!masks_suffice(&masking, clients, config->recipe.parts[PART_CODE].number[0]) && masking.count > 0) {
         rounds->cohort.abandoned = true; // nobody can put the sum together
         kept_rows_drop(&rounds->kept);
+        stand_still(rounds, round);
         return STATUS_OK;
     }
     if (clients == 0 && rounds->cohort.jobs > 0)
@@ -100,7 +119,10 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
                     round, lr);
     bool used[MAX_WORKERS], finite, enough = true;
     if (config->slots.rows > 0) TRY(combine(&mean, &enough, rounds, round, err));
-    if (!enough) return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
+    if (!enough) {
+        stand_still(rounds, round);
+        return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
+    }
     engine_find_used(used, rounds);
     const ServerTurn turn =
         server_turn(&config->recipe.parts[PART_SERVER], round, clients > 0 ? clients : 1, config->clients);

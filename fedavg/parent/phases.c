@@ -92,7 +92,9 @@ static bool is_waiting(void *context, uint32_t rank) {
     const Control *control = phases->config.memory->control;
     uint32_t position = control->order.position[rank];
     if (atomic_load_explicit(&control->clocks[rank].waits, memory_order_relaxed)) return true;
-    if (control->config.real_clock && atomic_load(&control->flights[rank].state) != FLIGHT_POSTED) return true;
+    if (control->config.real_clock && phases->kind == PHASE_TRAIN && !atomic_load(&control->all_land) &&
+        atomic_load(&control->flights[rank].state) != FLIGHT_POSTED)
+        return true;
     return in_lockstep(phases) &&
            (barrier_has_arrived(&control->step, position) || barrier_has_arrived(&control->exchange, position));
 }

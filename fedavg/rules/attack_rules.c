@@ -165,7 +165,7 @@ static void scale(float *weights, const float *global, size_t count, double fact
 
 static void draw(float *weights, const float *global, size_t count, double mean, double deviation,
                  const AttackTurn *turn) {
-    const RngKey key = rng_key(turn->seed, RNG_ATTACK, turn->round, turn->client, 1);
+    const RngKey key = rng_key(turn->seed, RNG_ATTACK, turn->key, turn->client, 1);
     for (size_t i = 0; i < count; i++)
         weights[i] = (float)((double)global[i] + mean + deviation * rng_normal(key, (uint32_t)i));
 }

@@ -76,6 +76,7 @@ void attack_labels(uint16_t *label_of, int classes, const Chosen *attack);
 typedef struct AttackTurn {
     uint64_t seed;
     uint32_t round, client;
+    uint32_t key; // of its random numbers: another one for each training from one model; the round for the first
     double share; // of its update in the mean
 } AttackTurn;
 

@@ -180,7 +180,7 @@ static Status begin(Simulation *sim, uint32_t client, Error *err) {
     job->epochs = member.epochs;
     job->fate = member.fate;
     const Walk walk = walk_of(given->rule, key, member.epochs);
-    if (walk.steps > 0) member.samples = (uint32_t)walk_samples(&walk, member.samples, given->batch_size);
+    if (walk.steps > 0) member.samples = walk_work(&walk, member.samples, given->batch_size);
     job->end_microseconds = sim->now + world_duration(&member, given->world, given->local_epochs, given->down_bytes,
                                                       given->up_bytes, given->seed, key);
     sim->busy[client] = 1;

@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "fedavg/rules/recipe.h"
 
-enum { DRIFT_ROUND, DRIFT_PERIOD, DRIFT_CHANGE };
+enum { DRIFT_ROUND, DRIFT_PERIOD, DRIFT_CHANGE, DRIFT_STEP };
 enum { CHANGE_SUDDEN, CHANGE_GRADUAL, CHANGE_RECURRENT };
 
 #define DRIFT_NUMBERS(periods)                                                                                         \
@@ -108,6 +108,13 @@ Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, bool has_
                     "client-noise block: samples of %dx%d have no block of their own for each of %u clients; take "
                     "gaussian, or fewer clients",
                     shape.rows, shape.columns, clients);
+    const double step = plan->drift.row == VIEW_DRIFT_PIXELS ? plan->drift.number[DRIFT_STEP] : 0;
+    if (step >= shape.rows || step >= shape.columns)
+        return fail(
+            err, STATUS_USAGE,
+            "drift pixels step=%g: nothing would be left of samples of %dx%d; give a smaller step, or take labels "
+            "or classes",
+            step, shape.rows, shape.columns);
     if (plan->drift.row == VIEW_DRIFT_LABELS && !has_classes)
         return fail(err, STATUS_USAGE, "drift labels: the samples have targets, not labels; take pixels or classes");
     return STATUS_OK;

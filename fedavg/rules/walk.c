@@ -65,3 +65,7 @@ uint64_t walk_samples(const Walk *walk, uint32_t samples, uint32_t batch_size) {
         all += stretch_samples(&stretch, samples, batch_size);
     return all;
 }
+
+uint32_t walk_work(const Walk *walk, uint32_t samples, uint32_t batch_size) {
+    return (uint32_t)smaller(walk_samples(walk, samples, batch_size), UINT32_MAX);
+}

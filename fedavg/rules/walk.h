@@ -47,4 +47,7 @@ uint64_t walk_steps(const Walk *walk, uint32_t batches);
 uint32_t stretch_samples(const Stretch *stretch, uint32_t samples, uint32_t batch_size);
 uint64_t walk_samples(const Walk *walk, uint32_t samples, uint32_t batch_size);
 
+// The same as far as 32 bits go: for the simulated clock, whose durations grow no further.
+uint32_t walk_work(const Walk *walk, uint32_t samples, uint32_t batch_size);
+
 #endif

@@ -89,7 +89,9 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     size_t bytes = 0;
     for (int v = 0; v < VECTORS; v++)
         bytes += vectors[v].wanted ? stride : 0;
-    model->order = malloc((size_t)memory->partition.samples * sizeof(uint32_t));
+    const bool trusts = combine_rules[config->recipe.parts[PART_COMBINE].row]->trusts; // a model of the server's own
+    const size_t samples = memory->partition.samples, root = trusts ? COMBINE_MOST_ROOT_SAMPLES : 0;
+    model->order = malloc((samples > root ? samples : root) * sizeof(uint32_t));
     model->vectors = allocate_vectors(bytes);
     model->hash = XXH3_createState();
     if (!model->hash || !model->order || !model->vectors) {
@@ -325,7 +327,11 @@ static bool is_attack_refused(LocalModel *model, Job *job, uint32_t round) {
     const RunConfig *config = model->memory->config;
     const float *global = model->memory->weights;
     if (!job->attacks || attack_is_on_labels(&config->attack) || attack_is_forged(&config->attack)) return false;
-    const AttackTurn turn = {.seed = config->seed, .round = round, .client = job->client, .share = job->share};
+    const AttackTurn turn = {.seed = config->seed,
+                             .round = round,
+                             .client = job->client,
+                             .key = schedule_key(round - 1, job->visit),
+                             .share = job->share};
     attack_update(model->weights, global, config->parameters, &config->attack, &turn);
     personal_withhold(model);
     if (config->inspects_updates)
@@ -436,7 +442,7 @@ void client_train(LocalModel *model, Job *job, uint32_t round) {
                         : local_model_train(model, &turn.step, job->client, job->epochs, key);
     personal_conclude(model, job, round);
     model->lies = false;
-    const Walk walk = walk_of(&memory->config->recipe.parts[PART_SCHEDULE], round, job->epochs);
+    const Walk walk = walk_of(&memory->config->recipe.parts[PART_SCHEDULE], key, job->epochs);
     job->samples = walk_samples(&walk, count, memory->config->training.batch_size);
     job->seconds = clock_seconds_since(start);
     hand_in(model, job, &turn, round);

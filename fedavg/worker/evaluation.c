@@ -20,22 +20,23 @@ static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     return result;
 }
 
-// Marked test samples of other classes than the backdoor's target: hits are those that the model takes for it.
-static BatchResult evaluate_backdoor(LocalModel *model, Job *job) {
+// Marked test samples (count) of other classes than the backdoor's target: hits are those that the model takes for it. The job
+// stays as it was: it may be done again.
+static BatchResult evaluate_backdoor(LocalModel *model, const Job *job, uint32_t *count) {
     const Dataset *data = &model->memory->data;
     const Chosen *attack = &model->memory->config->attack;
     uint32_t others[EVALUATION_CHUNK];
-    job->count = attack_others(others, data->test.labels, job->first, job->count, attack);
+    *count = attack_others(others, data->test.labels, job->first, job->count, attack);
     const Batch batch = {.pixels = data->test.pixels,
                          .labels = data->test.labels,
                          .indices = others,
-                         .count = job->count,
+                         .count = *count,
                          .scale = data->scale,
                          .shift = data->shift,
-                         .triggered = job->count,
+                         .triggered = *count,
                          .trigger_label = (uint16_t)attack->number[BACKDOOR_TARGET]};
     BatchResult result = {0};
-    if (job->count > 0) net_evaluate(&model->net, &result, model->memory->weights, &batch);
+    if (*count > 0) net_evaluate(&model->net, &result, model->memory->weights, &batch);
     return result;
 }
 
@@ -100,6 +101,7 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
     memcpy(model->weights, memory->weights, config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(memory).sgd};
     local_model_train_on(model, &plain, root, job->count, config->clients, job->epochs, round);
+    personal_withhold(model); // what stays with clients is no part of what they are compared with
     for (size_t i = 0; i < config->parameters; i++)
         update[i] = model->weights[i] - memory->weights[i];
 }
@@ -112,6 +114,7 @@ static BatchResult evaluate_personal(LocalModel *model, Job *job, uint32_t round
 void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     uint64_t start = clock_nanoseconds();
     BatchResult result = {0};
+    uint32_t marked = 0;
     const bool of_server = job->task == EVALUATE_TEST_SET || job->task == TRAIN_ROOT;
     view_begin(&model->view, of_server ? VIEW_TEST_SET : job->client, round, NULL);
     switch ((EvaluationTask)job->task) {
@@ -119,7 +122,7 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
         result = evaluate_test_set(model, job);
         break;
     case EVALUATE_BACKDOOR:
-        result = evaluate_backdoor(model, job);
+        result = evaluate_backdoor(model, job, &marked);
         break;
     case EVALUATE_TRAINING_DATA:
     case EVALUATE_TRAINING_PART:
@@ -138,7 +141,7 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round) {
     }
     job->loss_sum = result.loss_sum;
     job->hits = result.hits;
-    job->samples = job->count;
+    job->samples = job->task == EVALUATE_BACKDOOR ? marked : job->count;
     job->seconds = clock_seconds_since(start);
     queue_finish(job, JOB_DONE);
 }

@@ -110,7 +110,9 @@ static Status find_subject(Subject *subject, Safetensors *file, Options *options
     subject->is_own_data = !options_given(options, "data");
     snprintf(subject->path, sizeof subject->path, "%s", path);
     if (is_run) TRY(find_in_run(subject, options, path, err));
-    if (onnx_is_file(path)) {
+    if (!is_run && onnx_is_file(path)) {
+        if (options_given(options, "model"))
+            return fail(err, STATUS_USAGE, "--model: %s says itself which net it is; leave it out", path);
         *file = (Safetensors){.count = 0}; // there is none, and nothing to close
         return find_in_notes(subject, options, file, err);
     }

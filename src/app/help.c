@@ -125,8 +125,7 @@ static void print_metrics(FILE *file) {
         {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
         {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
         {"  clients_dropped_out, clients_straggling, clients_late",
-         "who did not hand in, did not manage all epochs, came too "
-         "late"},
+         "who did not hand in, did not manage all epochs, came too late"},
         {"  clients_chosen", "those that a rule such as krum has picked; a client's share is then what the mean has of it"},
         {"  attack_success", "with --attack backdoor: of the marked test samples of other classes, how many are taken for its target"},
         {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},

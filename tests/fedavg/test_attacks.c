@@ -10,7 +10,7 @@
 
 enum { WEIGHTS = 20000, CLIENTS = 100 };
 
-static const AttackTurn TURN = {.seed = 5, .round = 4, .client = 2, .share = 0.25};
+static const AttackTurn TURN = {.seed = 5, .round = 4, .client = 2, .key = 4, .share = 0.25};
 
 static Chosen parsed(const char *text) {
     Chosen attack;
@@ -162,7 +162,7 @@ static void drawn_updates_have_their_mean_and_deviation_and_depend_on_client_and
         assert_memory_equal(update, other, sizeof update);
         for (int changed = 0; changed < 3; changed++) {
             AttackTurn turn = TURN;
-            turn.seed += changed == 0, turn.round += changed == 1, turn.client += changed == 2;
+            turn.seed += changed == 0, turn.key += changed == 1, turn.client += changed == 2;
             attacked(other, cases[c].text, &turn);
             assert_true(fabs(update[0] - other[0]) > 1e-6 * deviation);
         }

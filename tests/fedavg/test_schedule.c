@@ -216,7 +216,19 @@ static void more_versions_leave_the_beginning_as_it_was(void **state) {
     Schedule brief = simulated(&f);
     f.given.versions = 200;
     Schedule whole = simulated(&f);
-    assert_memory_equal(brief.jobs, whole.jobs, brief.count * sizeof *brief.jobs);
+    for (uint32_t j = 0; j < brief.count; j++) { // field by field: between them lie bytes that mean nothing
+        const ScheduledJob *one = &brief.jobs[j], *other = &whole.jobs[j];
+        assert_int_equal(one->client, other->client);
+        assert_int_equal(one->visit, other->visit);
+        assert_int_equal(one->start, other->start);
+        assert_int_equal(one->applied, other->applied);
+        assert_int_equal(one->epochs, other->epochs);
+        assert_int_equal(one->stash, other->stash);
+        assert_int_equal(one->fate, other->fate);
+        assert_true(one->weight == other->weight && one->trust == other->trust);
+        assert_int_equal(one->begin_microseconds, other->begin_microseconds);
+        assert_int_equal(one->end_microseconds, other->end_microseconds);
+    }
     assert_memory_equal(brief.published, whole.published, 41 * sizeof *brief.published);
     schedule_free(&brief);
     schedule_free(&whole);

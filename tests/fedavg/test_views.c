@@ -132,6 +132,9 @@ static void what_cannot_be_seen_so_is_refused(void **state) {
     assert_int_equal(view_check(&blocks, (Shape){1, 4, 4}, 17, true, &err), STATUS_USAGE);
     assert_int_equal(view_check(&labels, IMAGE, 1, true, &err), STATUS_OK);
     assert_int_equal(view_check(&labels, IMAGE, 1, false, &err), STATUS_USAGE);
+    const ViewPlan pixels = {.drift = drift("pixels step=4")};
+    assert_int_equal(view_check(&pixels, (Shape){1, 5, 5}, 1, true, &err), STATUS_OK);
+    assert_int_equal(view_check(&pixels, (Shape){1, 1, 80}, 1, true, &err), STATUS_USAGE);
     assert_int_equal(noise("gaussian sigma=0").row, VIEW_NOISE_NONE);
 }
 

@@ -129,13 +129,26 @@ class Onnx(RunCase):
         for run in ("file", "repeated", "given"):
             self.assertEqual(self.tensors(run), want, run)
 
+    def test_what_began_from_it_goes_on_by_the_same_words(self):
+        self.write("net.onnx", *FORMS["constants"])
+        self.train(*SHORT, "--model", "net.onnx", "--out", "run")
+        self.train("--resume", "run", "--model", "net.onnx", "--rounds", "2", "--quiet")
+        options = [word for word in SHORT if word != "--quiet"]
+        sweep = [SOUNDER, "sweep", *options, "--model", "net.onnx", "--seed", "1..2", "--out", "sweep"]
+        for _ in range(2):
+            done = subprocess.run(sweep, cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.write("other.onnx", *FORMS["constants"])
+        _, err = self.train("--resume", "run", "--model", "other.onnx", "--rounds", "3", code=64)
+        self.assertIn("another value would be another run", err)
+
     def tensors(self, run):
         with open(self.path(run, "model.safetensors"), "rb") as file:
             return parse_safetensors(file.read())[1]
 
     def test_a_model_that_is_exported_is_read_as_the_same_net(self):
         for name, text in {"all": "conv 4 3 stride 2 pad 1 groups 2; groupnorm 2; gelu as a; conv 4 3 pad 1; leakyrelu 0.2; dropout2d 0.5; add a; concat a; "
-                                  "layernorm; avgpool 3 stride 1 pad 1; relu6; linear 12; tanh; dropout 0.25; layernorm as b; sigmoid; add b; relu; linear classes",
+                                  "layernorm; avgpool 3 stride 1 pad 1; relu6; leakyrelu 0; linear 12; tanh; dropout 0.25; layernorm as b; sigmoid; add b; relu; linear classes",
                            "one": "linear classes", "pixel": "conv 10 1; globalpool"}.items():
             self.train(*SHORT, "--model", text, "--out", name, "--lr", "0.1")
             done = subprocess.run([SOUNDER, "export", name, "--onnx", name + ".onnx"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)

@@ -2,7 +2,7 @@
 
 Usage: test_worlds.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import os, random, subprocess, unittest
+import math, os, random, subprocess, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, merged
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
@@ -131,6 +131,19 @@ class World(WorldCase):
         self.assertTrue(rounds[0]["abandoned"])
         self.assertEqual(rounds[0]["clients_trained"], 0)
         self.assertEqual(rounds[0]["simulated_seconds"], 0.4)
+
+    @unittest.skipIf(ON_CARD, "server rounds-mean is for the CPU alone")
+    def test_a_round_without_a_step_leaves_the_mean_of_rounds_the_model(self):
+        """Of weights that have become zeros every loss would be that of guessing."""
+        for seed, first in (("3", True), ("1", False)):
+            rounds = self.run_world(seed, "--clients-per-round", "1", "--sampling", "poisson", "--algorithm", "server rounds-mean",
+                                    "--model", "linear 10", "--rounds", "6", "--seed", seed, "--lr", "0.001")
+            self.assertEqual(rounds[0]["clients_trained"] == 0, first)
+            self.assertIn(0, [entry["clients_trained"] for entry in rounds])
+            losses = [entry["test_loss"] for entry in rounds]
+            for before, after in zip(losses, losses[1:]):
+                self.assertNotAlmostEqual(after, math.log(10), places=6)
+                self.assertAlmostEqual(after, before, delta=0.05)
 
     def test_power_of_choice_takes_the_largest_losses_and_pays_for_the_others(self):
         """With all clients as candidates, the first round's are those with the largest loss of the first model."""

@@ -285,7 +285,15 @@ static Status check_real_clock(const Options *options, double k, Error *err) {
         {options->training.schedule.kind != LR_CONSTANT || options->training.schedule.warm_up > 0,
          "no round has a learning rate of its own; leave --lr-schedule and --warm-up out"},
         {!isnan(parts[PART_SCHEDULE].number[BUFFERED_BOUND]), "nobody waits; leave bound out"},
+        {parts[PART_SCHEDULE].number[BUFFERED_DISPATCH] != DISPATCH_ARRIVAL,
+         "workers begin with their next client at once; leave dispatch=publish out"},
+        {parts[PART_SCHEDULE].number[BUFFERED_TWICE] == TWICE_NO, "who comes twice counts twice; leave twice=no out"},
+        {!isnan(parts[PART_SCHEDULE].number[BUFFERED_LAG]),
+         "as many clients train as there are workers; give K instead of lag"},
         {options->world.drop_out > 0, "clients drop out of the simulated world; leave --drop-out out"},
+        {options_given(options, "client-time") || options_given(options, "up-bandwidth") ||
+             options_given(options, "down-bandwidth"),
+         "durations are those of the machine; leave --client-time and bandwidths out"},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].clashes)
@@ -327,10 +335,18 @@ static Status resolve_view(Options *options, Error *err) {
     if (options->drift[0] && view_parse_drift(&options->view.drift, options->drift, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s: %s", options_named(name, options, "drift"), why.message);
     if (options->view.drift.row == VIEW_DRIFT_CLASSES && engine_facts[options_engine(options)].buffers)
-        return fail(err, STATUS_USAGE,
-                    "%s does not go with schedule buffered of --algorithm, which weighs clients before the first round; take "
-                    "labels or pixels",
-                    options_named(name, options, "drift"));
+        return fail(
+            err, STATUS_USAGE,
+            "%s does not go with schedule buffered of --algorithm, which weighs clients before the first round; take "
+            "labels or pixels",
+            options_named(name, options, "drift"));
+    const bool changes = options->view.drift.row == VIEW_DRIFT_LABELS || options->view.drift.row == VIEW_DRIFT_PIXELS;
+    if (changes && options->attack_rule.row == ATTACK_BACKDOOR)
+        return fail(
+            err, STATUS_USAGE,
+            "%s does not go with --attack backdoor, whose success is told by images and labels as they were; take "
+            "drift classes",
+            options_named(name, options, "drift"));
     if (options->view.noise.row != VIEW_NOISE_NONE && options->attack_rule.row == ATTACK_BACKDOOR)
         return fail(err, STATUS_USAGE, "%s does not go with --attack backdoor, which marks pixels",
                     options_named(name, options, "client-noise"));

@@ -1,6 +1,7 @@
 #include "onnx_file.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,4 +74,12 @@ Status onnx_begin_from(float *parameters, const Spec *spec, const char *path, Er
     }
     free(theirs);
     return status;
+}
+
+void onnx_recognise(Options *options, const Options *saved) {
+    char path[PATH_MAX];
+    if (!onnx_is_file(options->model) || realpath(options->model, path) != path || strcmp(path, saved->init) != 0)
+        return;
+    memcpy(options->model, saved->model, sizeof options->model);
+    memcpy(options->init, saved->init, sizeof options->init);
 }

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "app/options/options.h"
 #include "base/err.h"
 #include "base/shape.h"
 #include "nn/onnx/onnx_net.h"
@@ -29,5 +30,8 @@ Status onnx_pack(void **bytes, size_t *count, const Spec *spec, const float *par
 // parameters (parameter_count) from the file, layer after layer. DATA, with both, for a layer whose weights have another
 // shape than the net's.
 Status onnx_begin_from(float *parameters, const Spec *spec, const char *path, Error *err);
+
+// A model that is told as an ONNX file, where a run says what that was read as: then it is the same, with its weights.
+void onnx_recognise(Options *options, const Options *saved);
 
 #endif

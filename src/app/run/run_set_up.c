@@ -56,6 +56,7 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     TRY(options_read_yaml(&saved, path, err));
     complete(&saved, past);
     if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
+    onnx_recognise(options, &saved);
     return options_resume(options, &saved, err);
 }
 
@@ -101,7 +102,7 @@ Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_sid
     return run_memory_partition(memory, &partition, err);
 }
 
-// The file becomes a list of layers and initial weights: whoever repeats the run or goes on with it reads no graph.
+// The file becomes a list of layers and initial weights: whoever goes on from a checkpoint reads no graph.
 Status run_import_model(Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES], path[PATH_MAX];
     if (!onnx_is_file(options->model)) return STATUS_OK;
@@ -185,6 +186,11 @@ static Status check_numbers(const char *named, const Options *options, const Spe
         return fail(err, STATUS_USAGE,
                     "%s: an embedding reads no images, which --random-crop and --random-flip change; leave these out",
                     named);
+    if (options->view.noise.row != VIEW_NOISE_NONE || options->view.drift.row == VIEW_DRIFT_PIXELS)
+        return fail(
+            err, STATUS_USAGE,
+            "%s: an embedding reads whole numbers, which --client-noise and --drift pixels change; leave these out",
+            named);
     for (int p = 0; p < 2; p++)
         for (size_t i = 0; i < parts[p]->count * size; i++) {
             const double number = number_at(parts[p], data, i);
@@ -205,7 +211,8 @@ static Status freeze(Spec *spec, const Options *options, Error *err) {
     options_named(named, options, "freeze");
     const Status status = spec_freeze(spec, options->freeze, &why);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
-    if (options_engine(options) == ENGINE_ROUNDS || options->training.sgd.weight_decay == 0) return STATUS_OK;
+    if (!engine_facts[options_engine(options)].writes_weights || options->training.sgd.weight_decay == 0)
+        return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 "%s: frozen tensors would decay with --weight-decay under --algorithm hogwild or ssgd; leave one out",
                 named);

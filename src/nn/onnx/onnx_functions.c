@@ -19,9 +19,11 @@ static Status add_function(OnnxImport *import, const Onnx__NodeProto *node, cons
 
 // The shortest number that is read as the same float.
 static void write_number(char text[ONNX_LAYER_BYTES], const char *word, float number) {
-    char digits[32] = "";
-    for (int count = 1; count <= 9 && strtof(digits, NULL) != number; count++)
+    char digits[32];
+    int count = 1;
+    do
         snprintf(digits, sizeof digits, "%.*g", count, (double)number);
+    while (strtof(digits, NULL) != number && ++count <= 9);
     snprintf(text, ONNX_LAYER_BYTES, "%s %s", word, digits);
 }
 

@@ -223,7 +223,8 @@ static int count_uses(const OnnxImport *import, const char *name) {
 
 Status onnx_give(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, Error *err) {
     value.name = node->output[0];
-    value.uses = count_uses(import, value.name);
+    const int uses = count_uses(import, value.name);
+    if (uses > value.uses) value.uses = uses; // by another name, what several take stays theirs
     return add_value(import, &value, err);
 }
 

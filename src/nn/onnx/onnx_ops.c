@@ -18,6 +18,7 @@ Status onnx_give_layer(OnnxImport *import, const Onnx__NodeProto *node, const On
     value.border = (Sides){0, 0};
     value.layer = import->layers.count - 1;
     value.shape = import->layers.of[value.layer].out;
+    value.uses = 0; // nobody's yet
     return onnx_give(import, node, value, err);
 }
 
@@ -149,7 +150,7 @@ static Status read_window(char *text, size_t room, Shape *out, Sides size, Sides
     if (onnx_attribute_whole(node, "ceil_mode", 0) != 0)
         return fail(err, STATUS_DATA, NODE_FORMAT "ceil_mode is 1; windows here end within the image",
                     NODE_ARGS(import, node));
-    if (!is_conv && dilation[0] * dilation[1] != 1)
+    if (!is_conv && (dilation[0] != 1 || dilation[1] != 1))
         return fail(err, STATUS_DATA, NODE_FORMAT "a pooling with dilation", NODE_ARGS(import, node));
     // Without a word the stride of a pooling here is the window's size; there, as that of a convolution, it is 1.
     const int usual = is_conv ? 1 : size.rows == size.columns ? size.rows : -1;
@@ -203,7 +204,10 @@ static Status handle_pool(OnnxImport *import, const Onnx__NodeProto *node, Error
     const Sides sides = {side[0], side[1]};
     Shape out = in->shape;
     TRY(read_window(words, sizeof words, &out, sides, in->border, import, node, err));
-    const bool own = onnx_attribute(node, "pads") && strstr(words, " pad ");
+    const Onnx__AttributeProto *pads = onnx_attribute(node, "pads");
+    bool own = false;
+    for (size_t i = 0; pads && i < pads->n_ints; i++)
+        own = own || pads->ints[i] != 0;
     if (averages && own && onnx_attribute_whole(node, "count_include_pad", 0) == 0)
         return fail(err, STATUS_DATA,
                     NODE_FORMAT "its averages leave the padding out (count_include_pad is 0), here they "

@@ -26,7 +26,7 @@ static Status give_wholes(OnnxImport *import, const Onnx__NodeProto *node, const
     OnnxValue value = {.kind = VALUE_CONSTANT, .rank = rank, .count = count, .extent = {(int64_t)count}};
     value.wholes = malloc((count + 1) * sizeof *wholes);
     if (!value.wholes) return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, count);
-    memcpy(value.wholes, wholes, count * sizeof *wholes);
+    if (count > 0) memcpy(value.wholes, wholes, count * sizeof *wholes);
     return onnx_give(import, node, value, err);
 }
 
@@ -167,6 +167,7 @@ static Status handle_concat(OnnxImport *import, const Onnx__NodeProto *node, Err
         TRY(onnx_layers_add(&import->layers, so_far.layer, out, err, "concat"));
         so_far.layer = import->layers.count - 1;
         so_far.shape = out;
+        so_far.uses = 0;
         import->layers.of[so_far.layer].other = other->layer;
         import->layers.of[other->layer].named = true;
     }
@@ -327,6 +328,19 @@ static Status handle_transpose(OnnxImport *import, const Onnx__NodeProto *node, 
     return onnx_give(import, node, turned, err);
 }
 
+// Samples stay floats: to whole numbers would cut them off.
+static Status handle_cast(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    enum { ONNX_FLOAT = 1, ONNX_DOUBLE = 11 };
+    Status status;
+    const OnnxValue *in = onnx_input(import, node, 0, &status, err);
+    TRY(status);
+    const int64_t to = onnx_attribute_whole(node, "to", 0);
+    if (in && in->kind != VALUE_CONSTANT && to != ONNX_FLOAT && to != ONNX_DOUBLE)
+        return fail(err, STATUS_DATA, NODE_FORMAT "makes of samples a type (%" PRId64 ") that is no float",
+                    NODE_ARGS(import, node), to);
+    return onnx_pass_on(import, node, err);
+}
+
 // The mean of an image's rows and columns is an average over it.
 static Status handle_mean(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     OnnxValue *in;
@@ -345,7 +359,7 @@ static Status handle_mean(OnnxImport *import, const Onnx__NodeProto *node, Error
 const OnnxOp onnx_shape_ops[] = {
     {"Constant", handle_constant, "value value_float value_int value_ints"},
     {"Identity", onnx_pass_on, ""},
-    {"Cast", onnx_pass_on, "to saturate"},
+    {"Cast", handle_cast, "to saturate"},
     {"Shape", handle_shape, ""},
     {"Gather", handle_gather, "axis"},
     {"Slice", handle_slice, ""},
