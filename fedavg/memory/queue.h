@@ -21,7 +21,7 @@ typedef enum EvaluationTask {
     EVALUATE_PERSONAL,      // the client's own model on it
     EVALUATE_BACKDOOR,      // the global model on marked samples of the test set, see rules/attack_rules.h
     TRAIN_ROOT,             // the server's own training on `count` samples, for rules that trust it
-    EVALUATE_FINE_TUNED,    // the same after `epochs` of the client's training, which nobody gets to see
+    EVALUATE_FINE_TUNED,    // the global model there, after `epochs` of the client's training that nobody gets to see
 } EvaluationTask;
 
 typedef struct Job {
@@ -35,7 +35,7 @@ typedef struct Job {
     uint32_t task;               // evaluation: EvaluationTask, what to evaluate on what
     uint32_t kept_from, kept_to; // training: rows of what the client keeps, as it is, and for what it becomes
     uint32_t attacks;            // training: 1 for an attacker
-    uint32_t visit;              // training: so many times the client has begun from these weights before
+    uint32_t visit;              // training: tells those from one version apart; on the real clock, those of the run
     uint32_t stash;              // training: 1 + where its update waits for a later step; 0: it is part of this round's
     double share;                // training: p_k, this client's weight in the mean
     // Written by the owner before it stores the state:

@@ -7,8 +7,8 @@
 //   min-sum    m - g s,       the same with sums of squared distances            likewise
 //   mimic      one of them                                                       Karimireddy, He, Jaggi 2022
 //
-//   forgery_deviations(out, rows, first, count);    // of a block of weights
-//   forgery_forge(out, rows, first, count, of_mean, of_deviation);
+//   forgery_deviations(out, rows, count);           // of a block of weights
+//   forgery_forge(out, rows, of_mean, of_deviation, count);
 //
 // All but the normal quantile is made of + - * / and roots alone, in a fixed order: the same bits on every machine.
 #ifndef SOUNDER_FEDAVG_RULES_FORGERY_H

@@ -61,7 +61,7 @@ enum { NEVER_APPLIED = UINT32_MAX, NO_STASH = UINT32_MAX };
 
 typedef struct ScheduledJob {
     uint32_t client;
-    uint32_t visit;   // so many times the client has begun from this version before
+    uint32_t visit;   // so many times the client has begun before from this version; on the real clock, in the run
     uint32_t start;   // the version: 0, 1, ...
     uint32_t applied; // the version whose weights its update moves, >= start; NEVER_APPLIED: none
     uint32_t epochs;  // it does

@@ -77,7 +77,7 @@ static Status read_jobs(Schedule *schedule, FILE *file, const char *path, uint32
         if (job.client >= clients)
             return fail(err, STATUS_DATA, "%.200s:%u: client %u, but there are only %u; raise --clients", path, number,
                         job.client, clients);
-        if (!applied || job.applied >= schedule->versions) continue;
+        if (!applied || job.start >= schedule->versions) continue; // what counts later waits in checkpoints
         if (schedule->count == capacity) {
             capacity = capacity > 0 ? 2 * capacity : 1024;
             ScheduledJob *more = realloc(schedule->jobs, capacity * sizeof *more);
@@ -96,7 +96,7 @@ static Status check_versions(const Schedule *schedule, const char *path, Error *
     if (!made) return fail(err, STATUS_OS, "no memory for %u versions", schedule->versions);
     uint32_t version = 0;
     for (uint32_t j = 0; j < schedule->count; j++)
-        made[schedule->jobs[j].applied] = true;
+        if (schedule->jobs[j].applied < schedule->versions) made[schedule->jobs[j].applied] = true;
     while (version < schedule->versions && made[version])
         version++;
     free(made);
