@@ -26,10 +26,12 @@ void help_print_models(FILE *file) {
     print_paragraph(file, 0,
                     "The last layer gives one output a class; softmax and cross-entropy follow by themselves.");
     fputc('\n', file);
-    print_paragraph(file, 0,
-                    "A file NET.onnx in place of a net is read as such layers, with its weights to begin from; --init NET.onnx takes "
-                    "the weights alone. What of its graph is no layer here is named by node and op. A BatchNormalization "
-                    "becomes part of the weights before it.");
+    print_paragraph(
+        file, 0,
+        "A file NET.onnx in place of a net is read as such layers, with its weights to begin from; --init NET.onnx "
+        "takes "
+        "the weights alone. What of its graph is no layer here is named by node and op. A BatchNormalization "
+        "becomes part of the weights before it.");
 }
 
 // A table of forms: each with what it does, who described it, and its parts.
@@ -56,6 +58,13 @@ static void print_rule(FILE *file, const char *part, const RuleText *rule) {
     print_paragraph(file, 2, line);
     snprintf(line, sizeof line, "%s (%s)", rule->help, rule->source);
     print_paragraph(file, 6, line);
+}
+
+// Those of a table that are no parts of an algorithm, after the first, which is none.
+static void print_rules(FILE *file, const RuleText *rules, uint32_t count) {
+    fputc('\n', file);
+    for (uint32_t row = 1; row < count; row++)
+        print_rule(file, "", &rules[row]);
 }
 
 void help_print_algorithms(FILE *file) {
@@ -98,35 +107,34 @@ void help_print_partitions(FILE *file) {
         "from the training set; what \"lost\" means is that nobody trains on it.");
     print_forms(file, &partition_table);
     fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "What --client-noise takes: how each client sees its samples, in training and on its own test part, the same every "
-        "time; the global test set has no noise.");
+    print_paragraph(file, 0,
+                    "What --client-noise takes: how each client sees its samples, in training and on its own test "
+                    "part, the same every "
+                    "time; the global test set has no noise.");
+    print_rules(file, view_noises, VIEW_NOISE_COUNT);
     fputc('\n', file);
-    for (uint32_t row = VIEW_NOISE_NONE + 1; row < VIEW_NOISE_COUNT; row++)
-        print_rule(file, "", &view_noises[row]);
-    fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "What --drift takes: what changes from a round on. change=sudden: for all at once, and again every PERIOD rounds unless "
-        "that is 0; gradual: each client at a round of its own within PERIOD rounds; recurrent: there and back every PERIOD "
-        "rounds. The test set goes along, with a gradual drift from ROUND on; `sounder eval` sees it as it was at first.");
-    fputc('\n', file);
-    for (uint32_t row = VIEW_DRIFT_NONE + 1; row < VIEW_DRIFT_COUNT; row++)
-        print_rule(file, "", &view_drifts[row]);
+    print_paragraph(file, 0,
+                    "What --drift takes: what changes from a round on. change=sudden: for all at once, and again every "
+                    "PERIOD rounds unless "
+                    "that is 0; gradual: each client at a round of its own within PERIOD rounds; recurrent: there and "
+                    "back every PERIOD "
+                    "rounds. The test set goes along, with a gradual drift from ROUND on; `sounder eval` sees it as it "
+                    "was at first.");
+    print_rules(file, view_drifts, VIEW_DRIFT_COUNT);
 }
 
 void help_print_attacks(FILE *file) {
-    print_paragraph(
-        file, 0,
-        "What --attack takes: what the clients of --attackers do in every round for which they are drawn. Honest clients "
-        "compute the same whoever attacks. Numbers have the values shown unless they are given; the first of an attack needs "
-        "no name: --attack \"sign-flip 3\" --attackers 0.2. An update is attacked before anything of `send` is done to it. "
-        "Who attacks by alie, ipm, min-max, min-sum or mimic has seen the updates of the round: those of all honest clients, "
-        "or with knowledge=own what the attackers have trained. Attacks are for the CPU alone.");
-    fputc('\n', file);
-    for (uint32_t row = ATTACK_NONE + 1; row < ATTACK_RULE_COUNT; row++)
-        print_rule(file, "", &attack_rules[row]);
+    print_paragraph(file, 0,
+                    "What --attack takes: what the clients of --attackers do in every round for which they are drawn. "
+                    "Honest clients "
+                    "compute the same whoever attacks. Numbers have the values shown unless they are given; the first "
+                    "of an attack needs "
+                    "no name: --attack \"sign-flip 3\" --attackers 0.2. An update is attacked before anything of "
+                    "`send` is done to it. "
+                    "Who attacks by alie, ipm, min-max, min-sum or mimic has seen the updates of the round: those of "
+                    "all honest clients, "
+                    "or with knowledge=own what the attackers have trained. Attacks are for the CPU alone.");
+    print_rules(file, attack_rules, ATTACK_RULE_COUNT);
 }
 
 void help_print_federations(FILE *file) {
