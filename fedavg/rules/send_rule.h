@@ -19,9 +19,12 @@ typedef struct Coding {
     const double *number; // the code's
     size_t count;         // weights that are sent
     const size_t *ends;   // (tensors) where each tensor ends among them
+    const size_t *rows;   // (tensors) of the matrix that a tensor is, its first side; 0: it is a vector
     uint32_t tensors;
-    RngKey key;      // of this client in this round
-    bool feeds_back; // what is not sent now is added to the client's next update
+    RngKey key;          // of this client in this round
+    bool feeds_back;     // what is not sent now is added to the client's next update
+    const float *before; // what the code has kept of the client's last turn; NULL: nothing
+    float *after;        // ... and keeps of this one; NULL: nothing
 } Coding;
 
 // What the client sends: (count) each.
@@ -34,6 +37,8 @@ typedef struct SendCode {
     RuleText text;
     bool becomes;
     bool varies; // how many bytes it makes is known only when the client has trained
+    // Floats that the code keeps for a client that feeds back, besides what it leaves over; NULL: none.
+    size_t (*keeps)(const Coding *coding);
     // Bytes on the wire; the most there can be where that varies.
     uint64_t (*bytes)(const Coding *coding);
     // wire: room for those; returns how many were written. NULL: nothing is encoded, the trained weights are sent.

@@ -83,13 +83,25 @@ void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *perso
         else
             sent->runs[sent->run_count++] = (PersonalRun){tensor->first, tensor->first + tensor->count};
         sent->count += tensor->count;
+        sent->rows[sent->tensors] = tensor->rank > 1 ? (size_t)tensor->shape[0] : 0;
         sent->ends[sent->tensors++] = sent->count;
     }
 }
 
+static Coding coding_of(const Chosen *code, const SentWeights *sent) {
+    return (Coding){
+        .number = code->number, .count = sent->count, .ends = sent->ends, .rows = sent->rows, .tensors = sent->tensors};
+}
+
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent) {
-    const Coding coding = {.number = code->number, .count = sent->count, .ends = sent->ends, .tensors = sent->tensors};
+    const Coding coding = coding_of(code, sent);
     return send_codes[code->row]->bytes(&coding);
+}
+
+size_t send_keeps(const Chosen *code, const SentWeights *sent) {
+    const Coding coding = coding_of(code, sent);
+    const SendCode *rule = send_codes[code->row];
+    return rule->keeps && send_feeds_back(code) ? rule->keeps(&coding) : 0;
 }
 
 // The rounding of a sum of floats is a float: what the wire's weight is off by is exact.

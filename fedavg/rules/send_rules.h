@@ -26,7 +26,7 @@ extern const RuleText noise_rules[NOISE_RULE_COUNT];
 
 // The rows of the table of codes, in this order. The first is what a recipe has that names none.
 #define SEND_CODES(X)                                                                                                  \
-    X(whole) X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign) X(masked)
+    X(whole) X(top_k) X(random_k) X(threshold) X(qsgd) X(ternary) X(bits) X(scaled_sign) X(sign) X(power) X(masked)
 
 #define SEND_ROW(name) SEND_ROW_##name,
 enum { SEND_CODES(SEND_ROW) SEND_CODE_COUNT };
@@ -49,7 +49,7 @@ typedef struct SentWeights {
     size_t count;
     PersonalRun runs[SPEC_MAX_TENSORS];
     uint32_t run_count;
-    size_t ends[SPEC_MAX_TENSORS];
+    size_t ends[SPEC_MAX_TENSORS], rows[SPEC_MAX_TENSORS]; // as in Coding
     uint32_t tensors;
 } SentWeights;
 
@@ -57,6 +57,9 @@ void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *perso
 
 // Bytes of an update on the wire: exactly, or the most where the code varies.
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent);
+
+// Floats that a code keeps of a client's turn, besides what it leaves over.
+size_t send_keeps(const Chosen *code, const SentWeights *sent);
 
 // left (count): what had been left over before, and becomes what the server still misses of the payload. sent: as the
 // server reads it; global: NULL if those are values of the update.

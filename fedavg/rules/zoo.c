@@ -52,6 +52,8 @@ const ZooAlgorithm zoo_algorithms[] = {
     {"fedpaq", "send bits", "updates are rounded at random to 8 bits a weight", "Reisizadeh et al., AISTATS 2020"},
     {"ef-sgd", "send scaled-sign", "signs and one magnitude are sent, the rest is added to the next update",
      "Karimireddy et al., ICML 2019"},
+    {"powersgd", "send powersgd", "the matrices of updates are sent as products of two thin ones",
+     "Vogels, Karimireddy, Jaggi, NeurIPS 2019"},
     {"signsgd", "send sign; combine mean uniform; server vote", "signs are sent, and the majority of them decides",
      "Bernstein et al., ICML 2018"},
     {"dp-fedavg", "send clip; combine mean uniform; release gaussian",

@@ -137,10 +137,17 @@ static void encode(Sender *sender, Job *job, RngKey key) {
     Coding coding = {.number = part(sender, PART_CODE)->number,
                      .count = weights->count,
                      .ends = weights->ends,
+                     .rows = weights->rows,
                      .tensors = weights->tensors,
                      .key = key,
                      .feeds_back = sender->left != NULL};
     begin_feedback(sender, job);
+    if (code->keeps && sender->left) { // behind what is left over
+        const float *before = kept_row(&sender->memory->kept, job->kept_from);
+        float *after = kept_row(&sender->memory->kept, job->kept_to);
+        coding.before = before ? before + weights->count : NULL;
+        coding.after = after ? after + weights->count : NULL;
+    }
     job->sent_bytes = code->encode(sender->wire, &payload, &coding);
     coding.key = (RngKey){{0}}; // the client's own, which the server does not have
     if (code->becomes) memcpy(sender->read, sender->global, weights->count * sizeof *sender->read);

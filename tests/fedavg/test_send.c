@@ -9,7 +9,7 @@
 
 enum { WEIGHTS = 1003, TENSORS = 3, KEYS = 400 };
 
-static const size_t ENDS[TENSORS] = {100, 357, WEIGHTS};
+static const size_t ENDS[TENSORS] = {100, 357, WEIGHTS}, ROWS[TENSORS] = {10, 0, 19}; // matrices around a vector
 
 // An update as a client has trained it, from weights of another size, so that differences of floats round.
 typedef struct Client {
@@ -38,6 +38,7 @@ static void choose(Client *client, const char *text) {
     client->coding = (Coding){.number = chosen->number,
                               .count = WEIGHTS,
                               .ends = ENDS,
+                              .rows = ROWS,
                               .tensors = TENSORS,
                               .key = rng_key(7, RNG_COMPRESS, 2, 5, 0),
                               .feeds_back = send_feeds_back(chosen)};
@@ -82,11 +83,15 @@ static void encoded_updates_have_the_bytes_of_the_formula(void **state) {
                  {"send bits b=8", 4 + 1003},
                  {"send bits b=3", 4 + (1003 * 3 + 7) / 8},
                  {"send scaled-sign", 4 + 126},
-                 {"send sign", 126}};
+                 {"send sign", 126},
+                 {"send powersgd rank=1", 4 * (20 + 257 + 53)},
+                 {"send powersgd rank=12", 4 * (10 * 20 + 257 + 12 * 53)}};
     static Client client;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sent(&client, cases[i].text);
-        const SentWeights weights = {.count = WEIGHTS, .tensors = TENSORS};
+        SentWeights weights = {.count = WEIGHTS, .tensors = TENSORS};
+        memcpy(weights.ends, ENDS, sizeof ENDS);
+        memcpy(weights.rows, ROWS, sizeof ROWS);
         if (client.bytes != cases[i].bytes) fail_msg("%s: %zu bytes", cases[i].text, client.bytes);
         assert_int_equal(send_bytes(&client.recipe.parts[PART_CODE], &weights), cases[i].bytes);
     }
@@ -212,11 +217,80 @@ static void values_on_the_wire_are_those_of_the_papers(void **state) {
         assert_true(client.read[i] == (client.update[i] < 0 ? -1 : 1));
 }
 
+// What a matrix M (rows x cols) becomes where it is projected onto what Q (2 of cols) makes of it, by the normal equations
+// of M Q: no orthonormal basis is needed.
+static void project(double *projection, double after[2][40], const float *m, const double q[2][40], size_t rows,
+                    size_t cols) {
+    double a[2][40] = {{0}}, gram[2][2] = {{0}}, right[2][40] = {{0}};
+    for (size_t c = 0; c < 2; c++)
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < cols; j++)
+                a[c][i] += (double)m[i * cols + j] * q[c][j];
+    for (size_t c = 0; c < 2; c++)
+        for (size_t i = 0; i < rows; i++) {
+            gram[c][0] += a[c][i] * a[0][i], gram[c][1] += a[c][i] * a[1][i];
+            for (size_t j = 0; j < cols; j++)
+                right[c][j] += a[c][i] * (double)m[i * cols + j];
+        }
+    const double det = gram[0][0] * gram[1][1] - gram[0][1] * gram[1][0];
+    for (size_t j = 0; j < cols; j++) {
+        after[0][j] = right[0][j], after[1][j] = right[1][j]; // M^T M Q: what the next Q spans
+        const double x = (gram[1][1] * right[0][j] - gram[0][1] * right[1][j]) / det,
+                     y = (gram[0][0] * right[1][j] - gram[1][0] * right[0][j]) / det;
+        for (size_t i = 0; i < rows; i++)
+            projection[i * cols + j] = a[0][i] * x + a[1][i] * y;
+    }
+}
+
+static void powersgd_sends_what_a_step_of_the_power_method_finds_and_goes_on_from_there(void **state) {
+    (void)state;
+    static Client client;
+    static float kept[2 * (10 + 34)];
+    sent(&client, "send powersgd rank=2");
+    client.coding.after = kept;
+    double first[WEIGHTS], q[2][2][40], next[2][40];
+    for (uint32_t turn = 0; turn < 3; turn++) { // the first without what is kept, then with it
+        travel(&client);
+        for (size_t t = 0, k = 0; t < TENSORS; t += 2, k++) {
+            const size_t begin = t ? ENDS[1] : 0, rows = ROWS[t], cols = (ENDS[t] - begin) / rows;
+            for (size_t j = 0; j < 2 * cols && turn == 0; j++)
+                q[k][j / cols][j % cols] = rng_normal(client.coding.key, (uint32_t)(begin + j));
+            project(first + begin, next, client.update + begin, q[k], rows, cols);
+            memcpy(q[k], next, sizeof next);
+            for (size_t i = begin; i < ENDS[t]; i++)
+                if (!(fabs((double)client.read[i] - first[i]) < 1e-6))
+                    fail_msg("turn %u, weight %zu: %g, not %g", turn, i, (double)client.read[i], first[i]);
+        }
+        assert_memory_equal(client.read + ENDS[0], client.update + ENDS[0], (ENDS[1] - ENDS[0]) * sizeof(float));
+        client.coding.before = kept;
+    }
+    sent(&client, "send powersgd rank=19"); // whole: to rounding
+    for (size_t i = 0; i < WEIGHTS; i++)
+        assert_true(fabsf(client.read[i] - client.update[i]) < 1e-7f);
+}
+
+static void powersgd_wakes_up_after_an_update_of_zeros(void **state) {
+    (void)state;
+    static Client client;
+    static float kept[10 + 34];
+    fill(&client);
+    choose(&client, "send powersgd rank=1");
+    client.coding.after = kept;
+    memset(client.update, 0, sizeof client.update);
+    travel(&client);
+    fill(&client);
+    client.coding.before = kept;
+    travel(&client);
+    for (size_t i = 0; i < ENDS[0]; i++)
+        assert_true(client.read[i] != 0);
+}
+
 static void an_update_of_zeros_arrives_as_zeros(void **state) {
     (void)state;
-    static const char *const texts[] = {"send qsgd", "send bits", "send terngrad", "send scaled-sign", "send top-k"};
+    static const char *const texts[] = {"send qsgd",        "send bits",  "send terngrad",
+                                        "send scaled-sign", "send top-k", "send powersgd"};
     static Client client;
-    for (size_t t = 0; t < 5; t++) {
+    for (size_t t = 0; t < 6; t++) {
         fill(&client);
         memset(client.update, 0, sizeof client.update);
         memcpy(client.become, client.global, sizeof client.become);
@@ -256,6 +330,7 @@ static void weights_that_stay_are_not_sent(void **state) {
     sent_weights(&sent, &spec, &personal);
     assert_int_equal(sent.count, 23);
     assert_int_equal(sent.ends[3], 23);
+    assert_true(sent.rows[0] == 3 && sent.rows[1] == 0 && sent.rows[2] == 2 && sent.rows[3] == 0);
     personal = (PersonalPlan){.run_count = 2, .runs = {{12, 15}, {21, 23}}}; // the biases
     sent_weights(&sent, &spec, &personal);
     assert_int_equal(sent.count, 18);
@@ -277,6 +352,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_left_over_and_what_was_sent_are_the_update),
         cmocka_unit_test(random_codes_are_right_on_average),
         cmocka_unit_test(values_on_the_wire_are_those_of_the_papers),
+        cmocka_unit_test(powersgd_sends_what_a_step_of_the_power_method_finds_and_goes_on_from_there),
+        cmocka_unit_test(powersgd_wakes_up_after_an_update_of_zeros),
         cmocka_unit_test(an_update_of_zeros_arrives_as_zeros),
         cmocka_unit_test(clipping_multiplies_nothing_that_is_short_enough),
         cmocka_unit_test(weights_that_stay_are_not_sent),

@@ -306,6 +306,40 @@ FORGED = {
     "mimic": mimic, "mimic 1": lambda d, known: known[1],
 }
 
+def philox(key, counter):
+    c, k, mask = list(counter), list(key), 2 ** 32 - 1
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [b >> 32 ^ c[1] ^ k[0], b & mask, a >> 32 ^ c[3] ^ k[1], a & mask]
+        k = [(k[0] + 0x9E3779B9) & mask, (k[1] + 0xBB67AE85) & mask]
+    return c
+
+
+def normals(purpose, a, b, count, seed=1):
+    """The first of a stream of base/rng.h, by Box and Muller."""
+    key, unit = philox((seed, 0), (purpose, a, b, 0))[:2], lambda high, low: ((high << 32 | low) >> 12) + 0.5
+    words = [philox(key, (i, 1, 0, 0)) for i in range(count)]
+    return np.array([np.sqrt(-2 * np.log(unit(*w[:2]) / 2 ** 52)) * np.cos(2 * np.pi * unit(*w[2:]) / 2 ** 52) for w in words])
+
+
+def powersgd(rank, feedback=True, compress=30):
+    def run(w, clients):
+        left, kept = [np.zeros_like(w) for _ in clients], [None] * len(clients)
+        for t in range(ROUNDS):
+            sent = []
+            for k, client in enumerate(clients):
+                p = client.train(w) + left[k]  # the last row are biases, which are sent as they are
+                m = p[:-1].T
+                q = kept[k] if kept[k] is not None else normals(compress, t + 1, k, rank * m.shape[1]).reshape(rank, -1).T
+                basis = np.linalg.qr(m @ q)[0]
+                q = m.T @ basis
+                sent.append(np.vstack([(basis @ q.T).T, p[-1:]]))
+                left[k], kept[k] = (p - sent[k], q) if feedback else (left[k], None)
+            w = w + mean(clients, sent)
+        return w
+    return run
+
+
 ALGORITHMS = {
     "fedavg": averaged(), "fedavg weights=uniform": averaged(weights="uniform"), "fedavg weights=sqrt": averaged(weights="sqrt"),
     "fedavg weights=log": averaged(weights="log"), "server average lr=0.5": averaged(lambda w, d, s: w + 0.5 * d),
@@ -321,6 +355,7 @@ ALGORITHMS = {
     "mix nearest 1; combine median": robust(lambda d: np.median(nearest(d, 1), axis=0)),
     "rfa": robust(weiszfeld), "centered-clipping radius=0.3": centered(0.3, 1), "centered-clipping radius=0.3 steps=3": centered(0.3, 3),
     "fltrust 30": fltrust(30), "fltrust root=7": fltrust(7),
+    "powersgd rank=2": powersgd(2), "powersgd rank=1": powersgd(1), "powersgd feedback=no": powersgd(2, False), "powersgd rank=9": averaged(),
     "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}

@@ -25,7 +25,7 @@ REASONS = {
 for name in ("ditto", "pfedme", "fedper", "fedrep", "lg-fedavg", "fedbn", "local-only"):
     REASONS[name, "card"] = "personal models are for the CPU alone"
 REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alone"
-for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
+for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "powersgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
 LATE = ("fedbuff", "fedasync", "asgd", "downpour", "staleness-aware", "semi-sync")
@@ -145,7 +145,7 @@ class Zoo(RunCase):
         whole, bits = 4 * parameters, lambda each: -(-parameters * each // 8)
         cases = {"fedavg": (whole, whole), "top-k": (4 * 31 + bits(1), whole), "random-k": (4 * 31 + 8, whole),
                  "qsgd": (4 + bits(9), whole), "terngrad": (4 * tensors + bits(2), whole), "fedpaq": (4 + bits(8), whole),
-                 "ef-sgd": (4 + bits(1), whole), "signsgd": (bits(1), bits(2)), "secagg": (8 * parameters, whole)}
+                 "ef-sgd": (4 + bits(1), whole), "powersgd": (4 * (2 * (3 + 9) + 3 + 2 * (10 + 27) + 10), whole), "signsgd": (bits(1), bits(2)), "secagg": (8 * parameters, whole)}
         for algorithm, (up, down) in cases.items():
             with self.subTest(algorithm):
                 self.one(algorithm)

@@ -300,9 +300,12 @@ static Status plan_kept(RunConfig *config, const Options *options, const RunFold
     const LocalRule *local = local_rules[config->recipe.parts[PART_LOCAL].row];
     const bool keeps = local->keeps;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
-    const bool feeds_back = send_feeds_back(&config->recipe.parts[PART_CODE]);
+    const Chosen *code = &config->recipe.parts[PART_CODE];
+    SentWeights sent;
+    sent_weights(&sent, &config->spec, &config->personal);
     const uint64_t floats = local->replicas && state ? config->parameters + stepper_state_floats(config)
-                            : keeps || feeds_back    ? config->parameters
+                            : send_feeds_back(code)  ? config->parameters + send_keeps(code, &sent)
+                            : keeps                  ? config->parameters
                             : state                  ? stepper_state_floats(config)
                                                      : personal_floats(&config->personal, config->parameters);
     if (floats == 0) return STATUS_OK;

@@ -1,0 +1,173 @@
+// PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, Algorithm 1) as the code of one client's update: each matrix M (rows x
+// cols) of the update becomes a product of two thin ones by one step of the power method,
+//
+//   P = M Q,   P orthonormal by Gram and Schmidt,   Q = M^T P,   the server reads P Q^T
+//
+// Q begins with normal numbers, and with feedback as the client's last one (the paper's warm start), which its row keeps
+// behind what is left over. In the paper all workers multiply with one Q and P and Q are averaged, which takes two
+// exchanges a step; here each client has its own, as a cohort is another one in every round, and the mean is that of what
+// they send. A tensor of more than two sides is a matrix of its first side and the rest, as in the paper's code.
+//
+// On the wire, for each tensor: P and Q, column by column, 4 r (rows + cols) bytes with r = min(rank, rows, cols); a vector
+// as it is.
+#include <math.h>
+
+#include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/send_rules.h"
+
+typedef float WireFloat __attribute__((may_alias)); // the wire is bytes, and all that stands on this one are floats
+
+// A tensor among those that are sent.
+typedef struct Matrix {
+    size_t first, rows, cols, rank; // rank 0: a vector of `cols`
+} Matrix;
+
+static Matrix matrix_at(const Coding *coding, uint32_t tensor) {
+    const size_t first = tensor > 0 ? coding->ends[tensor - 1] : 0, count = coding->ends[tensor] - first;
+    const size_t rows = coding->rows[tensor], rank = (size_t)coding->number[0];
+    if (rows == 0) return (Matrix){.first = first, .cols = count};
+    const size_t cols = count / rows, least = rows < cols ? rows : cols;
+    return (Matrix){.first = first, .rows = rows, .cols = cols, .rank = rank < least ? rank : least};
+}
+
+static size_t wire_floats(const Matrix *matrix) {
+    return matrix->rank > 0 ? matrix->rank * (matrix->rows + matrix->cols) : matrix->cols;
+}
+
+static uint64_t power_bytes(const Coding *coding) {
+    uint64_t floats = 0;
+    for (uint32_t t = 0; t < coding->tensors; t++) {
+        const Matrix matrix = matrix_at(coding, t);
+        floats += wire_floats(&matrix);
+    }
+    return floats * sizeof(float);
+}
+
+static size_t power_keeps(const Coding *coding) {
+    size_t floats = 0;
+    for (uint32_t t = 0; t < coding->tensors; t++) {
+        const Matrix matrix = matrix_at(coding, t);
+        floats += matrix.rank * matrix.cols;
+    }
+    return floats;
+}
+
+// The sum of the products, in 16 parts that every instruction set has.
+AGGREGATE_VECTORS static double inner(const WireFloat *a, const WireFloat *b, size_t count) {
+    enum { LANES = 16 };
+    double lanes[LANES] = {0}, sum = 0;
+    const size_t whole = count / LANES * LANES;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] += (double)a[i + l] * (double)b[i + l];
+    for (size_t i = whole; i < count; i++)
+        lanes[i - whole] += (double)a[i] * (double)b[i];
+    for (int l = 0; l < LANES; l++)
+        sum += lanes[l];
+    return sum;
+}
+
+AGGREGATE_VECTORS static void add_multiple(WireFloat *to, const WireFloat *values, double factor, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)((double)to[i] + factor * (double)values[i]);
+}
+
+// The columns (rank of count) become orthonormal. Twice, as once leaves of a column that nearly lies among those before it
+// mostly rounding; one that does lie there becomes zeros.
+static void make_orthonormal(WireFloat *columns, size_t count, size_t rank) {
+    for (size_t c = 0; c < rank; c++) {
+        WireFloat *column = columns + c * count;
+        const double before = sqrt(inner(column, column, count));
+        for (int pass = 0; pass < 2; pass++)
+            for (size_t other = 0; other < c; other++)
+                add_multiple(column, columns + other * count, -inner(column, columns + other * count, count), count);
+        const double length = sqrt(inner(column, column, count));
+        const double factor = length > 1e-6 * before ? 1 / length : 0;
+        for (size_t i = 0; i < count; i++)
+            column[i] = (float)((double)column[i] * factor);
+    }
+}
+
+// product (cols) = M^T column, a block of columns at a time.
+AGGREGATE_VECTORS static void multiply_transposed(WireFloat *product, const float *values, const WireFloat *column,
+                                                  size_t rows, size_t cols) {
+    double sums[CODE_BLOCK];
+    for (size_t first = 0; first < cols; first += CODE_BLOCK) {
+        const size_t block = cols - first < CODE_BLOCK ? cols - first : CODE_BLOCK;
+        for (size_t j = 0; j < block; j++)
+            sums[j] = 0;
+        for (size_t i = 0; i < rows; i++) {
+            const float *row = values + i * cols + first;
+            for (size_t j = 0; j < block; j++)
+                sums[j] += (double)row[j] * (double)column[i];
+        }
+        for (size_t j = 0; j < block; j++)
+            product[first + j] = (float)sums[j];
+    }
+}
+
+// What the client's next turn begins with: this Q, but not zeros, which nothing would ever move.
+static void keep(float *after, const float *before, const WireFloat *q, RngKey key, const Matrix *matrix) {
+    for (size_t c = 0; c < matrix->rank; c++) {
+        const size_t at = c * matrix->cols;
+        const bool nothing = inner(q + at, q + at, matrix->cols) == 0;
+        for (size_t j = at; j < at + matrix->cols; j++)
+            after[j] = !nothing ? q[j] : before ? before[j] : (float)rng_normal(key, (uint32_t)(matrix->first + j));
+    }
+}
+
+static void encode_matrix(WireFloat *p, const float *values, const Coding *coding, const Matrix *matrix, size_t kept) {
+    const size_t rows = matrix->rows, cols = matrix->cols, rank = matrix->rank;
+    const float *before = coding->before ? coding->before + kept : NULL;
+    WireFloat *q = p + rank * rows;
+    for (size_t j = 0; j < rank * cols; j++)
+        q[j] = before ? before[j] : (float)rng_normal(coding->key, (uint32_t)(matrix->first + j));
+    for (size_t c = 0; c < rank; c++)
+        for (size_t i = 0; i < rows; i++)
+            p[c * rows + i] = (float)inner(values + i * cols, q + c * cols, cols);
+    make_orthonormal(p, rows, rank);
+    for (size_t c = 0; c < rank; c++)
+        multiply_transposed(q + c * cols, values, p + c * rows, rows, cols);
+    if (coding->after) keep(coding->after + kept, before, q, coding->key, matrix);
+}
+
+static size_t power_encode(uint8_t *wire, const Payload *payload, const Coding *coding) {
+    size_t kept = 0;
+    uint8_t *at = wire;
+    for (uint32_t t = 0; t < coding->tensors; t++) {
+        const Matrix matrix = matrix_at(coding, t);
+        const float *values = payload->update + matrix.first;
+        if (matrix.rank > 0)
+            encode_matrix((WireFloat *)(void *)at, values, coding, &matrix, kept);
+        else
+            memcpy(at, values, matrix.cols * sizeof *values);
+        kept += matrix.rank * matrix.cols;
+        at += wire_floats(&matrix) * sizeof(float);
+    }
+    return (size_t)(at - wire);
+}
+
+static void power_decode(float *values, const uint8_t *wire, size_t bytes, const Coding *coding) {
+    (void)bytes;
+    for (uint32_t t = 0; t < coding->tensors; t++) {
+        const Matrix matrix = matrix_at(coding, t);
+        const WireFloat *p = (const WireFloat *)(const void *)wire, *q = p + matrix.rank * matrix.rows;
+        float *to = values + matrix.first;
+        memset(to, 0, (coding->ends[t] - matrix.first) * sizeof *to);
+        if (matrix.rank == 0) memcpy(to, wire, matrix.cols * sizeof *to);
+        for (size_t i = 0; i < matrix.rows; i++)
+            for (size_t c = 0; c < matrix.rank; c++)
+                add_multiple(to + i * matrix.cols, q + c * matrix.cols, (double)p[c * matrix.rows + i], matrix.cols);
+        wire += wire_floats(&matrix) * sizeof(float);
+    }
+}
+
+const SendCode power_send_code = {
+    .text = {"powersgd",
+             "each matrix is sent as a product of two thin ones, of so many columns",
+             "Vogels, Karimireddy, Jaggi, NeurIPS 2019",
+             {{.name = "rank", .preset = 2, .minimum = 1, .maximum = 4096, .whole = true}, FEEDBACK_ON}},
+    .keeps = power_keeps,
+    .bytes = power_bytes,
+    .encode = power_encode,
+    .decode = power_decode};
