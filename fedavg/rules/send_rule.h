@@ -112,5 +112,10 @@ void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t 
     {                                                                                                                  \
         .name = "feedback", .words = { "no", "yes" }                                                                   \
     }
+// What the code looks at: the whole update, or each of its tensors on its own (send_encode).
+#define PER_WHOLE                                                                                                      \
+    {                                                                                                                  \
+        .name = "per", .words = { "whole", "tensor" }                                                                  \
+    }
 
 #endif

@@ -59,11 +59,16 @@ double clip_factor(double squared_length, double most) {
     return length > most ? most / length : 1;
 }
 
-bool send_feeds_back(const Chosen *code) {
+// Whether the code has this choice, and it is this word.
+static bool is_chosen(const Chosen *code, const char *name, const char *word) {
     const RuleNumber *numbers = send_codes[code->row]->text.numbers;
     for (int n = 0; n < RULE_NUMBERS && numbers[n].name; n++)
-        if (strcmp(numbers[n].name, "feedback") == 0) return strcmp(numbers[n].words[(int)code->number[n]], "yes") == 0;
+        if (strcmp(numbers[n].name, name) == 0) return strcmp(numbers[n].words[(int)code->number[n]], word) == 0;
     return false;
+}
+
+bool send_feeds_back(const Chosen *code) {
+    return is_chosen(code, "feedback", "yes");
 }
 
 static bool stays(const PersonalPlan *personal, size_t parameter) {
@@ -93,9 +98,60 @@ static Coding coding_of(const Chosen *code, const SentWeights *sent) {
         .number = code->number, .count = sent->count, .ends = sent->ends, .rows = sent->rows, .tensors = sent->tensors};
 }
 
+static bool is_per_tensor(const Chosen *code) {
+    return is_chosen(code, "per", "tensor");
+}
+
+// One tensor of an update, as an update of its own that begins at *first; codes that know tensors have no such choice.
+static Coding tensor_of(size_t *first, const Coding *coding, uint32_t tensor) {
+    Coding single = *coding;
+    *first = tensor > 0 ? coding->ends[tensor - 1] : 0;
+    single.count = coding->ends[tensor] - *first;
+    single.rows = coding->rows + tensor;
+    single.tensors = 1;
+    const RngBlock block = rng_block(coding->key, tensor, 0, 0, 1);
+    memcpy(single.key.word, block.word, sizeof single.key.word);
+    return single;
+}
+
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent) {
     const Coding coding = coding_of(code, sent);
-    return send_codes[code->row]->bytes(&coding);
+    const SendCode *rule = send_codes[code->row];
+    if (!is_per_tensor(code)) return rule->bytes(&coding);
+    uint64_t bytes = 0;
+    for (uint32_t t = 0; t < coding.tensors; t++) {
+        size_t first;
+        const Coding single = tensor_of(&first, &coding, t);
+        bytes += rule->bytes(&single);
+    }
+    return bytes;
+}
+
+size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, const Coding *coding) {
+    const SendCode *rule = send_codes[code->row];
+    if (!is_per_tensor(code)) return rule->encode(wire, payload, coding);
+    size_t bytes = 0;
+    for (uint32_t t = 0; t < coding->tensors; t++) {
+        size_t first;
+        const Coding single = tensor_of(&first, coding, t);
+        const Payload part = {payload->update + first, payload->become + first};
+        bytes += rule->encode(wire + bytes, &part, &single);
+    }
+    return bytes;
+}
+
+void send_decode(float *values, const uint8_t *wire, size_t bytes, const Chosen *code, const Coding *coding) {
+    const SendCode *rule = send_codes[code->row];
+    if (!is_per_tensor(code)) {
+        rule->decode(values, wire, bytes, coding);
+        return;
+    }
+    for (uint32_t t = 0; t < coding->tensors; t++) {
+        size_t first;
+        const Coding single = tensor_of(&first, coding, t);
+        rule->decode(values + first, wire, rule->bytes(&single), &single);
+        wire += rule->bytes(&single);
+    }
 }
 
 size_t send_keeps(const Chosen *code, const SentWeights *sent) {

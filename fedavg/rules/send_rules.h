@@ -6,7 +6,7 @@
 //   send top-k share=0.01                   what is left is encoded (send_rule.h)
 //
 //   clipped = clip_factor(squared_length, most);                    // 1: nothing is multiplied
-//   bytes = code->encode(wire, &payload, &coding);  code->decode(values, wire, bytes, &coding);
+//   bytes = send_encode(wire, &payload, code, &coding);  send_decode(values, wire, bytes, code, &coding);
 #ifndef SOUNDER_FEDAVG_RULES_SEND_RULES_H
 #define SOUNDER_FEDAVG_RULES_SEND_RULES_H
 
@@ -57,6 +57,10 @@ void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *perso
 
 // Bytes of an update on the wire: exactly, or the most where the code varies.
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent);
+
+// As in SendCode, with the code's numbers in coding; per=tensor: one tensor behind the other, each with a key of its own.
+size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, const Coding *coding);
+void send_decode(float *values, const uint8_t *wire, size_t bytes, const Chosen *code, const Coding *coding);
 
 // Floats that a code keeps of a client's turn, besides what it leaves over.
 size_t send_keeps(const Chosen *code, const SentWeights *sent);

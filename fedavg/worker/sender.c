@@ -148,10 +148,10 @@ static void encode(Sender *sender, Job *job, RngKey key) {
         coding.before = before ? before + weights->count : NULL;
         coding.after = after ? after + weights->count : NULL;
     }
-    job->sent_bytes = code->encode(sender->wire, &payload, &coding);
+    job->sent_bytes = send_encode(sender->wire, &payload, part(sender, PART_CODE), &coding);
     coding.key = (RngKey){{0}}; // the client's own, which the server does not have
     if (code->becomes) memcpy(sender->read, sender->global, weights->count * sizeof *sender->read);
-    code->decode(sender->read, sender->wire, job->sent_bytes, &coding);
+    send_decode(sender->read, sender->wire, job->sent_bytes, part(sender, PART_CODE), &coding);
     end_feedback(sender, job, &payload, code->becomes);
 }
 

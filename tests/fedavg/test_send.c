@@ -47,7 +47,8 @@ static void choose(Client *client, const char *text) {
 static void travel(Client *client) {
     memset(client->wire, 0xa5, sizeof client->wire);
     const Payload payload = {client->update, client->become};
-    client->bytes = client->code->encode(client->wire, &payload, &client->coding);
+    const Chosen *chosen = &client->recipe.parts[PART_CODE];
+    client->bytes = send_encode(client->wire, &payload, chosen, &client->coding);
     for (size_t i = client->bytes; i < sizeof client->wire; i++)
         assert_int_equal(client->wire[i], 0xa5); // nothing is written behind the bytes that count
     Coding server = client->coding;
@@ -57,7 +58,7 @@ static void travel(Client *client) {
     else
         for (size_t i = 0; i < WEIGHTS; i++)
             client->read[i] = NAN;
-    client->code->decode(client->read, client->wire, client->bytes, &server);
+    send_decode(client->read, client->wire, client->bytes, chosen, &server);
 }
 
 static void sent(Client *client, const char *text) {
@@ -84,6 +85,11 @@ static void encoded_updates_have_the_bytes_of_the_formula(void **state) {
                  {"send bits b=3", 4 + (1003 * 3 + 7) / 8},
                  {"send scaled-sign", 4 + 126},
                  {"send sign", 126},
+                 {"send top-k share=0.1 per=tensor", 4 * (10 + 26 + 65) + 13 + 33 + 81},
+                 {"send random-k share=0.01 per=tensor", 4 * (1 + 3 + 7) + 3 * 8},
+                 {"send qsgd levels=255 per=tensor", 3 * 4 + 113 + 290 + 727},
+                 {"send bits b=3 per=tensor", 3 * 4 + 38 + 97 + 243},
+                 {"send scaled-sign per=tensor", 3 * 4 + 13 + 33 + 81},
                  {"send powersgd rank=1", 4 * (20 + 257 + 53)},
                  {"send powersgd rank=12", 4 * (10 * 20 + 257 + 12 * 53)}};
     static Client client;
@@ -105,9 +111,10 @@ static void encoded_updates_have_the_bytes_of_the_formula(void **state) {
 
 static void codes_that_send_everything_send_what_was_trained(void **state) {
     (void)state;
-    static const char *const texts[] = {"send top-k share=1", "send random-k share=1", "send threshold tau=0"};
+    static const char *const texts[] = {"send top-k share=1", "send random-k share=1", "send threshold tau=0",
+                                        "send top-k share=1 per=tensor", "send random-k share=1 per=tensor"};
     static Client client;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 5; i++) {
         sent(&client, texts[i]);
         assert_memory_equal(client.read, client.become, sizeof client.read);
     }
@@ -156,6 +163,35 @@ static void what_is_left_over_and_what_was_sent_are_the_update(void **state) {
     }
 }
 
+// Each tensor is an update of its own: what another one's values are does not matter.
+static void a_code_per_tensor_looks_at_one_at_a_time(void **state) {
+    (void)state;
+    static const char *const texts[] = {"send top-k share=0.2 per=tensor", "send random-k share=0.2 per=tensor",
+                                        "send qsgd levels=7 per=tensor", "send bits b=4 per=tensor",
+                                        "send scaled-sign per=tensor"};
+    static Client client;
+    for (size_t t = 0; t < 5; t++) {
+        float before[WEIGHTS], most[TENSORS] = {0};
+        sent(&client, texts[t]);
+        memcpy(before, client.read, sizeof before);
+        for (size_t i = ENDS[0]; i < ENDS[1]; i++)
+            client.update[i] *= 64, client.become[i] = client.global[i] + client.update[i];
+        travel(&client);
+        for (size_t i = 0; i < WEIGHTS; i++)
+            if (i < ENDS[0] || i >= ENDS[1]) assert_true(client.read[i] == before[i]);
+        for (size_t i = 0, tensor = 0; i < WEIGHTS; i++) {
+            tensor += i == ENDS[tensor];
+            const float read = client.code->becomes ? client.read[i] - client.global[i] : client.read[i];
+            most[tensor] = fmaxf(most[tensor], fabsf(read));
+        }
+        assert_true(most[1] > 20 * most[0] && most[1] > 20 * most[2] && most[0] > 0 && most[2] > 0);
+    }
+    sent(&client, "send scaled-sign per=tensor");
+    const float mean =
+        (float)(aggregate_absolute_sum(client.update + ENDS[0], ENDS[1] - ENDS[0]) / (double)(ENDS[1] - ENDS[0]));
+    assert_true(fabsf(client.read[ENDS[0]]) == mean);
+}
+
 // The mean over many keys comes to the update: within five standard errors, each at most `most` wide.
 static void is_unbiased(const char *text, double most) {
     static Client client;
@@ -187,6 +223,9 @@ static void random_codes_are_right_on_average(void **state) {
     is_unbiased("send bits b=4", 0.5 * 2 * most / 15);
     is_unbiased("send terngrad", most);
     is_unbiased("send random-k share=0.5", 1.1 * most);
+    is_unbiased("send qsgd levels=16 per=tensor", 0.5 * length / 16);
+    is_unbiased("send bits b=4 per=tensor", 0.5 * 2 * most / 15);
+    is_unbiased("send random-k share=0.5 per=tensor", 1.1 * most);
 }
 
 static void values_on_the_wire_are_those_of_the_papers(void **state) {
@@ -350,6 +389,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(codes_that_send_everything_send_what_was_trained),
         cmocka_unit_test(top_k_sends_the_largest_and_of_equal_ones_the_first),
         cmocka_unit_test(what_is_left_over_and_what_was_sent_are_the_update),
+        cmocka_unit_test(a_code_per_tensor_looks_at_one_at_a_time),
         cmocka_unit_test(random_codes_are_right_on_average),
         cmocka_unit_test(values_on_the_wire_are_those_of_the_papers),
         cmocka_unit_test(powersgd_sends_what_a_step_of_the_power_method_finds_and_goes_on_from_there),

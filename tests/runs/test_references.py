@@ -340,6 +340,25 @@ def powersgd(rank, feedback=True, compress=30):
     return run
 
 
+def coded(code):
+    """Codes that draw nothing, with what they leave over, on each of the two tensors."""
+    def run(w, clients):
+        left = [np.zeros_like(w) for _ in clients]
+        for _ in range(ROUNDS):
+            sent = []
+            for k, client in enumerate(clients):
+                p = client.train(w) + left[k]
+                sent.append(np.vstack([code(p[:-1]), code(p[-1:])]))
+                left[k] = p - sent[k]
+            w = w + mean(clients, sent)
+        return w
+    return run
+
+
+def largest(share):
+    return lambda x: np.where(np.abs(x) >= np.sort(np.abs(x).reshape(-1))[-int(np.ceil(share * x.size))], x, 0)
+
+
 ALGORITHMS = {
     "fedavg": averaged(), "fedavg weights=uniform": averaged(weights="uniform"), "fedavg weights=sqrt": averaged(weights="sqrt"),
     "fedavg weights=log": averaged(weights="log"), "server average lr=0.5": averaged(lambda w, d, s: w + 0.5 * d),
@@ -356,6 +375,7 @@ ALGORITHMS = {
     "rfa": robust(weiszfeld), "centered-clipping radius=0.3": centered(0.3, 1), "centered-clipping radius=0.3 steps=3": centered(0.3, 3),
     "fltrust 30": fltrust(30), "fltrust root=7": fltrust(7),
     "powersgd rank=2": powersgd(2), "powersgd rank=1": powersgd(1), "powersgd feedback=no": powersgd(2, False), "powersgd rank=9": averaged(),
+    "top-k 0.3 per=tensor": coded(largest(0.3)), "ef-sgd per=tensor": coded(lambda x: np.where(x < 0, -1, 1) * np.abs(x).mean()),
     "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}

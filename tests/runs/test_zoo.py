@@ -43,7 +43,7 @@ MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in LATE}
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan")}}  # which make no sense of so few
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
-    "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish", "send top-k 1", "send top-k 1 feedback=no", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
+    "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish", "send top-k 1", "send top-k 1 feedback=no", "send top-k 1 per=tensor", "send random-k 1 per=tensor", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
     "fedavg weights=uniform": ["dp-fedavg norm=1e5 noise=0", "send adaptive-clip rate=0 norm=1e5; combine mean uniform"],
     "fedprox": ["local prox; send top-k 1"],
     "fedper": ["fedper; send top-k 1 feedback=no"],
@@ -145,6 +145,7 @@ class Zoo(RunCase):
         whole, bits = 4 * parameters, lambda each: -(-parameters * each // 8)
         cases = {"fedavg": (whole, whole), "top-k": (4 * 31 + bits(1), whole), "random-k": (4 * 31 + 8, whole),
                  "qsgd": (4 + bits(9), whole), "terngrad": (4 * tensors + bits(2), whole), "fedpaq": (4 + bits(8), whole),
+                 "send qsgd per=tensor": (4 * tensors + 31 + 4 + 304 + 12, whole),
                  "ef-sgd": (4 + bits(1), whole), "powersgd": (4 * (2 * (3 + 9) + 3 + 2 * (10 + 27) + 10), whole), "signsgd": (bits(1), bits(2)), "secagg": (8 * parameters, whole)}
         for algorithm, (up, down) in cases.items():
             with self.subTest(algorithm):

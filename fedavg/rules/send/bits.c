@@ -47,7 +47,7 @@ const SendCode bits_send_code = {
     .text = {"bits",
              "each change is rounded at random to one of 2^b levels between plus and minus the largest",
              "Reisizadeh et al., AISTATS 2020 (FedPAQ)",
-             {{.name = "b", .preset = 8, .minimum = 1, .maximum = 16, .whole = true}, FEEDBACK_OFF}},
+             {{.name = "b", .preset = 8, .minimum = 1, .maximum = 16, .whole = true}, FEEDBACK_OFF, PER_WHOLE}},
     .bytes = bits_bytes,
     .encode = bits_encode,
     .decode = bits_decode};

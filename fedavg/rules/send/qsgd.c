@@ -52,7 +52,9 @@ const SendCode qsgd_send_code = {
     .text = {"qsgd",
              "each change is rounded at random to one of so many levels of the update's length",
              "Alistarh et al., NIPS 2017",
-             {{.name = "levels", .preset = 255, .minimum = 1, .maximum = 65535, .whole = true}, FEEDBACK_OFF}},
+             {{.name = "levels", .preset = 255, .minimum = 1, .maximum = 65535, .whole = true},
+              FEEDBACK_OFF,
+              PER_WHOLE}},
     .bytes = qsgd_bytes,
     .encode = qsgd_encode,
     .decode = qsgd_decode};

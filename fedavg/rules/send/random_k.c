@@ -49,7 +49,7 @@ const SendCode random_k_send_code = {
     .text = {"random-k",
              "the changes of weights drawn at random are sent",
              "Stich et al., NeurIPS 2018",
-             {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1}, FEEDBACK_OFF}},
+             {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1}, FEEDBACK_OFF, PER_WHOLE}},
     .becomes = true,
     .bytes = random_k_bytes,
     .encode = random_k_encode,

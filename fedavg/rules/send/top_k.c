@@ -92,7 +92,7 @@ const SendCode top_k_send_code = {
     .text = {"top-k",
              "only the largest changes are sent",
              "Aji, Heafield, EMNLP 2017; Stich et al., NeurIPS 2018",
-             {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1}, FEEDBACK_ON}},
+             {{.name = "share", .preset = 0.1, .minimum = 1e-9, .maximum = 1}, FEEDBACK_ON, PER_WHOLE}},
     .becomes = true,
     .bytes = top_k_bytes,
     .encode = top_k_encode,
