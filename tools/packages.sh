@@ -1,7 +1,7 @@
 # What the build and the tests need from Debian, and how it gets onto the machine. Sourced by the scripts in this folder.
 # shellcheck shell=bash disable=SC2034 # the lists are for who sources this
 
-build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjansson-dev libyaml-dev libmd-dev libxxhash-dev
+build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjansson-dev libyaml-dev nettle-dev libxxhash-dev
                 libopenblas-dev libncurses-dev libprotobuf-c-dev protobuf-c-compiler libopenmpi-dev openmpi-bin) # the last two: runs on several machines
 data_packages=(dataset-fashion-mnist)
 test_packages=(libcmocka-dev zlib1g-dev python3 mandoc)

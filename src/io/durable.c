@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sha2.h>
+#include <nettle/base16.h>
+#include <nettle/sha2.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,11 +52,14 @@ Status durable_write(const Folder *folder, const char *name, const FilePart *par
 }
 
 void sha256_hex(char hex[65], const FilePart *parts, size_t part_count) {
-    SHA2_CTX context;
-    SHA256Init(&context);
+    struct sha256_ctx context;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    sha256_init(&context);
     for (size_t i = 0; i < part_count; i++)
-        SHA256Update(&context, parts[i].bytes, parts[i].count);
-    SHA256End(&context, hex);
+        sha256_update(&context, parts[i].count, parts[i].bytes);
+    sha256_digest(&context, sizeof digest, digest);
+    base16_encode_update(hex, sizeof digest, digest);
+    hex[64] = '\0';
 }
 
 int make_folders(const char *path) {

@@ -158,11 +158,11 @@ class Neighbours(Rehearsal):
         self.assertFalse([name for folder, _, files in os.walk(kit) for name in files if os.path.islink(os.path.join(folder, name))])
         program = self.path("program.c")
         with open(program, "w") as file:
-            file.write("#include <cblas.h>\n#include <isa-l.h>\n#include <jansson.h>\n#include <sha2.h>\n#include <xxhash.h>\n#include <yaml.h>\n"
+            file.write("#include <cblas.h>\n#include <isa-l.h>\n#include <jansson.h>\n#include <nettle/sha2.h>\n#include <xxhash.h>\n#include <yaml.h>\n"
                        "int main(void) { return json_object() && XXH3_64bits(\"\", 0) && crc32_gzip_refl(0, (void *)\"\", 0) == 0 "
                        "&& *yaml_get_version_string() ? 0 : 1; }\n")
         environment = {"PATH": os.path.join(kit, "bin") + ":/usr/bin:/bin"}
-        words = subprocess.run(["pkg-config", "--cflags", "--libs", "jansson", "yaml-0.1", "libmd", "libisal", "libxxhash", "openblas", "cmocka"], text=True,
+        words = subprocess.run(["pkg-config", "--cflags", "--libs", "jansson", "yaml-0.1", "nettle", "libisal", "libxxhash", "openblas", "cmocka"], text=True,
                                env=environment, check=True, stdout=subprocess.PIPE).stdout.split()
         self.assertTrue(all(kit in word for word in words if word.startswith(("-I", "-L"))), words)
         subprocess.run(["cc", "-o", self.path("program"), program, *words], check=True)
