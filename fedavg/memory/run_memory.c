@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/stale_rules.h"
 
 static size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -210,6 +211,12 @@ int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which) 
 
 int64_t *run_memory_stash(const RunMemory *memory, uint32_t place) {
     return (int64_t *)(memory->slots + slots_stash_offset(&memory->config->slots, place));
+}
+
+float *run_memory_begun(const RunMemory *memory, uint32_t place) {
+    const RunConfig *config = memory->config;
+    if (!stale_compensates(&config->recipe.parts[PART_STALE])) return NULL;
+    return (float *)run_memory_stash(memory, config->slots.stash / 2 + place);
 }
 
 float *run_memory_row(const RunMemory *memory, uint32_t place) {

@@ -85,6 +85,9 @@ float *run_memory_row(const RunMemory *memory, uint32_t place);
 // An update that waits for the step that it is part of (parameters).
 int64_t *run_memory_stash(const RunMemory *memory, uint32_t place);
 
+// The weights that it began with (parameters); NULL: nobody wants them.
+float *run_memory_begun(const RunMemory *memory, uint32_t place);
+
 // The numbers of the local trainings of this round: those of the options, with the learning rate of the parent's order.
 Training run_memory_training(const RunMemory *memory);
 

@@ -8,6 +8,7 @@
 #include "fedavg/rules/sampler.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/stale_rules.h"
 #include "fedavg/rules/walk.h"
 
 CohortBytes cohort_bytes(const RunConfig *config) {
@@ -79,13 +80,18 @@ static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
                            err);
 }
 
+void cohort_plan_stash(RunConfig *config, const Schedule *schedule) {
+    const bool with_begun = stale_compensates(&config->recipe.parts[PART_STALE]);
+    config->slots.stash = (with_begun ? 2 : 1) * schedule->most_stashed;
+}
+
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {
     Schedule *schedule = &memory->schedule;
     schedule_free(schedule);
     if (!engine_facts[config->engine].buffers) return STATUS_OK;
     TRY(simulate(schedule, memory, config, rounds, err));
     TRY(share_schedule(schedule, nodes, err));
-    config->slots.stash = schedule->most_stashed;
+    cohort_plan_stash(config, schedule);
     return STATUS_OK;
 }
 

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/sampler.h"
+#include "fedavg/rules/stale_rules.h"
 #include "fedavg/worker/flights.h"
 
 static const double *numbers(const Rounds *rounds) {
@@ -115,20 +117,33 @@ static void post(Rounds *rounds, uint32_t rank) {
     atomic_store_explicit(&flight->state, FLIGHT_POSTED, memory_order_release); // pairs with the worker's look
 }
 
-// The update becomes part of the version in the making.
-static Status apply(Rounds *rounds, uint32_t rank, double weight, double trust, Error *err) {
+// The update becomes part of the version in the making, unless it is refused. Where late ones are compensated, a version
+// is one update.
+static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     RunMemory *memory = rounds->memory;
-    const size_t parameters = memory->config->parameters;
+    const RunConfig *config = memory->config;
+    const size_t parameters = config->parameters;
+    const Flight *flight = flight_of(rounds, rank);
+    const bool is_late = flight->version < version_of(rounds);
+    const float *begun = run_memory_row(memory, flights_begun_row(config->workers, rank));
+    int64_t *sum = run_memory_sum(memory, 0, 0);
+    if (rounds->clock.collected == 0) memset(sum, 0, parameters * sizeof *sum);
+    aggregate_add(sum, run_memory_row(memory, rank), begun, weight, parameters);
+    if (numbers(rounds)[BUFFERED_MIXES] == MIXES_MODELS && is_late) {
+        aggregate_add(sum, begun, NULL, weight, parameters);
+        aggregate_add(sum, memory->weights, NULL, -weight, parameters);
+    }
+    const Chosen *stale = &config->recipe.parts[PART_STALE];
+    if (!is_late || !stale_compensates(stale) ||
+        stale_compensate(sum, begun, memory->weights, stale, (double)config->training.sgd.lr, parameters))
+        return true;
+    log_warning(STASH_REFUSED, flight->job.client);
+    return false;
+}
+
+static Status note(Rounds *rounds, uint32_t rank, double weight, double trust, Error *err) {
     RealClock *clock = &rounds->clock;
     const Flight *flight = flight_of(rounds, rank);
-    const float *begun = run_memory_row(memory, flights_begun_row(memory->config->workers, rank));
-    int64_t *sum = run_memory_sum(memory, 0, 0);
-    if (clock->collected == 0) memset(sum, 0, parameters * sizeof *sum);
-    aggregate_add(sum, run_memory_row(memory, rank), begun, weight * trust, parameters);
-    if (numbers(rounds)[BUFFERED_MIXES] == MIXES_MODELS && flight->version < version_of(rounds)) {
-        aggregate_add(sum, begun, NULL, weight * trust, parameters);
-        aggregate_add(sum, memory->weights, NULL, -weight * trust, parameters);
-    }
     clock->collected++;
     if (clock->log.count == clock->capacity) {
         clock->capacity = clock->capacity > 0 ? 2 * clock->capacity : 1024;
@@ -155,7 +170,11 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     Flight *flight = flight_of(rounds, rank);
     Stash *stash = &rounds->stash;
     const uint32_t staleness = version_of(rounds) - flight->version;
-    const bool refused = flight->job.state == JOB_REFUSED, late = staleness > numbers(rounds)[BUFFERED_LIMIT];
+    const bool late = staleness > numbers(rounds)[BUFFERED_LIMIT];
+    const double trust = stale_weight(&config->recipe.parts[PART_STALE], staleness);
+    const double weight = 1 / numbers(rounds)[BUFFERED_K];
+    if (flight->job.state == JOB_DONE && !late && !add(rounds, rank, weight * trust)) flight->job.state = JOB_REFUSED;
+    const bool refused = flight->job.state == JOB_REFUSED;
     phases_forgive(&rounds->phases);
     Job *told = queue_post(rounds->memory->queue);
     if (told) {
@@ -166,8 +185,7 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     clock->refused += refused;
     rounds->cohort.late += late;
     if (!refused && !late) {
-        const double trust = stale_weight(&config->recipe.parts[PART_STALE], staleness);
-        TRY(apply(rounds, rank, 1 / numbers(rounds)[BUFFERED_K], trust, err));
+        TRY(note(rounds, rank, weight, trust, err));
         stash->updates++;
         stash->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
         stash->staleness_mean += staleness;

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/stale_rules.h"
 
 Status stash_init(Stash *stash, RunMemory *memory, uint32_t rounds_done, Error *err) {
     *stash = (Stash){.memory = memory};
@@ -30,6 +32,8 @@ static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error
     if (job->node != nodes->rank || job->state == JOB_REFUSED) memset(waiting, 0, parameters * sizeof *waiting);
     if (nodes->size > 1) TRY(nodes_sum(nodes, waiting, parameters, err));
     if (mixes_models(memory)) aggregate_add(waiting, memory->weights, NULL, job->share, parameters);
+    float *begun = run_memory_begun(memory, job->stash - 1);
+    if (begun) memcpy(begun, memory->weights, parameters * sizeof *begun);
     return STATUS_OK;
 }
 
@@ -46,12 +50,24 @@ static void count(Stash *stash, const ScheduledJob *job) {
         stash->arrived += job->weight;
 }
 
+// A late step is turned to where the weights are now; one that becomes too long is refused.
+static void compensate(const RunMemory *memory, ScheduledJob *job) {
+    const RunConfig *config = memory->config;
+    const float *begun = run_memory_begun(memory, job->stash);
+    if (!begun || job->refused) return;
+    const double lr = (double)lr_at(&config->training.schedule, config->training.sgd.lr, job->start + 1);
+    job->refused = !stale_compensate(run_memory_stash(memory, job->stash), begun, memory->weights,
+                                     &config->recipe.parts[PART_STALE], lr, config->parameters);
+    if (job->refused) log_warning(STASH_REFUSED, job->client);
+}
+
 static void find_due(Stash *stash, uint32_t version) {
     const RunMemory *memory = stash->memory;
     const Schedule *schedule = &memory->schedule;
     for (uint32_t i = 0; i < schedule->waiting_count; i++) {
-        const ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
+        ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
         if (job->applied != version) continue;
+        compensate(memory, job);
         count(stash, job);
         if (job->refused) continue;
         int64_t *due = run_memory_stash(memory, job->stash);

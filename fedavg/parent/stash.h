@@ -15,6 +15,8 @@
 #include "fedavg/memory/run_memory.h"
 #include "fedavg/nodes/nodes.h"
 
+#define STASH_REFUSED "client %u: update refused: compensated, it moves a weight by 2^20 or more; lower lambda or --lr"
+
 typedef struct Stash {
     RunMemory *memory;   // borrowed
     const int64_t **due; // owned (slots.stash): what has waited for this round's step, unless it was refused

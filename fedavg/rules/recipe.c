@@ -17,6 +17,7 @@
 #include "fedavg/rules/schedule.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/stale_rules.h"
 #include "fedavg/rules/walk.h"
 
 // The tables ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "fedavg/rules/schedule.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/stale_rules.h"
 #include "fedavg/rules/walk.h"
 
 static Status refuse_pair(Part a, Part b, const Recipe *recipe, const char *why, Error *err) {
@@ -102,6 +103,18 @@ static Status check_release(const Recipe *recipe, Error *err) {
     return STATUS_OK;
 }
 
+// One update makes a step, and it is a gradient times the learning rate.
+static Status check_compensated(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts, *schedule = &parts[PART_SCHEDULE];
+    if (parts[PART_STALE].row != STALE_COMPENSATED) return STATUS_OK;
+    if (schedule->number[BUFFERED_K] != 1 || schedule->number[BUFFERED_MIXES] != MIXES_UPDATES)
+        return refuse_pair(PART_STALE, PART_SCHEDULE, recipe, "it turns one step at a time; add K=1, without mixes",
+                           err);
+    if (parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
+        return refuse_pair(PART_STALE, PART_OPTIMIZER, recipe, "only SGD's steps are gradients", err);
+    return STATUS_OK;
+}
+
 // Updates that begin from several models come together in one sum, whose shares are known beforehand.
 static Status check_buffered(const Recipe *recipe, Error *err) {
     const Chosen *parts = recipe->parts, *schedule = &parts[PART_SCHEDULE];
@@ -132,7 +145,7 @@ static Status check_buffered(const Recipe *recipe, Error *err) {
         return fail(err, STATUS_USAGE, "schedule buffered: K follows from lag; leave one of the two out");
     if (schedule->number[BUFFERED_MIXES] == MIXES_MODELS && k != 1)
         return fail(err, STATUS_USAGE, "schedule buffered: mixes=models takes one client's model at a time; add K=1");
-    return STATUS_OK;
+    return check_compensated(recipe, err);
 }
 
 static Status check_schedule(const Recipe *recipe, Error *err) {

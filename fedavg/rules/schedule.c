@@ -6,37 +6,10 @@
 
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/sampler.h"
+#include "fedavg/rules/stale_rules.h"
 #include "fedavg/rules/walk.h"
 
 enum { MOST_JOBS = 1 << 26, VISITS = 1 << 10, ROUND_BITS = 20 };
-
-const RuleText stale_rules[STALE_COUNT] = {
-    [STALE_CONSTANT] = {"constant", "a stale update counts like any other", "Dean et al., NIPS 2012", {{0}}},
-    [STALE_POLYNOMIAL] = {"poly",
-                          "an update of staleness s counts (1 + s)^-a",
-                          "Nguyen et al., AISTATS 2022; Xie, Koyejo, Gupta 2019",
-                          {{.name = "a", .preset = 0.5, .minimum = 0, .maximum = 100}}},
-    [STALE_HINGE] = {"hinge",
-                     "up to staleness b an update counts whole, then 1 / (a (s - b) + 1)",
-                     "Xie, Koyejo, Gupta 2019",
-                     {{.name = "a", .preset = 10, .minimum = 0, .maximum = 1e6},
-                      {.name = "b", .preset = 4, .minimum = 0, .maximum = 1e6}}},
-    [STALE_INVERSE] = {"inverse", "an update of staleness s >= 1 counts 1 / s", "Zhang et al., IJCAI 2016", {{0}}},
-};
-
-double stale_weight(const Chosen *rule, uint32_t staleness) {
-    const double s = staleness, a = rule->number[0], b = rule->number[1];
-    switch (rule->row) {
-    case STALE_POLYNOMIAL:
-        return pow(1 + s, -a);
-    case STALE_HINGE:
-        return s <= b ? 1 : 1 / (a * (s - b) + 1);
-    case STALE_INVERSE:
-        return s <= 1 ? 1 : 1 / s;
-    default:
-        return 1;
-    }
-}
 
 uint32_t schedule_key(uint32_t version, uint32_t visit) {
     return (version + 1) | (visit % VISITS) << ROUND_BITS;

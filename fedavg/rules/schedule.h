@@ -52,11 +52,6 @@ enum { TWICE_YES, TWICE_NO };         // whether a client may have two updates i
         }                                                                                                              \
     }
 
-// How much an update counts that has become stale, in (0, 1]: a part of a recipe.
-enum { STALE_CONSTANT, STALE_POLYNOMIAL, STALE_HINGE, STALE_INVERSE, STALE_COUNT };
-extern const RuleText stale_rules[STALE_COUNT];
-double stale_weight(const Chosen *rule, uint32_t staleness);
-
 enum { NEVER_APPLIED = UINT32_MAX, NO_STASH = UINT32_MAX };
 
 typedef struct ScheduledJob {

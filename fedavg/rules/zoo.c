@@ -79,6 +79,8 @@ const ZooAlgorithm zoo_algorithms[] = {
      "Dean et al., NIPS 2012"},
     {"downpour", "schedule buffered K=1 steps=5", "the same after a few steps of the client",
      "Dean et al., NIPS 2012"},
+    {"dc-asgd", "schedule buffered K=1 steps=1; stale compensate",
+     "the same as asgd, but a late step is turned to where the weights are now", "Zheng et al., ICML 2017"},
     {"staleness-aware", "schedule buffered K=1 steps=1; stale inverse", "steps are divided by their staleness",
      "Zhang et al., IJCAI 2016"},
     {"semi-sync", "schedule buffered lag=1 dispatch=publish",

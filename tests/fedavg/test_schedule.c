@@ -9,6 +9,7 @@
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/sampler.h"
+#include "fedavg/rules/stale_rules.h"
 #include "tests/check.h"
 
 enum { CLIENTS = 40, SEED = 3 };
@@ -265,6 +266,28 @@ static void stale_updates_count_as_their_papers_say(void **state) {
     assert_true(stale_weight(&constant, 1000) == 1);
 }
 
+static void late_steps_are_compensated_by_the_square_of_their_gradient(void **state) {
+    (void)state;
+    enum { WEIGHTS = 37 };
+    const Chosen half = {.row = STALE_COMPENSATED, .number = {0.5}}, none = {.row = STALE_COMPENSATED};
+    const double lr = 0.1;
+    float begun[WEIGHTS], now[WEIGHTS];
+    int64_t update[WEIGHTS], before[WEIGHTS];
+    for (int i = 0; i < WEIGHTS; i++) {
+        begun[i] = 0.01f * (float)i, now[i] = begun[i] + (i % 3 == 0 ? 0 : 0.3f * (float)(i % 5 - 2));
+        before[i] = update[i] = llrint(-lr * (i - 18) * 0.2 * 0x1p40); // of gradients from -3.6 to 3.6
+    }
+    assert_true(stale_weight(&half, 100) == 1 && stale_compensates(&half) && !stale_compensates(&none));
+    assert_true(stale_compensate(update, begun, now, &half, lr, WEIGHTS));
+    for (int i = 0; i < WEIGHTS; i++) {
+        const double g = (i - 18) * 0.2, moved = (double)now[i] - (double)begun[i];
+        assert_true(fabs((double)update[i] * 0x1p-40 + lr * (g + 0.5 * g * g * moved)) < 1e-11);
+        if (moved == 0) assert_true(update[i] == before[i]);
+    }
+    now[7] = 1e30f; // a step that would be longer than any that may be summed
+    assert_false(stale_compensate(update, begun, now, &half, lr, WEIGHTS));
+}
+
 static void what_cannot_go_on_is_refused(void **state) {
     (void)state;
     Fixture f;
@@ -286,6 +309,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(more_versions_leave_the_beginning_as_it_was),
         cmocka_unit_test(no_two_updates_wait_in_one_place),
         cmocka_unit_test(stale_updates_count_as_their_papers_say),
+        cmocka_unit_test(late_steps_are_compensated_by_the_square_of_their_gradient),
         cmocka_unit_test(what_cannot_go_on_is_refused),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

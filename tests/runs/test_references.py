@@ -6,7 +6,7 @@ size. The error is measured against what the training changed.
 
 Usage: test_references.py PATH_OF_SOUNDER [unittest arguments]. Exits with 77 without Debian's NumPy and PyTorch.
 """
-import json, os, statistics, struct, subprocess, sys, unittest
+import csv, json, os, statistics, struct, subprocess, sys, unittest
 
 try:
     import numpy as np, torch
@@ -41,9 +41,9 @@ class Client:
         z = self.x @ w
         return np.mean(np.log(np.exp(z).sum(1)) - (z * self.y).sum(1))
 
-    def train(self, w, pull=0.0, anchor=None, shift=0.0, momentum=MOMENTUM):
+    def train(self, w, pull=0.0, anchor=None, shift=0.0, momentum=MOMENTUM, steps=STEPS):
         start, v = w, np.zeros_like(w)
-        for _ in range(STEPS):
+        for _ in range(steps):
             g = self.gradient(w) + pull * (w - start) + shift
             v = momentum * v + g
             w = w - LR * v
@@ -275,6 +275,23 @@ def elastic(alpha, steps, nesterov=False):
     return run
 
 
+def late(trust=lambda s: 1, mixes=False, turn=0.0, lr=1.0, pull=0.0, steps=STEPS, momentum=MOMENTUM):
+    """By the schedule that a run has written: who began from which version, and which step the update is part of."""
+    def run(versions, clients, jobs):
+        jobs = [(int(j["client"]), int(j["start"]), int(j["applied"])) for j in jobs if j["applied"]]
+        for version in range(ROUNDS * 3):
+            w, d = versions[version], 0
+            due = [(k, start) for k, start, applied in jobs if applied == version]
+            for k, start in due:
+                update = clients[k].train(versions[start], pull, momentum=momentum, steps=steps)
+                g, moved = -update / LR, w - versions[start]
+                update = versions[start] + update - w if mixes else update - LR * turn * g * g * moved
+                d = d + clients[k].n / sum(clients[i].n for i, _ in due) * trust(version - start) * update
+            versions.append(w + lr * d)
+        return versions[-1]
+    return run
+
+
 def reach(m, s, known, limit, distance):
     """As far as m - g s goes, g from 0 to 5, by bisection to 0.01."""
     fits = lambda g: distance([np.sum((m - g * s - u) ** 2) for u in known]) <= limit
@@ -381,6 +398,10 @@ ALGORITHMS = {
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}
 BY_STEPS = {"easgd steps=3": elastic(0.3, 3), "easgd alpha=0.5 steps=2": elastic(0.5, 2), "eamsgd alpha=0.2 steps=4": elastic(0.2, 4, True),
             "local-sgd": local_sgd(4), "local-sgd steps=7": local_sgd(7), "post-local-sgd steps=3 warmup=2": local_sgd(3, 2)}
+LATE = {"fedbuff K=2": late(lambda s: (1 + s) ** -0.5), "fedbuff K=2; stale hinge a=2 b=1": late(lambda s: 1 if s <= 1 else 1 / (2 * (s - 1) + 1)),
+        "fedasync": late(lambda s: (1 + s) ** -0.5, mixes=True, lr=0.6, pull=0.005),
+        "asgd": late(steps=1), "downpour steps=2": late(steps=2), "staleness-aware": late(lambda s: 1 / max(s, 1), steps=1),
+        "dc-asgd": late(turn=0.04, steps=1), "dc-asgd lambda=20": late(turn=20, steps=1), "dc-asgd lambda=3; server average lr=0.7": late(turn=3, steps=1, lr=0.7)}
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01),
     "sgd nesterov=yes": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01, nesterov=True),
@@ -450,6 +471,18 @@ class References(RunCase):
 
     def test_algorithms_that_count_steps_are_those_of_the_papers(self):
         self.compare(BY_STEPS, MOMENTUM)
+
+    def test_late_updates_count_as_in_the_papers(self):
+        start = self.start_weights()
+        for number, (algorithm, reference) in enumerate(LATE.items()):
+            with self.subTest(algorithm):
+                run = f"late-{number}"
+                actual = self.run_it(run, algorithm, "--lr", str(LR), "--momentum", str(MOMENTUM), "--rounds", str(ROUNDS * 3),
+                                     "--client-time", "lognormal", *(["--local-epochs", str(STEPS)] if algorithm.startswith("fed") else []))
+                with open(self.path(run, "schedule.csv")) as file:
+                    jobs = list(csv.DictReader(file))
+                self.assertGreater(max(int(j["applied"]) - int(j["start"]) for j in jobs if j["applied"]), 1)
+                self.check(algorithm, actual, reference([start], self.clients, jobs), start)
 
     def test_what_attackers_agree_on_is_that_of_the_papers(self):
         sizes = [20, 20, 15, 10, 10]

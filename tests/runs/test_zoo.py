@@ -28,7 +28,7 @@ REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alon
 for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "powersgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
-LATE = ("fedbuff", "fedasync", "asgd", "downpour", "staleness-aware", "semi-sync")
+LATE = ("fedbuff", "fedasync", "asgd", "dc-asgd", "downpour", "staleness-aware", "semi-sync")
 for name in LATE:
     REASONS[name, "card"] = "schedule buffered is for the CPU alone"
 for name in ("local-sgd", "post-local-sgd"):
@@ -38,13 +38,14 @@ REASONS["eamsgd", "card"] = "another optimizer than sgd without nesterov is for 
 # What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 # What an algorithm wants of the world.
-MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in LATE},
+MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan")}}  # which make no sense of so few
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
     "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish", "send top-k 1", "send top-k 1 feedback=no", "send top-k 1 per=tensor", "send random-k 1 per=tensor", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
     "fedavg weights=uniform": ["dp-fedavg norm=1e5 noise=0", "send adaptive-clip rate=0 norm=1e5; combine mean uniform"],
+    "asgd": ["dc-asgd lambda=0"],
     "fedprox": ["local prox; send top-k 1"],
     "fedper": ["fedper; send top-k 1 feedback=no"],
     "fedbn": ["fedbn; send top-k 1 feedback=no"],
@@ -263,7 +264,7 @@ class Zoo(RunCase):
     @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
     def test_one_client_at_a_time_is_plain_training_over_clients(self):
         cases = {"fedavg": ("fedasync lr=1 mu=0 M=1", "semi-sync M=1"),
-                 "schedule rounds steps=1": ("asgd M=1", "staleness-aware M=1"), "schedule rounds steps=5": ("downpour M=1",)}
+                 "schedule rounds steps=1": ("asgd M=1", "staleness-aware M=1", "dc-asgd M=1"), "schedule rounds steps=5": ("downpour M=1",)}
         for alone, texts in cases.items():
             self.train(*TASK, *CLIENTS, "--algorithm", alone, "--clients-per-round", "1",
                        "--client-optimizer-state", "fresh", "--out", alone)
@@ -303,7 +304,7 @@ class Zoo(RunCase):
 
     @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
     def test_a_run_with_late_updates_goes_on_to_more_rounds(self):
-        for algorithm in ("fedbuff K=1", "fedasync", "fedbuff K=2; send qsgd"):
+        for algorithm in ("fedbuff K=1", "fedasync", "dc-asgd lambda=100", "fedbuff K=2; send qsgd"):
             options = [*TASK, *CLIENTS, "--algorithm", algorithm, "--client-time", "lognormal", "--seed", "3"]
             self.train(*options, "--rounds", "9", "--out", "whole " + algorithm)
             self.train(*options, "--rounds", "4", "--out", algorithm)
@@ -321,7 +322,7 @@ class Zoo(RunCase):
     @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
     def test_a_run_on_the_real_clock_is_replayed_to_its_bits(self):
         late = 0
-        for algorithm in ("fedbuff K=2; combine mean uniform", "fedasync", "asgd"):
+        for algorithm in ("fedbuff K=2; combine mean uniform", "fedasync", "asgd", "dc-asgd lambda=100"):
             options = ["--data", "synthetic:1x8x8:2400:60", *TASK[2:], *CLIENTS, "--clients", "12", "--rounds", "40",
                        "--algorithm", algorithm]
             self.train(*options, "--clock", "real", "--workers", "3", "--eval-every", "15", "--out", algorithm)

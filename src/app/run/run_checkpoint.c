@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/stale_rules.h"
 #include "io/checkpoint.h"
 
 enum { OWN_NOTES = 5, TOTALS_BYTES = 64 };
@@ -55,11 +56,20 @@ static uint32_t waiting_count(const RunMemory *memory) {
     return memory->schedule.count > 0 ? memory->schedule.waiting_count : 0;
 }
 
+// ... and behind them what they began with, where that is wanted.
+static uint32_t waiting_tensor_count(const RunMemory *memory) {
+    return (stale_compensates(&memory->config->recipe.parts[PART_STALE]) ? 2 : 1) * waiting_count(memory);
+}
+
 static NamedTensor waiting_tensor(const RunMemory *memory, uint32_t index) {
-    const ScheduledJob *job = &memory->schedule.jobs[memory->schedule.waiting[index]];
-    NamedTensor tensor = {.type = TENSOR_I64, .rank = 1, .shape = {(int64_t)memory->config->parameters}};
+    const uint32_t count = waiting_count(memory), which = memory->schedule.waiting[index % count];
+    const ScheduledJob *job = &memory->schedule.jobs[which];
+    NamedTensor tensor = {.rank = 1, .shape = {(int64_t)memory->config->parameters}};
+    snprintf(tensor.name, sizeof tensor.name, "sounder.%s.%u", index < count ? "waiting" : "begun", which);
+    tensor.values = run_memory_begun(memory, job->stash);
+    if (index >= count) return tensor;
+    tensor.type = TENSOR_I64;
     tensor.values = run_memory_stash(memory, job->stash);
-    snprintf(tensor.name, sizeof tensor.name, "sounder.waiting.%u", memory->schedule.waiting[index]);
     return tensor;
 }
 
@@ -69,11 +79,12 @@ static Status restore_waiting(RunMemory *memory, uint32_t round, const Safetenso
     if (round > schedule->versions) return STATUS_OK; // which the caller refuses
     schedule_resume(schedule, round);
     const char *refused = safetensors_note(file, "sounder.refused");
-    for (uint32_t i = 0; i < schedule->waiting_count; i++) {
+    for (uint32_t i = 0; i < waiting_tensor_count(memory); i++) {
         const NamedTensor tensor = waiting_tensor(memory, i);
         TRY(checkpoint_load((void *)tensor.values, tensor.type, (size_t)tensor.shape[0], file, tensor.name, err));
-        schedule->jobs[schedule->waiting[i]].refused = refused && i < strlen(refused) && refused[i] == '1';
     }
+    for (uint32_t i = 0; i < schedule->waiting_count; i++)
+        schedule->jobs[schedule->waiting[i]].refused = refused && i < strlen(refused) && refused[i] == '1';
     return STATUS_OK;
 }
 
@@ -180,7 +191,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
 
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err) {
-    const uint32_t lasting = lasting_count(memory), waiting = waiting_count(memory);
+    const uint32_t lasting = lasting_count(memory), waiting = waiting_tensor_count(memory);
     size_t count = (size_t)spec->tensor_count + lasting + waiting;
     char *refused = write_refused(memory);
     NamedTensor *tensors = refused ? calloc(count, sizeof *tensors) : NULL;

@@ -349,12 +349,12 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
     if (!file || !engine_facts[config->engine].buffers) return cohort_schedule(memory, config, rounds, nodes, err);
     schedule_free(&memory->schedule);
     TRY(run_schedule_read(&memory->schedule, file, config->clients, config->training.local_epochs, rounds, err));
-    config->slots.stash = memory->schedule.most_stashed;
+    cohort_plan_stash(config, &memory->schedule);
     return STATUS_OK;
 }
 
 // So do updates that wait.
-static Status check_stash(const RunConfig *config, Error *err) {
+static Status check_stash(const RunConfig *config, uint32_t updates, Error *err) {
     const SlotPlan *slots = &config->slots;
     const double rows = config->real_clock ? (double)slots_rows_bytes(slots) : 0;
     const double bytes = rows + (double)slots->stash * (double)slots->sum_bytes,
@@ -363,13 +363,13 @@ static Status check_stash(const RunConfig *config, Error *err) {
     log_info(
         "schedule buffered: up to %u updates wait for a later step, in %.1f MB of shared memory, of %.1f MB that are "
         "available",
-        slots->stash, bytes / 1e6, available / 1e6);
+        updates, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
     return fail(
         err, STATUS_OS,
         "schedule buffered of --algorithm has up to %u updates wait for a later step, which take %.1f MB, where "
         "%.1f MB are available; lower M or take a smaller --model",
-        slots->stash, bytes / 1e6, available / 1e6);
+        updates, bytes / 1e6, available / 1e6);
 }
 
 // A checkpoint will take the place of the weights that a run began from: their file may be gone.
@@ -427,7 +427,7 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     TRY(plan_schedule(memory, &plan.config, options, nodes, err));
     if (memory->schedule.most_jobs > plan.job_capacity) plan.job_capacity = memory->schedule.most_jobs;
     TRY(check_rows(&plan.config, err));
-    TRY(check_stash(&plan.config, err));
+    TRY(check_stash(&plan.config, memory->schedule.most_stashed, err));
     const Folder kept_folder = run_folder_at(folder);
     if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
     TRY(plan_kept(&plan.config, options, folder, err));

@@ -79,6 +79,8 @@ static Status share_stash(RunMemory *memory, uint32_t rounds_done, Nodes *nodes,
         TRY(nodes_broadcast(nodes, job, sizeof *job, err));
         TRY(nodes_broadcast(nodes, run_memory_stash(memory, job->stash), memory->config->parameters * sizeof(int64_t),
                             err));
+        float *begun = run_memory_begun(memory, job->stash);
+        if (begun) TRY(nodes_broadcast(nodes, begun, memory->config->parameters * sizeof *begun, err));
     }
     return STATUS_OK;
 }
