@@ -1,5 +1,5 @@
-// A data set as one relocatable block of memory that all processes map: labelled uint8 images, or samples of float32, with
-// classes or with a float32 target each.
+// A data set as one relocatable block of memory that all processes map: labelled uint8 images, or samples of float32,
+// with classes or with a float32 target each.
 //
 //   DatasetSource source;
 //   TRY(dataset_find(&source, "fashion-mnist", err));          // sizes are known, nothing is unpacked yet
@@ -92,14 +92,14 @@ typedef struct DatasetPlaces {
 
 void dataset_places(DatasetPlaces *places);
 
-// Finds a data set by the value of --data: a name (mnist), looked for in those places; a folder or file (a value with a '/',
-// or that is there) of one of the forms in format.h; or "synthetic[:CxHxW[:TRAIN[:TEST]]]" (default 1x28x28:60000:10000),
-// or a federation (federation.h), such as "quadratics a=1,4 b=0,1". A place that lacks one of the files is passed over.
-// Checks headers and sizes. NOINPUT with what was looked for and how to get it.
+// Finds a data set by the value of --data: a name (mnist), looked for in those places; a folder or file (a value with a
+// '/', or that is there) of one of the forms in format.h; or "synthetic[:CxHxW[:TRAIN[:TEST]]]" (default
+// 1x28x28:60000:10000), or a federation (federation.h), such as "quadratics a=1,4 b=0,1". A place that lacks one of the
+// files is passed over. Checks headers and sizes. NOINPUT with what was looked for and how to get it.
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err);
 
-// Fills block (source->block_bytes, 64-byte aligned, of the caller's) from the files themselves. DATA for anything corrupt,
-// naming file and offset.
+// Fills block (source->block_bytes, 64-byte aligned, of the caller's) from the files themselves. DATA for anything
+// corrupt, naming file and offset.
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
 // Checks the block's header against `bytes` and gives pointers into it.

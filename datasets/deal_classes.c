@@ -32,8 +32,8 @@ static void choose_classes(uint32_t *chosen, const Deal *deal, uint32_t client, 
     }
 }
 
-// wants (clients, classes): whether a client gets samples of a class. Each class is cut into as many parts as want it, in
-// the clients' order, the first ones longer by one.
+// wants (clients, classes): whether a client gets samples of a class. Each class is cut into as many parts as want it,
+// in the clients' order, the first ones longer by one.
 static Status deal_wanted(Deal *deal, const uint8_t *wants, bool shuffled, const char *name, Error *err) {
     ByClass classes;
     uint32_t unused = 0;

@@ -1,5 +1,5 @@
-// Partitions that know sizes alone: consecutive runs of the file's order. Flower's LinearPartitioner, SquarePartitioner,
-// ExponentialPartitioner and SizePartitioner.
+// Partitions that know sizes alone: consecutive runs of the file's order. Flower's LinearPartitioner,
+// SquarePartitioner, ExponentialPartitioner and SizePartitioner.
 #include <math.h>
 #include <stdlib.h>
 

@@ -3,14 +3,14 @@
 // federation is a pure function of its form and the seed.
 //
 //   quadratics a=A,... b=B,... [samples=N,...]     one client a number
-// Client i has the loss a_i/2 (w - b_i)^2 + c^2/2 in the weight w and the bias c of the net "linear 1", to rounding: half
-// of its samples are (x, target) = (sqrt(a_i), sqrt(a_i) b_i), the other half (-sqrt(a_i), -sqrt(a_i) b_i), under the loss
-// (output - target)^2 / 2. So the bias moves alone, towards 0, and w is the x of what theory says about quadratics: with
-// batches of at least `samples` a local epoch is one step w -= lr a_i (w - b_i). The test set is the training set: its loss
-// is the global objective, weighted by samples.
+// Client i has the loss a_i/2 (w - b_i)^2 + c^2/2 in the weight w and the bias c of the net "linear 1", to rounding:
+// half of its samples are (x, target) = (sqrt(a_i), sqrt(a_i) b_i), the other half (-sqrt(a_i), -sqrt(a_i) b_i), under
+// the loss (output - target)^2 / 2. So the bias moves alone, towards 0, and w is the x of what theory says about
+// quadratics: with batches of at least `samples` a local epoch is one step w -= lr a_i (w - b_i). The test set is the
+// training set: its loss is the global objective, weighted by samples.
 //
-// The others (federation_classes.c) are the synthetic data of FedProx, FedDyn and LEAF, and NIID-Bench's FCUBE: users with
-// linear models of their own, whose classes are to be learned. Their test sets have owners, too.
+// The others (federation_classes.c) are the synthetic data of FedProx, FedDyn and LEAF, and NIID-Bench's FCUBE: users
+// with linear models of their own, whose classes are to be learned. Their test sets have owners, too.
 #ifndef SOUNDER_DATASETS_FEDERATION_H
 #define SOUNDER_DATASETS_FEDERATION_H
 

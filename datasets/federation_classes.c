@@ -1,10 +1,10 @@
 // Federations whose users have linear models of their own: a sample's class is the largest score of its user's model.
-//   synthetic-fedprox   Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, MLSys 2020: their generate_synthetic.py and generate_iid.py
+//   synthetic-fedprox   Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, MLSys 2020: generate_synthetic.py, generate_iid.py
 //   synthetic-feddyn    Acar et al., ICLR 2021: generate_syn_logistic of their code; the test set is the training set
 //   synthetic-leaf      LEAF (Caldas et al. 2018): data/synthetic/data_generator.py; users come from clusters
-//   fcube               NIID-Bench (Li, Diao, Chen, He, ICDE 2022): points of a cube, a user for each two opposite octants
-// Where those programs draw from numpy's generator, this draws from the counter-based one: the distributions are theirs,
-// the numbers are not. alpha and beta are standard deviations, as in their code.
+//   fcube               NIID-Bench (Li, Diao, Chen, He, ICDE 2022): points of a cube, a user for two opposite octants
+// Where those programs draw from numpy's generator, this draws from the counter-based one: the distributions are
+// theirs, the numbers are not. alpha and beta are standard deviations, as in their code.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static uint32_t train_part(uint32_t size) {
     return (uint32_t)(0.9 * size);
 }
 
-// A user ---------------------------------------------------------------------------------------------------------------
+// A user --------------------------------------------------------------------------------------------------------------
 
 enum { MOST_DIMENSIONS = 1024, MOST_CLASSES = 100 };
 

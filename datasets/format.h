@@ -21,11 +21,11 @@ typedef struct DatasetFormat {
     const char *help;  // what may lie in it, a sentence or two
     // Whether this place (a folder or a file, by its full path) is of this form, told by names alone.
     bool (*is_here)(const char *place);
-    // Fills in shape, counts, items, users and packed, and notes every file that will be read. Reads no samples if that can
-    // be helped. DATA for anything corrupt, NOINPUT for a file that is missing.
+    // Fills in shape, counts, items, users and packed, and notes every file that will be read. Reads no samples if that
+    // can be helped. DATA for anything corrupt, NOINPUT for a file that is missing.
     Status (*find)(DatasetSource *source, const char *place, Error *err);
-    // Fills the arrays of a block that is laid out for the source, and its classes; scale and shift only if the files say
-    // what they are. DATA for anything corrupt, also when the files are no longer what `find` saw.
+    // Fills the arrays of a block that is laid out for the source, and its classes; scale and shift only if the files
+    // say what they are. DATA for anything corrupt, also when the files are no longer what `find` saw.
     Status (*read)(DatasetBlock *block, const DatasetSource *source, Error *err);
 } DatasetFormat;
 
@@ -54,7 +54,7 @@ Status dataset_count_users(uint32_t *users, const uint32_t *owners, uint32_t cou
 // UINT32_MAX.
 void dataset_count_classes(DatasetBlock *block, uint32_t *bad);
 
-// The forms ------------------------------------------------------------------------------------------------------------
+// The forms -----------------------------------------------------------------------------------------------------------
 
 bool idx_is_here(const char *place);
 Status idx_find(DatasetSource *source, const char *place, Error *err);
@@ -72,8 +72,8 @@ bool csv_is_here(const char *place);
 Status csv_find(DatasetSource *source, const char *place, Error *err);
 Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
-// Of texts a sample is so many characters, uint8 numbers of a vocabulary in a row (1 x 1 x length), which enter a net as they
-// are: scale is 1, shift 0. Classes are the vocabulary's characters, the label is the one that follows.
+// Of texts a sample is so many characters, uint8 numbers of a vocabulary in a row (1 x 1 x length), which enter a net
+// as they are: scale is 1, shift 0. Classes are the vocabulary's characters, the label is the one that follows.
 bool text_is_here(const char *place);
 Status text_find(DatasetSource *source, const char *place, Error *err);
 Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err);

@@ -1,5 +1,5 @@
-// NPY, the file format of NumPy's arrays (numpy.lib.format): a magic, a version, a header that is a Python dictionary in
-// one line, then the values. Read here: versions 1 to 3, little-endian whole and floating-point numbers, up to four
+// NPY, the file format of NumPy's arrays (numpy.lib.format): a magic, a version, a header that is a Python dictionary
+// in one line, then the values. Read here: versions 1 to 3, little-endian whole and floating-point numbers, up to four
 // dimensions, row by row.
 //
 //   NpyHeader header;

@@ -9,8 +9,8 @@
 //
 // A partition is one relocatable block: header, offsets (clients + 1), sample indices; a client's samples are
 // indices[offsets[c]] to indices[offsets[c + 1] - 1]. The view borrows the block. With spec.client_test (--client-test
-// 0.1) they are shuffled, and the last of them are held out: partition_client gives those to train on, int(0.9 n) but at
-// least one, and partition_client_test the others, for whoever tests a model on the client's own samples.
+// 0.1) they are shuffled, and the last of them are held out: partition_client gives those to train on, int(0.9 n) but
+// at least one, and partition_client_test the others, for whoever tests a model on the client's own samples.
 //
 // A partitioner is a row of partition_table.c and a function (deal.h).
 #ifndef SOUNDER_DATASETS_PARTITION_H
@@ -34,10 +34,10 @@ Status partition_parse(Form *form, const char *text, Error *err);
 // (self-balancing), and a client's samples are shuffled in the end. The whole is redrawn, up to 10 times, until every
 // client has the minimum of min(10, samples / clients / 2), but at least 1, samples.
 // Flower gives up after the last draw, and so do the forms plain and balanced. With many clients and a small alpha,
-// however, no draw ever meets any minimum: of 1,000 clients on 60,000 samples at alpha 0.1, each draw leaves 4 to 14 with
-// nothing and over 100 below 10. So where no other form is asked for, the tenth draw is kept, and each client that is
-// short takes what it lacks from the largest client, of the class that has most samples there. Everything else is as it
-// was drawn.
+// however, no draw ever meets any minimum: of 1,000 clients on 60,000 samples at alpha 0.1, each draw leaves 4 to 14
+// with nothing and over 100 below 10. So where no other form is asked for, the tenth draw is kept, and each client that
+// is short takes what it lacks from the largest client, of the class that has most samples there. Everything else is as
+// it was drawn.
 typedef struct PartitionSpec {
     Form form;  // by partition_parse
     bool whole; // every client has all samples (Hogwild on the full data); the form is not looked at

@@ -1,9 +1,10 @@
-// Texts for nets that guess the next character: train.txt and test.txt, and perhaps text.json, which says how they are cut:
+// Texts for nets that guess the next character: train.txt and test.txt, and perhaps text.json, which says how they are
+// cut:
 //   {"length": 80, "step": 1, "separator": "\n\n"}
-// Characters are bytes; the vocabulary is all that occur in either file, numbered from 0 in the order of their values. A sample
-// is `length` of them, its label the one that follows; the next sample begins `step` later. With a separator a file is cut
-// into sections, over whose ends no sample goes: each section of train.txt that has samples is a client, and so is the section
-// of test.txt at the same place, if both files have as many.
+// Characters are bytes; the vocabulary is all that occur in either file, numbered from 0 in the order of their values.
+// A sample is `length` of them, its label the one that follows; the next sample begins `step` later. With a separator a
+// file is cut into sections, over whose ends no sample goes: each section of train.txt that has samples is a client,
+// and so is the section of test.txt at the same place, if both files have as many.
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

@@ -14,8 +14,8 @@
 #include "base/err.h"
 #include "datasets/byte_stream.h"
 
-// found[i]: whether names[i] is a member, and parts[i] then tells where. DATA, with the byte, when the file is no archive
-// or a wanted member is packed otherwise; NOINPUT when the file is not there.
+// found[i]: whether names[i] is a member, and parts[i] then tells where. DATA, with the byte, when the file is no
+// archive or a wanted member is packed otherwise; NOINPUT when the file is not there.
 Status zip_look_up(BytePart *parts, bool *found, const char *const *names, int count, const char *path, Error *err);
 
 #endif

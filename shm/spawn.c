@@ -49,8 +49,8 @@ Status spawn_reserve_descriptors(uint32_t workers, Error *err) {
 
 // What a process reads until it has become the worker, and the stack that it stands on meanwhile. Its memory is the
 // parent's own (CLONE_VM), as after a vfork, so that nothing is copied, however large the parent is, and no page of a
-// device's buffers is ever shared by fork. Other than after a vfork the parent goes on at once: a process that is stopped
-// before its exec must not stop its parent.
+// device's buffers is ever shared by fork. Other than after a vfork the parent goes on at once: a process that is
+// stopped before its exec must not stop its parent.
 struct SpawnPlan {
     int sources[SOURCES_MAX]; // owned until it has started: duplicates of what it inherits, numbered above all targets
     int targets[SOURCES_MAX];

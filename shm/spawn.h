@@ -20,8 +20,9 @@ typedef struct WorkerProcess {
 // returns OS with the limit and the need.
 Status spawn_reserve_descriptors(uint32_t workers, Error *err);
 
-// Starts the worker of a rank and returns before it has become one: who is stopped on the way stops nobody else. OS when
-// the kernel refuses; then no process and no descriptor is left. What goes wrong later is the death of that process.
+// Starts the worker of a rank and returns before it has become one: who is stopped on the way stops nobody else. OS
+// when the kernel refuses; then no process and no descriptor is left. What goes wrong later is the death of that
+// process.
 Status spawn_worker(WorkerProcess *process, const SupervisorConfig *config, uint32_t rank, int arrival_fd, Error *err);
 
 // Writes into the message (bytes) of a dead process what kept it from becoming the worker, if anything did.

@@ -56,6 +56,8 @@ FNR == 1 {
     wanted = ""
 }
 
+/^[ \t]*\/\// && length($0) > 120 { complain("a comment of " length($0) " columns, 120 are allowed") }
+
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, quoted, "\"")
     included = quoted[2]

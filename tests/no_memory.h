@@ -1,5 +1,6 @@
-// Allocations that fail when told to. Only for a test that tests/CMakeLists.txt gives sounder_no_memory: the linker then
-// sends the calls of everything under test here (malloc, calloc, realloc, aligned_alloc, mmap; not those of libraries).
+// Allocations that fail when told to. Only for a test that tests/CMakeLists.txt gives sounder_no_memory: the linker
+// then sends the calls of everything under test here (malloc, calloc, realloc, aligned_alloc, mmap; not those of
+// libraries).
 //
 //   no_memory_sweep("a net", make_a_net, &context);
 //

@@ -3,7 +3,7 @@
 #   directions  base <- nn, io, shm, datasets (blind to each other) <- fedavg <- app: no #include any other way; within
 #               fedavg: rules, nodes <- memory <- worker <- parent <- card; shm <- shm/group; app/options <- launch, run <- look
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
-#   lengths     a function has at most 60 lines
+#   lengths     a function has at most 60 lines, a line of comment 120 columns
 #   signposts   files that README.md and CONTRIBUTING.md name are there
 #   engines     at most 8 lines outside the engines' own files compare an algorithm
 #   kernels     name the threads of their blocks: __launch_bounds__ stands in the line of __global__
@@ -68,10 +68,12 @@ echo 'int x;' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 printf '#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_B_H\n#endif\n' | refuses 'SOUNDER_SHM_A_H' shm/a.h
 for i in 1 2 3 4 5 6 7 8 9; do echo "if (engine == ENGINE_WILD) $i;"; done | refuses 'ninth line' src/app/a.c
 long_function too_long 61 | refuses 'too_long has 61 lines' src/app/a.c
+printf '    // %0114d\n' 7 | refuses 'a comment of 121 columns' src/nn/a.cu
 echo 'static __global__ void scale(float *values) {' | refuses 'without __launch_bounds__' src/nn/a.cu
 
 # What is just within the rules passes.
 long_function long_enough 60 >"$work/src/app/a.c"
+printf '    // %0113d\n' 7 >>"$work/src/app/a.c"
 printf 'static const int table[] = {\n    1,\n};\n#include "fedavg/parent/rounds.h"\n#include "b.h"\n' >>"$work/src/app/a.c"
 printf '// #include "app/main.h"\n#ifndef SOUNDER_SHM_A_H\n#define SOUNDER_SHM_A_H\n#include "base/err.h"\n#endif\n' \
     >"$work/shm/a.h"

@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
 
 enum { TREE_LEVELS = 20 }; // for up to 2^20 - 1 shards
 
-// Sums the leaves of shard_sum.h's tree in their order: level l holds the sum of a whole block of 2^l shards while bit l
-// of the number of leaves so far is set. The loops are unrolled, so that the levels stay in registers.
+// Sums the leaves of shard_sum.h's tree in their order: level l holds the sum of a whole block of 2^l shards while bit
+// l of the number of leaves so far is set. The loops are unrolled, so that the levels stay in registers.
 struct ShardTree {
     float level[TREE_LEVELS];
 

@@ -3,7 +3,7 @@
 //   TRY(cuda_clients_init(&clients, memory, models, err));      // before the net, whose plan takes shifts and pulls
 //   each launch: TRY(cuda_clients_begin(&clients, jobs, count, blocks, weights, stream, err));
 //                ... they train ...
-//                TRY(cuda_clients_conclude(&clients, fits, jobs, count, err));   // what they keep lies in their new rows
+//                TRY(cuda_clients_conclude(&clients, fits, jobs, count, err)); // what they keep lies in new rows
 //                cuda_clients_add_changes(&clients, changes, shares);
 //   cuda_clients_free(&clients);
 #ifndef SOUNDER_FEDAVG_CARD_CUDA_CLIENTS_H

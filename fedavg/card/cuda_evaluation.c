@@ -1,5 +1,5 @@
-// What a worker on the card evaluates: clients' own samples, before and after training, a client a model of a launch. And
-// what it measures of updates.
+// What a worker on the card evaluates: clients' own samples, before and after training, a client a model of a launch.
+// And what it measures of updates.
 #include <stdlib.h>
 
 #include "base/clock.h"

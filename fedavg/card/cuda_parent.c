@@ -213,8 +213,8 @@ static Status cuda_restore(Parent *parent, Error *err) {
     return wait_for_card(self, err, "putting the model back as the round began");
 }
 
-// One step of the server rule on the first `sums` slots of those that are used; then the host's view of the weights, and
-// whether they are finite. The mean of no sums is zero.
+// One step of the server rule on the first `sums` slots of those that are used; then the host's view of the weights,
+// and whether they are finite. The mean of no sums is zero.
 static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sums, const Mean *mean,
                     const ServerTurn *turn, Error *err) {
     const RunConfig *config = parent->memory->config;

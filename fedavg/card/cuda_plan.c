@@ -53,7 +53,8 @@ static CardNeed card_need(const RunConfig *config, const Spec *spec, const Datas
     SlotPlan slots = config->slots;
     if (slots.rows == 0) slots.sums = workers * slots.each;
     CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
-    // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps; the parent the host's view and two copies.
+    // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps; the parent the
+    // host's view and two copies.
     need.weights = block_bytes(card->weights_bytes) + block_bytes(slots_bytes(&slots)) +
                    model_bytes(config) * ((3 + cuda_clients_arrays(config)) * (uint64_t)workers * models + 3);
     need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));

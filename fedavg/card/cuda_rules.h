@@ -17,8 +17,8 @@ extern "C" {
 // All pointers are device memory; everything is asynchronous on `stream`, and what goes wrong shows in
 // cudaGetLastError.
 
-// A step of the server rule. The sums of slot s, `each` of them (of updates, of changes), begin s * each * stride elements
-// after `sums`.
+// A step of the server rule. The sums of slot s, `each` of them (of updates, of changes), begin s * each * stride
+// elements after `sums`.
 typedef struct CudaServerStep {
     float *weights, *common;            // (count); common: NULL unless the rule tells the clients something
     ServerState *states[SERVER_STATES]; // (count)
@@ -47,8 +47,8 @@ typedef struct CudaTurns {
 // shifts (models, count), as local_shift.
 void cuda_local_shift(float *shifts, const CudaTurns *at, uint32_t row, cudaStream_t stream);
 
-// kept_after (models, count), as local_conclude; unfit (models): overwritten with how many elements of each are not below
-// the limit.
+// kept_after (models, count), as local_conclude; unfit (models): overwritten with how many elements of each are not
+// below the limit.
 void cuda_local_conclude(float *kept_after, uint32_t *unfit, const CudaTurns *at, float limit, uint32_t row,
                          cudaStream_t stream);
 

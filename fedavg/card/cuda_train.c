@@ -64,8 +64,8 @@ static bool goes_on(const CudaWorker *self, uint32_t jobs, uint32_t round, uint3
     return false;
 }
 
-// While the card works: what will be trained next is shuffled, the next stretch or the next jobs. A worker among several
-// takes no jobs in advance, which others may come to before it does.
+// While the card works: what will be trained next is shuffled, the next stretch or the next jobs. A worker among
+// several takes no jobs in advance, which others may come to before it does.
 static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
     if (self->shuffled.clients > 0) return;
     if (goes_on(self, jobs, round, index + 1)) return shuffle_next(self, self->jobs, jobs, round, index + 1);
@@ -74,7 +74,8 @@ static void look_ahead(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t
     if (self->next_count > 0) shuffle_next(self, self->next_jobs, self->next_count, round, 0);
 }
 
-// host_order: of this stretch, whether it was shuffled in advance or not. A launch may be trained several times in a row.
+// host_order: of this stretch, whether it was shuffled in advance or not. A launch may be trained several times in a
+// row.
 static void order_samples(CudaWorker *self, uint32_t jobs, uint32_t round, uint32_t index) {
     const CudaShuffled *next = &self->shuffled;
     bool is_ready =

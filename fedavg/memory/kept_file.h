@@ -1,5 +1,5 @@
-// What clients keep from turn to turn (rules/local_rules.h): rows of floats in one sparse file, which the parent and its
-// workers map. A row that was never written is a hole, costs nothing, and reads as zeros.
+// What clients keep from turn to turn (rules/local_rules.h): rows of floats in one sparse file, which the parent and
+// its workers map. A row that was never written is a hole, costs nothing, and reads as zeros.
 //
 // Workers read a client's committed row and write another one, which the parent makes the client's when the round has
 // succeeded (parent/kept_rows.h): whoever dies when has changed nothing.
@@ -34,8 +34,8 @@ typedef struct KeptFile {
 // So many rows of `floats`.
 KeptPlan kept_plan(uint32_t rows, uint64_t floats);
 
-// The parent's: KEPT_FILE_NAME in the run's folder, created or, in a run that is resumed, as it was left; folder NULL: a
-// file without a name, in memory. IO with the path; OS. Leaves nothing to free on failure.
+// The parent's: KEPT_FILE_NAME in the run's folder, created or, in a run that is resumed, as it was left; folder NULL:
+// a file without a name, in memory. IO with the path; OS. Leaves nothing to free on failure.
 Status kept_file_create(KeptFile *file, const KeptPlan *plan, const Folder *folder, Error *err);
 
 // A worker's, which takes the descriptor over.
@@ -47,8 +47,8 @@ void kept_file_free(KeptFile *file);
 // NULL for KEPT_NO_ROW: the client has kept nothing so far.
 float *kept_row(const KeptFile *file, uint32_t row);
 
-// The table of a run: how many rows are in use, each client's row, and each client's row's hash; 0: it is not known, since the
-// row is newer than the last checkpoint.
+// The table of a run: how many rows are in use, each client's row, and each client's row's hash; 0: it is not known,
+// since the row is newer than the last checkpoint.
 static inline size_t kept_table_size(uint32_t clients) {
     return 1 + 2 * (size_t)clients;
 }
@@ -56,7 +56,8 @@ static inline size_t kept_table_size(uint32_t clients) {
 // Fills in the hashes that are not known: before a checkpoint that says which row is whose.
 void kept_file_hash(uint32_t *table, const KeptFile *file, uint32_t clients);
 
-// Whether all rows are what they were at the checkpoint that the table is of; if not, *client is the first whose is not.
+// Whether all rows are what they were at the checkpoint that the table is of; if not, *client is the first whose is
+// not.
 bool kept_file_is_as_hashed(uint32_t *client, const uint32_t *table, const KeptFile *file, uint32_t clients);
 
 // Has the row's space allocated, so that a full disk is a sentence here and no SIGBUS in a worker.

@@ -1,27 +1,27 @@
 // The control segment: every struct that the parent and its workers share, offsets only, no pointers.
 //
-//   [Control | Queue of jobs | MaskedCohort | traces] control segment, read and written by all; traces: one buffer a writer, see
-//                                      fedavg/memory/trace.h
+//   [Control | Queue of jobs | MaskedCohort | traces] control segment, read and written by all; traces: one buffer
+//                                      a writer, see fedavg/memory/trace.h
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
-//   [vectors | states | sums | stash | rows]   slots segment: float vectors of one model each, what the server rule remembers (64
-//                                      bits a weight), int64 sums of each worker, a float row for each client of the
-//                                      cohort, as the engine plans them (SlotPlan)
+//   [vectors | states | sums | stash | rows]   slots segment: float vectors of one model each, what the server rule
+//                                      remembers (64 bits a weight), int64 sums of each worker, a float row for
+//                                      each client of the cohort, as the engine plans them (SlotPlan)
 //   [rows of floats]                   what clients keep, a file (memory/kept_file.h)
 //
 // An array of the slots segment has one writer at a time, and no two share a cache line:
 //   fedavg   a sum a worker: of its clients' weighted updates, see fedavg/rules/aggregate.h; the server rule's states,
 //            written by the parent; a vector of what it tells the clients, if it does. Where the combine rule wants the
-//            updates side by side, a row for each of the phase's jobs instead of sums: what that client hands in, written
-//            by whoever has the job, over again if need be. Where updates may come late, a sum for each that waits,
-//            written likewise; the parent adds it to those of its step
+//            updates side by side, a row for each of the phase's jobs instead of sums: what that client hands in,
+//            written by whoever has the job, over again if need be. Where updates may come late, a sum for each that
+//            waits, written likewise; the parent adds it to those of its step
 //   hogwild  a vector a client (= worker): its velocity, kept from round to round
 //   ssgd     the vectors of fedavg/worker/ssgd.h: the velocity, common to all; a gradient a shard
 //
 // A run on the card has weights, slots and data set in three blocks of the card's memory (CardConfig says where). What
-// lies here then is what the host needs: the partition, a copy of the weights, and of the slots the vectors that outlive
-// a round (velocities, states), and all rows.
+// lies here then is what the host needs: the partition, a copy of the weights, and of the slots the vectors that
+// outlive a round (velocities, states), and all rows.
 #ifndef SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 #define SOUNDER_FEDAVG_MEMORY_LAYOUT_H
 
@@ -189,8 +189,8 @@ typedef struct WildClock {
     _Atomic uint32_t waits;                // 1 while it waits for others, which is no fault of its own
 } WildClock;
 
-// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/shard_sum.h). All counts are of the buckets since
-// the round began, steps times buckets; zeroed by the parent before each attempt at a round.
+// ssgd: how far the gradients of a round are, bucket by bucket (fedavg/rules/shard_sum.h). All counts are of the
+// buckets since the round began, steps times buckets; zeroed by the parent before each attempt at a round.
 typedef struct GradientPulse {
     _Alignas(64) _Atomic uint64_t complete; // buckets that this member's gradients are complete in
     _Atomic uint64_t finished_nanoseconds;  // when its gradients of the last step were all complete
@@ -219,7 +219,8 @@ typedef struct Goals {
     WorldTotals target_totals; // of the rounds until then
 } Goals;
 
-// Who masks updates against whom in this round (rules/masks.h): written by the parent when the cohort's jobs are posted.
+// Who masks updates against whom in this round (rules/masks.h): written by the parent when the cohort's jobs are
+// posted.
 typedef struct MaskedCohort {
     uint32_t count;
     uint32_t clients[]; // (as many as a cohort can have)

@@ -42,7 +42,7 @@ typedef struct RunMemory {
     double *client_notes;         // parent, owned (clients): see parent/cohort.h; NULL: it remembers nothing of them
     WorldFiles world_files;       // parent, owned: all zeros without files
     Schedule schedule;            // parent, owned: all zeros where updates never wait
-    uint32_t *kept_table;         // parent, owned (kept_table_size): whose row is which, see parent/kept_rows.h; NULL: none
+    uint32_t *kept_table;         // parent, owned (kept_table_size): whose row is which (kept_rows.h); NULL: none
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
     const RunConfig *config; // the control segment's

@@ -34,8 +34,8 @@ void world_files_free(WorldFiles *files);
 // Of what they tell; 0 without files.
 uint64_t world_files_hash(const WorldFiles *files);
 
-// there (clients): whether each is there at this time. Returns the first time after it at which anybody comes; UINT64_MAX
-// when nobody does any more.
+// there (clients): whether each is there at this time. Returns the first time after it at which anybody comes;
+// UINT64_MAX when nobody does any more.
 uint64_t world_files_presence(uint8_t *there, const WorldFiles *files, uint64_t microseconds);
 
 #endif

@@ -27,9 +27,9 @@ static Status join(NodesConnection **connection, uint32_t *rank, uint32_t *size,
     NodesConnection *self = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory for the connection between the nodes");
     *connection = self;
-    // Open MPI sums in place along a binomial tree unless it is told otherwise, whatever the size: node 0 then sends and
-    // receives a whole vector for every doubling of the nodes, one after the other. Rabenseifner's reduce-scatter and
-    // all-gather (3) moves the least there is, with the same integers. Who has set another stays with it.
+    // Open MPI sums in place along a binomial tree unless it is told otherwise, whatever the size: node 0 then sends
+    // and receives a whole vector for every doubling of the nodes, one after the other. Rabenseifner's reduce-scatter
+    // and all-gather (3) moves the least there is, with the same integers. Who has set another stays with it.
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
     int provided;
     TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SINGLE, &provided), "MPI_Init", err));

@@ -7,9 +7,9 @@
 //               cohort_complete(&cohort);               // members[0] to members[jobs - 1] train, in this order
 //   cohort_free(&cohort);
 //
-// Bytes: every client that starts receives the model (of a majority vote its outcome, 2 bits a weight) and what the server
-// rule tells, also if it drops out; those that hand in, also too late, send the encoded update, REPORT_BYTES, and what
-// their local rule has the server sum besides; a candidate receives the model once and sends its loss.
+// Bytes: every client that starts receives the model (of a majority vote its outcome, 2 bits a weight) and what the
+// server rule tells, also if it drops out; those that hand in, also too late, send the encoded update, REPORT_BYTES,
+// and what their local rule has the server sum besides; a candidate receives the model once and sends its loss.
 #ifndef SOUNDER_FEDAVG_PARENT_COHORT_H
 #define SOUNDER_FEDAVG_PARENT_COHORT_H
 
@@ -65,16 +65,18 @@ void cohort_begin(Cohort *cohort, uint32_t round);
 // On the real clock nobody is drawn for a round: who has come is known when it is over.
 void cohort_expect(Cohort *cohort, uint32_t round);
 
-// Whether the members' losses have to be known before they train: then, after cohort_complete, members[i].loss is filled
-// in for the first `jobs` and cohort_weigh called. They have the model already: only the loss travels for it.
+// Whether the members' losses have to be known before they train: then, after cohort_complete, members[i].loss is
+// filled in for the first `jobs` and cohort_weigh called. They have the model already: only the loss travels for it.
 bool cohort_wants_losses(const Cohort *cohort);
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err);
 void cohort_choose(Cohort *cohort);
 
-// What the server remembers of each client from round to round, a number in RunMemory.client_notes and in checkpoints: its
-// loss when it last trained (power-of-choice by that), or what it counts in the next round (a combine rule that learns).
+// What the server remembers of each client from round to round, a number in RunMemory.client_notes and in checkpoints:
+// its loss when it last trained (power-of-choice by that), or what it counts in the next round (a combine rule that
+// learns).
 bool cohort_takes_notes(const RunConfig *config);
-Status cohort_begin_notes(double **notes, const RunConfig *config, Error *err); // to be freed; NULL where there are none
+// *notes: to be freed; NULL where there are none.
+Status cohort_begin_notes(double **notes, const RunConfig *config, Error *err);
 void cohort_note(Cohort *cohort, const Queue *queue);                           // the round's jobs are done
 
 // The round's jobs are done: what varies of their bytes is known.

@@ -1,4 +1,5 @@
-// What the parent makes of updates that lie side by side (rules/rows.h), as the recipe's rules for mixing and combining say.
+// What the parent makes of updates that lie side by side (rules/rows.h), as the recipe's rules for mixing and combining
+// say.
 //
 //   TRY(combine_init(&combine, &memory, nodes, err));
 //   each round, when all jobs are done:
@@ -7,8 +8,8 @@
 //   combine_free(&combine);
 //
 // Updates are only looked at; what is computed from them first are their products, if a rule wants distances. Mixed
-// updates and choices among them are shares of the updates, with which the exact mean ends the work; a rule that looks at
-// each weight on its own sees the columns of those that were chosen.
+// updates and choices among them are shares of the updates, with which the exact mean ends the work; a rule that looks
+// at each weight on its own sees the columns of those that were chosen.
 #ifndef SOUNDER_FEDAVG_PARENT_COMBINE_H
 #define SOUNDER_FEDAVG_PARENT_COMBINE_H
 
@@ -27,7 +28,8 @@ typedef struct Combine {
     RowWalk walk;
     Blas *blas; // owned; NULL: products are few, or not wanted
     bool wants_products;
-    uint32_t asides;                   // rows behind those of the clients: 1 where the rule remembers the last result, or trusts the server's
+    uint32_t asides;                   // rows behind those of the clients: 1 where the rule remembers the last
+                                       // result, or trusts the server's
     float *center;                     // borrowed (parameters): that update, of the slots; NULL without
     Job **jobs;                        // (rows): those of all nodes whose updates arrived, ascending by client
     uint32_t count, mixed_count;       // of jobs; of the updates that are made of theirs
@@ -54,13 +56,14 @@ typedef struct Combine {
 Status combine_blas_name(char name[BLAS_NAME_BYTES], const Recipe *recipe, const Chosen *attack, uint32_t cohort,
                          uint64_t parameters, Error *err);
 
-// Where updates are summed as they come this and the rest do nothing. UNAVAILABLE where OpenBLAS is wanted and cannot be
-// opened. Nothing to free on failure.
+// Where updates are summed as they come this and the rest do nothing. UNAVAILABLE where OpenBLAS is wanted and cannot
+// be opened. Nothing to free on failure.
 Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Error *err);
 void combine_free(Combine *combine);
 
 // The queue holds all the round's jobs, of which at least one was not refused. Fills in combine->total, and the jobs'
-// shares where the rule chooses. enough: false when fewer updates arrived than the rules need; then nothing is filled in.
+// shares where the rule chooses. enough: false when fewer updates arrived than the rules need; then nothing is filled
+// in.
 Status combine_rows(Combine *combine, bool *enough, uint32_t round, Error *err);
 
 // What the rule remembers until the next round.

@@ -1,5 +1,5 @@
-// fedbuff: the clients that begin from one version train as a cohort of fedavg, but nobody waits for all of them: the step
-// of a round takes the updates that have arrived by then, of this cohort and of earlier ones.
+// fedbuff: the clients that begin from one version train as a cohort of fedavg, but nobody waits for all of them: the
+// step of a round takes the updates that have arrived by then, of this cohort and of earlier ones.
 #include "base/log.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/flights.h"

@@ -78,8 +78,8 @@ static Status adapt_clip(Rounds *rounds, uint32_t round, Error *err) {
     return nodes_broadcast(rounds->nodes, norm, sizeof *norm, err);
 }
 
-// A round without a step: where clients begin with another state than the model (ServerRule.trains_state), the weights become
-// the model again, which is that of a step by nothing.
+// A round without a step: where clients begin with another state than the model (ServerRule.trains_state), the weights
+// become the model again, which is that of a step by nothing.
 static void stand_still(const Rounds *rounds, uint32_t round) {
     const RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;

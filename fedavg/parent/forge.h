@@ -1,13 +1,13 @@
 // The parent's part of attacks whose update follows from those of others (rules/forgery.h): all have trained, honest
-// clients and attackers, and what they hand in lies side by side; then the attackers' rows become the update on which they
-// agree, before anything is combined.
+// clients and attackers, and what they hand in lies side by side; then the attackers' rows become the update on which
+// they agree, before anything is combined.
 //
 //   TRY(forge_init(&forge, &combine, err));
 //   TRY(forge_rows(&forge, err));                // each round, when all jobs are done
 //   forge_free(&forge);
 //
-// What is forged is a function of the rows alone: the same bits for any number of workers and nodes. Each node forges the
-// weights that it sees of all rows, and the exact sum carries them to the others.
+// What is forged is a function of the rows alone: the same bits for any number of workers and nodes. Each node forges
+// the weights that it sees of all rows, and the exact sum carries them to the others.
 #ifndef SOUNDER_FEDAVG_PARENT_FORGE_H
 #define SOUNDER_FEDAVG_PARENT_FORGE_H
 

@@ -33,8 +33,8 @@ typedef struct KeptRows {
 // Rows that such a run needs: what its clients can have, and what the last two checkpoints may hold besides.
 uint32_t kept_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds);
 
-// members: of the largest cohort; rounds_done: of the checkpoint that the table came from, 0 for none. Nothing to free on
-// failure. This and all below does nothing where clients keep nothing.
+// members: of the largest cohort; rounds_done: of the checkpoint that the table came from, 0 for none. Nothing to free
+// on failure. This and all below does nothing where clients keep nothing.
 Status kept_rows_init(KeptRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done, Error *err);
 void kept_rows_free(KeptRows *kept);
 

@@ -45,8 +45,9 @@ typedef struct ParentMath {
     Status (*begin)(Parent *parent, Error *err);
     Status (*restore)(Parent *parent, Error *err);
 
-    // fedavg: one step of the server rule on the exact mean: of the sums of the ranks with used (workers) and of those of
-    // the other nodes, or of what the mean has for their sum. Weights that are no longer finite are not put back: the run ends there.
+    // fedavg: one step of the server rule on the exact mean: of the sums of the ranks with used (workers) and of those
+    // of the other nodes, or of what the mean has for their sum. Weights that are no longer finite are not put back:
+    // the run ends there.
     Status (*average)(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                       Error *err);
 

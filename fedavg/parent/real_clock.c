@@ -117,8 +117,8 @@ static void post(Rounds *rounds, uint32_t rank) {
     atomic_store_explicit(&flight->state, FLIGHT_POSTED, memory_order_release); // pairs with the worker's look
 }
 
-// The update becomes part of the version in the making, unless it is refused. Where late ones are compensated, a version
-// is one update.
+// The update becomes part of the version in the making, unless it is refused. Where late ones are compensated, a
+// version is one update.
 static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;

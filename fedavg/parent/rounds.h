@@ -108,8 +108,8 @@ Status rounds_train(Rounds *rounds, uint32_t round, RoundReport *report, Error *
 // does that.
 Status rounds_evaluate(Rounds *rounds, uint32_t round, RoundReport *report, Error *err);
 
-// Evaluates every client's own samples by `task` (EVALUATE_CLIENT, EVALUATE_FINE_TUNED). The results are the jobs of the
-// queue, one a client, by its number.
+// Evaluates every client's own samples by `task` (EVALUATE_CLIENT, EVALUATE_FINE_TUNED). The results are the jobs of
+// the queue, one a client, by its number.
 Status rounds_evaluate_clients(Rounds *rounds, uint32_t round, EvaluationTask task, Error *err);
 
 // What else the nodes have to tell each other, before a round is reported and the next one begins: all deaths, signals.
@@ -118,7 +118,8 @@ Status rounds_conclude(Rounds *rounds, RoundReport *report, Error *err);
 // Samples all workers have worked through since their start: for a progress line.
 uint64_t rounds_progress(const Rounds *rounds);
 
-// Samples that this node's workers will work through in the round that was drawn: in training, and to evaluate if that is theirs to do.
+// Samples that this node's workers will work through in the round that was drawn: in training, and to evaluate if that
+// is theirs to do.
 uint64_t rounds_samples(const Rounds *rounds, bool evaluate);
 
 // Jobs in the largest phase of such a run: what RunPlan.job_capacity needs.
@@ -126,7 +127,8 @@ uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round
 
 void rounds_free(Rounds *rounds);
 
-// For rounds_draw: who of the candidates takes part, what each member counts, by the losses of the global model on their data.
+// For rounds_draw: who of the candidates takes part, what each member counts, by the losses of the global model on
+// their data.
 Status rounds_choose_candidates(Rounds *rounds, uint32_t round, Error *err);
 Status rounds_weigh_members(Rounds *rounds, uint32_t round, Error *err);
 

@@ -1,4 +1,5 @@
-// What the parent has evaluated: candidates and members before they train, the model and every client's own samples after.
+// What the parent has evaluated: candidates and members before they train, the model and every client's own samples
+// after.
 #include "base/clock.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack_rules.h"

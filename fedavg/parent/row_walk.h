@@ -1,13 +1,13 @@
-// The rows of a cohort (rules/rows.h) piece by piece, wherever they lie: alone in this node's memory, or on several nodes,
-// each of which has those of its own clients.
+// The rows of a cohort (rules/rows.h) piece by piece, wherever they lie: alone in this node's memory, or on several
+// nodes, each of which has those of its own clients.
 //
 //   TRY(row_walk_init(&walk, &memory, nodes, err));
 //   TRY(row_walk(&walk, jobs, count, visit, context, err));      // by all nodes, with the jobs of all of them
 //   row_walk_free(&walk);
 //
-// The weights are cut into ROW_SECTIONS sections of whole blocks, of which each node has a run: it sees all rows of these,
-// and sends the others what they see. So what is computed from a section is computed once, from the same numbers in the
-// same order, for any number of nodes.
+// The weights are cut into ROW_SECTIONS sections of whole blocks, of which each node has a run: it sees all rows of
+// these, and sends the others what they see. So what is computed from a section is computed once, from the same numbers
+// in the same order, for any number of nodes.
 #ifndef SOUNDER_FEDAVG_PARENT_ROW_WALK_H
 #define SOUNDER_FEDAVG_PARENT_ROW_WALK_H
 

@@ -35,8 +35,8 @@ typedef struct Stash {
 Status stash_init(Stash *stash, RunMemory *memory, uint32_t rounds_done, Error *err);
 void stash_free(Stash *stash);
 
-// members: of the round's cohort, by place of the jobs in the queue, which holds those of all nodes. With mixes=models what
-// waits becomes a whole model here, and the weights of now are taken off it when it is due.
+// members: of the round's cohort, by place of the jobs in the queue, which holds those of all nodes. With mixes=models
+// what waits becomes a whole model here, and the weights of now are taken off it when it is due.
 Status stash_collect(Stash *stash, const Member *members, uint32_t round, Nodes *nodes, Error *err);
 
 void stash_conclude(Stash *stash, uint32_t round);

@@ -8,7 +8,7 @@ double accountant_order(int index) {
     return index < ACCOUNTANT_TENTHS ? 1 + (index + 1) / 10.0 : index - ACCOUNTANT_TENTHS + 12;
 }
 
-// Sums of what is known by its logarithm ---------------------------------------------------------------------------------
+// Sums of what is known by its logarithm ------------------------------------------------------------------------------
 
 // sign exp(log).
 typedef struct Signed {
@@ -31,7 +31,7 @@ static double log_erfc(double x) {
     return -x * x - log(x) - 0.5 * log(M_PI) + log1p(-y / 2 + 3 * y * y / 4 - 15 * y * y * y / 8);
 }
 
-// Cohorts by Poisson sampling --------------------------------------------------------------------------------------------
+// Cohorts by Poisson sampling -----------------------------------------------------------------------------------------
 
 static double log_binomial(int n, int k) {
     return lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0);
@@ -74,7 +74,7 @@ static double poisson(double rate, double noise, double order) {
     return order == floor(order) ? poisson_whole(rate, noise, (int)order) : poisson_real(rate, noise, order);
 }
 
-// Cohorts of a fixed size ------------------------------------------------------------------------------------------------
+// Cohorts of a fixed size ---------------------------------------------------------------------------------------------
 
 // The logarithm of the mean of (P/Q - 1)^power over Q, where P/Q is the ratio of two normal densities one apart, power
 // even: what Wang and others write as a difference of exponentials. An integral has no differences that cancel.
@@ -116,7 +116,7 @@ static void add_fixed(double *rdp, double rate, double noise, double times) {
     }
 }
 
-// What is spent ----------------------------------------------------------------------------------------------------------
+// What is spent -------------------------------------------------------------------------------------------------------
 
 static double nodes_of_a_client(double rounds) {
     return ceil(log2(rounds + 1));
@@ -197,7 +197,7 @@ Status accountant_noise(double *noise, Cohorts cohorts, double rate, double time
     return STATUS_OK;
 }
 
-// One release ------------------------------------------------------------------------------------------------------------
+// One release ---------------------------------------------------------------------------------------------------------
 
 // log of the normal distribution function.
 static double log_below(double x) {

@@ -4,14 +4,14 @@
 //   accountant_add(rdp, &(Mechanism){COHORTS_POISSON, 0.01, 1.1}, 10000);
 //   Spent spent = accountant_spent(rdp, 1e-5);                        // epsilon 5.63199 of order 4.7
 //
-// Renyi differential privacy (Mironov, CSF 2017) of the orders that Opacus uses. Cohorts by Poisson sampling hide that a
-// client is there at all: Mironov, Talwar, Zhang 2019, section 3.3, whose series for orders that are not whole is summed
-// with its signs. Cohorts of a fixed size hide which client it is: one that is replaced changes the sum by twice the
-// norm (Wang, Balle, Kasiviswanathan, AISTATS 2019, theorem 27), so that noise counts half. The conversion is that of
-// Canonne, Kamath, Steinke, NeurIPS 2020, proposition 12.
+// Renyi differential privacy (Mironov, CSF 2017) of the orders that Opacus uses. Cohorts by Poisson sampling hide that
+// a client is there at all: Mironov, Talwar, Zhang 2019, section 3.3, whose series for orders that are not whole is
+// summed with its signs. Cohorts of a fixed size hide which client it is: one that is replaced changes the sum by twice
+// the norm (Wang, Balle, Kasiviswanathan, AISTATS 2019, theorem 27), so that noise counts half. The conversion is that
+// of Canonne, Kamath, Steinke, NeurIPS 2020, proposition 12.
 //
-// Noise on the nodes of a tree over the rounds (Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, ICML 2021) needs no cohorts
-// drawn at random: one client is in at most ceil(log2(rounds + 1)) of the nodes that are released.
+// Noise on the nodes of a tree over the rounds (Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, ICML 2021) needs no
+// cohorts drawn at random: one client is in at most ceil(log2(rounds + 1)) of the nodes that are released.
 #ifndef SOUNDER_FEDAVG_RULES_ACCOUNTANT_H
 #define SOUNDER_FEDAVG_RULES_ACCOUNTANT_H
 
@@ -54,8 +54,8 @@ Spent accountant_spent_as_before(const double *rdp, double delta);
 Status accountant_noise(double *noise, Cohorts cohorts, double rate, double times, double epsilon, double delta,
                         Error *err);
 
-// One release of all clients, exactly (Balle, Wang, ICML 2018): delta of noise whose deviation is so many times what one
-// client changes, epsilon of it, and the least noise for both.
+// One release of all clients, exactly (Balle, Wang, ICML 2018): delta of noise whose deviation is so many times what
+// one client changes, epsilon of it, and the least noise for both.
 double gaussian_delta(double noise, double epsilon);
 double gaussian_epsilon(double noise, double delta);
 double gaussian_noise(double epsilon, double delta);

@@ -44,7 +44,8 @@ void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_coun
 void aggregate_mean(float *mean, const int64_t *const *sums, size_t sum_count, double arrived, size_t count);
 
 // The squared length of the update trained - global (count), that of total * scale (count), that of values (count), and
-// the sum of their magnitudes. All are added in 16 fixed partial sums, so that every instruction set gives the same bits.
+// the sum of their magnitudes. All are added in 16 fixed partial sums, so that every instruction set gives the same
+// bits.
 double aggregate_squared_update(const float *trained, const float *global, size_t count);
 double aggregate_squared_total(const int64_t *total, double scale, size_t count);
 double aggregate_squared_length(const float *values, size_t count);

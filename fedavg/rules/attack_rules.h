@@ -43,8 +43,8 @@ extern const RuleText attack_rules[ATTACK_RULE_COUNT];
 // USAGE with the nearest word.
 Status attack_parse(Chosen *attack, const char *text, Error *err);
 
-// attackers (clients): 1 for those that attack, which text tells: a part of the clients ("0.2", with a point: the first so
-// many of a shuffled list), or their numbers ("3,7"). attackers NULL: only looks whether the text fits. USAGE.
+// attackers (clients): 1 for those that attack, which text tells: a part of the clients ("0.2", with a point: the first
+// so many of a shuffled list), or their numbers ("3,7"). attackers NULL: only looks whether the text fits. USAGE.
 Status attack_choose(uint8_t *attackers, const char *text, uint32_t clients, uint64_t seed, Error *err);
 
 // Whether attackers train on false labels; the others train as everybody and change their update.
@@ -60,11 +60,12 @@ static inline bool attack_is_in_training(const Chosen *attack) {
 // Of a batch of so many samples, how many an attacker marks; 0 with other attacks.
 uint32_t attack_marked(const Chosen *attack, uint32_t count);
 
-// others (count): those of the samples first to first + count - 1 that are not of the backdoor's target. Returns how many.
+// others (count): those of the samples first to first + count - 1 that are not of the backdoor's target. Returns how
+// many.
 uint32_t attack_others(uint32_t *others, const uint16_t *labels, uint32_t first, uint32_t count, const Chosen *attack);
 
-// Whether attackers train as everybody, and then hand in one update that follows from those of others: such a run has all
-// updates side by side, and the parent makes that one of them (parent/forge.h).
+// Whether attackers train as everybody, and then hand in one update that follows from those of others: such a run has
+// all updates side by side, and the parent makes that one of them (parent/forge.h).
 static inline bool attack_is_forged(const Chosen *attack) {
     return attack->row >= ATTACK_ALIE && attack->row <= ATTACK_MIMIC;
 }

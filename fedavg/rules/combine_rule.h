@@ -1,9 +1,10 @@
 // What a combine rule is: what becomes of the updates that a cohort hands in. One file a rule (combine/NAME.c) and one
 // line in COMBINE_RULES (combine_rules.h).
 //
-// A rule that knows how much each client counts before it trains needs no more than one sum (rules/aggregate.h). A robust
-// one, which has to see all updates, gets them side by side (rows.h), in which all clients count the same unless it says
-// otherwise: a weight that a client could choose would be a weapon. What it takes of them becomes a sum of integers, too.
+// A rule that knows how much each client counts before it trains needs no more than one sum (rules/aggregate.h). A
+// robust one, which has to see all updates, gets them side by side (rows.h), in which all clients count the same unless
+// it says otherwise: a weight that a client could choose would be a weapon. What it takes of them becomes a sum of
+// integers, too.
 #ifndef SOUNDER_FEDAVG_RULES_COMBINE_RULE_H
 #define SOUNDER_FEDAVG_RULES_COMBINE_RULE_H
 
@@ -44,8 +45,8 @@ typedef struct CombineRule {
     void (*cut)(CohortShares *all, Member *members, uint32_t count, const double *number);
     // What a client counts by its loss; NULL: the losses are not asked for, which saves a pass over the data.
     double (*by_loss)(double loss, const double *number);
-    // What clients count is learned: weights (count), which sum to 1, after a round in which the model had these losses on
-    // their samples. All clients take part. NULL: nothing is. workspace (count).
+    // What clients count is learned: weights (count), which sum to 1, after a round in which the model had these losses
+    // on their samples. All clients take part. NULL: nothing is. workspace (count).
     void (*learn)(double *weights, const double *losses, uint32_t count, const double *number, double *workspace);
     // The factor, once the lengths of the updates are known; NULL: it is that of the cohort.
     double (*factor)(const Member *members, const double *squared_lengths, uint32_t count, double lr,
@@ -64,7 +65,8 @@ typedef struct CombineRule {
     bool trusts;
     RowColumn column; // what becomes of each weight on its own; NULL: the mean by shares
 
-    // What an update of this length counts for its client's share, at most 1; NULL: all of it. Known when it is handed in.
+    // What an update of this length counts for its client's share, at most 1; NULL: all of it. Known when it is handed
+    // in.
     double (*bound)(double squared_length, const double *number);
 } CombineRule;
 

@@ -1,9 +1,10 @@
-// All combine rules, and how much each client of a cohort counts: its share in the mean, which is known before it trains.
+// All combine rules, and how much each client of a cohort counts: its share in the mean, which is known before it
+// trains.
 //
 //   cohort_shares(&all, members, count, &world, &recipe->parts[PART_COMBINE]);
 //
-// The shares of a round sum to at most 1 (rules/aggregate.h). FedNova's are cut below the clients' weights, and what was
-// cut from all alike comes back as one factor of the mean, exactly 1 where nothing was.
+// The shares of a round sum to at most 1 (rules/aggregate.h). FedNova's are cut below the clients' weights, and what
+// was cut from all alike comes back as one factor of the mean, exactly 1 where nothing was.
 #ifndef SOUNDER_FEDAVG_RULES_COMBINE_RULES_H
 #define SOUNDER_FEDAVG_RULES_COMBINE_RULES_H
 

@@ -71,7 +71,7 @@ void forgery_deviations(double *out, const Rows *rows, size_t count) {
     forgery_forge(out, rows, 0, -1, count);
 }
 
-// Distances ------------------------------------------------------------------------------------------------------------
+// Distances -----------------------------------------------------------------------------------------------------------
 
 // The largest of what min-max or min-sum compares, of the updates among themselves.
 static double find_limit(const double *products, uint32_t count, bool sums) {

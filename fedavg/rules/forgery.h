@@ -23,8 +23,8 @@
 // Whether attackers look at how far updates are apart.
 bool forgery_wants_products(const Chosen *attack);
 
-// ALIE's z for so many clients of which so many attack: the normal quantile of (n - f - s) / (n - f), where s is how many
-// honest ones attackers need besides themselves for a majority; at most that of all honest ones but one.
+// ALIE's z for so many clients of which so many attack: the normal quantile of (n - f - s) / (n - f), where s is how
+// many honest ones attackers need besides themselves for a majority; at most that of all honest ones but one.
 double forgery_alie(uint32_t clients, uint32_t attackers);
 
 // out (count): the population's standard deviations of the updates of the first `count` weights of the rows, and

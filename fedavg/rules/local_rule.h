@@ -1,13 +1,13 @@
-// What a local rule is: what it adds to a client's every step, and what the client keeps until its next turn. One file a
-// rule (local/NAME.h) and one line in LOCAL_RULES (local_rules.h): then it runs on the CPU, on the card, over several
+// What a local rule is: what it adds to a client's every step, and what the client keeps until its next turn. One file
+// a rule (local/NAME.h) and one line in LOCAL_RULES (local_rules.h): then it runs on the CPU, on the card, over several
 // nodes.
 //
 // A client steps along
 //
 //   slope = gradient + pull (weight - global) + shift + weight_decay weight
 //
-// where `pull` is one number and `shift` one for each weight, both constant for the whole local training. So all that the
-// nets learn of local rules is one more vector: shift - pull global, with pull on top of the weight decay.
+// where `pull` is one number and `shift` one for each weight, both constant for the whole local training. So all that
+// the nets learn of local rules is one more vector: shift - pull global, with pull on top of the weight decay.
 //
 // The functions of one weight are compiled for both devices without fused operations.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_RULE_H

@@ -30,8 +30,8 @@ extern "C" {
 
 extern const LocalRule *const local_rules[LOCAL_RULE_COUNT];
 
-// How far SGD with a pull takes a weight in `steps` steps along a slope of 1: the very same arithmetic on one number. With
-// plain SGD that is steps lr; divided by lr it is FedNova's norm of a.
+// How far SGD with a pull takes a weight in `steps` steps along a slope of 1: the very same arithmetic on one number.
+// With plain SGD that is steps lr; divided by lr it is FedNova's norm of a.
 double local_displacement(const Training *training, double pull, uint64_t steps);
 
 LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio);
@@ -54,8 +54,8 @@ typedef struct LocalVectors {
 // shift (count) = the rule's shift - pull * global.
 void local_shift(float *shift, const LocalVectors *at, const LocalTurn *turn, double pull, uint32_t row, size_t count);
 
-// kept_after (count) = what the client keeps from now on. False when an element is not finite, or not below the limit in
-// magnitude: its sum over all clients could overflow.
+// kept_after (count) = what the client keeps from now on. False when an element is not finite, or not below the limit
+// in magnitude: its sum over all clients could overflow.
 bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *turn, uint32_t row, double limit,
                     size_t count);
 

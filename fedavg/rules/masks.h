@@ -4,9 +4,9 @@
 //   y_k = its integer contribution + b_k + sum over j > k of g_kj - sum over j < k of g_jk
 //
 // where b_k and g_ij are streams that only k, or only i and j, know. In the sum the g_ij of clients that both hand in
-// cancel; the server asks the others of the cohort for the b_k of those that did, and for the g_ij of those that did not.
-// What comes out is the plain sum to the bit. Who knows --seed knows all streams, and nobody exchanges keys or shares of
-// secrets here: what is simulated is the arithmetic, the bytes, and that too few survivors lose the round.
+// cancel; the server asks the others of the cohort for the b_k of those that did, and for the g_ij of those that did
+// not. What comes out is the plain sum to the bit. Who knows --seed knows all streams, and nobody exchanges keys or
+// shares of secrets here: what is simulated is the arithmetic, the bytes, and that too few survivors lose the round.
 //
 // A cohort of m clients draws m (m + 1) streams as long as the model.
 #ifndef SOUNDER_FEDAVG_RULES_MASKS_H

@@ -1,11 +1,11 @@
-// What is made of the updates of a cohort before they are combined: means of several of them, in which no attacker stands
-// alone. A mix is a matrix: each of its rows says how much of each update goes into one mixed update.
+// What is made of the updates of a cohort before they are combined: means of several of them, in which no attacker
+// stands alone. A mix is a matrix: each of its rows says how much of each update goes into one mixed update.
 //
 //   uint32_t mixed = rule->mixed(count, number);      // 0: there are too few
 //   rule->mix(parts, &turn);                          // parts (mixed, count)
 //
-// Mixed updates are seldom computed: their products follow from those of the updates, and the shares that a rule gives to
-// mixed updates are shares of updates.
+// Mixed updates are seldom computed: their products follow from those of the updates, and the shares that a rule gives
+// to mixed updates are shares of updates.
 #ifndef SOUNDER_FEDAVG_RULES_MIX_RULES_H
 #define SOUNDER_FEDAVG_RULES_MIX_RULES_H
 

@@ -20,8 +20,9 @@ typedef struct OptimizerRule {
 
 extern const OptimizerRule optimizer_rules[OPTIMIZER_COUNT];
 
-// The learning rate of a round: a pure function of the options and the round, constant inside it. The parent of the first
-// node computes it (powers and cosines may differ between C libraries) and gives it to everybody with the round's order.
+// The learning rate of a round: a pure function of the options and the round, constant inside it. The parent of the
+// first node computes it (powers and cosines may differ between C libraries) and gives it to everybody with the round's
+// order.
 //
 //   float lr = lr_at(&training.schedule, training.sgd.lr, round);      // round 1, 2, ...
 

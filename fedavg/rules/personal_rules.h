@@ -46,7 +46,7 @@ typedef struct PersonalPlan {
     double lambda;       // of a second model: the pull to the global one, or to the client's copy of it
     uint32_t epochs;     // of a second model's training, or with `alternates` of the head's; 0: there is none
     uint32_t second;     // 1: a client trains a model of its own beside the shared one
-    uint32_t inner;      // steps of the second model for each of the first, which follows it; 0: it is trained afterwards
+    uint32_t inner;      // steps of the second model for each of the first, which follows it; 0: trained afterwards
     double inner_lr;     // of those steps
     uint32_t alternates; // 1: first what stays is trained alone, then what is sent
 } PersonalPlan;

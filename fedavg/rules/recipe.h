@@ -1,5 +1,5 @@
-// What a run does, whoever does it: which rules its algorithm is made of, and how every local training goes. Plain data:
-// the options fill it in, and workers read the same struct in the control segment.
+// What a run does, whoever does it: which rules its algorithm is made of, and how every local training goes. Plain
+// data: the options fill it in, and workers read the same struct in the control segment.
 //
 // An algorithm is a text, as a net is. It names an entry of the zoo (zoo.c), or the parts that differ from FedAvg, or
 // both:

@@ -1,16 +1,16 @@
-// What is done to the sum of the cohort's updates before anybody sees it: nothing, or noise that hides every single client
-// (central differential privacy: McMahan, Ramage, Talwar, Zhang, ICLR 2018).
+// What is done to the sum of the cohort's updates before anybody sees it: nothing, or noise that hides every single
+// client (central differential privacy: McMahan, Ramage, Talwar, Zhang, ICLR 2018).
 //
 //   send clip norm=C; combine mean uniform; release gaussian noise=Z
 //
-// Every update is at most C long and counts 1/c, where c is the size of the cohort as it was meant to be: who drops out or
-// is refused changes nothing for the others. Noise of deviation Z C/c joins every weight of the sum, once, and the
+// Every update is at most C long and counts 1/c, where c is the size of the cohort as it was meant to be: who drops out
+// or is refused changes nothing for the others. Noise of deviation Z C/c joins every weight of the sum, once, and the
 // accountant (accountant.h) says what that is worth.
 //
 // A tree (DP-FTRL: Kairouz et al., ICML 2021) has noise of that deviation on each of its nodes, which cover 1, 2, 4 ...
-// rounds. The sum of all updates up to a round has the noise of the nodes that make up these rounds, one for each bit of
-// their number; so a round adds the noise of the node that it completes and takes off that of those below. The nodes are
-// functions of (seed, tree, level, index): nothing has to be remembered.
+// rounds. The sum of all updates up to a round has the noise of the nodes that make up these rounds, one for each bit
+// of their number; so a round adds the noise of the node that it completes and takes off that of those below. The nodes
+// are functions of (seed, tree, level, index): nothing has to be remembered.
 //
 // The stream of noise follows from the seed: whoever knows that can
 // take the noise away, so a model that is to be shown needs a secret seed.
@@ -71,8 +71,8 @@ void release_add_noise(int64_t *total, double deviation, uint64_t seed, uint32_t
 void release_add_tree_noise(int64_t *total, double deviation, uint32_t tree_rounds, uint64_t seed, uint32_t round,
                             const PersonalRun *sent, uint32_t runs);
 
-// What updates are clipped to in the next round (Andrew, Thakkar, McMahan, Ramaswamy, NeurIPS 2021), of `arrived` updates
-// of which `clipped` were too long.
+// What updates are clipped to in the next round (Andrew, Thakkar, McMahan, Ramaswamy, NeurIPS 2021), of `arrived`
+// updates of which `clipped` were too long.
 double release_next_clip(double norm, const Chosen *clip, const ReleasePlan *plan, uint32_t arrived, uint32_t clipped,
                          uint64_t seed, uint32_t round);
 

@@ -3,9 +3,9 @@
 //   rows_products(products, &rows, blas, workspace, count);        // for rules that ask how far updates are apart
 //   rows_columns(total, &rows, column, number, workspace, count);  // a rule that looks at each weight on its own
 //
-// A row is what a client hands in: its weights, from which those that it began with are subtracted wherever an update is
-// meant, so that an update is as exact here as in a sum. Rows stand in ascending order of clients; all that is computed
-// from them is a function of the rows alone, whoever wrote them and when.
+// A row is what a client hands in: its weights, from which those that it began with are subtracted wherever an update
+// is meant, so that an update is as exact here as in a sum. Rows stand in ascending order of clients; all that is
+// computed from them is a function of the rows alone, whoever wrote them and when.
 #ifndef SOUNDER_FEDAVG_RULES_ROWS_H
 #define SOUNDER_FEDAVG_RULES_ROWS_H
 
@@ -34,9 +34,9 @@ typedef void (*RowColumn)(int64_t *total, const float *sorted, const float *from
 void rows_columns(int64_t *total, const Rows *rows, RowColumn column, const double *number, float *workspace,
                   size_t count);
 
-// products (rows, rows), the upper half, grows by those of the first `count` weights of the updates, in double, block by
-// block: what comes out does not depend on who computes it. blas NULL: without OpenBLAS, to other last bits. workspace:
-// (rows, ROW_PRODUCT_BLOCK).
+// products (rows, rows), the upper half, grows by those of the first `count` weights of the updates, in double, block
+// by block: what comes out does not depend on who computes it. blas NULL: without OpenBLAS, to other last bits.
+// workspace: (rows, ROW_PRODUCT_BLOCK).
 void rows_products(double *products, const Rows *rows, const Blas *blas, double *workspace, size_t count);
 
 // Whether products of so many updates are large enough for OpenBLAS to be loaded.

@@ -1,5 +1,5 @@
-// Which clients take part in a round: functions of (seed, round) and of the clients' sizes alone, one row of a table for
-// each kind of Sampling (world.h).
+// Which clients take part in a round: functions of (seed, round) and of the clients' sizes alone, one row of a table
+// for each kind of Sampling (world.h).
 //
 //   uint32_t drawn = samplers[world.sampling](clients, &draw);
 #ifndef SOUNDER_FEDAVG_RULES_SAMPLER_H
@@ -22,8 +22,8 @@ typedef struct Draw {
 } Draw;
 
 // drawn (clients): ascending client numbers, of which there may be fewer than asked for; with replacement (by-size) one
-// may stand there several times. A smaller draw in_order is the beginning of a larger one. Poisson: each with probability size / clients. Power-of-choice: the candidates.
-// Returns how many.
+// may stand there several times. A smaller draw in_order is the beginning of a larger one. Poisson: each with
+// probability size / clients. Power-of-choice: the candidates. Returns how many.
 typedef uint32_t (*Sampler)(uint32_t *drawn, const Draw *draw);
 extern const Sampler samplers[SAMPLING_COUNT];
 

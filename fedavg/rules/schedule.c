@@ -43,7 +43,7 @@ void schedule_free(Schedule *schedule) {
     *schedule = (Schedule){0};
 }
 
-// The simulation --------------------------------------------------------------------------------------------------------
+// The simulation ------------------------------------------------------------------------------------------------------
 
 typedef struct Simulation {
     const ScheduleGiven *given;
@@ -240,7 +240,7 @@ static Status arrive(Simulation *sim, Error *err) {
     return sim->buffered == sim->k ? publish(sim, err) : STATUS_OK;
 }
 
-// What follows from the whole ------------------------------------------------------------------------------------------
+// What follows from the whole -----------------------------------------------------------------------------------------
 
 static void index_versions(Schedule *schedule) {
     uint32_t job = 0;

@@ -6,15 +6,15 @@
 //       version v + 1 is made of the updates of the jobs with applied == v, which may have begun long before
 //   schedule_free(&schedule);
 //
-// M clients train at a time, and each takes as long as the world says (world_duration). Updates arrive in a buffer; at K
-// of them a server step makes the next version. dispatch=arrival (FedBuff, Nguyen et al., AISTATS 2022): each arrival
+// M clients train at a time, and each takes as long as the world says (world_duration). Updates arrive in a buffer; at
+// K of them a server step makes the next version. dispatch=arrival (FedBuff, Nguyen et al., AISTATS 2022): each arrival
 // starts the next client at once, from the version of then. dispatch=publish: the next clients start with the version.
-// An update's staleness is the number of versions between the one that it began from and the one that its step moves; in
-// the long run its mean is (M - 1) / K with arrival, M / K - 1 with publish. With K = M and publish this is FedAvg.
+// An update's staleness is the number of versions between the one that it began from and the one that its step moves;
+// in the long run its mean is (M - 1) / K with arrival, M / K - 1 with publish. With K = M and publish this is FedAvg.
 //
-// No duration depends on what is trained: so the clients that begin from one version train as the cohort of one ordinary
-// round, and an update that arrives later waits as its integer contribution, whose share is known (SlotPlan.stash).
-// Times are whole microseconds, ties go to the lower job; no client trains twice at a time.
+// No duration depends on what is trained: so the clients that begin from one version train as the cohort of one
+// ordinary round, and an update that arrives later waits as its integer contribution, whose share is known
+// (SlotPlan.stash). Times are whole microseconds, ties go to the lower job; no client trains twice at a time.
 #ifndef SOUNDER_FEDAVG_RULES_SCHEDULE_H
 #define SOUNDER_FEDAVG_RULES_SCHEDULE_H
 
@@ -94,8 +94,8 @@ typedef struct ScheduleGiven {
 Status schedule_simulate(Schedule *schedule, const ScheduleGiven *given, Error *err);
 void schedule_free(Schedule *schedule);
 
-// Of jobs (count), in their order and with what became of them, the rest of a schedule of so many versions: for one that
-// was not simulated. Nothing to free on failure, of the jobs neither.
+// Of jobs (count), in their order and with what became of them, the rest of a schedule of so many versions: for one
+// that was not simulated. Nothing to free on failure, of the jobs neither.
 Status schedule_complete(Schedule *schedule, Error *err);
 
 // The key of the random numbers of a training: that of the round, another one for each visit. version: 0, 1, ...

@@ -1,8 +1,9 @@
 // What a code is: how a client's update becomes bytes, and how the server reads them. One file a code (send/NAME.c) and
 // one line in SEND_CODES (send_rules.h).
 //
-// A code that keeps single values (`becomes`) has on the wire what a weight becomes, the global one plus the update: what
-// was only trained arrives exactly as FedAvg's clients hand it in. The other codes have values of the update itself.
+// A code that keeps single values (`becomes`) has on the wire what a weight becomes, the global one plus the update:
+// what was only trained arrives exactly as FedAvg's clients hand it in. The other codes have values of the update
+// itself.
 #ifndef SOUNDER_FEDAVG_RULES_SEND_RULE_H
 #define SOUNDER_FEDAVG_RULES_SEND_RULE_H
 
@@ -98,8 +99,8 @@ static inline float take_float(const uint8_t *wire) {
     return value;
 }
 
-// Numbers in [0, 1) for the coordinates from first on, of `count` in all, a block at a time: as vectors they take a third of
-// the time.
+// Numbers in [0, 1) for the coordinates from first on, of `count` in all, a block at a time: as vectors they take a
+// third of the time.
 enum { CODE_BLOCK = 1024 };
 void code_uniforms(float uniforms[CODE_BLOCK], RngKey key, size_t first, size_t count);
 

@@ -1,5 +1,5 @@
-// All that a client does to its update before it hands it in, in this order: it clips, adds noise, encodes. Each is a part
-// of the recipe of its own, and a text names all of them "send":
+// All that a client does to its update before it hands it in, in this order: it clips, adds noise, encodes. Each is a
+// part of the recipe of its own, and a text names all of them "send":
 //
 //   send clip norm=1                        the update is no longer than that
 //   send noise multiplier=2                 ... and noise of 2 times that length is added to every weight
@@ -58,7 +58,8 @@ void sent_weights(SentWeights *sent, const Spec *spec, const PersonalPlan *perso
 // Bytes of an update on the wire: exactly, or the most where the code varies.
 uint64_t send_bytes(const Chosen *code, const SentWeights *sent);
 
-// As in SendCode, with the code's numbers in coding; per=tensor: one tensor behind the other, each with a key of its own.
+// As in SendCode, with the code's numbers in coding; per=tensor: one tensor behind the other, each with a key of its
+// own.
 size_t send_encode(uint8_t *wire, const Payload *payload, const Chosen *code, const Coding *coding);
 void send_decode(float *values, const uint8_t *wire, size_t bytes, const Chosen *code, const Coding *coding);
 

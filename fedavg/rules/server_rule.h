@@ -1,9 +1,10 @@
 // What a server rule is: how one weight of the global model follows from what the cohort sends. One file a rule
-// (server/NAME.h) and one line in SERVER_RULES (server_rules.h): then it runs on the CPU, on the card, over several nodes.
+// (server/NAME.h) and one line in SERVER_RULES (server_rules.h): then it runs on the CPU, on the card, over several
+// nodes.
 //
-// The function of one weight is compiled for both devices, without fused operations, so that they agree to the bit. What
-// a rule remembers of a weight from round to round are its states: numbers of 64 bits that stand in checkpoints. The
-// weight itself is rounded to a float once, at the end.
+// The function of one weight is compiled for both devices, without fused operations, so that they agree to the bit.
+// What a rule remembers of a weight from round to round are its states: numbers of 64 bits that stand in checkpoints.
+// The weight itself is rounded to a float once, at the end.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_RULE_H
 #define SOUNDER_FEDAVG_RULES_SERVER_RULE_H
 
@@ -19,8 +20,8 @@ typedef struct Update {
     int64_t change; // what the vectors that the cohort keeps have grown by, all together, in units of 2^-40
 } Update;
 
-// value / (sqrt(square) + tau), to single precision, as the weight has it: roots and quotients of doubles would take longer
-// than all the memory that a rule goes through.
+// value / (sqrt(square) + tau), to single precision, as the weight has it: roots and quotients of doubles would take
+// longer than all the memory that a rule goes through.
 BOTH double server_quotient(double value, double square, double tau) {
     return (double)((float)value / (sqrtf((float)square) + (float)tau));
 }
@@ -47,7 +48,7 @@ typedef struct ServerRule {
     bool tells;                        // the clients get a number for each weight: *common
     void (*prepare)(ServerTurn *turn); // once a round; NULL: nothing. Logarithms and powers belong here
     double (*start)(const ServerTurn *turn, int state); // the first value of a state; NULL: zero
-    uint32_t trains_state; // from round 2 on clients begin with this state, while the model is another; 0: with the model
+    uint32_t trains_state; // from round 2 on clients begin with this state, while the model is another; 0: with it
 } ServerRule;
 
 #endif

@@ -1,8 +1,8 @@
-// What an update counts that has become stale: a part of a recipe, for a schedule in which nobody waits (schedule.h). Its
-// staleness is the number of versions of the model between the one it began from and the one that it moves.
+// What an update counts that has become stale: a part of a recipe, for a schedule in which nobody waits (schedule.h).
+// Its staleness is the number of versions of the model between the one it began from and the one that it moves.
 //
-// Delay compensation (DC-ASGD: Zheng, Meng, Wang, Chen, Yu, Ma, Liu, ICML 2017, Algorithm 2) takes the gradient to where
-// the weights are now, with g g for the Hessian's diagonal:
+// Delay compensation (DC-ASGD: Zheng, Meng, Wang, Chen, Yu, Ma, Liu, ICML 2017, Algorithm 2) takes the gradient to
+// where the weights are now, with g g for the Hessian's diagonal:
 //
 //   g + lambda g g (now - begun),   g = -update / lr
 //
@@ -25,8 +25,8 @@ double stale_weight(const Chosen *rule, uint32_t staleness);
 // Whether late updates are compensated: not where lambda is 0.
 bool stale_compensates(const Chosen *rule);
 
-// update (count), in units of 2^-40: of a client that began with these weights, at this learning rate. False when an element
-// no longer fits an update (aggregate.h), and the update has to be refused.
+// update (count), in units of 2^-40: of a client that began with these weights, at this learning rate. False when an
+// element no longer fits an update (aggregate.h), and the update has to be refused.
 bool stale_compensate(int64_t *update, const float *begun, const float *now, const Chosen *rule, double lr,
                       size_t count);
 

@@ -1,5 +1,6 @@
 // How clients see their samples: each through noise of its own (features that differ between clients), or as what the
-// samples mean drifts away over the rounds. A part of the world, as attacks are: pure functions of (seed, round, client).
+// samples mean drifts away over the rounds. A part of the world, as attacks are: pure functions of (seed, round,
+// client).
 //
 //   TRY(view_parse_noise(&plan.noise, "gaussian 0.1", err));
 //   TRY(view_parse_drift(&plan.drift, "labels round=20", err));
@@ -34,14 +35,15 @@ Status view_check(const ViewPlan *plan, Shape shape, uint32_t clients, bool has_
 // that drift gradually go.
 uint32_t view_concept(const Chosen *drift, uint64_t seed, uint32_t round, uint32_t client);
 
-// Whose part of the data the client holds (VIEW_DRIFT_CLASSES: that of the client `concept` places further); itself else.
+// Whose part of the data the client holds (VIEW_DRIFT_CLASSES: that of the client `concept` places further); itself
+// else.
 uint32_t view_holding(const ViewPlan *plan, uint64_t seed, uint32_t round, uint32_t client, uint32_t clients);
 
 // label_of (classes): what stands for each label in this concept.
 void view_labels(uint16_t *label_of, uint32_t *order, int classes, uint64_t seed, uint32_t concept); // order (classes)
 
-// Adds the client's noise to inputs (C,H,W), those of sample `index` of the data set: each time the same. scale (C): what
-// 1/255 of a pixel's range is in a net's input; of float samples NULL: noise is in units of the input.
+// Adds the client's noise to inputs (C,H,W), those of sample `index` of the data set: each time the same. scale (C):
+// what 1/255 of a pixel's range is in a net's input; of float samples NULL: noise is in units of the input.
 void view_add_noise(float *inputs, Shape shape, const float *scale, const Chosen *noise, uint64_t seed, uint32_t client,
                     uint32_t clients, uint32_t index);
 

@@ -1,13 +1,13 @@
-// Which batches of its samples a client trains in a round: so many epochs, or so many steps, which go on where those of the
-// round before have ended (schedule rounds steps=H: local SGD, Stich, ICLR 2019; with warmup: post-local SGD, Lin, Stich,
-// Patel, Jaggi, ICLR 2020, where the first rounds have one step).
+// Which batches of its samples a client trains in a round: so many epochs, or so many steps, which go on where those of
+// the round before have ended (schedule rounds steps=H: local SGD, Stich, ICLR 2019; with warmup: post-local SGD, Lin,
+// Stich, Patel, Jaggi, ICLR 2020, where the first rounds have one step).
 //
 //   const Walk walk = walk_of(&recipe->parts[PART_SCHEDULE], round, epochs);
 //   for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, batches); index++)
 //       ... batches stretch.first to stretch.first + stretch.count - 1 of one order of the client's samples
 //
-// Steps are counted by rounds, not by turns: where a client is follows from the round alone. A pass over its samples has
-// the order and the dropout of the round of its number, as with one epoch a round.
+// Steps are counted by rounds, not by turns: where a client is follows from the round alone. A pass over its samples
+// has the order and the dropout of the round of its number, as with one epoch a round.
 #ifndef SOUNDER_FEDAVG_RULES_WALK_H
 #define SOUNDER_FEDAVG_RULES_WALK_H
 

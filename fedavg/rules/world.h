@@ -6,8 +6,9 @@
 //   Arrivals arrivals = world_arrivals(members, count, wanted, &world);     // who is in time
 //   cohort_shares(&shares, members, count, &world, combine);      // combine_rules.h
 //
-// All of it is a function of (seed, round, client) and is known before anything is trained, so that shares are exact and
-// nobody trains in vain. Every number comes from a stream of its own: a seed draws the same cohort for every algorithm.
+// All of it is a function of (seed, round, client) and is known before anything is trained, so that shares are exact
+// and nobody trains in vain. Every number comes from a stream of its own: a seed draws the same cohort for every
+// algorithm.
 #ifndef SOUNDER_FEDAVG_RULES_WORLD_H
 #define SOUNDER_FEDAVG_RULES_WORLD_H
 
@@ -102,8 +103,8 @@ typedef struct Arrivals {
 void world_absences(Member *members, uint32_t count, const World *world, uint32_t local_epochs, uint64_t seed,
                     uint32_t round);
 
-// Microseconds from the round's begin until the member hands in. Uses the C library's exp and log: machines on which those
-// differ may differ by one microsecond.
+// Microseconds from the round's begin until the member hands in. Uses the C library's exp and log: machines on which
+// those differ may differ by one microsecond.
 uint64_t world_duration(const Member *member, const World *world, uint32_t local_epochs, uint64_t down_bytes,
                         uint64_t up_bytes, uint64_t seed, uint32_t round);
 

@@ -62,8 +62,8 @@ typedef struct LocalStep {
     bool follows;       // each step of the model is one towards the second (PersonalPlan.inner)
 } LocalStep;
 
-// Trains the model, which holds the weights to begin with, on the samples of the client whose view has begun, with a fresh
-// optimizer. Shuffles and dropout are those of `round`. Returns the sum of the losses.
+// Trains the model, which holds the weights to begin with, on the samples of the client whose view has begun, with a
+// fresh optimizer. Shuffles and dropout are those of `round`. Returns the sum of the losses.
 double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round);
 
 // The same on these samples (count), with the shuffles and dropout of `client`.
@@ -114,8 +114,8 @@ void evaluation_run(LocalModel *model, Job *job, uint32_t round);
 const uint32_t *evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round, uint32_t *count);
 const char *evaluation_data_name(const Partition *partition);
 
-// The round whose shuffles and dropout a training draws that belongs to no round: no round has this number, and the keys
-// of the round's own training stay untouched.
+// The round whose shuffles and dropout a training draws that belongs to no round: no round has this number, and the
+// keys of the round's own training stay untouched.
 static inline uint32_t evaluation_round(uint32_t round) {
     return round | 1u << 31;
 }

@@ -20,8 +20,8 @@ static BatchResult evaluate_test_set(LocalModel *model, const Job *job) {
     return result;
 }
 
-// Marked test samples (count) of other classes than the backdoor's target: hits are those that the model takes for it. The job
-// stays as it was: it may be done again.
+// Marked test samples (count) of other classes than the backdoor's target: hits are those that the model takes for it.
+// The job stays as it was: it may be done again.
 static BatchResult evaluate_backdoor(LocalModel *model, const Job *job, uint32_t *count) {
     const Dataset *data = &model->memory->data;
     const Chosen *attack = &model->memory->config->attack;

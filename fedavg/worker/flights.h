@@ -1,6 +1,6 @@
-// What a worker does on the real clock (schedule buffered, --clock real): it takes the client that it is given, trains it
-// from the newest version of the model there is, and lands; the parent (parent/real_clock.h) takes the update from its row
-// and gives it the next client, while the others train on.
+// What a worker does on the real clock (schedule buffered, --clock real): it takes the client that it is given, trains
+// it from the newest version of the model there is, and lands; the parent (parent/real_clock.h) takes the update from
+// its row and gives it the next client, while the others train on.
 //
 //   rows (RunConfig.slots):  [0, workers) what each worker has trained; [workers, 2 workers) what it began with;
 //                            then the two last versions of the model, the even and the odd one

@@ -8,8 +8,8 @@
 // its copy, adds what they have changed to the shared weights, as one update, and copies them again.
 //
 // A bound (stale synchronous parallel, Ho et al. 2013): a worker that is more than so many updates ahead of the slowest
-// waits for it before it reads. Every other worker then makes at most 2 bound + 1 updates between its read and its write.
-// Nobody waits for who has ended its round, or is dead; a replacement joins where the slowest is.
+// waits for it before it reads. Every other worker then makes at most 2 bound + 1 updates between its read and its
+// write. Nobody waits for who has ended its round, or is dead; a replacement joins where the slowest is.
 //
 // Staleness of an update: how many updates of others landed between its read and its write. Updates are counted
 // exactly.

@@ -30,11 +30,11 @@
 // order; a worker fills in and finishes those of its own. CANCELLED when a barrier was.
 Status ssgd_train(LocalModel *model, uint32_t round, pid_t parent);
 
-// Synchronous SGD, who has what: the shards of each node, the vectors of the slots segment, and which samples of a shard
-// belong to which step. Parent and workers, on the CPU and on the card, read it here.
+// Synchronous SGD, who has what: the shards of each node, the vectors of the slots segment, and which samples of a
+// shard belong to which step. Parent and workers, on the CPU and on the card, read it here.
 
-// The vectors, in this order: the velocity, common to all; the gradient of each shard of this node; on several nodes the
-// mean gradient, and the sums that this node sends (parent/ssgd_exchange.h).
+// The vectors, in this order: the velocity, common to all; the gradient of each shard of this node; on several nodes
+// the mean gradient, and the sums that this node sends (parent/ssgd_exchange.h).
 enum { SSGD_VELOCITY, SSGD_FIRST_GRADIENT };
 void ssgd_plan(SlotPlan *slots, const RunConfig *config);
 float *ssgd_velocity(const RunMemory *memory);

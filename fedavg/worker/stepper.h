@@ -1,12 +1,12 @@
-// How a client takes its steps, from one turn's first to its last: with the optimizer of the recipe, the round's learning
-// rate, and what the local rule adds (rules/local_rule.h).
+// How a client takes its steps, from one turn's first to its last: with the optimizer of the recipe, the round's
+// learning rate, and what the local rule adds (rules/local_rule.h).
 //
 //   Stepper stepper = stepper_begin(&memory, &step);
 //   stepper_step(&stepper, model, &result, &batch, &noise);      // once a batch
 //
-// The slope of a weight is made in this order: the gradient, + pull weight + shift, clipped, + weight decay. Plain SGD is
-// fused with the way back through the net (net_train_step); everything else is a gradient and loops over the weights,
-// which have the same bits on every instruction set.
+// The slope of a weight is made in this order: the gradient, + pull weight + shift, clipped, + weight decay. Plain SGD
+// is fused with the way back through the net (net_train_step); everything else is a gradient and loops over the
+// weights, which have the same bits on every instruction set.
 #ifndef SOUNDER_FEDAVG_WORKER_STEPPER_H
 #define SOUNDER_FEDAVG_WORKER_STEPPER_H
 

@@ -23,8 +23,8 @@ typedef struct WorkerMath {
     // caller dies of it, and others do the unfinished work again.
     Status (*train[ENGINE_COUNT])(void *state, uint32_t round, pid_t parent, Error *err);
 
-    // Evaluates what the jobs of the queue say (EvaluationTask) until it is empty; on the card no chunks of the test set,
-    // for there the parent does that itself.
+    // Evaluates what the jobs of the queue say (EvaluationTask) until it is empty; on the card no chunks of the test
+    // set, for there the parent does that itself.
     Status (*evaluate)(void *state, uint32_t round, Error *err);
 } WorkerMath;
 

@@ -5,7 +5,8 @@
 enum { BLOCK_BYTES = 4096 }; // of one input: what is under way stays in the first-level cache
 
 // All inputs are combined block by block. The intermediate values are kept beside, because `out` may be an input whose
-// turn has not come; the last input's turn writes `out`, element by element after reading, which is what ONE_BY_ONE says.
+// turn has not come; the last input's turn writes `out`, element by element after reading, which is what ONE_BY_ONE
+// says.
 typedef void Combine(void *out, const void *const *inputs, uint32_t ranks, size_t count);
 
 #ifdef __clang__

@@ -15,8 +15,9 @@ bool group_op_is_defined(GroupType type, GroupOp op);
 extern "C" {
 #endif
 
-// The GPU's side of group_combine: the same order, hence the same bits. All pointers inside out and inputs are the device's, the list of inputs is the host's. Launches into the default
-// stream; what goes wrong shows in cudaGetLastError.
+// The GPU's side of group_combine: the same order, hence the same bits. All pointers inside out and inputs are the
+// device's, the list of inputs is the host's. Launches into the default stream; what goes wrong shows in
+// cudaGetLastError.
 void group_combine_cuda(void *out, const void *const *inputs, uint32_t ranks, size_t count, GroupType type, GroupOp op);
 
 #ifdef __cplusplus

@@ -24,8 +24,8 @@ bool guests_have_room(const Guests *guests);
 // Accepts who stands at the listener, as far as there is room. Processes of other users are turned away.
 void guests_let_in(Guests *guests, int listener);
 
-// Sends away who has been silent for GUEST_SILENCE_SECONDS. Returns when the next one's patience ends; UINT64_MAX: there
-// is none.
+// Sends away who has been silent for GUEST_SILENCE_SECONDS. Returns when the next one's patience ends; UINT64_MAX:
+// there is none.
 uint64_t guests_drop_silent(Guests *guests);
 
 // Whether the process at the other end of a Unix socket is of this user.

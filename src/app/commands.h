@@ -22,8 +22,8 @@ Status command_worker(int argc, char **argv, Error *err);
 // Loss and accuracy of a saved model: `sounder eval MODEL.safetensors|RUN [--option value ...]`.
 Status command_eval(int argc, char **argv, Error *err);
 
-// Which data sets are where: `sounder data [PLACE ...] [--format FORM]`; and `sounder data get NAME`, which becomes the script
-// that downloads one. argv is rearranged.
+// Which data sets are where: `sounder data [PLACE ...] [--format FORM]`; and `sounder data get NAME`, which becomes the
+// script that downloads one. argv is rearranged.
 Status command_data(int argc, char **argv, Error *err);
 
 // Where two runs part: `sounder diff RUN RUN`. *exit_code: 1 if they do.
@@ -33,7 +33,8 @@ Status command_diff(int argc, char **argv, int *exit_code, Error *err);
 // [--option value ...] [--json] [--save FILE]`. argv is rearranged.
 Status command_partition(int argc, char **argv, Error *err);
 
-// Lists runs, compares them, averages: `sounder runs [FOLDER ...] [--by OPTION,...] [--format FORM]`. argv is rearranged.
+// Lists runs, compares them, averages: `sounder runs [FOLDER ...] [--by OPTION,...] [--format FORM]`. argv is
+// rearranged.
 Status command_runs(int argc, char **argv, Error *err);
 
 // What Gaussian noise is worth in privacy, or which noise it takes: `sounder privacy --sampling-rate Q --rounds N
@@ -54,14 +55,15 @@ Status command_sweep(int argc, char **argv, int *exit_code, Error *err);
 // *exit_code: as of a sweep.
 Status command_reproduce(int argc, char **argv, int *exit_code, Error *err);
 
-// The model of a run, or of a file, for other programs: `sounder export RUN|MODEL.safetensors --onnx FILE`. argv is rearranged.
+// The model of a run, or of a file, for other programs: `sounder export RUN|MODEL.safetensors --onnx FILE`. argv is
+// rearranged.
 Status command_export(int argc, char **argv, Error *err);
 
 // How a run is doing, as it goes: `sounder top [RUN] [--once]`. argv is rearranged.
 Status command_top(int argc, char **argv, Error *err);
 
-// Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not come
-// out as in the run. *exit_code as for train.
+// Trains one client of one round again: `sounder replay RUN --round R --client K [--out FILE]`. DATA when it does not
+// come out as in the run. *exit_code as for train.
 Status command_replay(int argc, char **argv, int *exit_code, Error *err);
 
 // Starts the ranks of any program, as torchrun does: `sounder launch [--option value ...] [--] PROGRAM [ARGUMENT ...]`.

@@ -1,4 +1,5 @@
-// `sounder diff RUN RUN`: where two runs part: the first round, client and tensor, and what was different to begin with.
+// `sounder diff RUN RUN`: where two runs part: the first round, client and tensor, and what was different to begin
+// with.
 #include "app/commands.h"
 
 #include <fcntl.h>
@@ -80,8 +81,8 @@ static bool print_difference(const json_t *a, const json_t *b, const char *key, 
     return true;
 }
 
-// What can have made the runs part: options, data, the machine. An option that one run does not use is compared, too: it
-// then has its default there.
+// What can have made the runs part: options, data, the machine. An option that one run does not use is compared, too:
+// it then has its default there.
 static void print_origins(const Told *a, const Told *b) {
     bool any = false;
     puts("different from the start:");

@@ -1,8 +1,8 @@
 // The topics of `sounder help`: what it prints on a name that is neither a command nor an option.
 //
-// help.c has those that explain a command or a way of working, help_tables.c those that are loops over a table: what nets,
-// algorithms, splits of the data, views of it, attacks and federations there are, each with its numbers, defaults and source.
-// All write paragraphs as wide as the terminal (options/columns.c).
+// help.c has those that explain a command or a way of working, help_tables.c those that are loops over a table: what
+// nets, algorithms, splits of the data, views of it, attacks and federations there are, each with its numbers, defaults
+// and source. All write paragraphs as wide as the terminal (options/columns.c).
 #ifndef SOUNDER_APP_HELP_H
 #define SOUNDER_APP_HELP_H
 
@@ -21,12 +21,13 @@ void help_print_partitions(FILE *file);  // --partition, --client-noise, --drift
 void help_print_attacks(FILE *file);     // --attack
 void help_print_federations(FILE *file); // --data: made-up users
 
-// Shows a text: with $SOUNDER_PAGER, $PAGER or less where stdout is a terminal that has fewer lines, as git does; a pager that
-// is empty or cat, or cannot be started, is none.
+// Shows a text: with $SOUNDER_PAGER, $PAGER or less where stdout is a terminal that has fewer lines, as git does; a
+// pager that is empty or cat, or cannot be started, is none.
 void pager_show(const char *text);
 
-// What other programs read about this one, all of it from the tables of options: the man page, as troff, and scripts that
-// have a shell complete the commands, options and values of sounder. shell: bash, zsh or fish; false: none of them.
+// What other programs read about this one, all of it from the tables of options: the man page, as troff, and scripts
+// that have a shell complete the commands, options and values of sounder. shell: bash, zsh or fish; false: none of
+// them.
 void manual_print(FILE *file);
 bool completion_print(FILE *file, const char *shell);
 

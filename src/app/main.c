@@ -46,8 +46,8 @@ static bool is_command(const char *name) {
     return look_command_find(name) != NULL;
 }
 
-// `sounder train --help` is `sounder help train`, `sounder train -h` is `sounder help train -h`. 0: no help is asked for,
-// otherwise how many words `sounder help` takes.
+// `sounder train --help` is `sounder help train`, `sounder train -h` is `sounder help train -h`. 0: no help is asked
+// for, otherwise how many words `sounder help` takes.
 static int asks_for_help(int argc, char **argv, int is_train) {
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) return 1;

@@ -33,8 +33,8 @@ static void do_nothing(int signal_number) {
     (void)signal_number;
 }
 
-// Whether the pager could be started. Who leaves it early closes the pipe; Ctrl-C is the pager's affair. A handler that does
-// nothing is, unlike SIG_IGN, not inherited.
+// Whether the pager could be started. Who leaves it early closes the pipe; Ctrl-C is the pager's affair. A handler that
+// does nothing is, unlike SIG_IGN, not inherited.
 static bool show_in(const char *pager, const char *text) {
     struct sigaction before[2], nothing = {.sa_handler = do_nothing};
     setenv("LESS", "FRX", false);

@@ -50,7 +50,7 @@ static Status read_options(Options *options, int argc, char **argv, Error *err) 
     return options_resolve(options, err);
 }
 
-// Shades ---------------------------------------------------------------------------------------------------------------
+// Shades --------------------------------------------------------------------------------------------------------------
 
 enum { MOST_ROWS = 40, MOST_COLUMNS = 36 };
 

@@ -1,8 +1,8 @@
 // `sounder replay RUN --round R --client K`: trains that client of that round again, alone in this process.
 //
-// The model that the round began with comes from the run's last checkpoint before it, and the rounds in between are done
-// again by an ordinary run in a folder for a while, which begins with that checkpoint. What the client then trains is
-// computed by the same function as in a worker, and compared with the run's record.
+// The model that the round began with comes from the run's last checkpoint before it, and the rounds in between are
+// done again by an ordinary run in a folder for a while, which begins with that checkpoint. What the client then trains
+// is computed by the same function as in a worker, and compared with the run's record.
 #include "app/commands.h"
 
 #include <dirent.h>
@@ -39,7 +39,7 @@ typedef struct Replay {
     size_t steps, capacity;
 } Replay;
 
-// What the run tells ------------------------------------------------------------------------------------------------------
+// What the run tells --------------------------------------------------------------------------------------------------
 
 static bool has_type(const json_t *line, const char *type) {
     const char *text = json_string_value(json_object_get(line, "type"));
@@ -73,7 +73,7 @@ static Status read_record(Replay *self, Error *err) {
                 asked->client, asked->round, self->options.run);
 }
 
-// The folder for a while ------------------------------------------------------------------------------------------------
+// The folder for a while ----------------------------------------------------------------------------------------------
 
 static Status copy_file(const char *to, const char *from, Error *err) {
     int in = open(from, O_RDONLY | O_CLOEXEC);
@@ -159,7 +159,7 @@ static Status train_before(const Replay *self, uint32_t done, int *exit_code, Er
     return command_train(9, arguments, exit_code, err);
 }
 
-// The client ------------------------------------------------------------------------------------------------------------
+// The client ----------------------------------------------------------------------------------------------------------
 
 static void note_step(void *context, double loss) {
     Replay *self = context;

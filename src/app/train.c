@@ -140,7 +140,8 @@ static Status run_all(Run *run, int *exit_code, Error *err) {
     // Last, when nobody waits for anything any more; not after a signal, which wants a quick end.
     if (status == STATUS_OK && *exit_code == 0) dataset_segment_keep(&run->memory.data_segment, &run->source);
 close_folder:
-    // A new run that has failed in its first round leaves its folder free for another try. One that was stopped goes on.
+    // A new run that has failed in its first round leaves its folder free for another try. One that was stopped goes
+    // on.
     if (open && train_is_first(run) && status != STATUS_OK && status != STATUS_CANCELLED && run->rounds_done == 0 &&
         !run->options.resume[0])
         run_folder_discard(&run->folder);

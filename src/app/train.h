@@ -53,8 +53,8 @@ static inline bool train_is_first(const Run *run) {
     return run->nodes.rank == 0;
 }
 
-// With the options settled, and data, memory and the folder there: restores a checkpoint if the run is resumed, trains what is
-// left of its rounds, and writes the model. *exit_code: 128 + the number of a signal that ended it.
+// With the options settled, and data, memory and the folder there: restores a checkpoint if the run is resumed, trains
+// what is left of its rounds, and writes the model. *exit_code: 128 + the number of a signal that ended it.
 Status train_in_folder(Run *run, int *exit_code, Error *err);
 
 #endif

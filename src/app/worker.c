@@ -68,8 +68,8 @@ static bool is_traced(void) {
     return tracer != 0;
 }
 
-// Where SOUNDER_WAIT_FOR_DEBUGGER names this worker's rank, it sleeps until a debugger is attached: gdb stops it in this
-// function. The parent takes a worker that waits for one that hangs.
+// Where SOUNDER_WAIT_FOR_DEBUGGER names this worker's rank, it sleeps until a debugger is attached: gdb stops it in
+// this function. The parent takes a worker that waits for one that hangs.
 static Status wait_for_debugger(const Worker *self, Error *err) {
     const char *wish = getenv("SOUNDER_WAIT_FOR_DEBUGGER");
     if (!wish) return STATUS_OK;

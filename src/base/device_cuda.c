@@ -13,8 +13,8 @@ bool device_is_built(void) {
     return true;
 }
 
-// Errors of the Multi-Process Service lie between these two. The server shows them when it is first asked for something,
-// which may be long after its daemon has begun to listen.
+// Errors of the Multi-Process Service lie between these two. The server shows them when it is first asked for
+// something, which may be long after its daemon has begun to listen.
 static bool is_of_mps(cudaError_t error) {
     return error >= cudaErrorMpsConnectionFailed && error <= cudaErrorMpsClientTerminated;
 }

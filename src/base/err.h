@@ -49,22 +49,22 @@ typedef struct Error {
 // err may be NULL when nobody will read the sentence.
 Status fail(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// The same, followed by ": " and the text of errno as it is on entry. Some reasons decide the status themselves, whatever
-// was being done: no memory or descriptors are OS, a broken disk or file server is IO.
+// The same, followed by ": " and the text of errno as it is on entry. Some reasons decide the status themselves,
+// whatever was being done: no memory or descriptors are OS, a broken disk or file server is IO.
 Status fail_errno(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // The status that errno's reason decides, or `otherwise`: what fail_errno returns.
 Status status_by_errno(Status otherwise);
 
-// After a failure that is about `length` bytes of a text that somebody wrote, from `at` on: the sketch, for main to show on a
-// terminal. Of a long text it is what stands around them.
+// After a failure that is about `length` bytes of a text that somebody wrote, from `at` on: the sketch, for main to
+// show on a terminal. Of a long text it is what stands around them.
 void error_sketch(Error *err, const char *text, size_t at, size_t length);
 
 // After a failure whose sentence repeats that of `why`: its sketch goes along.
 void error_keep_sketch(Error *err, const Error *why);
 
-// Puts '?' for what a terminal would obey: control characters, C1's as UTF-8 included. All sentences of fail and of the log
-// go through it, for names in them may come from files of others.
+// Puts '?' for what a terminal would obey: control characters, C1's as UTF-8 included. All sentences of fail and of the
+// log go through it, for names in them may come from files of others.
 void disarm_text(char *text);
 
 int status_exit_code(Status status);    // sysexits value

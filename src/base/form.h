@@ -1,7 +1,7 @@
 // A choice with numbers, as people write it: a name and parts behind it, "pathological classes=2 mode=deterministic".
 //
 //   static const FormRow rows[] = {
-//       {.name = "shard", .help = "sorted by label, cut and dealt", .keys = {{.name = "size", .type = FORM_WHOLE, ...}}},
+//       {.name = "shard", .help = "sorted by label, dealt", .keys = {{.name = "size", .type = FORM_WHOLE, ...}}},
 //   };
 //   static const FormTable table = {rows, 1, "partition", "partitions"};
 //   Form form;

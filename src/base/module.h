@@ -4,8 +4,8 @@
 //   const Transport *transport = module_symbol("sounder_mpi.so", "nodes_mpi", true);
 //   if (!transport) return fail(err, STATUS_UNAVAILABLE, "...: %s", dlerror());
 //
-// A module lies beside the program, as built, or in the folder lib/sounder that was installed with it, wherever to. It stays
-// until the process ends.
+// A module lies beside the program, as built, or in the folder lib/sounder that was installed with it, wherever to. It
+// stays until the process ends.
 #ifndef SOUNDER_BASE_MODULE_H
 #define SOUNDER_BASE_MODULE_H
 

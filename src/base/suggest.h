@@ -4,11 +4,12 @@
 //   for each known word: suggestion_consider(&suggestion, word);
 //   if (suggestion.best) ... "did you mean rounds?"
 //
-// Words that other programs use for the same may be considered too: suggestion_consider_as(&s, "epochs", "local-epochs").
+// Words that other programs use for the same may be considered too: suggestion_consider_as(&s, "epochs",
+// "local-epochs").
 //
 // A word is close when at most two edits (insert, delete, replace, swap neighbours: the optimal string alignment
-// distance of Damerau and Levenshtein; capitals are no edits) separate it from what was typed, or when what was typed is its
-// beginning.
+// distance of Damerau and Levenshtein; capitals are no edits) separate it from what was typed, or when what was typed
+// is its beginning.
 #ifndef SOUNDER_BASE_SUGGEST_H
 #define SOUNDER_BASE_SUGGEST_H
 

@@ -23,14 +23,14 @@ typedef struct NamedTensor {
     const void *values;
 } NamedTensor;
 
-// Writes the checkpoint after `rounds_done` rounds into the folder and removes those before the last two. Those of later
-// rounds go if they are read and found damaged, and only then.
+// Writes the checkpoint after `rounds_done` rounds into the folder and removes those before the last two. Those of
+// later rounds go if they are read and found damaged, and only then.
 Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedTensor *tensors, size_t count,
                         const TensorNote *notes, size_t note_count, Error *err);
 
-// Opens the newest checkpoint in folder that is valid; skips damaged ones with a warning in the log. *found says whether
-// there is one at all; *rounds_done comes from its notes. DATA if there are only damaged ones; another status when the
-// folder or one of the files cannot be read, which says nothing about what they hold. The caller closes *file.
+// Opens the newest checkpoint in folder that is valid; skips damaged ones with a warning in the log. *found says
+// whether there is one at all; *rounds_done comes from its notes. DATA if there are only damaged ones; another status
+// when the folder or one of the files cannot be read, which says nothing about what they hold. The caller closes *file.
 Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_done, const Folder *folder, Error *err);
 
 // Copies the tensor `name` into values (count, of the type). DATA when it is missing or has another size or type.

@@ -268,8 +268,8 @@ PluginValue event_plugin_begin(EventFile *file, const char *tag, const char *plu
     return begun;
 }
 
-// TensorProto: dtype = 1, tensor_shape = 2 {dim = 2 {size = 1}}, string_val = 8. text: NULL: an empty one of floats, for a
-// value without a tensor would be none.
+// TensorProto: dtype = 1, tensor_shape = 2 {dim = 2 {size = 1}}, string_val = 8. text: NULL: an empty one of floats,
+// for a value without a tensor would be none.
 static void end_with_tensor(EventFile *file, const PluginValue *begun, const char *text) {
     enum { DT_FLOAT = 1, DT_STRING = 7 };
     Message *record = &file->record;

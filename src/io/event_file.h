@@ -1,10 +1,12 @@
 // Event files, which TensorBoard and the tools around it read: records of TFRecord, each a protobuf message Event.
 //
-//   record  u64 length | u32 masked CRC-32C of those 8 bytes | payload | u32 masked CRC-32C of the payload; little endian
-//   Event   wall_time = 1 (double), step = 2, file_version = 3 ("brain.Event:2", in the first), summary = 5, session_log = 7
+//   record  u64 length | u32 masked CRC-32C of those 8 bytes | payload | the payload's likewise; little endian
+//   Event   wall_time = 1 (double), step = 2, file_version = 3 ("brain.Event:2", in the first), summary = 5,
+//           session_log = 7
 //
-// The messages are written by hand: their wire format is four ways to write a number, and the definitions of a generator
-// would have to be copied from TensorFlow. A record is one write(2); one that cannot be written whole leaves nothing.
+// The messages are written by hand: their wire format is four ways to write a number, and the definitions of a
+// generator would have to be copied from TensorFlow. A record is one write(2); one that cannot be written whole leaves
+// nothing.
 //
 //   TRY(event_file_create(&file, folder_fd, "events.out.tfevents.1763797140.host.17.0", seconds, err));
 //   event_begin(&file, seconds, round);

@@ -1,7 +1,7 @@
 // The functions of one value besides relu, and their slopes: one source for the CPU and the card.
 //
-// Written without branches and without the library's functions, so that a loop over them becomes vector instructions. All
-// are within a few units in the last place of 1, and a NaN stays a NaN: a diverged net must show in its loss.
+// Written without branches and without the library's functions, so that a loop over them becomes vector instructions.
+// All are within a few units in the last place of 1, and a NaN stays a NaN: a diverged net must show in its loss.
 #ifndef SOUNDER_NN_ACTIVATION_H
 #define SOUNDER_NN_ACTIVATION_H
 

@@ -1,9 +1,9 @@
 // Random crops and flips of training images: PyTorch's RandomCrop(size, padding) and RandomHorizontalFlip.
 //
 // An image is framed by `crop` black pixels on every side, and a window of its own size is cut out anywhere; then, with
-// `flip`, it is mirrored every other time. The draw is a pure function of (seed, round, client, step, place in the batch),
-// as dropout's is: a client's images are the same on any worker, on the CPU and on a card. Evaluation sees images as they
-// are, for it has no noise.
+// `flip`, it is mirrored every other time. The draw is a pure function of (seed, round, client, step, place in the
+// batch), as dropout's is: a client's images are the same on any worker, on the CPU and on a card. Evaluation sees
+// images as they are, for it has no noise.
 //
 // Besides: the square with which an attacker marks images that it gives another label (Gu, Dolan-Gavitt, Garg 2017), in
 // training and to see whether that has worked.
@@ -59,8 +59,8 @@ BOTH int augment_source(AugmentDraw draw, Shape shape, int pixel) {
 }
 
 #ifndef __cplusplus
-// images (count, C,H,W): sample s is what becomes of row indices[s] (or first + s if indices is NULL) of pixels. place: of
-// the first sample in the batch, as noise counts.
+// images (count, C,H,W): sample s is what becomes of row indices[s] (or first + s if indices is NULL) of pixels. place:
+// of the first sample in the batch, as noise counts.
 void augment_images(uint8_t *images, const uint8_t *pixels, const uint32_t *indices, uint32_t first,
                     const Augment *augment, Shape shape, const Noise *noise, uint32_t place, int count);
 

@@ -1,5 +1,6 @@
-// OpenBLAS, for the products of wide linear layers over many samples (linear_blas.h says which). It is opened when a net
-// whose shapes want it is made, and never linked: all other runs neither need nor load it, and start as fast as without.
+// OpenBLAS, for the products of wide linear layers over many samples (linear_blas.h says which). It is opened when a
+// net whose shapes want it is made, and never linked: all other runs neither need nor load it, and start as fast as
+// without.
 //
 //   Blas *blas;
 //   TRY(blas_open(&blas, kernels_best(), err));
@@ -54,8 +55,8 @@ typedef struct BlasMatrix {
 void blas_multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
                    size_t rows, size_t columns, size_t inner);
 
-// out (rows, rows), its upper half, grows by the products of the rows of values (rows, inner), which are `stride` doubles
-// apart.
+// out (rows, rows), its upper half, grows by the products of the rows of values (rows, inner), which are `stride`
+// doubles apart.
 void blas_add_products(const Blas *blas, double *out, const double *values, size_t stride, size_t rows, size_t inner);
 
 #endif

@@ -1,6 +1,6 @@
-// The GPU's side of conv_columns.c: convolutions of any stride, padding, dilation and kernel, in groups, computed directly.
-// A thread for four samples of one place of the output, or of the input's gradient; a block for the weights of one pair of
-// channels. Sums are taken in a fixed order.
+// The GPU's side of conv_columns.c: convolutions of any stride, padding, dilation and kernel, in groups, computed
+// directly. A thread for four samples of one place of the output, or of the input's gradient; a block for the weights
+// of one pair of channels. Sums are taken in a fixed order.
 #include "nn/cuda_launch.h"
 #include "nn/cuda_ops.h"
 

@@ -1,5 +1,5 @@
-// 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns. Also the way for plain
-// ones of a single tap and many channels.
+// 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns. Also the way for
+// plain ones of a single tap and many channels.
 //
 // For a block of neighbouring places of the output, what each of them sees of the input is written below one another: a
 // column for a place (and sample), a row for each input channel of the group and tap of the kernel. With the weight as
@@ -70,8 +70,8 @@ void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradie
                 *weight_gradient++ = packed_gradient[outer_place(o, tap, cut.taps)];
 }
 
-// Where a tap looks from neighbouring places of one row of the output: places `from` to `to` - 1 see the input's columns
-// x, x + step, ...; `any`: there are such places.
+// Where a tap looks from neighbouring places of one row of the output: places `from` to `to` - 1 see the input's
+// columns x, x + step, ...; `any`: there are such places.
 typedef struct Sight {
     int from, to, x, step;
     size_t row; // of the input's plane

@@ -3,8 +3,8 @@
 //   CudaCost costs[CUDA_MOST_COSTS];
 //   TRY(cuda_net_costs(net, costs, &count, err));      // trains a step: the tasks have one left
 //
-// Bytes and operations are counted, not measured: every tensor that a kernel reads or writes counts once, whatever caches
-// do; a multiplication and an addition are two operations. Padded columns count as bytes and not as operations.
+// Bytes and operations are counted, not measured: every tensor that a kernel reads or writes counts once, whatever
+// caches do; a multiplication and an addition are two operations. Padded columns count as bytes and not as operations.
 #ifndef SOUNDER_NN_CUDA_COSTS_H
 #define SOUNDER_NN_CUDA_COSTS_H
 

@@ -5,11 +5,11 @@
 // model, a multiple of 4, of which the first counts[m] are real. Parameters of model m begin `stride` floats behind
 // those of model m - 1; stride 0: all models share them (then only M = 1 may write). What the CPU op promises about the
 // columns from count on holds here too: they enter as zeros, gradients are zero there, all are finite if the weights
-// are. A model whose count is 0 is idle: its gradients come out zero and its weights, which must be finite, stay. Pointers are device memory, 16-byte aligned
-// except for parameters and pixels. Nothing synchronises and nothing depends on the host after the launch, so that all
-// of it can be captured in a graph: what changes from step to step is read from device memory. Sums are taken in a
-// fixed order: the same bits in every run. A tensor of one model has less than 2^32 floats. A launch that was refused
-// shows in cudaGetLastError.
+// are. A model whose count is 0 is idle: its gradients come out zero and its weights, which must be finite, stay.
+// Pointers are device memory, 16-byte aligned except for parameters and pixels. Nothing synchronises and nothing
+// depends on the host after the launch, so that all of it can be captured in a graph: what changes from step to step is
+// read from device memory. Sums are taken in a fixed order: the same bits in every run. A tensor of one model has less
+// than 2^32 floats. A launch that was refused shows in cudaGetLastError.
 //
 // The arithmetic of indices is in __host__ __device__ functions of X_index.h; tests run every kernel over all threads
 // of its grid on the CPU (tests/emulator).
@@ -39,8 +39,8 @@ typedef struct CudaStep {
 
 // Begins the next step of every model's task (cuda_progress.h): writes its counts, firsts and numbers down for the ops
 // that follow, and gathers its samples. Sample s < counts[m] of model m is row indices[firsts[m] + s] (or firsts[m] + s
-// if indices is NULL) of pixels (rows, C,H,W), as augment.h makes it of the model's key unless augment is NULL. scale, shift:
-// device (C).
+// if indices is NULL) of pixels (rows, C,H,W), as augment.h makes it of the model's key unless augment is NULL. scale,
+// shift: device (C).
 struct CudaProgress;
 void cuda_gather(float *out, const uint8_t *pixels, const uint32_t *indices, const struct CudaProgress *progress,
                  const float *scale, const float *shift, Shape shape, const Augment *augment, const CudaStep *step);
@@ -107,9 +107,9 @@ void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, c
                                  const float *out_gradient, size_t stride, const Layer *layer, struct CudaBlas *blas,
                                  const CudaStep *step);
 
-// Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the step
-// evaluates, and hits are counted. Losses and hits are added to those of progress, whose tasks go on to their next step.
-// Labels by rows as in cuda_gather.
+// Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the
+// step evaluates, and hits are counted. Losses and hits are added to those of progress, whose tasks go on to their next
+// step. Labels by rows as in cuda_gather.
 void cuda_softmax_cross_entropy(float *gradient, const struct CudaProgress *progress, const float *logits,
                                 const uint16_t *labels, const uint32_t *indices, float smoothing, int classes,
                                 const CudaStep *step);

@@ -13,8 +13,8 @@
 #include "nn/cuda_kernels.h"
 #include "nn/spec.h"
 
-// Tensors are (M, C,H,W, N). Relu and dropout work in place where nobody else takes their input: in and out coincide, and
-// so do the gradients.
+// Tensors are (M, C,H,W, N). Relu and dropout work in place where nobody else takes their input: in and out coincide,
+// and so do the gradients.
 typedef struct CudaOp {
     const Layer *layer; // of the spec
     int number;         // the layer's place in the spec: dropout draws by it

@@ -248,8 +248,8 @@ void cuda_pass_gradient(const CudaPass *pass) {
 typedef void StepKernel(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
                         const CudaStep *step);
 
-// The step of all parameters that are not frozen and have not made theirs, as linear layers have with `steps`: one launch
-// for each run of neighbours.
+// The step of all parameters that are not frozen and have not made theirs, as linear layers have with `steps`: one
+// launch for each run of neighbours.
 static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, const CudaStep *step) {
     const CudaNetPlan *plan = &pass->plan;
     const Spec *spec = &plan->spec;

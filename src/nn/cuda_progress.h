@@ -1,6 +1,6 @@
 // Where the models of a lockstep net stand in their tasks: kept and advanced on the device, so that a captured step can
-// be replayed any number of times without the host. cuda_gather begins a step, cuda_softmax_cross_entropy moves the tasks
-// on to the next.
+// be replayed any number of times without the host. cuda_gather begins a step, cuda_softmax_cross_entropy moves the
+// tasks on to the next.
 #ifndef SOUNDER_NN_CUDA_PROGRESS_H
 #define SOUNDER_NN_CUDA_PROGRESS_H
 

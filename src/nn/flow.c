@@ -14,7 +14,7 @@ static bool is_node(int number) {
     return number >= 0;
 }
 
-// Values ----------------------------------------------------------------------------------------------------------------
+// Values --------------------------------------------------------------------------------------------------------------
 
 static void look_at_nodes(Planner *planner) {
     for (int n = 0; n < planner->count; n++) {
@@ -47,8 +47,8 @@ static bool shares_value(const Planner *planner, int n) {
     return planner->flow->places[n].owner != n;
 }
 
-// Whether node n may write over its source's value on the way back: nobody else reads that, and nobody whose value it was
-// in the same buffer looks there any more.
+// Whether node n may write over its source's value on the way back: nobody else reads that, and nobody whose value it
+// was in the same buffer looks there any more.
 static bool may_overwrite(const Planner *planner, int n) {
     const FlowNode *nodes = planner->nodes;
     int value = nodes[n].source;
@@ -59,7 +59,7 @@ static bool may_overwrite(const Planner *planner, int n) {
     }
 }
 
-// Gradients -------------------------------------------------------------------------------------------------------------
+// Gradients -----------------------------------------------------------------------------------------------------------
 
 static int take_slot(Planner *planner, size_t values) {
     Flow *flow = planner->flow;

@@ -1,11 +1,11 @@
-// Where the values of a net lie and how gradients flow back, whatever it is computed on: for the nodes of a graph in the
-// order of their computation, which share buffers where that is safe.
+// Where the values of a net lie and how gradients flow back, whatever it is computed on: for the nodes of a graph in
+// the order of their computation, which share buffers where that is safe.
 //
 //   Flow flow;
 //   flow_plan(&flow, nodes, count);        // then: a buffer for each node that owns its value, one for each slot
 //
-// A gradient is whole when the way back, from the last node to the first, comes to the node whose value it belongs to: the
-// first reader on that way writes it, the others add to it. In a chain of layers two slots take turns.
+// A gradient is whole when the way back, from the last node to the first, comes to the node whose value it belongs to:
+// the first reader on that way writes it, the others add to it. In a chain of layers two slots take turns.
 #ifndef SOUNDER_NN_FLOW_H
 #define SOUNDER_NN_FLOW_H
 

@@ -27,8 +27,8 @@ typedef struct ConvSizes {
     size_t scratch;  // forgotten between calls; may be shared by all layers
 } ConvSizes;
 
-// One way to compute a convolution (conv.c: directly; winograd.c: through transformed tiles; conv_columns.c: those that are
-// not plain, through matrices of columns).
+// One way to compute a convolution (conv.c: directly; winograd.c: through transformed tiles; conv_columns.c: those that
+// are not plain, through matrices of columns).
 typedef struct ConvKernels {
     ConvSizes (*sizes)(const Layer *layer);
 
@@ -129,15 +129,15 @@ typedef struct Kernels {
                           const float *in, const float *out_gradient, const float *weight, const Layer *layer,
                           int samples);
 
-    // out (1,T,WIDTH,N) = the rows of weight (VOCABULARY,WIDTH) that in (T values,N) numbers. Adds to weight_gradient; where
-    // out_gradient is zero nothing changes.
+    // out (1,T,WIDTH,N) = the rows of weight (VOCABULARY,WIDTH) that in (T values,N) numbers. Adds to weight_gradient;
+    // where out_gradient is zero nothing changes.
     void (*embedding_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples);
     void (*embedding_backward)(float *weight_gradient, const float *in, const float *out_gradient, const Layer *layer,
                                int samples);
 
-    // out: (1,T,UNITS,N), or (UNITS,N) of the last step. kept (lstm_places of sequence.h) is written on the way forward, and
-    // read and spoilt on the way back; scratch: lstm_scratch_floats. weight, gradient: all of the layer's parameters. Adds to
-    // gradient; overwrites in_gradient (1,T,F,N), unless that is NULL.
+    // out: (1,T,UNITS,N), or (UNITS,N) of the last step. kept (lstm_places of sequence.h) is written on the way
+    // forward, and read and spoilt on the way back; scratch: lstm_scratch_floats. weight, gradient: all of the layer's
+    // parameters. Adds to gradient; overwrites in_gradient (1,T,F,N), unless that is NULL.
     void (*lstm_forward)(float *out, float *kept, float *scratch, const float *in, const float *weight,
                          const Layer *layer, int samples);
     void (*lstm_backward)(float *gradient, float *in_gradient, float *kept, float *scratch, const float *out_gradient,
@@ -168,10 +168,11 @@ typedef struct Kernels {
     void (*linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient, const Descent *descent,
                                  const Layer *layer, int samples);
 
-    // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats; of the distribution that
-    // gives every class smoothing / classes and the label the rest, as PyTorch's label_smoothing. Overwrites gradient
-    // (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is not NULL
-    // it gets the number of samples whose first largest logit is their label. logits: (classes,N); labels: (count).
+    // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats; of the distribution
+    // that gives every class smoothing / classes and the label the rest, as PyTorch's label_smoothing. Overwrites
+    // gradient (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is
+    // not NULL it gets the number of samples whose first largest logit is their label. logits: (classes,N); labels:
+    // (count).
     double (*softmax_cross_entropy)(float *gradient, uint32_t *hits, const float *logits, const uint16_t *labels,
                                     float scale, float smoothing, int classes, int count, int samples);
 } Kernels;

@@ -16,7 +16,7 @@ bool layer_is_too_large(Shape shape, Sides border) {
     return shape.channels * rows * columns > LAYER_MOST_VALUES;
 }
 
-// Windows ---------------------------------------------------------------------------------------------------------------
+// Windows -------------------------------------------------------------------------------------------------------------
 
 // A number, or a pair of them, that may follow a layer's first ones behind a word.
 typedef struct LayerKey {
@@ -136,7 +136,7 @@ static Status read_global(Layer *layer, LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
-// Values one by one -----------------------------------------------------------------------------------------------------
+// Values one by one ---------------------------------------------------------------------------------------------------
 
 static Status read_rate(Layer *layer, LayerText *of, Error *err) {
     return layer_text_number(&layer->rate, of, "RATE", 0, 1, err);
@@ -189,7 +189,7 @@ static Status read_linear(Layer *layer, LayerText *of, Error *err) {
     return layer_text_whole(&layer->out.channels, of, "FEATURES", 1, MAX_CHANNELS, err);
 }
 
-// Two inputs ------------------------------------------------------------------------------------------------------------
+// Two inputs ----------------------------------------------------------------------------------------------------------
 
 static Status do_not_match(const Layer *layer, const LayerText *of, const char *what, Error *err) {
     const Shape in = layer->in, other = of->spec->layers[layer->other].out;
@@ -215,7 +215,7 @@ static Status read_concat(Layer *layer, LayerText *of, Error *err) {
     return STATUS_OK;
 }
 
-// The tables ------------------------------------------------------------------------------------------------------------
+// The tables ----------------------------------------------------------------------------------------------------------
 
 const LayerForm layer_forms[] = {
     {"conv", "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]",

@@ -185,8 +185,8 @@ typedef struct WeightStep {
     const Descent *descent;
 } WeightStep;
 
-// The tile's first element of each array (OUT,IN). shift: NULL, as is weight, where there is none. keeps, outs and columns
-// are constants where this is inlined.
+// The tile's first element of each array (OUT,IN). shift: NULL, as is weight, where there is none. keeps, outs and
+// columns are constants where this is inlined.
 ALWAYS_INLINE void descend_tile(float *gradient, float *weight, const float *shift,
                                 Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], size_t ins, const Descent *descent,
                                 bool keeps, int outs, int columns) {
@@ -198,8 +198,8 @@ ALWAYS_INLINE void descend_tile(float *gradient, float *weight, const float *shi
                     shift ? shift + c * SOUNDER_LANES : NULL, sums[r][c], descent, keeps);
 }
 
-// A tile of the shift sets out from the second cache, or the third, before its slopes are computed: weights and velocity
-// alone fit where all three do not.
+// A tile of the shift sets out from the second cache, or the third, before its slopes are computed: weights and
+// velocity alone fit where all three do not.
 ALWAYS_INLINE void fetch_tile(const float *shift, size_t ins, int outs, int columns) {
 #pragma GCC unroll 8
     for (int r = 0; r < outs; r++)

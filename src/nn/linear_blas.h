@@ -3,8 +3,9 @@
 // linear.c reads a weight where it lies, for a chunk of samples that fits the cache. That wins for few samples; but a
 // weight that does not fit the cache is then read from memory again for every chunk, and its columns, which the input
 // gradient runs along, lie in as many pages as the layer has outputs. OpenBLAS first copies both factors into blocks
-// that fit, which pays if many samples share the copies: so nets whose wide layers outweigh their activations take large
-// chunks (buffers.h) and multiply here. No factor is transposed or padded for it: (IN,N) and (OUT,N) are what it takes.
+// that fit, which pays if many samples share the copies: so nets whose wide layers outweigh their activations take
+// large chunks (buffers.h) and multiply here. No factor is transposed or padded for it: (IN,N) and (OUT,N) are what it
+// takes.
 //
 // Which of the two computes a product follows from the layer's size and the number of samples alone; the figures are
 // measured by `tools/bench/run --rows linear-crossover` and stand in tools/bench/NOTES.md.

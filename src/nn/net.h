@@ -12,7 +12,8 @@
 // up; so the arena fits the cache whatever the batch size. N is the chunk's samples, rounded up to whole vectors: a
 // small batch costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient.
 // Results depend only on the arguments (and the instruction set): same inputs, same bits. Wide linear layers multiply
-// through OpenBLAS where many samples share the product (linear_blas.h): their bits depend on its version and core, too.
+// through OpenBLAS where many samples share the product (linear_blas.h): their bits depend on its version and core,
+// too.
 #ifndef SOUNDER_NN_NET_H
 #define SOUNDER_NN_NET_H
 
@@ -54,8 +55,8 @@ typedef struct Net {
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err);
 void net_free(Net *net);
 
-// What multiplies for the net's wide layers, with version and core ("OpenBLAS 0.3.21 SkylakeX"); empty if its shapes want
-// none. For the record of a run, and to find out before it begins that OpenBLAS is missing (UNAVAILABLE).
+// What multiplies for the net's wide layers, with version and core ("OpenBLAS 0.3.21 SkylakeX"); empty if its shapes
+// want none. For the record of a run, and to find out before it begins that OpenBLAS is missing (UNAVAILABLE).
 Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Kernels *kernels, Error *err);
 
 // gradient (parameter_count) = d(mean loss over the batch) / d(parameters), overwritten. With noise NULL there is no

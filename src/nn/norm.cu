@@ -1,5 +1,5 @@
-// The GPU's side of norm.c. A block for one group of channels of one model and WIDTH neighbouring quads of samples: each
-// column of DEPTH threads shares the group's values, and adds up in a fixed order.
+// The GPU's side of norm.c. A block for one group of channels of one model and WIDTH neighbouring quads of samples:
+// each column of DEPTH threads shares the group's values, and adds up in a fixed order.
 #include "nn/cuda_launch.h"
 
 namespace {

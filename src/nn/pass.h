@@ -1,4 +1,5 @@
-// The way of one chunk through a net and back, on the CPU: forward.c and backward.c, of which net.c makes whole batches.
+// The way of one chunk through a net and back, on the CPU: forward.c and backward.c, of which net.c makes whole
+// batches.
 #ifndef SOUNDER_NN_PASS_H
 #define SOUNDER_NN_PASS_H
 
@@ -25,8 +26,8 @@ typedef struct Pass {
 // From the samples that have been loaded to the last layer's output. noise: NULL in evaluation, which drops nothing.
 void net_forward(Net *net, const float *parameters, const Noise *noise, Chunk chunk);
 
-// From the logits' gradient back to the first layer with parameters, whose input gradient nobody needs. Chunks add up; the
-// batch's last one completes the gradient, or the step.
+// From the logits' gradient back to the first layer with parameters, whose input gradient nobody needs. Chunks add up;
+// the batch's last one completes the gradient, or the step.
 void net_backward(Net *net, const Pass *pass, Chunk chunk);
 
 #endif

@@ -1,5 +1,5 @@
-// Pooling: maxima of square windows side by side, and maxima and averages of any windows. Rows and columns that do not fill
-// a window are dropped.
+// Pooling: maxima of square windows side by side, and maxima and averages of any windows. Rows and columns that do not
+// fill a window are dropped.
 #include "ops.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ static void plain_backward(float *in_gradient, const float *in, const float *out
     }
 }
 
-// Any windows -----------------------------------------------------------------------------------------------------------
+// Any windows ---------------------------------------------------------------------------------------------------------
 
 // A part of a channel's plane, for one vector of samples: places are `step` apart, rows `row`.
 typedef struct Part {
@@ -171,7 +171,7 @@ static void windows_backward(float *in_gradient, const float *in, const float *o
             }
 }
 
-// The ops ---------------------------------------------------------------------------------------------------------------
+// The ops -------------------------------------------------------------------------------------------------------------
 
 void ISA_NAME(pool_forward)(float *out, const float *in, const Layer *layer, int samples) {
     if (layer_is_plain(layer))

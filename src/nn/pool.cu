@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(ITEM_THREADS)
             in_gradient[corner + i * row + j * quads] = make_float4(0, 0, 0, 0);
 }
 
-// Any windows: a thread for a place of the output and four samples on the way forward; on the way back for a place of the
-// input, where it looks at all windows over that place. So nothing is added up by several threads.
+// Any windows: a thread for a place of the output and four samples on the way forward; on the way back for a place of
+// the input, where it looks at all windows over that place. So nothing is added up by several threads.
 struct Plane {
     size_t row;    // quads from one row to the next
     uint32_t step; // from one column to the next

@@ -1,13 +1,13 @@
-// Samples that are float32 as they are, and the squared loss of a net's one output against float32 targets: for data whose
-// theory is known (datasets/federation.h), not for speed. Plain C: the same bits by every instruction set.
+// Samples that are float32 as they are, and the squared loss of a net's one output against float32 targets: for data
+// whose theory is known (datasets/federation.h), not for speed. Plain C: the same bits by every instruction set.
 #ifndef SOUNDER_NN_REGRESSION_H
 #define SOUNDER_NN_REGRESSION_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// out (size,N): sample s < count is row indices[s] (or first + s if indices is NULL) of values (rows, size); the samples
-// from count on are zero. The contract of Kernels.gather, without scale and shift.
+// out (size,N): sample s < count is row indices[s] (or first + s if indices is NULL) of values (rows, size); the
+// samples from count on are zero. The contract of Kernels.gather, without scale and shift.
 void values_gather(float *out, const float *values, const uint32_t *indices, uint32_t first, size_t size, int count,
                    int samples);
 
@@ -16,8 +16,8 @@ void values_gather_rows(float *rows, const float *values, const uint32_t *indice
                         size_t row_floats, int count);
 
 // Returns the sum of (output - target)^2 / 2 over the first `count` samples. Overwrites gradient (1,N) with scale times
-// its derivative, zero from count on, unless it is NULL. If hits is not NULL it gets the number of samples whose output is
-// less than 0.5 from the target. outputs: (1,N); targets: (count).
+// its derivative, zero from count on, unless it is NULL. If hits is not NULL it gets the number of samples whose output
+// is less than 0.5 from the target. outputs: (1,N); targets: (count).
 double squared_loss(float *gradient, uint32_t *hits, const float *outputs, const float *targets, float scale, int count,
                     int samples);
 

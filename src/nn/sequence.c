@@ -1,8 +1,8 @@
-// Embedding, and long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers, Schmidhuber, Cummins 2000)
-// as PyTorch's LSTM has it, one layer in one direction:
+// Embedding, and long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers, Schmidhuber, Cummins
+// 2000) as PyTorch's LSTM has it, one layer in one direction:
 //   i, f, o = sigmoid(W x + b + U h + c) each, g = tanh of the same, cell = f cell + i g, h = o tanh(cell)
-// The products are those of linear layers (linear.c); a step's are of the whole chunk, and the weight's gradient is one product
-// over all steps.
+// The products are those of linear layers (linear.c); a step's are of the whole chunk, and the weight's gradient is one
+// product over all steps.
 #include "sequence.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "activation.h"
 #include "ops.h"
 
-// Embedding -------------------------------------------------------------------------------------------------------------
+// Embedding -----------------------------------------------------------------------------------------------------------
 
 // What is no row's number means the nearest one: whoever reads the data has refused it (NaN: the first).
 static size_t row_of(float value, const Layer *layer) {
@@ -39,7 +39,7 @@ void ISA_NAME(embedding_backward)(float *weight_gradient, const float *in, const
         }
 }
 
-// Long short-term memory ------------------------------------------------------------------------------------------------
+// Long short-term memory ----------------------------------------------------------------------------------------------
 
 // A pass over a chunk: its sizes, the two products, and where the parameters and what is kept lie.
 typedef struct Sequence {
@@ -110,8 +110,8 @@ void ISA_NAME(lstm_forward)(float *out, float *kept, float *scratch, const float
     memcpy(out, given, (layer->last ? 1 : of.steps) * block * sizeof *out);
 }
 
-// From the gradients of the step's outputs and cells to those of its gates, which take the place of the gates and lie in
-// `slopes` (4H,N), too; cell_slopes (H,N) become those of the cells before.
+// From the gradients of the step's outputs and cells to those of its gates, which take the place of the gates and lie
+// in `slopes` (4H,N), too; cell_slopes (H,N) become those of the cells before.
 static void step_backward(float *kept, float *slopes, float *cell_slopes, const float *output_slopes,
                           const Sequence *of, size_t t) {
     const size_t n = of->n, block = of->units * n;

@@ -15,15 +15,16 @@
 //   dropout RATE                            each element zeroed with probability RATE, the rest divided by 1 - RATE
 //   dropout2d RATE                          the same for whole channels
 //   linear FEATURES                         fully connected, bias; flattens its input (C,H,W) in that order
-//   groupnorm GROUPS, layernorm             normalisation within each sample, with a factor and a shift of each channel or,
-//                                           as layernorm, of each value
-//   embedding VOCABULARY WIDTH              a row of WIDTH values for each whole number of a sample, as the data set has it, not
-//                                           normalised: of T numbers a sequence 1 x T x WIDTH. Only as the first layer
-//   lstm UNITS [last]                       long short-term memory over a sequence 1 x T x F (an image's rows are one): the
-//                                           outputs of all steps, 1 x T x UNITS, or of the last, UNITS x 1 x 1
+//   groupnorm GROUPS, layernorm             normalisation within each sample, with a factor and a shift of each channel
+//                                           or, as layernorm, of each value
+//   embedding VOCABULARY WIDTH              a row of WIDTH values for each whole number of a sample, as the data set
+//                                           has it, not normalised: of T numbers a sequence 1 x T x WIDTH. Only as the
+//                                           first layer
+//   lstm UNITS [last]                       long short-term memory over a sequence 1 x T x F (an image's rows are one):
+//                                           the outputs of all steps, 1 x T x UNITS, or of the last, UNITS x 1 x 1
 //   add NAME, concat NAME                   its input plus what NAME gives; or the channels of both
-// Each takes what the layer before it gives, or with "from NAME" behind it what NAME gives; "as NAME" behind a layer gives
-// a name to what it gives.
+// Each takes what the layer before it gives, or with "from NAME" behind it what NAME gives; "as NAME" behind a layer
+// gives a name to what it gives.
 // The last layer's output is the logits (one per class); softmax and cross-entropy follow implicitly (or,
 // where the data have targets instead of classes, the squared loss of its one output).
 // A convolution of stride 1 with a square kernel and a pooling of square windows side by side are plain: they have ops
@@ -90,10 +91,11 @@ typedef struct Layer {
     float rate;            // dropout; leakyrelu: what values below zero are multiplied by
     bool frozen;           // training moves none of its parameters
     // First float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN), norm, embedding
-    // (VOCABULARY,WIDTH), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell, output one after the
-    // other.
+    // (VOCABULARY,WIDTH), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell, output one after
+    // the other.
     size_t weight;
-    // First float of the bias, behind the weight: (OC) or (OUT); norm: as many as of the weight; lstm: two of (4 UNITS); embedding: none.
+    // First float of the bias, behind the weight: (OC) or (OUT); norm: as many as of the weight; lstm: two of (4
+    // UNITS); embedding: none.
     size_t bias;
 } Layer;
 
@@ -199,8 +201,8 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
 // parameters: (spec->parameter_count) floats of the caller's.
 void spec_initialise(float *parameters, const Spec *spec, uint64_t seed);
 
-// Freezes the tensors that a list of names and patterns (fnmatch(3)) means, between commas or blanks. USAGE with what fits
-// no tensor, or when nothing is left to learn.
+// Freezes the tensors that a list of names and patterns (fnmatch(3)) means, between commas or blanks. USAGE with what
+// fits no tensor, or when nothing is left to learn.
 Status spec_freeze(Spec *spec, const char *patterns, Error *err);
 
 // Whose tensor it is.

@@ -1,5 +1,5 @@
-// Windows that slide over an image, as those of a pooling do: where they lie, and which of them cover a place. For the CPU
-// and the card alike.
+// Windows that slide over an image, as those of a pooling do: where they lie, and which of them cover a place. For the
+// CPU and the card alike.
 #ifndef SOUNDER_NN_WINDOW_H
 #define SOUNDER_NN_WINDOW_H
 

@@ -1,5 +1,5 @@
-// Sentences of failures: the reason decides the status where it says more than the caller knows, and nothing in a sentence
-// commands a terminal.
+// Sentences of failures: the reason decides the status where it says more than the caller knows, and nothing in a
+// sentence commands a terminal.
 #include "base/err.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-// The checks of test_cuda_twins: each computes on the host what an op of the CPU says, and on the card what its twin says, for
-// the models and samples of a trial, and fails where they differ.
+// The checks of test_cuda_twins: each computes on the host what an op of the CPU says, and on the card what its twin
+// says, for the models and samples of a trial, and fails where they differ.
 #ifndef SOUNDER_TESTS_CARD_TWINS_H
 #define SOUNDER_TESTS_CARD_TWINS_H
 

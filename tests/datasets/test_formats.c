@@ -31,7 +31,8 @@ static void characters_of_texts_are_numbered_and_sections_are_clients(void **sta
     write_text(folder, "test.txt", "dac;abcd;aaa");
     write_text(folder, "text.json", "{\"length\": 2, \"separator\": \";\"}");
     check_ok(load(&loaded, folder, 1, &err));
-    // ';' is a character, too, though none of a sample: 0, and a to d are 1 to 4. "c" makes no sample, its section no client.
+    // ';' is a character, too, though none of a sample: 0, and a to d are 1 to 4. "c" makes no sample, its section no
+    // client.
     const uint8_t train[8] = {2, 1, 1, 3, 3, 1, 2, 2}, test[8] = {4, 1, 1, 2, 2, 3, 1, 1};
     const uint16_t train_labels[4] = {3, 1, 2, 4}, test_labels[4] = {3, 3, 4, 1};
     const uint32_t train_owners[4] = {0, 0, 0, 1}, test_owners[4] = {0, UINT32_MAX, UINT32_MAX, 1};

@@ -381,7 +381,8 @@ static void a_damaged_block_is_refused(void **state) {
         assert_int_equal(partition_view(&partition, block, shorter, &err), STATUS_DATA);
     check_ok(partition_view(&partition, block, bytes, &err));
 
-    // One damage at a time. Words: magic, version, whole, clients, samples, padding, bytes (two), then the offsets 0, 5, 10.
+    // One damage at a time. Words: magic, version, whole, clients, samples, padding, bytes (two), then the offsets 0,
+    // 5, 10.
     const struct {
         uint32_t word, value;
     } damages[] = {{0, 0}, {1, 0},        {1, 2}, {2, 1},  {3, 1},  {3, 3},          {4, 9},  {4, 11}, {6, 0},

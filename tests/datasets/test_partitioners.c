@@ -122,8 +122,8 @@ static void a_large_alpha_is_near_iid_and_a_small_one_is_not(void **state) {
     assert_true(concentration(10) > 0.5);
 }
 
-// With alpha large every class is cut evenly, so who balances and who does not agree; small, the plain form lets a client
-// have far more than the average, the balanced one at most a class more.
+// With alpha large every class is cut evenly, so who balances and who does not agree; small, the plain form lets a
+// client have far more than the average, the balanced one at most a class more.
 static void balanced_clients_stop_at_the_average_and_plain_ones_do_not(void **state) {
     (void)state;
     uint32_t largest[2] = {0};

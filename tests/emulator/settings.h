@@ -27,7 +27,8 @@ Settings settings_from_environment();
 // "forward", "reversed" or "shuffled".
 Order order_named(const std::string &name);
 
-// Sets fail_name and fail_at from "7", "cudaMalloc", "cudaMalloc:2" or "kernel:3"; behind any of them "=805" is the error.
+// Sets fail_name and fail_at from "7", "cudaMalloc", "cudaMalloc:2" or "kernel:3"; behind any of them "=805" is the
+// error.
 void set_failure(Settings &settings, const std::string &text);
 
 } // namespace emulator

@@ -2,9 +2,9 @@
 //
 //   SOUNDER_FAULT=worker:mmap:3:12 LD_PRELOAD=libfailing_call.so sounder train ...
 //
-// In the parent or in each worker, the third call of mmap fails with errno 12. "alloc" stands for all allocations. With 0
-// as the place none fails. SOUNDER_FAULT_COUNT names a file of 8 bytes, a number: it becomes that of such calls in the
-// process that makes most of them. (A file in shared memory, for a worker that is killed has no end.)
+// In the parent or in each worker, the third call of mmap fails with errno 12. "alloc" stands for all allocations. With
+// 0 as the place none fails. SOUNDER_FAULT_COUNT names a file of 8 bytes, a number: it becomes that of such calls in
+// the process that makes most of them. (A file in shared memory, for a worker that is killed has no end.)
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Of the process from the start of main on (what libraries do before it is not ours): whether it is meant, which call, which of them, with what.
+// Of the process from the start of main on (what libraries do before it is not ours): whether it is meant, which call,
+// which of them, with what.
 static struct {
     bool on;
     char call[32];

@@ -1,5 +1,5 @@
-// The accountant against published figures and against other accountants (Opacus, Google's dp-accounting), whose results
-// stand here as numbers.
+// The accountant against published figures and against other accountants (Opacus, Google's dp-accounting), whose
+// results stand here as numbers.
 #include "fedavg/rules/accountant.h"
 
 #include <math.h>
@@ -48,7 +48,8 @@ static void epsilon_is_that_of_other_accountants(void **state) {
     }
 }
 
-// Of the tutorial of TensorFlow Privacy: MNIST, batches of 256 of 60,000 samples; its figures are of the older conversion.
+// Of the tutorial of TensorFlow Privacy: MNIST, batches of 256 of 60,000 samples; its figures are of the older
+// conversion.
 static void epsilon_is_that_of_a_well_known_tutorial(void **state) {
     (void)state;
     static const struct {

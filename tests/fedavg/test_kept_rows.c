@@ -83,7 +83,8 @@ static void a_refused_client_keeps_what_it_had(void **state) {
     end_run(&f);
 }
 
-// Whatever rounds come after a checkpoint, its table still leads to what clients had then, until two others are written.
+// Whatever rounds come after a checkpoint, its table still leads to what clients had then, until two others are
+// written.
 static void the_last_two_checkpoints_find_their_rows_unchanged(void **state) {
     (void)state;
     enum { ROUNDS = 40, EVERY = 3 };

@@ -1,4 +1,5 @@
-// What a client sends: the encoded bytes have the size of the formula, and the server reads from them what the paper says.
+// What a client sends: the encoded bytes have the size of the formula, and the server reads from them what the paper
+// says.
 #include "fedavg/rules/send_rules.h"
 
 #include <math.h>
@@ -256,8 +257,8 @@ static void values_on_the_wire_are_those_of_the_papers(void **state) {
         assert_true(client.read[i] == (client.update[i] < 0 ? -1 : 1));
 }
 
-// What a matrix M (rows x cols) becomes where it is projected onto what Q (2 of cols) makes of it, by the normal equations
-// of M Q: no orthonormal basis is needed.
+// What a matrix M (rows x cols) becomes where it is projected onto what Q (2 of cols) makes of it, by the normal
+// equations of M Q: no orthonormal basis is needed.
 static void project(double *projection, double after[2][40], const float *m, const double q[2][40], size_t rows,
                     size_t cols) {
     double a[2][40] = {{0}}, gram[2][2] = {{0}}, right[2][40] = {{0}};

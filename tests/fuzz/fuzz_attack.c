@@ -1,5 +1,5 @@
-// Any attack and attackers, with a '|' between them: accepted ones change no label to one that is not there, and no more
-// clients attack than there are. The first two bytes are classes and clients.
+// Any attack and attackers, with a '|' between them: accepted ones change no label to one that is not there, and no
+// more clients attack than there are. The first two bytes are classes and clients.
 #include "fuzz.h"
 
 #include <math.h>

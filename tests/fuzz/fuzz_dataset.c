@@ -1,5 +1,5 @@
-// Any block of memory: what a view points at lies within it. Blocks whose last byte is odd get the layout that their own
-// counts ask for, so that what lies behind that check is reached, too.
+// Any block of memory: what a view points at lies within it. Blocks whose last byte is odd get the layout that their
+// own counts ask for, so that what lies behind that check is reached, too.
 #include "fuzz.h"
 
 #include "datasets/dataset_block.h"

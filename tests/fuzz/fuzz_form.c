@@ -1,5 +1,5 @@
-// Any partition or federation: an accepted one has the numbers that its text says, a federation users and samples. The first
-// byte says which of the two.
+// Any partition or federation: an accepted one has the numbers that its text says, a federation users and samples. The
+// first byte says which of the two.
 #include "fuzz.h"
 
 #include "datasets/federation.h"

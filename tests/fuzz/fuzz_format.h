@@ -1,5 +1,5 @@
-// What the fuzz targets of data sets' forms share: what is found is read, or refused with a sentence, and what is read is a
-// whole data set. The cache of unpacked copies is off (fuzz.py).
+// What the fuzz targets of data sets' forms share: what is found is read, or refused with a sentence, and what is read
+// is a whole data set. The cache of unpacked copies is off (fuzz.py).
 #ifndef SOUNDER_TESTS_FUZZ_FUZZ_FORMAT_H
 #define SOUNDER_TESTS_FUZZ_FUZZ_FORMAT_H
 
@@ -48,8 +48,8 @@ static inline const DatasetFormat *format_named(const char *name) {
     return &dataset_formats[i];
 }
 
-// Cuts the input into `count` files of the folder, at the first bytes of the marker between them; files that the input has
-// no bytes for are not there.
+// Cuts the input into `count` files of the folder, at the first bytes of the marker between them; files that the input
+// has no bytes for are not there.
 static inline void write_files(const char *folder, const char *const *names, int count, const char *marker,
                                const uint8_t *input, size_t bytes) {
     char path[256];

@@ -1,5 +1,5 @@
-// Any algorithm: numbers of an accepted one lie in their ranges, it can be written as a text that is read as the same, and
-// what its noise is worth is known or refused. The first three bytes are clients, clients a round and rounds.
+// Any algorithm: numbers of an accepted one lie in their ranges, it can be written as a text that is read as the same,
+// and what its noise is worth is known or refused. The first three bytes are clients, clients a round and rounds.
 #include "fuzz.h"
 
 #include <math.h>

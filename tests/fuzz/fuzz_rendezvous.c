@@ -1,5 +1,5 @@
-// Any packets with any number of descriptors, read as notices: a text ends, and no descriptor stays open that the reader
-// was not told of. A packet is its length (two bytes), its descriptors (one byte) and its bytes.
+// Any packets with any number of descriptors, read as notices: a text ends, and no descriptor stays open that the
+// reader was not told of. A packet is its length (two bytes), its descriptors (one byte) and its bytes.
 #include "fuzz.h"
 
 #include <stdbool.h>

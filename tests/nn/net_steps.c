@@ -1,10 +1,11 @@
-// Trains nets a few steps from raw files, for torch_parity.py and torch_random.py: logits of the first batch, then SGD steps.
+// Trains nets a few steps from raw files, for torch_parity.py and torch_random.py: logits of the first batch, then SGD
+// steps.
 //
 //   net_steps < JOBS
 //
-// A line of JOBS: CLASSES CHANNELS ROWS COLUMNS BATCH STEPS LR MOMENTUM WEIGHT_DECAY FOLDER TEXT. Reads FOLDER/parameters
-// (float32), FOLDER/pixels (uint8; a pixel p enters the net as p / 128 - 1) and FOLDER/labels (uint16), BATCH * STEPS
-// samples; writes FOLDER/logits and FOLDER/trained (float32).
+// A line of JOBS: CLASSES CHANNELS ROWS COLUMNS BATCH STEPS LR MOMENTUM WEIGHT_DECAY FOLDER TEXT. Reads
+// FOLDER/parameters (float32), FOLDER/pixels (uint8; a pixel p enters the net as p / 128 - 1) and FOLDER/labels
+// (uint16), BATCH * STEPS samples; writes FOLDER/logits and FOLDER/trained (float32).
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// Convolution of any stride, padding, dilation, kernel and groups by every build: against a reference in double precision,
-// whose slopes are sums of products over the same triples of places.
+// Convolution of any stride, padding, dilation, kernel and groups by every build: against a reference in double
+// precision, whose slopes are sums of products over the same triples of places.
 #include "builds.h"
 #include "tests/tensor.h"
 

@@ -1,4 +1,5 @@
-// Embedding and long short-term memory by every build: against a reference in double precision and finite differences of it.
+// Embedding and long short-term memory by every build: against a reference in double precision and finite differences
+// of it.
 #include "builds.h"
 #include "nn/sequence.h"
 #include "tests/tensor.h"

@@ -1,6 +1,6 @@
 // A library to preload (LD_PRELOAD) that stands in for a profiler or a sanitizer: as those write their reports when a
-// process exits, it adds a line with the process's arguments to the file that SOUNDER_EXIT_WITNESS names. A process that
-// is killed leaves no line.
+// process exits, it adds a line with the process's arguments to the file that SOUNDER_EXIT_WITNESS names. A process
+// that is killed leaves no line.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

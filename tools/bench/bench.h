@@ -40,8 +40,8 @@ Status bench_averaging(const BenchOptions *options, Error *err);
 // The step of a server rule beside the plain average's, with `slots` sums of `parameters` floats.
 Status bench_server_rules(const BenchOptions *options, Error *err);
 
-// Robust rules on `slots` updates of `parameters` floats side by side: values a second of the median and the trimmed mean,
-// and Krum beside the products alone.
+// Robust rules on `slots` updates of `parameters` floats side by side: values a second of the median and the trimmed
+// mean, and Krum beside the products alone.
 Status bench_rows(const BenchOptions *options, Error *err);
 
 // Mean time of one wait of `ranks` processes, at our barrier and at a process-shared pthread_barrier_t.

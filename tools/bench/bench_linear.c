@@ -1,4 +1,5 @@
-// The three products of a linear layer, by our own ops and through OpenBLAS: from how many samples on does OpenBLAS win?
+// The three products of a linear layer, by our own ops and through OpenBLAS: from how many samples on does OpenBLAS
+// win?
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 //
 // From here on the ranks are started by `sounder launch`, which tells each its number and where they meet. group_init
 // waits until all are there. A message goes from one rank to one other; recv waits for it, and both must agree on type
-// and count: a short message that is taken for a long one is an error on both sides, and no garbage. It takes at least 2
-// ranks.
+// and count: a short message that is taken for a long one is an error on both sides, and no garbage. It takes at least
+// 2 ranks.
 //
 // PyTorch, "Writing Distributed Applications", blocking point-to-point:
 //   dist.init_process_group("gloo")          group_init

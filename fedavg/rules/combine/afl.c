@@ -1,4 +1,5 @@
-// Agnostic federated learning (Mohri, Sivek, Suresh, ICML 2019): the mixture of the clients that is worst for the model.
+// Agnostic federated learning (Mohri, Sivek, Suresh, ICML 2019): the mixture of the clients that is worst for the
+// model.
 //
 //   lambda = 1/N at first;  shares of a round: lambda;  then lambda = P(lambda + gamma F)
 //
@@ -14,7 +15,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// Euclidean projection (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008): all lose the same, and nobody falls below 0.
+// Euclidean projection (Duchi, Shalev-Shwartz, Singer, Chandra, ICML 2008): all lose the same, and nobody falls below
+// 0.
 static void project(double *values, uint32_t count, double *sorted) {
     double sum = 0, loss = 0;
     memcpy(sorted, values, count * sizeof *sorted);

@@ -1,6 +1,6 @@
-// Bulyan (El Mhamdi, Guerraoui, Rouault, ICML 2018), of n updates of which f may be byzantine: n - 2f times Krum takes one
-// of what is left; then every weight moves by the mean of the n - 4f of its chosen values that are nearest their median.
-// With f = 0 that is the mean of all.
+// Bulyan (El Mhamdi, Guerraoui, Rouault, ICML 2018), of n updates of which f may be byzantine: n - 2f times Krum takes
+// one of what is left; then every weight moves by the mean of the n - 4f of its chosen values that are nearest their
+// median. With f = 0 that is the mean of all.
 #include <math.h>
 #include <stdlib.h>
 
@@ -59,8 +59,8 @@ static void choose(double *shares, const Choice *choice) {
     }
 }
 
-// The values nearest the median lie side by side, from `skip` on: the window moves up as long as its lower end is further
-// away than the value behind its upper one.
+// The values nearest the median lie side by side, from `skip` on: the window moves up as long as its lower end is
+// further away than the value behind its upper one.
 static void column(int64_t *total, const float *sorted, const float *from, uint32_t count, const double *number) {
     const uint32_t cut = (uint32_t)(2 * number[0]), keep = count > cut ? count - cut : 1;
     const double scale = AGGREGATE_UNIT / keep;

@@ -1,9 +1,11 @@
-// Centred clipping (Karimireddy, He, Jaggi, ICML 2021, Algorithm 2), from what the last round came to, at first from zero:
+// Centred clipping (Karimireddy, He, Jaggi, ICML 2021, Algorithm 2), from what the last round came to, at first from
+// zero:
 //
 //   v += (1/n) sum (d_k - v) min(1, radius / |d_k - v|)        so many times
 //
-// v is always a sum of multiples of the updates and of its own beginning, so that the products of these tell everything:
-// the beginning stands as one more row behind the others. Where nothing is clipped it is the mean of the updates.
+// v is always a sum of multiples of the updates and of its own beginning, so that the products of these tell
+// everything: the beginning stands as one more row behind the others. Where nothing is clipped it is the mean of the
+// updates.
 #include <math.h>
 
 #include "fedavg/rules/combine_rules.h"

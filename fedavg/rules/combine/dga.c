@@ -1,10 +1,10 @@
-// FLUTE's dynamic gradient aggregation (Dimitriadis, Hipolito Garcia, Diaz, Manoel, Sim 2022): clients whose training went
-// badly count less.
+// FLUTE's dynamic gradient aggregation (Dimitriadis, Hipolito Garcia, Diaz, Manoel, Sim 2022): clients whose training
+// went badly count less.
 //
 //   w += sum exp(-beta L_k) d_k / sum exp(-beta L_k)
 //
-// L_k is the mean loss of the client's steps. Since it is known only when all have trained, the updates are kept side by
-// side.
+// L_k is the mean loss of the client's steps. Since it is known only when all have trained, the updates are kept side
+// by side.
 #include <math.h>
 
 #include "fedavg/rules/combine_rules.h"

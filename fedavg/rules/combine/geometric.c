@@ -3,8 +3,8 @@
 //
 //   b_k = a_k / max(nu, |z - d_k|);  z = sum b_k d_k / sum b_k
 //
-// until the sum of a_k |z - d_k| falls by less than a millionth, at most `steps` times; with none it is FedAvg. All of it
-// follows from the products of the updates, and what comes out are new shares for the exact mean.
+// until the sum of a_k |z - d_k| falls by less than a millionth, at most `steps` times; with none it is FedAvg. All of
+// it follows from the products of the updates, and what comes out are new shares for the exact mean.
 #include <math.h>
 #include <string.h>
 

@@ -1,12 +1,12 @@
-// EASGD and EAMSGD, synchronous (Zhang, Choromanska, LeCun, NIPS 2015, equations 3 and 4, Algorithm 2): every client has a
-// replica x_k of the model for good, tied to the centre c by a spring.
+// EASGD and EAMSGD, synchronous (Zhang, Choromanska, LeCun, NIPS 2015, equations 3 and 4, Algorithm 2): every client
+// has a replica x_k of the model for good, tied to the centre c by a spring.
 //
 //   e_k = alpha (x_k - c);  x_k += -lr g(x_k) - e_k, then more steps without a spring;  c += sum of all e_k
 //
-// The gradient of the first step is that at the old x_k, as in the authors' code. With the optimizer sgd nesterov=yes this
-// is EAMSGD: what is trained is then x_k + momentum v, where its gradients are taken. A replica begins as the centre of its
-// first turn. What it gives is what it loses, a multiple of 2^-40: the sum of all x_k and c is the same after the exchange,
-// exactly. The server's half is in server/elastic.h.
+// The gradient of the first step is that at the old x_k, as in the authors' code. With the optimizer sgd nesterov=yes
+// this is EAMSGD: what is trained is then x_k + momentum v, where its gradients are taken. A replica begins as the
+// centre of its first turn. What it gives is what it loses, a multiple of 2^-40: the sum of all x_k and c is the same
+// after the exchange, exactly. The server's half is in server/elastic.h.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_ELASTIC_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_ELASTIC_H
 

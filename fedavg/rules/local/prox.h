@@ -1,5 +1,5 @@
-// FedProx (Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, MLSys 2020, Algorithm 2): every step is pulled back to the global
-// weights. The pull is part of the gradient, before momentum.
+// FedProx (Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, MLSys 2020, Algorithm 2): every step is pulled back to the
+// global weights. The pull is part of the gradient, before momentum.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_PROX_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_PROX_H
 

@@ -4,8 +4,8 @@
 //   step: g + c - c_k        after it, option II:  c_k = c_k - c + (w - w_k) / A_k
 //                                      option I:   c_k = gradient of the client's loss at w, a pass over its data more
 //
-// A_k is K lr with plain SGD; in general it is how far the local optimizer takes a weight along a constant slope of 1, so
-// that c_k stays an average of gradients whatever the momentum and however many steps. The server's half is in
+// A_k is K lr with plain SGD; in general it is how far the local optimizer takes a weight along a constant slope of 1,
+// so that c_k stays an average of gradients whatever the momentum and however many steps. The server's half is in
 // server/scaffold.h.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_SCAFFOLD_H

@@ -1,4 +1,5 @@
-// Updates under the masks of secure aggregation (masks.h): whole numbers of 64 bits, and the server sees their sum alone.
+// Updates under the masks of secure aggregation (masks.h): whole numbers of 64 bits, and the server sees their sum
+// alone.
 #include "fedavg/rules/masks.h"
 #include "fedavg/rules/send_rules.h"
 

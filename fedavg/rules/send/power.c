@@ -1,15 +1,16 @@
-// PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, Algorithm 1) as the code of one client's update: each matrix M (rows x
-// cols) of the update becomes a product of two thin ones by one step of the power method,
+// PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, Algorithm 1) as the code of one client's update: each matrix M
+// (rows x cols) of the update becomes a product of two thin ones by one step of the power method,
 //
 //   P = M Q,   P orthonormal by Gram and Schmidt,   Q = M^T P,   the server reads P Q^T
 //
-// Q begins with normal numbers, and with feedback as the client's last one (the paper's warm start), which its row keeps
-// behind what is left over. In the paper all workers multiply with one Q and P and Q are averaged, which takes two
-// exchanges a step; here each client has its own, as a cohort is another one in every round, and the mean is that of what
-// they send. A tensor of more than two sides is a matrix of its first side and the rest, as in the paper's code.
+// Q begins with normal numbers, and with feedback as the client's last one (the paper's warm start), which its row
+// keeps behind what is left over. In the paper all workers multiply with one Q and P and Q are averaged, which takes
+// two exchanges a step; here each client has its own, as a cohort is another one in every round, and the mean is that
+// of what they send. A tensor of more than two sides is a matrix of its first side and the rest, as in the paper's
+// code.
 //
-// On the wire, for each tensor: P and Q, column by column, 4 r (rows + cols) bytes with r = min(rank, rows, cols); a vector
-// as it is.
+// On the wire, for each tensor: P and Q, column by column, 4 r (rows + cols) bytes with r = min(rank, rows, cols); a
+// vector as it is.
 #include <math.h>
 
 #include "fedavg/rules/aggregate.h"
@@ -72,8 +73,8 @@ AGGREGATE_VECTORS static void add_multiple(WireFloat *to, const WireFloat *value
         to[i] = (float)((double)to[i] + factor * (double)values[i]);
 }
 
-// The columns (rank of count) become orthonormal. Twice, as once leaves of a column that nearly lies among those before it
-// mostly rounding; one that does lie there becomes zeros.
+// The columns (rank of count) become orthonormal. Twice, as once leaves of a column that nearly lies among those before
+// it mostly rounding; one that does lie there becomes zeros.
 static void make_orthonormal(WireFloat *columns, size_t count, size_t rank) {
     for (size_t c = 0; c < rank; c++) {
         WireFloat *column = columns + c * count;

@@ -29,7 +29,8 @@ static uint32_t magnitude(float value) {
     return bits & 0x7fffffffu;
 }
 
-// One digit of the k-th largest magnitude, of those whose higher digits are `prefix`. *left: how many of these are wanted.
+// One digit of the k-th largest magnitude, of those whose higher digits are `prefix`. *left: how many of these are
+// wanted.
 static uint32_t select_digit(size_t *left, const float *values, size_t count, uint32_t prefix, int shift, int bits) {
     size_t histogram[2048] = {0};
     const uint32_t mask = (1u << bits) - 1;

@@ -1,5 +1,5 @@
-// FedAdam and FedYogi (Reddi et al., ICLR 2021, Algorithm 2): one moment of the mean update and one of its square, which
-// Adam forgets at a constant rate and Yogi moves by steps of the square's own size.
+// FedAdam and FedYogi (Reddi et al., ICLR 2021, Algorithm 2): one moment of the mean update and one of its square,
+// which Adam forgets at a constant rate and Yogi moves by steps of the square's own size.
 //
 //   m = beta1 m + (1 - beta1) D
 //   V = beta2 V + (1 - beta2) D^2                   Adam
@@ -7,9 +7,9 @@
 //   w += lr m / (sqrt V + tau)
 //
 // As in the paper V starts at tau^2 and nothing is corrected for the start from zero; with bias-correction both moments
-// are divided by what has been forgotten of their start, and V starts at zero, as in Adam (Kingma, Ba 2015, Algorithm 1);
-// bias-correction=folded puts both divisions into the rate, as the same paper's section 2 does and Flower: tau then weighs
-// more in the first rounds, 1 / sqrt(1 - beta2^round) times.
+// are divided by what has been forgotten of their start, and V starts at zero, as in Adam (Kingma, Ba 2015, Algorithm
+// 1); bias-correction=folded puts both divisions into the rate, as the same paper's section 2 does and Flower: tau then
+// weighs more in the first rounds, 1 / sqrt(1 - beta2^round) times.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 

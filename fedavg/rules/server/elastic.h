@@ -1,5 +1,5 @@
-// EASGD's centre (Zhang, Choromanska, LeCun, NIPS 2015, equation 4): it gets what the replicas give, exactly. The state is
-// what a float has no place for.
+// EASGD's centre (Zhang, Choromanska, LeCun, NIPS 2015, equation 4): it gets what the replicas give, exactly. The state
+// is what a float has no place for.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ELASTIC_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ELASTIC_H
 

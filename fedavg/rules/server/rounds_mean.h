@@ -1,5 +1,5 @@
-// The model is the mean of the weights of all rounds (the iterates of AFL; Polyak, Juditsky 1992), while every round goes
-// on from those of the last one.
+// The model is the mean of the weights of all rounds (the iterates of AFL; Polyak, Juditsky 1992), while every round
+// goes on from those of the last one.
 //
 //   w_t+1 = w_t + lr D;  model = mean(w_1, ..., w_t+1)
 //

@@ -28,7 +28,8 @@ static Status choose_port(int *port, Error *err) {
     return status;
 }
 
-// As torchrun names runs: by --rdzv-id, otherwise by chance when it is one machine's alone, otherwise the same on all machines.
+// As torchrun names runs: by --rdzv-id, otherwise by chance when it is one machine's alone, otherwise the same on all
+// machines.
 static void name_run(char run_id[RUN_ID_BYTES], const LaunchOptions *options) {
     uint64_t number = 0;
     strcpy(run_id, options->rdzv_id[0] ? options->rdzv_id : "none");

@@ -49,9 +49,9 @@ typedef struct LaunchGroup {
 // ranks. A failed group may be freed.
 Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err);
 
-// Where there are several nodes: waits until the launchers of all of them are there, at most --meet-seconds. USAGE, in all of
-// them, with a sentence that names two that were not started alike; TIMEOUT when one does not come, UNAVAILABLE when the
-// port cannot be had. A signal ends the wait: group->signals is not 0 then, and nothing is to be started.
+// Where there are several nodes: waits until the launchers of all of them are there, at most --meet-seconds. USAGE, in
+// all of them, with a sentence that names two that were not started alike; TIMEOUT when one does not come, UNAVAILABLE
+// when the port cannot be had. A signal ends the wait: group->signals is not 0 then, and nothing is to be started.
 Status launch_group_meet(LaunchGroup *group, const LaunchOptions *options, Error *err);
 
 // Starts all ranks and returns when none lives and all that they printed is written; what nobody reads is given up

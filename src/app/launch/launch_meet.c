@@ -1,8 +1,8 @@
-// The launchers of several machines meet at MASTER_PORT before their ranks do, where rank 0 will serve its store: node 0's
-// waits for the others, each of which says how it was started, and either all of them go on or all of them end.
+// The launchers of several machines meet at MASTER_PORT before their ranks do, where rank 0 will serve its store: node
+// 0's waits for the others, each of which says how it was started, and either all of them go on or all of them end.
 //
 //   node 1 -> node 0   "sounder launch: node 1 of 2 with 4 ranks\n"
-//   node 0 -> node 1   "0 go\n", once all are there; or a Status and the sentence that says which two do not fit together
+//   node 0 -> node 1   "0 go\n", once all are there; or a Status and the sentence that says which two do not fit
 //
 // Those who came close first, so that no state of the connection stays at the port that rank 0 opens next.
 #include "launch_group.h"
@@ -49,8 +49,8 @@ static double seconds_left(const Meeting *meeting) {
     return meeting->options->meet_seconds - clock_seconds_since(meeting->begin_nanoseconds);
 }
 
-// Waits until one of polls (count) can be read or written, or for so many milliseconds; polls[0] is for signals, of which
-// one that asks for an end makes group->signals 1.
+// Waits until one of polls (count) can be read or written, or for so many milliseconds; polls[0] is for signals, of
+// which one that asks for an end makes group->signals 1.
 static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int milliseconds, Error *err) {
     LaunchGroup *group = meeting->group;
     polls[0] = (struct pollfd){.fd = group->signal_fd, .events = POLLIN};
@@ -250,7 +250,7 @@ static Status wait_for_others(Meeting *meeting, Error *err) {
     return status;
 }
 
-// The others ------------------------------------------------------------------------------------------------------------
+// The others ----------------------------------------------------------------------------------------------------------
 
 // *fd: -1 if nobody is there yet.
 static Status try_to_connect(int *fd, Meeting *meeting, const struct addrinfo *place, Error *err) {

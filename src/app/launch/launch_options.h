@@ -5,8 +5,8 @@
 //   if (options.help) ...
 //   TRY(launch_options_resolve(&options, err));                // ranks, streams and address are known from here on
 //
-// What the command line leaves out is taken from PET_<OPTION> in the environment, as torchrun takes it (PET_NNODES), and
-// then from the default. torchrun's options that have no meaning here are refused with what to write instead.
+// What the command line leaves out is taken from PET_<OPTION> in the environment, as torchrun takes it (PET_NNODES),
+// and then from the default. torchrun's options that have no meaning here are refused with what to write instead.
 //
 // The options end at the first word that is none, or at "--": the rest is the program and its arguments. As torchrun
 // does, names are taken with '-' or '_' between words. A refused option is STATUS_USAGE with one sentence.

@@ -145,8 +145,8 @@ bool rank_read_reason(char reason[RANK_REASON_BYTES], const Rank *rank) {
     return reason[0] != '\0';
 }
 
-// Forks; the child execs at once, or says over the report pipe, which closes at exec, why it could not. Nobody waits for
-// that here: a child that is stopped before its exec must not stop the launcher.
+// Forks; the child execs at once, or says over the report pipe, which closes at exec, why it could not. Nobody waits
+// for that here: a child that is stopped before its exec must not stop the launcher.
 static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, const int outputs[], Error *err) {
     int report[2];
     if (pipe2(report, O_CLOEXEC | O_NONBLOCK) != 0)

@@ -50,7 +50,8 @@ typedef struct Rank {
 } Rank;
 
 // The argv of every rank: the program as it is, or under Python (python3, or what PYTHON_EXEC names, unbuffered) when
-// it is a module, a .py file, or a path to a file that can be read but not executed. Owned by the caller (free), entries borrowed from options and environment.
+// it is a module, a .py file, or a path to a file that can be read but not executed. Owned by the caller (free),
+// entries borrowed from options and environment.
 Status rank_arguments(char ***arguments, const LaunchOptions *options, Error *err);
 
 // Starts the rank's process and returns before it has become the program. OS when the kernel refuses a process or

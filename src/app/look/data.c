@@ -1,5 +1,5 @@
-// `sounder data`: which data sets are where, in which form, how much is in them, and their hashes; `sounder data get NAME`
-// downloads one by the script that is installed with the program.
+// `sounder data`: which data sets are where, in which form, how much is in them, and their hashes; `sounder data get
+// NAME` downloads one by the script that is installed with the program.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "datasets/format.h"
 #include "fedavg/memory/dataset_segment.h"
 
-// Getting --------------------------------------------------------------------------------------------------------------
+// Getting -------------------------------------------------------------------------------------------------------------
 
 // Where the script lies seen from the program: installed, and in the folder it was built in.
 static const char *const script_places[] = {"../libexec/sounder/get-data", "../tools/get-data"};
@@ -44,7 +44,7 @@ static Status get(int argc, char **argv, Error *err) {
                       "%s cannot be started; install sounder anew, or put files into a folder yourself", script);
 }
 
-// Listing --------------------------------------------------------------------------------------------------------------
+// Listing -------------------------------------------------------------------------------------------------------------
 
 typedef enum Fact {
     NAME,

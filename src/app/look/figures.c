@@ -23,7 +23,7 @@ static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7"
                                       "#a6761d", "#56b4e9", "#000000", "#8c6bb1"};
 enum { COLOURS = sizeof colours / sizeof *colours, DASHES = 5, MOST_GROUPS = 64 };
 
-// Curves ------------------------------------------------------------------------------------------------------------------
+// Curves --------------------------------------------------------------------------------------------------------------
 
 typedef struct Point {
     double round, value;
@@ -166,7 +166,7 @@ static Status print_script(char **text, size_t *bytes, const json_t *runs, Error
     return fail(err, STATUS_OS, "no memory for the figures");
 }
 
-// Files --------------------------------------------------------------------------------------------------------------------
+// Files ---------------------------------------------------------------------------------------------------------------
 
 // A folder that has figures but no script of this has somebody else's.
 static Status check_folder(const Folder *folder, Error *err) {

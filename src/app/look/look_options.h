@@ -1,5 +1,5 @@
-// The commands that look at runs: what help, man page and completion say of each, and its options, as rows of a table of
-// its own. Their arguments are folders, before, between or behind the options.
+// The commands that look at runs: what help, man page and completion say of each, and its options, as rows of a table
+// of its own. Their arguments are folders, before, between or behind the options.
 #ifndef SOUNDER_APP_LOOK_LOOK_OPTIONS_H
 #define SOUNDER_APP_LOOK_LOOK_OPTIONS_H
 

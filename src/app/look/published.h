@@ -3,7 +3,8 @@
 //   title: Lolli's thesis on Flower, Fashion-MNIST, 10 clients
 //   source: where the figures stand
 //   note: what is not as it was there
-//   measure: accuracy              percent after the last test; best-accuracy, personal-accuracy, attack-success, loss, rounds-to-target, seconds
+//   measure: accuracy              percent after the last test; best-accuracy, personal-accuracy, attack-success,
+//                                  loss, rounds-to-target, seconds
 //   seeds: 42..56                  those of the publication; three of them unless more are asked for
 //   minutes: 1.7                   of a run on one core
 //   within: 2                      published deviations that ours may differ by; times: the factor that it may

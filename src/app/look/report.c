@@ -29,7 +29,7 @@ EMBED(report_js, "report.js");
 
 static const char GENERATOR[] = "content=\"sounder report\"";
 
-// Chart.js --------------------------------------------------------------------------------------------------------------
+// Chart.js ------------------------------------------------------------------------------------------------------------
 
 static Status read_file(char **text, const char *path, Error *err) {
     FILE *file = fopen(path, "re");
@@ -64,7 +64,7 @@ static Status read_charts(char **text, Error *err) {
                 path);
 }
 
-// The data ----------------------------------------------------------------------------------------------------------------
+// The data ------------------------------------------------------------------------------------------------------------
 
 // What makes runs of one group: all options in which they differ, but the seed. text: (bytes) of the caller's.
 static void name_group(char *text, size_t bytes, const PastRuns *runs, const PastRun *run) {
@@ -182,7 +182,7 @@ static Status collect(json_t **data, const PastRuns *runs, Error *err) {
     return status;
 }
 
-// The page ----------------------------------------------------------------------------------------------------------------
+// The page ------------------------------------------------------------------------------------------------------------
 
 // In a script "</script>" would end it, wherever it stands.
 static void print_data(FILE *file, const char *text) {

@@ -90,7 +90,7 @@ static Status find_recipe(const char **text, char **file, const char *name, Erro
                 count < 0 ? "cannot be read" : "is empty, or larger than 256 KiB");
 }
 
-// The runs ---------------------------------------------------------------------------------------------------------------
+// The runs ------------------------------------------------------------------------------------------------------------
 
 static bool add_value(SweepAxis *axis, const char *value) {
     char **values = realloc(axis->values, (axis->count + 1) * sizeof *values);
@@ -130,7 +130,7 @@ static Status plan_runs(SweepPlan *plan, const Published *published, int seeds, 
     return fail(err, STATUS_OS, "no memory for %zu runs", runs);
 }
 
-// The figures ------------------------------------------------------------------------------------------------------------
+// The figures ---------------------------------------------------------------------------------------------------------
 
 static double figure_of(const PastRun *run, Measure measure) {
     switch (measure) {

@@ -260,7 +260,7 @@ static void put_confusion(json_t *details, const PastRun *run) {
     json_decref(told);
 }
 
-// All of it ---------------------------------------------------------------------------------------------------------------
+// All of it -----------------------------------------------------------------------------------------------------------
 
 // A detail that finds no memory is not there, which shows here.
 static bool is_whole(const json_t *details) {

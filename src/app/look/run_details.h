@@ -5,7 +5,8 @@
 //    "loss_spread": {"low": [...], "high": [...]},                        the clients' losses, 10th and 90th percentile
 //    "waits": [[rank 0, rank 1], ...], "staleness": [...],
 //    "clients": {"client": [...], "samples": [...], "loss": [...], "times": [...]},
-//    "fairness": [{"model": "global", "round": 10, "mean": ..., "worst": ..., "best": ..., "jain": ..., "accuracies": [...]}],
+//    "fairness": [{"model": "global", "round": 10, "mean": ..., "worst": ..., "best": ..., "jain": ...,
+//                  "accuracies": [...]}],
 //    "classes": {"clients": [0, 8, ...], "counts": [[...], ...], "of": 1000, ...} or {"why": "..."},
 //    "confusion": [[...], ...], "repeat": "sounder train ...", "facts": "...", "config": "..."}
 #ifndef SOUNDER_APP_LOOK_RUN_DETAILS_H

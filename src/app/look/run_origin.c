@@ -14,7 +14,7 @@ static json_t *real_or_null(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-// The data -------------------------------------------------------------------------------------------------------------
+// The data ------------------------------------------------------------------------------------------------------------
 
 // Sizes over all clients; distance: half the sum of the differences of a client's shares to those of all.
 static void put_distribution(json_t *classes, const uint32_t *counts, uint32_t clients, uint32_t count) {
@@ -95,7 +95,7 @@ static json_t *find_classes(const PastRun *run) {
     return classes;
 }
 
-// How to repeat it -----------------------------------------------------------------------------------------------------
+// How to repeat it ----------------------------------------------------------------------------------------------------
 
 static void print_quoted(FILE *file, const char *text) {
     if (*text && !text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/=,+-")]) {

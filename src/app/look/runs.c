@@ -8,7 +8,7 @@
 #include "app/look/look_options.h"
 #include "app/look/runs.h"
 
-// Options as columns ---------------------------------------------------------------------------------------------------
+// Options as columns --------------------------------------------------------------------------------------------------
 
 typedef struct Shown {
     const Option *options[OPTION_MAX_COUNT];
@@ -22,7 +22,7 @@ static void show_option(Shown *shown, const Option *option) {
     shown->options[shown->count++] = option;
 }
 
-// Figures ---------------------------------------------------------------------------------------------------------------
+// Figures -------------------------------------------------------------------------------------------------------------
 
 // What the table tells of each run besides its options.
 typedef enum Figure { ROUNDS, ACCURACY, BEST, LOSS, TARGET, SIMULATED, BYTES, SECONDS, SPEED, FIGURES } Figure;
@@ -98,7 +98,7 @@ static void put_options(Table *table, const Shown *shown, const PastRun *run) {
     }
 }
 
-// A line a run -----------------------------------------------------------------------------------------------------------
+// A line a run --------------------------------------------------------------------------------------------------------
 
 void runs_table_list(Table *table, const PastRuns *runs) {
     Shown shown = {.count = 0};
@@ -122,7 +122,7 @@ void runs_table_list(Table *table, const PastRuns *runs) {
     table_drop_empty(table);
 }
 
-// A line a group ---------------------------------------------------------------------------------------------------------
+// A line a group ------------------------------------------------------------------------------------------------------
 
 static Status read_by(Shown *shown, const char *by, Error *err) {
     char names[OPTION_TEXT_BYTES], *rest;

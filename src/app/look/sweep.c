@@ -1,4 +1,5 @@
-// `sounder sweep`: many runs of `sounder train`, as many side by side as cores allow; what is done already is not done again.
+// `sounder sweep`: many runs of `sounder train`, as many side by side as cores allow; what is done already is not done
+// again.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -38,7 +39,7 @@ typedef struct Sweep {
     size_t done, failed, total; // of those that take part
 } Sweep;
 
-// Processes ---------------------------------------------------------------------------------------------------------------
+// Processes -----------------------------------------------------------------------------------------------------------
 
 // Makes this forked process that of a run, in a group of its own: a signal reaches it once, through the sweep.
 static bool begin_process(const Sweep *sweep, int stderr_fd, pid_t parent) {
@@ -66,8 +67,8 @@ static void become_run(int count, char **arguments, const Sweep *sweep, int stde
     _exit(status == STATUS_OK ? exit_code : status_exit_code(status));
 }
 
-// Loads the data set of the run that comes next, where more than one of those that wait has it and another is there. That
-// it cannot be loaded is the run's own affair, which says so.
+// Loads the data set of the run that comes next, where more than one of those that wait has it and another is there.
+// That it cannot be loaded is the run's own affair, which says so.
 static void make_ready(Sweep *sweep, const Job *next) {
     Error ignored;
     int users = 0;
@@ -216,7 +217,7 @@ static Status run_jobs(Sweep *sweep, Error *err) {
     return status;
 }
 
-// The sweep -----------------------------------------------------------------------------------------------------------------
+// The sweep -----------------------------------------------------------------------------------------------------------
 
 static void print_heading(const Sweep *sweep) {
     const char *separator = " (";

@@ -59,7 +59,7 @@ Status halving_begin(Job *jobs, const Ladder *ladder, int rung, const SweepPlan 
     return STATUS_OK;
 }
 
-// Scores ------------------------------------------------------------------------------------------------------------------
+// Scores --------------------------------------------------------------------------------------------------------------
 
 // Of a test: the larger the accuracy, and where that is the same the smaller the loss, the better.
 typedef struct Score {

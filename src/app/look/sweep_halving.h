@@ -1,5 +1,6 @@
-// Successive halving (Jamieson and Talwalkar, AISTATS 2016): all runs of a sweep train for few rounds, the best part of them for
-// more, and so on; the last ones for all. Runs that differ in the seed alone stand or fall together, by their mean.
+// Successive halving (Jamieson and Talwalkar, AISTATS 2016): all runs of a sweep train for few rounds, the best part of
+// them for more, and so on; the last ones for all. Runs that differ in the seed alone stand or fall together, by their
+// mean.
 //
 //   halving_plan(&ladder, plan, rounds, factor);
 //   for (int rung = 0; rung < ladder.rungs; rung++) {
@@ -8,8 +9,9 @@
 //       TRY(halving_select(jobs, &ladder, rung, plan, err));  // those that are left behind become JOB_LEFT
 //   }
 //
-// A run is judged by its accuracy, and between equal ones (or where there are no classes) by its loss, in its test after exactly so many rounds, whatever it has done since: the same command goes on where an
-// earlier one stopped, and decides the same.
+// A run is judged by its accuracy, and between equal ones (or where there are no classes) by its loss, in its test
+// after exactly so many rounds, whatever it has done since: the same command goes on where an earlier one stopped, and
+// decides the same.
 #ifndef SOUNDER_APP_LOOK_SWEEP_HALVING_H
 #define SOUNDER_APP_LOOK_SWEEP_HALVING_H
 

@@ -1,4 +1,5 @@
-// The runs of a sweep: what `sounder train` is told to begin each, or to go on with what an earlier sweep has left of it.
+// The runs of a sweep: what `sounder train` is told to begin each, or to go on with what an earlier sweep has left of
+// it.
 #ifndef SOUNDER_APP_LOOK_SWEEP_JOBS_H
 #define SOUNDER_APP_LOOK_SWEEP_JOBS_H
 
@@ -27,18 +28,18 @@ typedef struct Job {
 
 int job_argument_count(const Job *job);
 
-// Has the job train until so many rounds are done, and no further; the schedules of the run stay those of its own --rounds.
-// It waits, or is done already.
+// Has the job train until so many rounds are done, and no further; the schedules of the run stay those of its own
+// --rounds. It waits, or is done already.
 Status sweep_job_aim(Job *job, int rounds, Error *err);
 
-// *jobs: (plan->count) of them, for sweep_jobs_free, also on failure. out: the folder of the sweep. USAGE for a point that train
-// would refuse, and for a folder whose run has other options. Starts nothing.
+// *jobs: (plan->count) of them, for sweep_jobs_free, also on failure. out: the folder of the sweep. USAGE for a point
+// that train would refuse, and for a folder whose run has other options. Starts nothing.
 Status sweep_jobs_make(Job **jobs, const SweepPlan *plan, const char *out, int cores, Error *err);
 void sweep_jobs_free(Job *jobs, size_t count);
 
-// Makes the jobs and runs them, as many side by side as cores allow, telling on stdout how they end; a dry run tells the
-// commands. tells_means: a table of means at the end. *exit_code: of the first that failed, or 128 and the signal that
-// ended it all; otherwise as it was. options->out "": a folder with the time for a name.
+// Makes the jobs and runs them, as many side by side as cores allow, telling on stdout how they end; a dry run tells
+// the commands. tells_means: a table of means at the end. *exit_code: of the first that failed, or 128 and the signal
+// that ended it all; otherwise as it was. options->out "": a folder with the time for a name.
 Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_means, int *exit_code, Error *err);
 
 #endif

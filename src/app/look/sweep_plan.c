@@ -140,7 +140,7 @@ static Status read_words(SweepPlan *plan, LookOptions *options, const OptionTabl
     return STATUS_OK;
 }
 
-// Points ----------------------------------------------------------------------------------------------------------------
+// Points --------------------------------------------------------------------------------------------------------------
 
 static Status count_grid(size_t *count, const SweepPlan *plan, Error *err) {
     *count = 1;

@@ -2,10 +2,10 @@
 //
 //   sounder sweep EXPERIMENT.yaml --seed 1..5 --alpha 0.1,1,10 --algorithm "fedprox mu={0.01,0.1}"
 //
-// Several values are: A,B,C (of a text only where it has no blank and no brace); 1..5 of whole numbers; an option that comes
-// again; {A,B} inside a text, one text for each. Grid: every value with every other; list: the first values together, then
-// the second, ...; random: some points of the grid, drawn by a fixed seed, so that the same command means the same runs; halving:
-// the grid, most of which is left behind after few rounds (sweep_halving.h).
+// Several values are: A,B,C (of a text only where it has no blank and no brace); 1..5 of whole numbers; an option that
+// comes again; {A,B} inside a text, one text for each. Grid: every value with every other; list: the first values
+// together, then the second, ...; random: some points of the grid, drawn by a fixed seed, so that the same command
+// means the same runs; halving: the grid, most of which is left behind after few rounds (sweep_halving.h).
 #ifndef SOUNDER_APP_LOOK_SWEEP_PLAN_H
 #define SOUNDER_APP_LOOK_SWEEP_PLAN_H
 
@@ -30,8 +30,8 @@ typedef struct SweepPlan {
     SweepSearch search;
 } SweepPlan;
 
-// argv: what follows `sounder sweep`. options: those of the sweep itself. USAGE, also where a list's options have different
-// numbers of values, or there are too many runs. Nothing to free on failure.
+// argv: what follows `sounder sweep`. options: those of the sweep itself. USAGE, also where a list's options have
+// different numbers of values, or there are too many runs. Nothing to free on failure.
 Status sweep_plan_read(SweepPlan *plan, LookOptions *options, int argc, char **argv, Error *err);
 void sweep_plan_free(SweepPlan *plan);
 

@@ -80,7 +80,7 @@ void table_free(Table *table) {
     *table = (Table){0};
 }
 
-// Texts of cells -------------------------------------------------------------------------------------------------------
+// Texts of cells ------------------------------------------------------------------------------------------------------
 
 // 68214.3 without decimals is 68,214.
 static void write_number(char text[TABLE_CELL_BYTES], double number, int decimals) {

@@ -150,8 +150,8 @@ static void put_line(Tensorboard *tensorboard, const char *group, const json_t *
 
 // The file ------------------------------------------------------------------------------------------------------------
 
-// tensorboard.hparams: HParamsPluginData {session_start_info = 3 {hparams = 1 {key = 1, value = 2}, start_time_secs = 5},
-// session_end_info = 4 {status = 1, end_time_secs = 2}}; google.protobuf.Value: number = 2, string = 3, bool = 4
+// tensorboard.hparams: HParamsPluginData {session_start_info = 3 {hparams = 1 {key = 1, value = 2}, start_time_secs =
+// 5}, session_end_info = 4 {status = 1, end_time_secs = 2}}; google.protobuf.Value: number = 2, string = 3, bool = 4
 static void put_option(Message *record, const Options *options, const Option *option) {
     char text[OPTION_VALUE_BYTES];
     const bool empty = !option->preset && option_is_zero(options, option);
@@ -235,8 +235,8 @@ static Status find_latest(uint64_t *latest, int folder_fd, Error *err) {
     return STATUS_OK;
 }
 
-// TensorBoard reads the files of a folder in the order of their names, so the number is the time, or more where the last
-// process began in this very second.
+// TensorBoard reads the files of a folder in the order of their names, so the number is the time, or more where the
+// last process began in this very second.
 static Status create_file(Tensorboard *tensorboard, bool *goes_on, int folder_fd, Error *err) {
     char host[128] = "", name[256];
     const double now = seconds_now();

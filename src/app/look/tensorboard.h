@@ -1,14 +1,15 @@
 // RUN/tensorboard/: the lines of metrics.jsonl as TensorBoard shows them, written as the run goes.
 //
-//   scalars     every number of a round's line: loss/train_loss, accuracy/test_accuracy, time/seconds, network/up_bytes, ...
-//               (round/... for those without a group), and of clients_evaluation: clients_global/accuracy_mean, ...
-//   histograms  over the clients of a round: clients/loss, clients/seconds, ..., clients_global/accuracy; over the ranks:
-//               time/barrier_wait_seconds; of hogwild: updates/staleness
+//   scalars     every number of a round's line: loss/train_loss, accuracy/test_accuracy, time/seconds,
+//               network/up_bytes, ... (round/... for those without a group), and of clients_evaluation:
+//               clients_global/accuracy_mean, ...
+//   histograms  over the clients of a round: clients/loss, clients/seconds, ..., clients_global/accuracy; over the
+//               ranks: time/barrier_wait_seconds; of hogwild: updates/staleness
 //   hparams     every option that matters; text: config
 //
 // A process that goes on with a run writes a file of its own, which says from which round on; one that finds no earlier
-// file writes the whole past first. Nothing here can fail: a warning says what cannot be written, once, and the run goes
-// on without.
+// file writes the whole past first. Nothing here can fail: a warning says what cannot be written, once, and the run
+// goes on without.
 #ifndef SOUNDER_APP_LOOK_TENSORBOARD_H
 #define SOUNDER_APP_LOOK_TENSORBOARD_H
 

@@ -153,7 +153,7 @@ static void make_page(Page *page, const TopState *state, int columns) {
     add_tail(page, state);
 }
 
-// The run -----------------------------------------------------------------------------------------------------------------
+// The run -------------------------------------------------------------------------------------------------------------
 
 // The one that runs, or else the one that began last.
 static Status find_run(char path[4096], Error *err) {

@@ -1,5 +1,5 @@
-// What the workers of a run are doing at this moment, from its control segment, to which live/control leads: the jobs of the
-// phase under way, read-only, while workers take and finish them. It costs them nothing.
+// What the workers of a run are doing at this moment, from its control segment, to which live/control leads: the jobs
+// of the phase under way, read-only, while workers take and finish them. It costs them nothing.
 //
 //   TopPhase phase = {.segment.fd = -1};
 //   top_phase_read(&phase, "runs/a", parent_pid);    // again and again
@@ -23,8 +23,8 @@ typedef struct TopPhase {
     uint32_t client[MAX_WORKERS]; // 1 + the client that a rank trains; 0: none
 } TopPhase;
 
-// path: the run's folder; parent: its process, 0 for none. A run of another program, whose segments may be laid out otherwise,
-// is not looked into.
+// path: the run's folder; parent: its process, 0 for none. A run of another program, whose segments may be laid out
+// otherwise, is not looked into.
 void top_phase_read(TopPhase *phase, const char *path, pid_t parent);
 void top_phase_close(TopPhase *phase);
 

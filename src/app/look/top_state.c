@@ -18,7 +18,7 @@ static double or_zero(double value) {
     return isnan(value) ? 0 : value;
 }
 
-// Lines -----------------------------------------------------------------------------------------------------------------
+// Lines ---------------------------------------------------------------------------------------------------------------
 
 static void note_client(TopRound *round, const json_t *line) {
     TopClient told = {json_integer_value(json_object_get(line, "client")), or_zero(number_of(line, "seconds")),
@@ -107,7 +107,7 @@ static void read_on(TopState *state) {
     free(text);
 }
 
-// Processes ---------------------------------------------------------------------------------------------------------------
+// Processes -----------------------------------------------------------------------------------------------------------
 
 // live/global.safetensors leads to a descriptor of the parent.
 static pid_t find_parent(const TopState *state) {
@@ -177,7 +177,7 @@ static bool is_running(const TopState *state) {
     return locked;
 }
 
-// All of it ----------------------------------------------------------------------------------------------------------------
+// All of it -----------------------------------------------------------------------------------------------------------
 
 static void forget(TopState *state) {
     state->tests = 0;

@@ -1,5 +1,5 @@
-// A run as `sounder top` shows it: history from metrics.jsonl, read on as it grows, its processes from /proc, and the phase
-// under way from its control segment. It touches nothing that the run uses, and costs the workers nothing.
+// A run as `sounder top` shows it: history from metrics.jsonl, read on as it grows, its processes from /proc, and the
+// phase under way from its control segment. It touches nothing that the run uses, and costs the workers nothing.
 //
 //   TRY(top_state_open(&state, "runs/a", err));
 //   for (;;) { TRY(top_state_refresh(&state, err)); ... }

@@ -104,8 +104,8 @@ extern const OptionTable option_train_table;
 Status option_take(const Option **option, const char **value, int *next, int argc, char **argv,
                    const OptionTable *table, Error *err);
 
-// An option stands on a command line once, as a key in an experiment file: USAGE with both values where *before, its value
-// before this one, is not NULL. *before becomes value: an array of these, one a row, goes through the whole line.
+// An option stands on a command line once, as a key in an experiment file: USAGE with both values where *before, its
+// value before this one, is not NULL. *before becomes value: an array of these, one a row, goes through the whole line.
 Status option_once(const char **before, const Option *option, const char *value, Error *err);
 
 // What was typed, as a message may repeat it: short, and without anything that a terminal might obey.
@@ -126,8 +126,8 @@ void option_print_help(FILE *file, const Option *option);
 void option_print_man(FILE *file, const Option *option);
 void option_print_words(FILE *file, const Option *option, const char *commands);
 
-// Text for people, wrapped to the width of where it is read: that of the terminal, but at most 100 columns, and 80 where
-// the file is no terminal.
+// Text for people, wrapped to the width of where it is read: that of the terminal, but at most 100 columns, and 80
+// where the file is no terminal.
 int columns_of(FILE *file);
 
 // Wraps at blanks; lines after the first are indented as well. Ends with a newline.

@@ -117,17 +117,19 @@ const char *options_named(char *text, const Options *options, const char *name);
 bool options_given(const Options *options, const char *name);
 
 // One flat mapping of option names to scalars, at most 64 KiB of UTF-8. Refused with file and line: lists and mappings
-// as values, anchors, aliases, tags, a key that stands there twice, a second document. An empty file sets nothing. A byte
-// order mark is skipped, true and false may be written in all of YAML's ways, and a block (`model: >`) is one line.
+// as values, anchors, aliases, tags, a key that stands there twice, a second document. An empty file sets nothing. A
+// byte order mark is skipped, true and false may be written in all of YAML's ways, and a block (`model: >`) is one
+// line.
 Status options_read_yaml(Options *options, const char *path, Error *err);
 
 // options->nodes is set by now. Fills in workers (of each node), clients, clients_per_round; refuses contradictions
 // (options_resolve.c, each with its sentence). An option of the file that only the command line has made useless is
-// dropped, and --resume wins over the file's `out`; both are said at level info. Says at level info when workers will idle, so log_init comes first.
+// dropped, and --resume wins over the file's `out`; both are said at level info. Says at level info when workers will
+// idle, so log_init comes first.
 Status options_resolve(Options *options, Error *err);
 
-// Parts of options_resolve (options_rules.c), USAGE each with both sides named: what the optimizer keeps; and, for clients
-// that are drawn, the plan of the release, the updates that the combine rule needs, the attack.
+// Parts of options_resolve (options_rules.c), USAGE each with both sides named: what the optimizer keeps; and, for
+// clients that are drawn, the plan of the release, the updates that the combine rule needs, the attack.
 void options_keep_state(Options *options);
 Status options_check_state(const Options *options, Error *err);
 // The FILE of --clock replay:FILE; NULL: nothing is replayed.
@@ -150,10 +152,10 @@ Status options_resume(Options *options, const Options *saved, Error *err);
 // text: (OPTION_TEXT_BYTES) of the caller's, which is returned.
 const char *options_partition(char *text, const Options *options);
 
-// The configuration as YAML that options_read_yaml and options_resolve make the same values of on the same machine. What
-// nobody gave and followed from other options (clients: as many as workers) stands there as a comment, so that it follows
-// again when those change. Left out: options about this process alone (resume, out, trace, quiet, log-level), options
-// that the others make irrelevant (alpha without --partition dirichlet), and what is still empty.
+// The configuration as YAML that options_read_yaml and options_resolve make the same values of on the same machine.
+// What nobody gave and followed from other options (clients: as many as workers) stands there as a comment, so that it
+// follows again when those change. Left out: options about this process alone (resume, out, trace, quiet, log-level),
+// options that the others make irrelevant (alpha without --partition dirichlet), and what is still empty.
 Status options_write_yaml(const Options *options, FILE *file, Error *err);
 
 // The options in `sounder help train`, generated from the table: each with its meaning, range or choices, default.

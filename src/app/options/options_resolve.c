@@ -265,8 +265,8 @@ static Status read_algorithm(Options *options, Error *err) {
     return STATUS_OK;
 }
 
-// Data of users, made up or in files that say whose samples are whose, bring their own partition, and with it the number
-// of clients; so does a partition file.
+// Data of users, made up or in files that say whose samples are whose, bring their own partition, and with it the
+// number of clients; so does a partition file.
 static Status adopt_users(Options *options, Error *err) {
     DatasetSource source = {0};
     Error why;

@@ -197,8 +197,8 @@ static bool emit_scalar(yaml_emitter_t *emitter, const char *value, yaml_scalar_
            yaml_emitter_emit(emitter, &event);
 }
 
-// An option without influence on the run has no effective value and is left out; so is what is about this process alone,
-// and one that is still empty.
+// An option without influence on the run has no effective value and is left out; so is what is about this process
+// alone, and one that is still empty.
 static bool has_value(const Options *options, const Option *option) {
     bool empty = !option->preset && option_is_zero(options, option);
     return !empty && !option->unsaved && option_applies(options, option);

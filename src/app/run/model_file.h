@@ -1,11 +1,11 @@
 // Models as safetensors files: which tensors a net has, what the file says about the net, and loading one back.
 //
 // Notes in a model file: "format" = "pt" (PyTorch's names and layout), "sounder.model" = the layer list,
-// "sounder.input" = "1x28x28", "sounder.classes", and what it was trained on: "sounder.data" (a name, or the last part of
-// a folder's path), "sounder.seed", "sounder.data_xxh3" (the hash of the samples), and by which "sounder.mean" and
-// "sounder.stddev" of each channel a pixel p enters the net, as (p / 255 - mean) / stddev. So `sounder eval` needs nothing
-// but the file and the data, and other programs know what to feed it. Nothing in it depends on the time, the machine or
-// the number of workers: equal models are equal files.
+// "sounder.input" = "1x28x28", "sounder.classes", and what it was trained on: "sounder.data" (a name, or the last part
+// of a folder's path), "sounder.seed", "sounder.data_xxh3" (the hash of the samples), and by which "sounder.mean" and
+// "sounder.stddev" of each channel a pixel p enters the net, as (p / 255 - mean) / stddev. So `sounder eval` needs
+// nothing but the file and the data, and other programs know what to feed it. Nothing in it depends on the time, the
+// machine or the number of workers: equal models are equal files.
 #ifndef SOUNDER_APP_RUN_MODEL_FILE_H
 #define SOUNDER_APP_RUN_MODEL_FILE_H
 
@@ -50,12 +50,12 @@ void model_tensors(NamedTensor *tensors, const Spec *spec, const float *paramete
 // does not fit.
 Status model_load(float *parameters, const Spec *spec, const Safetensors *file, Error *err);
 
-// The same from the file at `path`, whoever wrote it: its tensors must have the net's names and shapes. DATA with all that
-// are missing or of another shape; what the net has no use for is named in a warning.
+// The same from the file at `path`, whoever wrote it: its tensors must have the net's names and shapes. DATA with all
+// that are missing or of another shape; what the net has no use for is named in a warning.
 Status model_begin_from(float *parameters, const Spec *spec, const char *path, Error *err);
 
-// A checkpoint: the weights, and of the slots those that outlive a round, as tensors "sounder.velocity.0", .... Its note
-// "sounder.run" says of which run it is, beside the notes of a model file. round: how many are done.
+// A checkpoint: the weights, and of the slots those that outlive a round, as tensors "sounder.velocity.0", .... Its
+// note "sounder.run" says of which run it is, beside the notes of a model file. round: how many are done.
 Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, const Spec *spec, const ModelAbout *about,
                             const RunRecord *record, uint32_t round, Error *err);
 

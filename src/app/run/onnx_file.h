@@ -27,8 +27,8 @@ Status onnx_read_spec(OnnxNet *net, Spec *spec, const char *path, Shape sample, 
 // The bytes of a file that has the net and its parameters; malloc'ed, the caller frees them.
 Status onnx_pack(void **bytes, size_t *count, const Spec *spec, const float *parameters, const char *path, Error *err);
 
-// parameters (parameter_count) from the file, layer after layer. DATA, with both, for a layer whose weights have another
-// shape than the net's.
+// parameters (parameter_count) from the file, layer after layer. DATA, with both, for a layer whose weights have
+// another shape than the net's.
 Status onnx_begin_from(float *parameters, const Spec *spec, const char *path, Error *err);
 
 // A model that is told as an ONNX file, where a run says what that was read as: then it is the same, with its weights.

@@ -1,5 +1,5 @@
-// What a net says about each sample of a test set: its class and how sure it is; counted as a confusion matrix, written as
-// CSV.
+// What a net says about each sample of a test set: its class and how sure it is; counted as a confusion matrix, written
+// as CSV.
 #ifndef SOUNDER_APP_RUN_PREDICTIONS_H
 #define SOUNDER_APP_RUN_PREDICTIONS_H
 

@@ -3,8 +3,8 @@
 //
 //   round 2/3  [#########...........]  45%  71,234 samples/s  ETA 3 s  ranks TTBT
 //
-// T trains, B stands at the barrier, S is starting, D is dead. --quiet leaves all of it out. Nothing here can fail: when
-// stdout is lost (a closed pipe, a full disk) a warning says so once, and the run goes on without it.
+// T trains, B stands at the barrier, S is starting, D is dead. --quiet leaves all of it out. Nothing here can fail:
+// when stdout is lost (a closed pipe, a full disk) a warning says so once, and the run goes on without it.
 //
 //   progress_init(&progress, &options, &nodes);
 //   progress_step_begin(&progress, "reading the data set"); ... progress_step_end(&progress);
@@ -55,8 +55,8 @@ typedef struct Heading {
 void progress_init(Progress *progress, const Options *options, const Nodes *nodes);
 void progress_heading(Progress *progress, const Heading *heading);
 
-// A step of the set-up, which has no ticks: if it is not over after two seconds a line on stderr says what it is. `what`
-// stays the caller's.
+// A step of the set-up, which has no ticks: if it is not over after two seconds a line on stderr says what it is.
+// `what` stays the caller's.
 void progress_step_begin(Progress *progress, const char *what);
 void progress_step_end(Progress *progress);
 

@@ -1,5 +1,5 @@
-// A data set that is in memory before the run begins: a sweep reads it once and forks its runs, which take it as it is. So
-// they neither look for its files nor read or check them, and all of them have one copy.
+// A data set that is in memory before the run begins: a sweep reads it once and forks its runs, which take it as it is.
+// So they neither look for its files nor read or check them, and all of them have one copy.
 //
 //   sweep:  TRY(ready_data_load(&ready, options.data, options.seed, err));
 //           fork; train_with(count, arguments, &ready, &exit_code, &err)         // in the process of the run

@@ -128,8 +128,8 @@ const char *run_device_name(const RunDevice *device) {
     return device->on_card ? device->card.name : "cpu";
 }
 
-// Whether Linux has seen a card of NVIDIA's, with or without its driver. (glob would be shorter, but glibc's frees twice
-// when memory runs out.)
+// Whether Linux has seen a card of NVIDIA's, with or without its driver. (glob would be shorter, but glibc's frees
+// twice when memory runs out.)
 static bool card_is_there(void) {
     static const char devices[] = "/sys/bus/pci/devices";
     bool there = false;

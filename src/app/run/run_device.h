@@ -24,8 +24,8 @@ typedef struct RunDevice {
 } RunDevice;
 
 // The first CUDA call of the process, with MPS seen to before. UNAVAILABLE when --device cuda cannot be had. The stop
-// signals (shm/supervisor.h) are blocked from here to run_device_close when a card is used: CUDA's threads must not take those, and a
-// daemon that was started must not be left without its run.
+// signals (shm/supervisor.h) are blocked from here to run_device_close when a card is used: CUDA's threads must not
+// take those, and a daemon that was started must not be left without its run.
 Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err);
 void run_device_close(RunDevice *device);
 
@@ -38,15 +38,15 @@ Status run_device_check_workers(const RunDevice *device, int workers, Error *err
 // UNAVAILABLE for --device cuda in a build without CUDA: what can be said before anything else is looked at.
 Status run_device_check(const Options *options, Error *err);
 
-// Whether the device can compute with such data: float samples and targets are for the CPU alone, which --device auto then
-// means. USAGE for --device cuda.
+// Whether the device can compute with such data: float samples and targets are for the CPU alone, which --device auto
+// then means. USAGE for --device cuda.
 Status run_device_fit(Options *options, const DatasetSource *source, Error *err);
 
 // "NVIDIA H200" or "cpu": for the summary.
 const char *run_device_name(const RunDevice *device);
 
-// A line of the heading: "NVIDIA H200 (card 0), 4 workers take turns (no MPS), 25 models a launch", or why it is the CPU,
-// if a card was asked for or is there; otherwise empty.
+// A line of the heading: "NVIDIA H200 (card 0), 4 workers take turns (no MPS), 25 models a launch", or why it is the
+// CPU, if a card was asked for or is there; otherwise empty.
 void run_device_describe(char *text, size_t bytes, const RunDevice *device, const Options *options, uint32_t models);
 
 #endif

@@ -1,5 +1,6 @@
 // What a run is after besides its rounds: a test accuracy to reach (--target-accuracy), and no more rounds than help
-// (--patience). The state lies in shared memory and in checkpoints, so that a run that goes on knows what it has reached.
+// (--patience). The state lies in shared memory and in checkpoints, so that a run that goes on knows what it has
+// reached.
 //
 //   TRY(goals_check(&options, &data, err));
 //   goals_begin(&goals, &options);                            // after a checkpoint was restored
@@ -28,8 +29,8 @@ bool goals_note(Goals *goals, const RoundReport *report, const WorldTotals *tota
 // Whether the run shall end before its last round.
 bool goals_end(const Goals *goals, const Options *options);
 
-// When the target was reached: rounds, also interpolated between this evaluation and the last (McMahan et al. 2017), bytes,
-// simulated seconds; nulls if it was not.
+// When the target was reached: rounds, also interpolated between this evaluation and the last (McMahan et al. 2017),
+// bytes, simulated seconds; nulls if it was not.
 void goals_put(JsonObject *line, const Goals *goals);
 
 // As a note in checkpoints; a note that is not of these leaves zeros.

@@ -2,8 +2,8 @@
 // on with it. And what a process that goes on reads back, to make sure that it is the same run.
 //
 //   {"type":"start","time":"2026-11-22T01:18:15.123Z","schema":1,"sounder":"0.1.0","host":"one","device":"avx512",
-//    "blas":"","argv":["--rounds","3"],"data_xxh3":"...","partition_xxh3":"...","run_xxh3":"...","rounds_done":0,"nodes":1,
-//    "workers":2,"clients":2,"clients_per_round":2,"checkpoint_every":1}
+//    "blas":"","argv":["--rounds","3"],"data_xxh3":"...","partition_xxh3":"...","run_xxh3":"...","rounds_done":0,
+//    "nodes":1,"workers":2,"clients":2,"clients_per_round":2,"checkpoint_every":1}
 //
 // Hashes are XXH3 with 64 bits in hexadecimal. run_xxh3 is the run's identity: data, partition, and the options that
 // may not change with --resume. It is a note in each checkpoint, too.

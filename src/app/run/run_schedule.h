@@ -24,9 +24,9 @@
 // IO with the path; OS.
 Status run_schedule_write(const Folder *folder, const Schedule *schedule, Error *err);
 
-// A schedule that was recorded, for a run of so many versions: the jobs that begin in it and whose updates are applied, if
-// only by a longer run, by the version they begin from. DATA, with the line, for what is no such file, has other clients or fewer versions; NOINPUT. Nothing
-// to free on failure.
+// A schedule that was recorded, for a run of so many versions: the jobs that begin in it and whose updates are applied,
+// if only by a longer run, by the version they begin from. DATA, with the line, for what is no such file, has other
+// clients or fewer versions; NOINPUT. Nothing to free on failure.
 Status run_schedule_read(Schedule *schedule, const char *path, uint32_t clients, uint32_t local_epochs,
                          uint32_t versions, Error *err);
 

@@ -32,8 +32,8 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
 // samples.
 Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_side, Error *err);
 
-// A file of ONNX in place of a net's text: options->model becomes the text that it is read as, and options->init its full
-// path, unless other weights are asked for.
+// A file of ONNX in place of a net's text: options->model becomes the text that it is read as, and options->init its
+// full path, unless other weights are asked for.
 Status run_import_model(Options *options, const Dataset *data, Error *err);
 
 // text: the layer list that --model names or is. USAGE with a sentence for a model that does not exist.

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Functions of one value --------------------------------------------------------------------------------------------------
+// Functions of one value ----------------------------------------------------------------------------------------------
 
 static Status add_function(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const char *text,
                            Error *err) {
@@ -92,7 +92,7 @@ Status onnx_softmax(OnnxImport *import, const Onnx__NodeProto *node, Error *err)
     return fail(err, STATUS_DATA, NODE_FORMAT "is a layer here only at the end, over classes", NODE_ARGS(import, node));
 }
 
-// Two values --------------------------------------------------------------------------------------------------------------
+// Two values ----------------------------------------------------------------------------------------------------------
 
 static bool is_near(const OnnxValue *constant, double number) {
     return constant->reals && constant->count == 1 && fabs((double)constant->reals[0] - number) < 1e-3;

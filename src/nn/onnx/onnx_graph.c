@@ -18,7 +18,7 @@ const char *onnx_node_name(const Onnx__NodeProto *node) {
     return node->n_output > 0 ? node->output[0] : "";
 }
 
-// Attributes --------------------------------------------------------------------------------------------------------------
+// Attributes ----------------------------------------------------------------------------------------------------------
 
 const Onnx__AttributeProto *onnx_attribute(const Onnx__NodeProto *node, const char *name) {
     for (size_t i = 0; i < node->n_attribute; i++)
@@ -36,7 +36,7 @@ float onnx_attribute_real(const Onnx__NodeProto *node, const char *name, float p
     return attribute ? attribute->f : preset;
 }
 
-// Constants ---------------------------------------------------------------------------------------------------------------
+// Constants -----------------------------------------------------------------------------------------------------------
 
 static const char *entry_of(const Onnx__TensorProto *tensor, const char *key) {
     for (size_t i = 0; i < tensor->n_external_data; i++) {
@@ -164,7 +164,7 @@ Status onnx_constant(OnnxValue *value, const OnnxImport *import, const Onnx__Ten
     return status;
 }
 
-// Values by name ----------------------------------------------------------------------------------------------------------
+// Values by name ------------------------------------------------------------------------------------------------------
 
 static OnnxValue *find(OnnxImport *import, const char *name) {
     ENTRY wanted = {.key = (char *)name}, *found; // hsearch_r takes no const, and writes nothing there
@@ -228,7 +228,7 @@ Status onnx_give(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue valu
     return add_value(import, &value, err);
 }
 
-// The file ----------------------------------------------------------------------------------------------------------------
+// The file ------------------------------------------------------------------------------------------------------------
 
 static Status unpack(OnnxImport *import, Error *err) {
     struct stat about;

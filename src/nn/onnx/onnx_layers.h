@@ -32,7 +32,8 @@ Status onnx_layers_add(OnnxLayers *layers, int source, Shape out, Error *err, co
 // Room for the last layer's weight and bias, which are zeros.
 Status onnx_layers_weigh(OnnxLayers *layers, size_t outs, size_t weights, Error *err);
 
-// The layer then gives gain[i] times what it gave, plus shift[i], for each of its outputs (outs): in its weights. NULL: 1, or 0.
+// The layer then gives gain[i] times what it gave, plus shift[i], for each of its outputs (outs): in its weights. NULL:
+// 1, or 0.
 void onnx_layer_scale(OnnxLayer *layer, const float *gain, const float *shift);
 
 // The net's text and parameters. USAGE if it is too long.

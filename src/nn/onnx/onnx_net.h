@@ -6,12 +6,12 @@
 //   free(net.parameters);
 //
 // Understood are the ops that exporters write for such layers: Conv, Gemm and MatMul with constant weights, MaxPool,
-// AveragePool, GlobalAveragePool, ReduceMean over an image, Relu, LeakyRelu, Clip from 0 to 6, Tanh, Sigmoid, Gelu and its
-// pattern of Erf, Dropout, InstanceNormalization (also between two Reshapes, which is how group normalisation is written),
-// GroupNormalization, LayerNormalization of whole samples, Add and Concat of two values, Flatten, Reshape with what computes
-// its shape, and a Softmax or LogSoftmax at the end, which follows a net by itself. A factor, a summand and the statistics
-// of a BatchNormalization that follow a layer become part of its weights. Anything else is DATA, with the node and its op.
-// A convolution or product without bias gets one of zeros.
+// AveragePool, GlobalAveragePool, ReduceMean over an image, Relu, LeakyRelu, Clip from 0 to 6, Tanh, Sigmoid, Gelu and
+// its pattern of Erf, Dropout, InstanceNormalization (also between two Reshapes, which is how group normalisation is
+// written), GroupNormalization, LayerNormalization of whole samples, Add and Concat of two values, Flatten, Reshape
+// with what computes its shape, and a Softmax or LogSoftmax at the end, which follows a net by itself. A factor, a
+// summand and the statistics of a BatchNormalization that follow a layer become part of its weights. Anything else is
+// DATA, with the node and its op. A convolution or product without bias gets one of zeros.
 #ifndef SOUNDER_NN_ONNX_ONNX_NET_H
 #define SOUNDER_NN_ONNX_ONNX_NET_H
 
@@ -30,11 +30,13 @@ typedef struct OnnxNet {
 
 // What the module gives.
 typedef struct OnnxModule {
-    // The net of the file, for samples of this shape; it may take a sample's values as a vector, too. NOINPUT if there is no
-    // such file; DATA with a sentence about the file and its node otherwise. After a failure there is nothing to free.
+    // The net of the file, for samples of this shape; it may take a sample's values as a vector, too. NOINPUT if there
+    // is no such file; DATA with a sentence about the file and its node otherwise. After a failure there is nothing to
+    // free.
     Status (*read)(OnnxNet *net, const char *path, Shape sample, Error *err);
     // The other way: the bytes (malloc'ed, the caller frees them) of a file with the net's layers and parameters
-    // (parameter_count), opset 17; path: what it will be called, for sentences. USAGE for a layer that ONNX has no op for.
+    // (parameter_count), opset 17; path: what it will be called, for sentences. USAGE for a layer that ONNX has no op
+    // for.
     Status (*write)(void **bytes, size_t *count, const Spec *spec, const float *parameters, const char *path,
                     Error *err);
 } OnnxModule;

@@ -63,7 +63,7 @@ Status onnx_take_reals(OnnxValue **value, OnnxImport *import, const Onnx__NodePr
                 which + 1, onnx_not_constant, count);
 }
 
-// Windows -----------------------------------------------------------------------------------------------------------------
+// Windows -------------------------------------------------------------------------------------------------------------
 
 // An attribute of `count` whole numbers; those that are not given stay as they are.
 static Status read_wholes(int *values, size_t count, int low, const char *name, const OnnxImport *import,
@@ -227,7 +227,7 @@ Status onnx_global_pool(OnnxImport *import, const Onnx__NodeProto *node, Error *
     return onnx_give_layer(import, node, in, err);
 }
 
-// Products ----------------------------------------------------------------------------------------------------------------
+// Products ------------------------------------------------------------------------------------------------------------
 
 // weight: (in, out), or (out, in) if it lies as in PyTorch.
 static Status add_linear(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const OnnxValue *weight,
@@ -272,7 +272,7 @@ static Status handle_product(OnnxImport *import, const Onnx__NodeProto *node, Er
     return onnx_give_layer(import, node, in, err);
 }
 
-// The table ---------------------------------------------------------------------------------------------------------------
+// The table -----------------------------------------------------------------------------------------------------------
 
 const OnnxOp onnx_layer_ops[] = {
     {"Conv", handle_conv, "auto_pad dilations group kernel_shape pads strides"},

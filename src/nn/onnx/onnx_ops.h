@@ -1,4 +1,5 @@
-// What becomes of each node of an ONNX graph: a layer, a change of the layer before, or a value that a later node wants.
+// What becomes of each node of an ONNX graph: a layer, a change of the layer before, or a value that a later node
+// wants.
 #ifndef SOUNDER_NN_ONNX_ONNX_OPS_H
 #define SOUNDER_NN_ONNX_ONNX_OPS_H
 

@@ -79,7 +79,7 @@ static Status handle_constant(OnnxImport *import, const Onnx__NodeProto *node, E
     return onnx_give(import, node, value, err);
 }
 
-// Shapes that are computed ------------------------------------------------------------------------------------------------
+// Shapes that are computed --------------------------------------------------------------------------------------------
 
 static Status handle_shape(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     Status status;
@@ -174,7 +174,7 @@ static Status handle_concat(OnnxImport *import, const Onnx__NodeProto *node, Err
     return onnx_give(import, node, so_far, err);
 }
 
-// The same values, seen otherwise -------------------------------------------------------------------------------------------
+// The same values, seen otherwise -------------------------------------------------------------------------------------
 
 // A constant of other extents.
 static Status view_constant(OnnxImport *import, const Onnx__NodeProto *node, int rank, const int64_t *extent,

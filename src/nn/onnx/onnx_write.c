@@ -1,5 +1,5 @@
-// From a net to ONNX's messages, opset 17: what onnx_net.h's reader reads. Group normalisation is written by instances between
-// reshapes and gelu by Erf, as PyTorch's exporters write them, for older runtimes.
+// From a net to ONNX's messages, opset 17: what onnx_net.h's reader reads. Group normalisation is written by instances
+// between reshapes and gelu by Erf, as PyTorch's exporters write them, for older runtimes.
 #include "onnx_net.h"
 
 #include <math.h>
@@ -19,7 +19,8 @@ enum {
     ROOM_BYTES = SPEC_MAX_LAYERS << 14, // more than all messages but the weights take
 };
 
-// A graph as it grows. Everything lies in `room`, but for the weights, which are the caller's, and a row of ones and zeros.
+// A graph as it grows. Everything lies in `room`, but for the weights, which are the caller's, and a row of ones and
+// zeros.
 typedef struct Writer {
     const Spec *spec;
     const float *parameters;
@@ -48,7 +49,7 @@ static char *text(Writer *writer, const char *prefix, int number) {
     return written;
 }
 
-// Tensors -----------------------------------------------------------------------------------------------------------------
+// Tensors -------------------------------------------------------------------------------------------------------------
 
 static Onnx__TensorProto *add_tensor(Writer *writer, const char *name, int number, size_t rank, const int64_t *shape) {
     Onnx__TensorProto *tensor = take(writer, sizeof *tensor);
@@ -90,7 +91,7 @@ static char *add_shape(Writer *writer, const char *name, int number, int64_t cou
     return tensor->name;
 }
 
-// Nodes -------------------------------------------------------------------------------------------------------------------
+// Nodes ---------------------------------------------------------------------------------------------------------------
 
 enum { MOST_INPUTS = 3, MOST_ATTRIBUTES = 6 };
 
@@ -147,7 +148,7 @@ static void add_sides(Writer *writer, const char *name, Sides sides, size_t time
     }
 }
 
-// Layers ------------------------------------------------------------------------------------------------------------------
+// Layers --------------------------------------------------------------------------------------------------------------
 
 static char *name_of(Writer *writer, int layer) {
     if (layer == SPEC_INPUT) return text(writer, "x", -1);
@@ -291,7 +292,7 @@ static bool write_layer(Writer *writer, int l) {
     return false;
 }
 
-// The file ----------------------------------------------------------------------------------------------------------------
+// The file ------------------------------------------------------------------------------------------------------------
 
 // A tensor of floats whose first extent is the number of samples.
 static void describe(Writer *writer, Onnx__ValueInfoProto **info, char *name, size_t rank, const int64_t *shape) {

@@ -136,7 +136,7 @@ static void silent_connections_of_the_same_user_lose_their_places_to_the_ranks(v
     ranks_meet_beside_a_crowd(2 * GUESTS_MOST, false);
 }
 
-// What rank 0 sends -----------------------------------------------------------------------------------------------------
+// What rank 0 sends ---------------------------------------------------------------------------------------------------
 
 // The meeting of rank 1 of 2, whose rank 0 is the test itself, at the other end of *rank_0.
 static Rendezvous meet_the_test(int *rank_0) {

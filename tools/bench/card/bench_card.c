@@ -1,5 +1,6 @@
-// What a card makes of steps of training, in one process and without anything but CUDA: nets x batches x models a launch,
-// by events of the card's own clock; for one of them, part by part; beside the bandwidth of a copy and the card's peak.
+// What a card makes of steps of training, in one process and without anything but CUDA: nets x batches x models a
+// launch, by events of the card's own clock; for one of them, part by part; beside the bandwidth of a copy and the
+// card's peak.
 //
 //   bench_card                                    a table: lenet, 2nn, cnn; batches of 10 and 64; 1, 8, 32, 128 models
 //   bench_card --nets lenet --batches 64 --models 1,32 --tf32 on --momentum 0 --costs
