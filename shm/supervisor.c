@@ -305,9 +305,23 @@ static Status serve(const Supervisor *supervisor, bool *busy, Error *err) {
     return supervisor->config.serve ? supervisor->config.serve(supervisor->config.context, busy, err) : STATUS_OK;
 }
 
+// At most five times a second while the parent waits: hung workers are looked for and on_tick is called. Returns how long
+// the tick has lasted so far.
+static double tick(Supervisor *supervisor) {
+    double tick_seconds = clock_seconds_since(supervisor->tick_start_nanoseconds);
+    if (tick_seconds < TICK_MILLISECONDS * 1e-3) return tick_seconds;
+    supervisor->tick_start_nanoseconds = clock_nanoseconds();
+    if (tick_seconds > longest_tick_seconds) tick_seconds = longest_tick_seconds;
+    if (supervisor->config.hang_seconds > 0) watch_progress(supervisor, tick_seconds);
+    if (supervisor->config.on_tick) supervisor->config.on_tick(supervisor->config.context);
+    return 0;
+}
+
 Status supervisor_gather(Supervisor *supervisor, Error *err) {
     supervisor->deaths = 0;
-    uint64_t tick_start = clock_nanoseconds();
+    // Where the workers went on since the last gather, so does its tick: gathers may be shorter than any tick.
+    if (!supervisor->goes_on) supervisor->tick_start_nanoseconds = clock_nanoseconds();
+    supervisor->goes_on = false;
     int timeout_milliseconds = 0; // what has happened since the last gather comes first
     for (;;) {
         TRY(take_events(supervisor, timeout_milliseconds, err));
@@ -316,18 +330,11 @@ Status supervisor_gather(Supervisor *supervisor, Error *err) {
                         sigabbrev_np(supervisor->last_signal));
         bool busy;
         TRY(serve(supervisor, &busy, err));
-        if (supervisor->config.is_enough && supervisor->config.is_enough(supervisor->config.context)) return STATUS_OK;
+        double tick_seconds = tick(supervisor);
+        supervisor->goes_on = supervisor->config.is_enough && supervisor->config.is_enough(supervisor->config.context);
+        if (supervisor->goes_on) return STATUS_OK;
         if (supervisor_alive(supervisor) == 0) return nobody_left(supervisor, err);
         if (barrier_others_arrived(supervisor->config.barrier, parent_rank(supervisor))) return STATUS_OK;
-
-        double tick_seconds = clock_seconds_since(tick_start);
-        if (tick_seconds >= TICK_MILLISECONDS * 1e-3) {
-            tick_start = clock_nanoseconds();
-            if (tick_seconds > longest_tick_seconds) tick_seconds = longest_tick_seconds;
-            if (supervisor->config.hang_seconds > 0) watch_progress(supervisor, tick_seconds);
-            if (supervisor->config.on_tick) supervisor->config.on_tick(supervisor->config.context);
-            tick_seconds = 0;
-        }
         timeout_milliseconds = busy ? 0 : TICK_MILLISECONDS - (int)(tick_seconds * 1e3);
     }
 }

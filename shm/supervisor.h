@@ -91,7 +91,9 @@ typedef struct Supervisor {
     int last_signal;           // the last of them
     uint32_t deaths;           // since the last supervisor_gather began
     uint32_t last_dead;        // the rank that died last
-    sigset_t saved_mask;       // the signal mask and the SIGCHLD action to be restored
+    bool goes_on;              // the last gather ended while workers worked: is_enough
+    uint64_t tick_start_nanoseconds;
+    sigset_t saved_mask; // the signal mask and the SIGCHLD action to be restored
     struct sigaction saved_child_action;
 } Supervisor;
 

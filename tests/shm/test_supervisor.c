@@ -183,6 +183,35 @@ static void time_in_which_the_parent_was_not_looking_is_not_held_against_a_worke
     world_down(&world);
 }
 
+static bool always(void *context) {
+    (void)context;
+    return true;
+}
+
+static void a_worker_that_hangs_is_killed_where_every_wait_is_shorter_than_a_tick(void **state) {
+    (void)state;
+    enum { TURNS = 500, TURN_MILLISECONDS = 10 };
+    Error err;
+    World world;
+    world_up(&world, 2, 0.5);
+    world.control->orders[0] = HANG;
+    world.control->orders[1] = WORK_FOREVER;
+    world.supervisor.config.is_enough = always;
+    LogCapture capture = capture_begin();
+    supervisor_release(&world.supervisor);
+    for (int turn = 0; turn < TURNS && world.supervisor.workers[0].state != WORKER_DEAD; turn++) {
+        check_ok(supervisor_gather(&world.supervisor, &err));
+        sleep_milliseconds(TURN_MILLISECONDS);
+    }
+    char text[4096];
+    capture_end(&capture, text, sizeof text);
+    assert_int_equal(world.supervisor.workers[0].state, WORKER_DEAD);
+    assert_int_equal(world.supervisor.workers[1].state, WORKER_RUNNING);
+    assert_non_null(strstr(text, "rank 0 has made no progress for "));
+    assert_true(world.ticks > 1);
+    world_down(&world);
+}
+
 static void a_worker_that_cannot_start_is_quoted(void **state) {
     (void)state;
     Error err;
@@ -362,6 +391,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_stopped_worker_is_warned_about_then_killed),
         cmocka_unit_test(a_worker_that_hangs_while_starting_is_killed),
         cmocka_unit_test(time_in_which_the_parent_was_not_looking_is_not_held_against_a_worker),
+        cmocka_unit_test(a_worker_that_hangs_is_killed_where_every_wait_is_shorter_than_a_tick),
         cmocka_unit_test(a_worker_that_cannot_start_is_quoted),
         cmocka_unit_test(leaving_early_is_a_death_even_with_exit_code_zero),
         cmocka_unit_test(when_nobody_is_left_the_wait_ends_and_new_workers_may_begin),
