@@ -504,6 +504,47 @@ class Meeting(LaunchTest):
         for stranger in strangers:
             stranger.close()
 
+    def test_silent_strangers_do_not_keep_a_launcher_out(self):
+        first = self.node(0, "--nnodes", "3")
+        strangers = [self.connect() for _ in range(2 * 16 + 3)]  # twice as many as there are places
+        strangers[0].settimeout(DEADLINE)
+        self.assertEqual(strangers[0].recv(1), b"")  # the oldest made room
+        for process in (first, self.node(1, "--nnodes", "3"), self.node(2, "--nnodes", "3")):
+            self.finish(process)
+        for stranger in strangers:
+            stranger.close()
+
+    def test_a_stranger_that_says_nothing_is_sent_away_while_there_is_room(self):
+        first = self.node(0, "--nnodes", "2")
+        with self.connect() as stranger:
+            stranger.sendall(b"sounder launch: node")  # and never the rest
+            stranger.settimeout(DEADLINE)
+            self.assertEqual(stranger.recv(1), b"")
+        self.assertIsNone(first.poll())
+        first.kill()
+
+    def in_own_hosts(self, *command):
+        """The same command where /etc/hosts is a file of ours."""
+        return ["unshare", "-rm", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', self.path("hosts"), *command]
+
+    def test_a_name_of_node_0_that_is_not_known_yet_is_waited_for(self):
+        self.write("hosts", "")
+        if subprocess.run(self.in_own_hosts("true"), capture_output=True).returncode != 0:
+            self.skipTest("no namespace for an /etc/hosts of its own")
+        launch = f"launch --nnodes 2 --node-rank 1 --master-addr sounder-node-0.invalid --master-port {self.port}".split()
+
+        def start(*arguments):
+            self.started.append(subprocess.Popen(self.in_own_hosts(SOUNDER, *launch, *arguments, "true"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            return self.started[-1]
+        _, err = self.finish(start("--meet-seconds", "0.3"), 69)
+        self.assertRegex(err, r"^sounder: error: --master-addr sounder-node-0.invalid: .* \(asked for 0.3 s: --meet-seconds\); give the name or address of node 0\n$")
+        nodes = [start(), self.node(0, "--nnodes", "2")]
+        time.sleep(0.5)
+        self.assertEqual([process.poll() for process in nodes], [None, None])
+        self.write("hosts", "127.0.0.1 sounder-node-0.invalid\n")
+        for process in nodes:
+            self.finish(process)
+
     def test_a_port_of_another_program_is_no_place_to_meet(self):
         with socket.create_server(("", self.port)) as other:
             self.end([self.node(0, "--nnodes", "2")], 69, rf"--master-port {self.port}: cannot be opened: Address already in use; give another to all launchers")

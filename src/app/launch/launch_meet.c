@@ -21,8 +21,8 @@
 
 enum { LINE_BYTES = 512, STRANGERS = 16, LATER_MILLISECONDS = 100 };
 
-static const double goodbye_seconds = 5,
-                    notice_seconds = 5; // until who has its answer has closed; until a wait is told
+static const double goodbye_seconds = 5, notice_seconds = 5, // until who has its answer has closed; a wait is told
+    silence_seconds = 3;                                     // until a guest has said its line
 
 // How a launcher was started.
 typedef struct Hello {
@@ -33,6 +33,7 @@ typedef struct Guest {
     int fd; // owned; -1: none
     Hello hello;
     bool is_known; // its hello is complete
+    uint64_t came_nanoseconds;
     size_t used;
     char line[LINE_BYTES];
     char address[INET6_ADDRSTRLEN];
@@ -99,24 +100,30 @@ static void dismiss(Guest *guest) {
     *guest = (Guest){.fd = -1};
 }
 
+// A free place, or that of the stranger who has been silent for longest: a launcher says its line as soon as it comes.
+static Guest *place_for(Guest *guests, int room) {
+    Guest *place = NULL;
+    for (int i = 0; i < room; i++) {
+        if (guests[i].fd < 0) return &guests[i];
+        if (!guests[i].is_known && (!place || guests[i].came_nanoseconds < place->came_nanoseconds)) place = &guests[i];
+    }
+    return place; // there are more places than launchers
+}
+
 static void welcome(Guest *guests, int room, int listener) {
     static const char mapped[] = "::ffff:"; // in front of an address of IPv4
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
     const int fd = accept4(listener, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
-    for (int i = 0; i < room; i++) {
-        if (guests[i].fd >= 0) continue;
-        guests[i] = (Guest){.fd = fd};
-        if (getnameinfo((struct sockaddr *)&from, bytes, guests[i].address, sizeof guests[i].address, NULL, 0,
-                        NI_NUMERICHOST) != 0)
-            strcpy(guests[i].address, "unknown");
-        if (strncmp(guests[i].address, mapped, strlen(mapped)) == 0)
-            memmove(guests[i].address, guests[i].address + strlen(mapped),
-                    strlen(guests[i].address + strlen(mapped)) + 1);
-        return;
-    }
-    close(fd);
+    Guest *guest = place_for(guests, room);
+    if (guest->fd >= 0) dismiss(guest);
+    *guest = (Guest){.fd = fd, .came_nanoseconds = clock_nanoseconds()};
+    char *address = guest->address;
+    if (getnameinfo((struct sockaddr *)&from, bytes, address, sizeof guest->address, NULL, 0, NI_NUMERICHOST) != 0)
+        strcpy(address, "unknown");
+    if (strncmp(address, mapped, strlen(mapped)) == 0)
+        memmove(address, address + strlen(mapped), strlen(address + strlen(mapped)) + 1);
 }
 
 // Takes in what the guest says; who says anything else than a launcher is sent away.
@@ -218,12 +225,15 @@ static Status gather(Meeting *meeting, Guest *guests, int room, int listener, st
             polls[1 + i] = (struct pollfd){.fd = guests[i].fd, .events = POLLIN};
         polls[1 + room] = (struct pollfd){.fd = listener, .events = POLLIN};
         TRY(wait_for(meeting, polls, 2 + (size_t)room, LATER_MILLISECONDS, err));
-        if (polls[1 + room].revents) welcome(guests, room, listener);
         for (int i = 0; i < room; i++) {
-            if (!polls[1 + i].revents || guests[i].fd < 0) continue;
-            hear(&guests[i]);
-            if (guests[i].is_known) TRY(compare(&guests[i], guests, room, options, err));
+            Guest *guest = &guests[i];
+            if (guest->fd < 0 || (guest->is_known && !polls[1 + i].revents)) continue;
+            if (polls[1 + i].revents) hear(guest);
+            if (guest->is_known) TRY(compare(guest, guests, room, options, err));
+            if (guest->fd >= 0 && !guest->is_known && clock_seconds_since(guest->came_nanoseconds) > silence_seconds)
+                dismiss(guest);
         }
+        if (polls[1 + room].revents) welcome(guests, room, listener); // last: who has spoken keeps its place
         tell_wait(meeting, "the launchers of the other nodes");
         if (seconds_left(meeting) <= 0) return refuse_absence(meeting, guests, room, err);
     }
@@ -306,14 +316,26 @@ static Status ask(bool *is_answered, Meeting *meeting, int fd, Error *err) {
     return STATUS_OK;
 }
 
-static Status find_place(struct addrinfo **place, const LaunchOptions *options, Error *err) {
+// Waits for a name that nobody knows yet: machines that start together get theirs one after the other. *place: NULL after
+// a signal.
+static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) {
+    const LaunchOptions *options = meeting->options;
     char port[16];
+    struct pollfd polls[1];
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     snprintf(port, sizeof port, "%d", options->master_port);
-    const int reason = getaddrinfo(options->master_addr, port, &hints, place);
-    if (reason == 0) return STATUS_OK;
-    return fail(err, STATUS_UNAVAILABLE, "--master-addr %.200s: %s; give the name or address of node 0",
-                options->master_addr, gai_strerror(reason));
+    *place = NULL;
+    while (!meeting->group->signals) {
+        const int reason = getaddrinfo(options->master_addr, port, &hints, place);
+        if (reason == 0) return STATUS_OK;
+        if ((reason != EAI_NONAME && reason != EAI_AGAIN && reason != EAI_FAIL) || seconds_left(meeting) <= 0)
+            return fail(err, STATUS_UNAVAILABLE,
+                        "--master-addr %.200s: %s (asked for %g s: --meet-seconds); give the name or address of node 0",
+                        options->master_addr, gai_strerror(reason), options->meet_seconds);
+        tell_wait(meeting, "node 0, whose name is not known yet,");
+        TRY(wait_for(meeting, polls, 1, LATER_MILLISECONDS, err));
+    }
+    return STATUS_OK;
 }
 
 static Status report_to_first(Meeting *meeting, Error *err) {
@@ -323,7 +345,7 @@ static Status report_to_first(Meeting *meeting, Error *err) {
     Status status = STATUS_OK;
     bool is_answered = false;
     int silences = 0;
-    TRY(find_place(&places, options, err));
+    TRY(find_place(&places, meeting, err));
     const struct addrinfo *place = places;
     while (status == STATUS_OK && !is_answered && !meeting->group->signals && silences < MOST_SILENCES &&
            seconds_left(meeting) > 0) {
@@ -336,7 +358,7 @@ static Status report_to_first(Meeting *meeting, Error *err) {
         tell_wait(meeting, "the launcher of node 0");
         if (status == STATUS_OK && !is_answered) status = wait_for(meeting, polls, 1, LATER_MILLISECONDS, err);
     }
-    freeaddrinfo(places);
+    if (places) freeaddrinfo(places);
     if (status != STATUS_OK || is_answered || meeting->group->signals) return status;
     if (silences > 0)
         return fail(err, STATUS_TIMEOUT,
