@@ -111,11 +111,30 @@ static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *
     return status;
 }
 
-Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file, uint32_t clients,
-                        Error *err) {
+static Status hash_file(uint64_t *hash, const char *path, Error *err) {
+    static const size_t chunk_bytes = 1 << 16;
+    FILE *file = fopen(path, "re");
+    if (!file) return fail_errno(err, STATUS_NOINPUT, "%.500s cannot be opened", path);
+    char *chunk = malloc(chunk_bytes);
+    XXH3_state_t *state = chunk ? XXH3_createState() : NULL;
+    Status status = state ? STATUS_OK : fail(err, STATUS_OS, "no memory to read %.500s", path);
+    if (state) XXH3_64bits_reset(state);
+    for (size_t bytes; state && (bytes = fread(chunk, 1, chunk_bytes, file)) > 0;)
+        XXH3_64bits_update(state, chunk, bytes);
+    if (state && ferror(file)) status = fail_errno(err, STATUS_IO, "%.500s cannot be read", path);
+    if (state) *hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    free(chunk);
+    fclose(file);
+    return status;
+}
+
+Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
+                        const char *recording, uint32_t clients, Error *err) {
     *files = (WorldFiles){.clients = clients};
     Status status = read_file(files, read_paces, client_file, "CLIENT MICROSECONDS BYTES", err);
     if (status == STATUS_OK) status = read_file(files, read_presences, availability_file, "CLIENT BEGIN END", err);
+    if (status == STATUS_OK && recording) status = hash_file(&files->recording_hash, recording, err);
     if (status != STATUS_OK) world_files_free(files);
     return status;
 }
@@ -127,8 +146,8 @@ void world_files_free(WorldFiles *files) {
 }
 
 uint64_t world_files_hash(const WorldFiles *files) {
-    uint64_t hash = 0;
-    if (files->paces) hash = XXH3_64bits(files->paces, files->clients * sizeof *files->paces);
+    uint64_t hash = files->recording_hash;
+    if (files->paces) hash = XXH3_64bits_withSeed(files->paces, files->clients * sizeof *files->paces, hash);
     if (!files->presences) return hash;
     return XXH3_64bits_withSeed(files->presences, files->presence_count * sizeof *files->presences, hash);
 }

@@ -3,6 +3,8 @@
 //   --client-file: a line a client, "CLIENT MICROSECONDS BYTES": microseconds a sample, bytes a second (0: no limit)
 //   --availability-file: any number of lines, "CLIENT BEGIN END": it is there from BEGIN to before END, in seconds
 //
+//   --clock replay:FILE: who trained when; here what is in it, as a number that tells files apart
+//
 // Blanks or commas stand between the numbers; empty lines and what follows a # are left out.
 #ifndef SOUNDER_FEDAVG_MEMORY_WORLD_FILES_H
 #define SOUNDER_FEDAVG_MEMORY_WORLD_FILES_H
@@ -24,11 +26,12 @@ typedef struct WorldFiles {
     ClientPace *paces;   // owned (clients); NULL: no file
     Presence *presences; // owned (presence_count); NULL: no file
     uint32_t clients, presence_count;
+    uint64_t recording_hash; // of a recorded schedule's bytes; 0: no file
 } WorldFiles;
 
-// A path that is empty: no file. USAGE, with the line, for what does not fit; NOINPUT, IO. Nothing to free on failure.
-Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file, uint32_t clients,
-                        Error *err);
+// A path that is empty: no file. recording: NULL: none. USAGE, with the line, for what does not fit; NOINPUT, IO. Nothing to free on failure.
+Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
+                        const char *recording, uint32_t clients, Error *err);
 void world_files_free(WorldFiles *files);
 
 // Of what they tell; 0 without files.

@@ -5,7 +5,7 @@ have a column, REASONS says why, and the program has to refuse it or to have oth
 
 Usage: test_zoo.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import csv, json, os, random, re, signal, subprocess, unittest
+import csv, json, os, random, re, shutil, signal, subprocess, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, merged, parse_safetensors
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
@@ -329,6 +329,23 @@ class Zoo(RunCase):
             late += sum(line["staleness_most"] for line in self.lines(algorithm, "round"))
             self.replay(algorithm, options)
         self.assertGreater(late, 0)
+
+    @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
+    def test_a_replay_goes_on_only_with_the_file_that_it_began_with(self):
+        options = [*TASK, *CLIENTS, "--algorithm", "asgd", "--client-time", "lognormal"]
+        for seed in "12":
+            self.train(*options, "--rounds", "9", "--seed", seed, "--out", seed)
+        recording, other = self.path("1", "schedule.csv"), self.path("2", "schedule.csv")
+        os.rename(recording, self.path("recording.csv"))
+        shutil.copy(self.path("recording.csv"), recording)
+        self.train(*options, "--rounds", "3", "--clock", f"replay:{recording}", "--out", "again")
+        shutil.copy(other, recording)
+        self.assertRegex(self.train("--resume", "again", "--rounds", "9", code=65)[1],
+                         "--resume .*again: the recorded schedule of --clock replay: is not what the run began with "
+                         r"\(XXH3 \w{16} then, \w{16} now\); give it back, or begin anew with another --out")
+        shutil.copy(self.path("recording.csv"), recording)
+        self.train("--resume", "again", "--rounds", "9", "--quiet")
+        self.assertEqual(self.model("again"), self.model("1"))
 
     @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
     def test_on_the_real_clock_every_update_counts_once_whoever_dies(self):

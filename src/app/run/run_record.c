@@ -57,6 +57,7 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     snprintf(record->blas, sizeof record->blas, "%s", blas);
     write_hash(record->data, data);
     write_hash(record->partition, partition);
+    if (memory->world_files.recording_hash) write_hash(record->recording, memory->world_files.recording_hash);
     write_hash(record->identity, hash_options(options, data ^ partition ^ world_files_hash(&memory->world_files)));
 }
 
@@ -80,6 +81,7 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     read_text(past->blas, sizeof past->blas, start, "blas");
     read_text(past->data, sizeof past->data, start, "data_xxh3");
     read_text(past->partition, sizeof past->partition, start, "partition_xxh3");
+    read_text(past->recording, sizeof past->recording, start, "recording_xxh3");
     read_text(past->identity, sizeof past->identity, start, "run_xxh3");
     past->rounds_done = (uint32_t)read_count(start, "rounds_done");
     past->clients = read_count(start, "clients");
@@ -100,6 +102,7 @@ static Status compare(const char *what, const char *before, const char *now, con
 Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err) {
     TRY(compare("data set", past->data, now->data, folder, err));
     TRY(compare("split of the data", past->partition, now->partition, folder, err));
+    TRY(compare("recorded schedule of --clock replay:", past->recording, now->recording, folder, err));
     if (!past->device[0]) return STATUS_OK;
     if (strcmp(past->device, now->device) == 0) {
         if (strcmp(past->blas, now->blas) != 0)
@@ -151,6 +154,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_arguments(&line, argc, argv);
     put_text(&line, "data_xxh3", record->data);
     put_text(&line, "partition_xxh3", record->partition);
+    if (record->recording[0]) put_text(&line, "recording_xxh3", record->recording);
     put_text(&line, "run_xxh3", record->identity);
     put_whole(&line, "rounds_done", record->rounds_done);
     put_whole(&line, "nodes", options->nodes);

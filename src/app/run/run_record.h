@@ -6,7 +6,7 @@
 //    "nodes":1,"workers":2,"clients":2,"clients_per_round":2,"checkpoint_every":1}
 //
 // Hashes are XXH3 with 64 bits in hexadecimal. run_xxh3 is the run's identity: data, partition, and the options that
-// may not change with --resume. It is a note in each checkpoint, too.
+// may not change with --resume. It is a note in each checkpoint, too. recording_xxh3: the file of --clock replay:FILE.
 #ifndef SOUNDER_APP_RUN_RUN_RECORD_H
 #define SOUNDER_APP_RUN_RUN_RECORD_H
 
@@ -25,8 +25,9 @@ typedef struct RunRecord {
     char device[128]; // the card's name, or the instruction set's
     char blas[128];   // what multiplies for wide layers; empty: nothing
     char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
-    uint32_t rounds_done;           // when the process began
-    int clients, clients_per_round; // which may have followed from the number of workers
+    char recording[HASH_TEXT_BYTES]; // empty: no recorded schedule is replayed
+    uint32_t rounds_done;            // when the process began
+    int clients, clients_per_round;  // which may have followed from the number of workers
     int checkpoint_every;
     uint32_t rounds_told; // of an earlier process: the last that metrics.jsonl tells of
 } RunRecord;
@@ -44,7 +45,7 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
 // The last process that worked in the folder; zeroed when metrics.jsonl does not tell.
 Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err);
 
-// DATA, with both hashes, when the run would go on with other data than before. Warns of another device or
+// DATA, with both hashes, when the run would go on with other data or another recorded schedule than before. Warns of another device or
 // another OpenBLAS, whose results differ in the last bits.
 Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err);
 

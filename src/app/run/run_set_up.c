@@ -74,7 +74,7 @@ static Status read_partition(PartitionSpec *partition, const Options *options, E
 static Status read_world_files(RunMemory *memory, const Options *options, Error *err) {
     world_files_free(&memory->world_files);
     return world_files_read(&memory->world_files, options->client_file, options->availability_file,
-                            (uint32_t)options->clients, err);
+                            options_replay(options), (uint32_t)options->clients, err);
 }
 
 Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *ready, Options *options, Error *err) {
