@@ -22,7 +22,7 @@ def field(number, value):
 
 
 def tensor(name, shape, values, form="raw"):
-    """form: raw bytes, numbers (packed), or (file, offset): the numbers lie there."""
+    """form: raw bytes, numbers (packed), or (file, offset) or (file, offset, length): the numbers lie there."""
     whole = all(isinstance(value, int) for value in values)
     message = b"".join(field(1, extent) for extent in shape) + field(2, 7 if whole else 1) + field(8, name)
     raw = struct.pack(f"<{len(values)}{'q' if whole else 'f'}", *values)
@@ -30,8 +30,8 @@ def tensor(name, shape, values, form="raw"):
         return message + field(9, raw)
     if form == "numbers":
         return message + (field(7, b"".join(map(varint, values))) if whole else field(4, raw))
-    entries = {"location": form[0], "offset": str(form[1]), "length": str(len(raw))}
-    return message + b"".join(field(13, field(1, key) + field(2, value)) for key, value in entries.items()) + field(14, 1)
+    entries = {"location": form[0], "offset": str(form[1]), "length": str(len(raw) if len(form) < 3 else form[2])}
+    return message + b"".join(field(13, field(1, key) + field(2, value)) for key, value in entries.items() if value) + field(14, 1)
 
 
 def attribute(name, value):

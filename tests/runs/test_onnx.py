@@ -2,10 +2,10 @@
 
 Usage: test_onnx.py PATH_OF_SOUNDER [unittest arguments]
 """
-import json, os, random, subprocess, sys, unittest
+import json, os, random, resource, subprocess, sys, unittest
 
 from onnx_bytes import model, node, tensor
-from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
+from runs import DEADLINE, SANITIZED, SOUNDER, RunCase, parse_safetensors
 from test_init import safetensors
 
 DATA = ["--data", "synthetic:2x8x8:80:60", "--device", "cpu"]
@@ -61,13 +61,18 @@ class Onnx(RunCase):
             file.write(model(nodes, tensors, shape))
         return name
 
-    def run_eval(self, *arguments, code=0):
-        done = subprocess.run([SOUNDER, "eval", *arguments, *DATA, "--json"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
+    @staticmethod
+    def little_memory():
+        if not SANITIZED:  # AddressSanitizer wants all there is
+            resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    def run_eval(self, *arguments, code=0, **more):
+        done = subprocess.run([SOUNDER, "eval", *arguments, *DATA, "--json"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE, **more)
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
-    def evaluate(self, *arguments, code=0):
-        done = self.run_eval(*arguments, code=code)
+    def evaluate(self, *arguments, code=0, **more):
+        done = self.run_eval(*arguments, code=code, **more)
         return (json.loads(done.stdout)["test_loss"], json.loads(done.stdout)["hits"]) if code == 0 else done.stderr
 
     def reference(self):
@@ -99,6 +104,15 @@ class Onnx(RunCase):
         with open(self.path("net.data"), "wb") as file:
             file.write(bytes(8) + TENSORS[0][-4 * len(CONV):])
         self.assertEqual(self.evaluate("net.onnx"), self.reference())
+        self.write("rest.onnx", nodes, [tensor("w1", [4, 2, 3, 3], CONV, ("net.data", 8, "")), *tensors[1:]])
+        self.assertEqual(self.evaluate("rest.onnx"), self.reference())
+        # A length is no reason to ask for memory: 8 GB, in a process that may have 4.
+        for offset, length in ((8, 8_000_000_000), (400, 8), (8, "x"), ("-8", 8), (2**63, 8)):
+            self.write("long.onnx", nodes, [tensor("w1", [2_000_000_000], CONV, ("net.data", offset, length)), *tensors[1:]])
+            self.assertIn(f"net.data: has 296 bytes, where those of w1 begin at byte {offset} and are {length}; export the net again",
+                          self.evaluate("long.onnx", code=65, preexec_fn=self.little_memory))
+        self.write("short.onnx", nodes, [tensor("w1", [4, 2, 3, 3], CONV, ("net.data", 8, 4)), *tensors[1:]])
+        self.assertIn("short.onnx: w1 announces 72 numbers, which are not there", self.evaluate("short.onnx", code=65))
         self.write("out.onnx", nodes, [tensor("w1", [4, 2, 3, 3], CONV, ("/etc/passwd", 0)), *tensors[1:]])
         self.assertIn("only files in the same folder are read", self.evaluate("out.onnx", code=65))
 

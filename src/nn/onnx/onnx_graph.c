@@ -46,23 +46,53 @@ static const char *entry_of(const Onnx__TensorProto *tensor, const char *key) {
     return NULL;
 }
 
-// Numbers that lie in a file beside the model's. Only beside it: the name comes from others.
-static Status read_elsewhere(void *bytes, size_t count, const OnnxImport *import, const Onnx__TensorProto *tensor,
-                             Error *err) {
+// Where numbers lie that are in a file beside the model's.
+typedef struct Elsewhere {
+    int fd; // owned
+    uint64_t offset, bytes;
     char path[PATH_MAX];
-    const char *place = entry_of(tensor, "location"), *offset = entry_of(tensor, "offset");
-    const char *end = strrchr(import->path, '/'), *name = tensor->name ? tensor->name : "";
+} Elsewhere;
+
+static bool read_extent(uint64_t *extent, const char *text, uint64_t preset) {
+    char *end = "";
+    *extent = text ? strtoull(text, &end, 10) : preset;
+    return (!text || (*text >= '0' && *text <= '9')) && !*end && *extent <= INT64_MAX;
+}
+
+// The file is only looked for beside the model's: its name comes from others. So does what it is said to hold.
+static Status open_elsewhere(Elsewhere *there, const OnnxImport *import, const Onnx__TensorProto *tensor, Error *err) {
+    const char *place = entry_of(tensor, "location"), *end = strrchr(import->path, '/');
+    const char *name = tensor->name ? tensor->name : "";
     if (!place || strchr(place, '/') || strcmp(place, "..") == 0)
         return fail(err, STATUS_DATA, "%s: the numbers of %.100s lie in %.100s; only files in the same folder are read",
                     import->path, name, place ? place : "a file without name");
-    snprintf(path, sizeof path, "%.*s%s", end ? (int)(end - import->path) + 1 : 0, import->path, place);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s, which has the numbers of %.100s", path, name);
-    const ssize_t got = pread(fd, bytes, count, offset ? (off_t)strtoll(offset, NULL, 10) : 0);
-    close(fd);
-    if (got == (ssize_t)count) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%s: has not the %zu bytes of %.100s at byte %s", path, count, name,
-                offset ? offset : "0");
+    snprintf(there->path, sizeof there->path, "%.*s%s", end ? (int)(end - import->path) + 1 : 0, import->path, place);
+    there->fd = open(there->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (there->fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s, which has the numbers of %.100s", there->path, name);
+    struct stat stat;
+    const uint64_t size = fstat(there->fd, &stat) == 0 && S_ISREG(stat.st_mode) ? (uint64_t)stat.st_size : 0;
+    const char *offset = entry_of(tensor, "offset"), *length = entry_of(tensor, "length");
+    if (read_extent(&there->offset, offset, 0) && there->offset <= size &&
+        read_extent(&there->bytes, length, size - there->offset) && there->bytes <= size - there->offset)
+        return STATUS_OK;
+    close(there->fd);
+    return fail(err, STATUS_DATA,
+                "%s: has %" PRIu64
+                " bytes, where those of %.100s begin at byte %.30s and are %.30s; export the net again",
+                there->path, size, name, offset ? offset : "0", length ? length : "the rest");
+}
+
+static Status read_elsewhere(void *bytes, size_t count, const OnnxImport *import, const Onnx__TensorProto *tensor,
+                             Error *err) {
+    Elsewhere there;
+    TRY(open_elsewhere(&there, import, tensor, err));
+    size_t done = 0;
+    for (ssize_t got = 1; done < count && count <= there.bytes && got > 0; done += got > 0 ? (size_t)got : 0)
+        got = pread(there.fd, (char *)bytes + done, count - done, (off_t)(there.offset + done));
+    close(there.fd);
+    if (done == count) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: has not the %zu bytes of %.100s at byte %" PRIu64, there.path, count,
+                tensor->name ? tensor->name : "", there.offset);
 }
 
 // The raw bytes of a tensor, of items of this size, into `bytes`.
@@ -118,13 +148,24 @@ static Status read_wholes(int64_t *wholes, size_t count, const OnnxImport *impor
     return STATUS_OK;
 }
 
+// How many numbers the tensor can have at most.
+static Status count_there(uint64_t *most, const OnnxImport *import, const Onnx__TensorProto *tensor, Error *err) {
+    const bool narrow = tensor->data_type == TYPE_FLOAT || tensor->data_type == TYPE_INT32;
+    Elsewhere there;
+    *most = tensor->raw_data.len + tensor->n_float_data + tensor->n_int32_data + tensor->n_int64_data +
+            tensor->n_double_data;
+    if (tensor->data_location != ELSEWHERE) return STATUS_OK;
+    TRY(open_elsewhere(&there, import, tensor, err));
+    close(there.fd);
+    *most = there.bytes / (narrow ? 4 : 8);
+    return STATUS_OK;
+}
+
 // Numbers it announces are in the file, or in one beside it: nothing is reserved on the word of a file alone.
 static Status count_numbers(OnnxValue *value, const OnnxImport *import, const Onnx__TensorProto *tensor, Error *err) {
-    const char *name = tensor->name ? tensor->name : "a constant", *length = entry_of(tensor, "length");
-    const size_t inside = tensor->raw_data.len + tensor->n_float_data + tensor->n_int32_data + tensor->n_int64_data +
-                          tensor->n_double_data;
-    const bool elsewhere = tensor->data_location == ELSEWHERE;
-    const uint64_t most = elsewhere ? (length ? strtoull(length, NULL, 10) : 0) : inside;
+    const char *name = tensor->name ? tensor->name : "a constant";
+    uint64_t most;
+    TRY(count_there(&most, import, tensor, err));
     if (tensor->n_dims > ONNX_MAX_RANK)
         return fail(err, STATUS_DATA, "%s: %.100s has %zu dimensions; at most %d are read", import->path, name,
                     tensor->n_dims, ONNX_MAX_RANK);
