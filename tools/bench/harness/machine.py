@@ -11,6 +11,7 @@ INSTALLED_TORCH = os.path.join(BUILD, "bench-torch", "bin", "python")  # where i
 class Torch:
     python: str  # path of the interpreter
     version: str
+    jax: str = ""  # its version, where the interpreter has it, too
 
     @property
     def label(self):
@@ -44,7 +45,7 @@ def find_torches(named, say):
         if version is None and python == INSTALLED_TORCH:
             say(f"{python} cannot import torch; left out")
         if version is not None:
-            found.setdefault(version, Torch(python, version))
+            found.setdefault(version, Torch(python, version, output_of(python, "-c", "import jax; print(jax.__version__)") or ""))
     return sorted(found.values(), key=lambda torch: torch.order, reverse=True)
 
 

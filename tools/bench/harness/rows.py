@@ -9,6 +9,11 @@ MODELS_SLOTS = (4, 16)
 WIDE = {"mlp-2048": ("linear 2048; relu; linear 2048; relu; linear 10", 128),  # layers, batch
         "mlp-4096": ("linear 4096; relu; linear 4096; relu; linear 10", 512)}
 WIDE_DATA = "synthetic:3x32x32:4096:2000"
+DEEP_DATA = "synthetic:3x32x32:2048:200"
+DEEP = {"resnet20": (None, 32, 2.5),  # layers as Sounder writes them (None: of the zoo), batch, promise
+        "vgg": ("conv 64 3 pad 1; relu; conv 64 3 pad 1; relu; pool 2; conv 128 3 pad 1; relu; conv 128 3 pad 1; relu; pool 2; "
+                "linear 256; relu; linear 10", 32, 3),
+        "pointwise": ("conv 64 1; relu; conv 256 1; relu; pool 8; linear 10", 64, 1.5)}
 CROSSOVER_LAYERS = ((784, 512), (3072, 512), (2048, 2048), (4096, 4096))  # inputs, outputs; the first is not wide
 CROSSOVER_SAMPLES = (16, 32, 64, 96, 128, 512)
 CROSSOVER_PRODUCTS = {"forward": "outputs", "input": "input gradient", "weight": "weight gradient and step"}
@@ -33,12 +38,14 @@ class Sizes:
     left_out: tuple  # rows that are measured only when they are asked for by name
 
 
-FULL = Sizes(float("inf"), 3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "cnn": (3000, 2000),
-                               "softmax": (60000, 60000), "mlp-2048": (4096, 2048), "mlp-4096": (2048, 2048)},
+FULL = Sizes(float("inf"), 3, {"lenet": (60000, 30000), "2nn": (60000, 30000), "cnn": (3000, 2000), "cnn-1": (1000, 500),
+                               "softmax": (60000, 60000), "mlp-2048": (4096, 2048), "mlp-4096": (2048, 2048),
+                               "resnet20": (960, 480), "vgg": (960, 480), "pointwise": (1280, 640)},
              12000, 20, 0.5, 5000, 5, ("linear-crossover-*",))
-QUICK = Sizes(160, 1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600),
-                       "softmax": (60000, 30000), "mlp-2048": (2048, 1024), "mlp-4096": (1024, 512)},
-              3000, 5, 0.1, 1000, 1, ("linear-crossover-*", "*-mlp-4096", "hogwild-1", "hogwild-4", "ssgd-1",
+QUICK = Sizes(160, 1, {"lenet": (60000, 12000), "2nn": (30000, 6000), "cnn": (1000, 600), "cnn-1": (400, 200),
+                       "softmax": (60000, 30000), "mlp-2048": (2048, 1024), "mlp-4096": (1024, 512),
+                       "resnet20": (320, 160), "vgg": (320, 160), "pointwise": (640, 320)},
+              3000, 5, 0.1, 1000, 1, ("linear-crossover-*", "*-mlp-4096", "train-vgg", "fedavg-2nn-jax", "hogwild-1", "hogwild-4", "ssgd-1",
               "cold-start-first", "averaging-*0k", "averaging-*11M", "local-*", "server-*", "send-*", "rows-*"))
 
 
@@ -55,8 +62,8 @@ class Catalogue:
         return Row(name, title, unit, runs, **row)
 
     def all(self):
-        rows = [self.seed_job(), *self.training(), *self.wide(), *self.crossover(), *self.hogwild(), *self.ssgd()]
-        rows += [self.fedavg(), *self.local_rules(), *self.send_codes(), *self.side_by_side(), *self.server_rules(), self.evaluation()]
+        rows = [self.seed_job(), *self.training(), *self.deep(), *self.wide(), *self.crossover(), *self.hogwild(), *self.ssgd()]
+        rows += [self.fedavg(), self.fedavg_jax(), *self.local_rules(), *self.send_codes(), *self.side_by_side(), *self.server_rules(), self.evaluation()]
         rows += [*self.cold_start(), *self.averaging(), *self.barrier(), *self.group()]
         return rows + [self.memory(), *self.scaling()]
 
@@ -69,16 +76,30 @@ class Catalogue:
             target=Target(ratio=10), pairs=self.sizes.slow_pairs)
 
     def training(self):
-        promised = {"lenet": (64, 4), "2nn": (10, 4), "cnn": (10, 1.4), "softmax": (64, None)}
-        for model, (batch, ratio) in promised.items():
-            ours, theirs = self.sizes.samples[model]
+        promised = {"lenet": ("lenet", 64, 4), "2nn": ("2nn", 10, 4), "cnn": ("cnn", 10, 3), "cnn-1": ("cnn", 1, 2),
+                    "softmax": ("softmax", 64, None)}
+        for name, (model, batch, ratio) in promised.items():
+            ours, theirs = self.sizes.samples[name]
             yield self.against_torch(
-                f"train-{model}", f"{model} training, batch {batch}, one core", "samples/s",
+                f"train-{name}", f"{model} training, batch {batch}, one core", "samples/s",
                 lambda m=model, b=batch, n=ours:
                     self.programs.micro("train", model=m, batch=b, samples=n)["samples_per_second"],
                 lambda torch, m=model, b=batch, n=theirs:
                     rate_of_rounds(self.programs.peer(torch, "tuned", model=m, batch_size=b, samples=n)),
                 target=Target(ratio=ratio) if ratio else None)
+
+    def deep(self):
+        """Nets of many convolutions, on images like CIFAR's."""
+        for name, (layers, batch, ratio) in DEEP.items():
+            ours, theirs = self.sizes.samples[name]
+            words = {"model": name} if layers is None else {"layers": layers}
+            yield self.against_torch(
+                f"train-{name}", f"{name} training, batch {batch}, one core", "samples/s",
+                lambda m=layers or name, b=batch, n=ours: self.programs.micro(
+                    "train", data=DEEP_DATA, model=m, batch=b, samples=n)["samples_per_second"],
+                lambda torch, b=batch, n=theirs, w=words: rate_of_rounds(
+                    self.programs.peer(torch, "tuned", data=DEEP_DATA, batch_size=b, samples=n, rounds=2, **w)[1:]),
+                target=Target(ratio=ratio))
 
     def wide(self):
         """Nets of wide layers, through OpenBLAS."""
@@ -140,6 +161,17 @@ class Catalogue:
             lambda: rate_of_rounds(self.programs.train(workers=1, partition="iid", rounds=rounds, **shared)),
             lambda torch: rate_of_rounds(self.programs.peer(torch, "fedavg", rounds=max(1, rounds // 5), **shared)),
             target=Target(ratio=4))
+
+    def fedavg_jax(self):
+        """Both on one core; JAX compiles the round beforehand, which is not counted."""
+        shared = {"model": "2nn", "clients": 100, "clients_per_round": 10, "batch_size": 10}
+        rounds = self.sizes.fedavg_rounds
+        runs = [lambda: {"Sounder": rate_of_rounds(self.programs.train(workers=1, partition="iid", rounds=rounds, **shared))}]
+        runs += [lambda torch=torch: {f"JAX {torch.jax}": rate_of_rounds(
+                     self.programs.peer(torch, "jax_core", rounds=rounds, **shared)[1:])}
+                 for torch in self.torches if torch.jax]
+        return Row("fedavg-2nn-jax", "fedavg, 2nn, 100 clients, C=0.1 E=1 B=10, one core, beside JAX", "samples/s", runs,
+                   target=Target(ratio=1.4, against="JAX"))
 
     def local_rules(self):
         """What a local rule costs: the same job as FedAvg's."""

@@ -22,6 +22,7 @@ def arguments(description, extra=(), nets=False, **defaults):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="folder of IDX files, or synthetic")
     parser.add_argument("--model", default="lenet", choices=sorted(NETS))
+    parser.add_argument("--layers", default="", help="instead of a model: its layers (tuned)")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=64)
@@ -104,7 +105,43 @@ def wide(features):
     return nn.Sequential(*layers, nn.Linear(features, 10), nn.LogSoftmax(1))
 
 
-NETS = {"mlp-2048": lambda: wide(2048), "mlp-4096": lambda: wide(4096),
+class Residual(nn.Module):
+    def __init__(self, ins, outs, stride):
+        super().__init__()
+        layers = [nn.Conv2d(ins, outs, 3, stride, 1), nn.GroupNorm(8, outs), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Conv2d(outs, outs, 3, 1, 1), nn.GroupNorm(8, outs))
+        self.shortcut = nn.Sequential()
+        if stride > 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(ins, outs, 1, stride), nn.GroupNorm(8, outs))
+
+    def forward(self, x):
+        return functional.relu(self.layers(x) + self.shortcut(x))
+
+
+def resnet20():
+    layers = [nn.Conv2d(3, 16, 3, 1, 1), nn.GroupNorm(8, 16), nn.ReLU()]
+    for ins, outs, stride in (16, 16, 1), (16, 32, 2), (32, 64, 2):
+        layers += [Residual(ins, outs, stride), Residual(outs, outs, 1), Residual(outs, outs, 1)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10), nn.LogSoftmax(1))
+
+
+def layers_of(text, shape):
+    """A net as Sounder writes it: conv, relu, pool and linear in a row."""
+    x, layers = torch.zeros(1, *shape), []
+    for word, *numbers in (layer.split() for layer in text.split(";")):
+        if word == "conv":
+            outs, side, *pad = numbers
+            layer = nn.Conv2d(x.shape[1], int(outs), int(side), padding=int(pad[1]) if pad else 0)
+        elif word == "linear":
+            layer = nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), int(numbers[0])))
+        else:
+            layer = nn.MaxPool2d(int(numbers[0])) if word == "pool" else nn.ReLU()
+        x = layer(x)
+        layers.append(layer)
+    return nn.Sequential(*layers, nn.LogSoftmax(1))
+
+
+NETS = {"resnet20": resnet20, "mlp-2048": lambda: wide(2048), "mlp-4096": lambda: wide(4096),
         "lenet": lenet, "cnn": mcmahan_cnn, "2nn": two_hidden_layers, "softmax": softmax}
 
 

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from common import NETS, arguments, evaluate, load_normalised, say, sgd, train_steps
+from common import NETS, arguments, evaluate, layers_of, load_normalised, say, sgd, train_steps
 
 WARM_UP_BATCHES = 20
 
@@ -17,7 +17,7 @@ def main():
     torch.manual_seed(options.seed)
     images, labels = load_normalised(options.data, "train")
     test = load_normalised(options.data, "t10k")
-    model = NETS[options.model]()
+    model = layers_of(options.layers, images.shape[1:]) if options.layers else NETS[options.model]()
     optimizer = sgd(options, model)
     warm_up = torch.randperm(len(labels))[: WARM_UP_BATCHES * options.batch_size]
     train_steps(model, optimizer, images, labels, warm_up, options.batch_size)
@@ -30,7 +30,7 @@ def main():
         start = time.perf_counter()
         loss, accuracy = evaluate(model, *test)
         evaluation_seconds = time.perf_counter() - start
-        say(peer="tuned", model=options.model, round=number + 1, test_loss=loss, test_accuracy=accuracy,
+        say(peer="tuned", model=options.layers or options.model, round=number + 1, test_loss=loss, test_accuracy=accuracy,
             seconds=seconds, samples=len(order), samples_per_second=len(order) / seconds,
             evaluated_per_second=len(test[1]) / evaluation_seconds)
 
