@@ -176,9 +176,11 @@ class Sweep(RunCase):
 
     # Signals -----------------------------------------------------------------------------------------------------------
 
-    def start_long(self):
-        self.long = [*BASE, "--rounds", "400", "--lr", "0.1,0.2", "--parallel", "2", "--out", "s"]
-        process = subprocess.Popen([SOUNDER, "sweep", *self.long], cwd=self.folder.name, text=True, start_new_session=True,
+    def start_long(self, *options):
+        """On one core, for as many runs of two as options allow."""
+        self.long = [*BASE, "--rounds", "400", "--lr", "0.1,0.2", *options, "--out", "s"]
+        process = subprocess.Popen(["taskset", "-c", str(min(os.sched_getaffinity(0))), SOUNDER, "sweep", *self.long],
+                                   cwd=self.folder.name, text=True, start_new_session=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.started.append(process)
         for run in ("s/lr=0.1", "s/lr=0.2"):
@@ -187,7 +189,7 @@ class Sweep(RunCase):
             return process, [int(pid) for pid in file.read().split()]
 
     def test_a_signal_has_the_runs_save_and_the_same_command_goes_on_to_the_same_bits(self):
-        process, children = self.start_long()
+        process, children = self.start_long("--parallel", "2")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=DEADLINE)
         self.assertEqual(process.returncode, 130, out + err)
@@ -203,7 +205,7 @@ class Sweep(RunCase):
         self.train(*BASE, "--rounds", "400", "--lr", "0.2", "--quiet", "--out", "alone")
         self.assertEqual(self.model("alone"), self.model("s/lr=0.2"))
 
-    def test_a_killed_sweep_leaves_no_run_behind(self):
+    def test_two_runs_share_a_core_and_a_killed_sweep_leaves_neither_behind(self):
         process, children = self.start_long()
         self.assertEqual(len(children), 2)
         process.kill()

