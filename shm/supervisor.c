@@ -305,8 +305,8 @@ static Status serve(const Supervisor *supervisor, bool *busy, Error *err) {
     return supervisor->config.serve ? supervisor->config.serve(supervisor->config.context, busy, err) : STATUS_OK;
 }
 
-// At most five times a second while the parent waits: hung workers are looked for and on_tick is called. Returns how long
-// the tick has lasted so far.
+// At most five times a second while the parent waits: hung workers are looked for and on_tick is called. Returns how
+// long the tick has lasted so far.
 static double tick(Supervisor *supervisor) {
     double tick_seconds = clock_seconds_since(supervisor->tick_start_nanoseconds);
     if (tick_seconds < TICK_MILLISECONDS * 1e-3) return tick_seconds;

@@ -29,7 +29,8 @@ typedef struct WorldFiles {
     uint64_t recording_hash; // of a recorded schedule's bytes; 0: no file
 } WorldFiles;
 
-// A path that is empty: no file. recording: NULL: none. USAGE, with the line, for what does not fit; NOINPUT, IO. Nothing to free on failure.
+// A path that is empty: no file. recording: NULL: none. USAGE, with the line, for what does not fit; NOINPUT, IO.
+// Nothing to free on failure.
 Status world_files_read(WorldFiles *files, const char *client_file, const char *availability_file,
                         const char *recording, uint32_t clients, Error *err);
 void world_files_free(WorldFiles *files);

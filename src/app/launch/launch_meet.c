@@ -316,8 +316,8 @@ static Status ask(bool *is_answered, Meeting *meeting, int fd, Error *err) {
     return STATUS_OK;
 }
 
-// Waits for a name that nobody knows yet: machines that start together get theirs one after the other. *place: NULL after
-// a signal.
+// Waits for a name that nobody knows yet: machines that start together get theirs one after the other. *place: NULL
+// after a signal.
 static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) {
     const LaunchOptions *options = meeting->options;
     char port[16];

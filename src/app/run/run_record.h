@@ -45,8 +45,8 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
 // The last process that worked in the folder; zeroed when metrics.jsonl does not tell.
 Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err);
 
-// DATA, with both hashes, when the run would go on with other data or another recorded schedule than before. Warns of another device or
-// another OpenBLAS, whose results differ in the last bits.
+// DATA, with both hashes, when the run would go on with other data or another recorded schedule than before. Warns of
+// another device or another OpenBLAS, whose results differ in the last bits.
 Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err);
 
 Status run_record_write(Metrics *metrics, const RunRecord *record, const Options *options, int argc, char *const *argv,
