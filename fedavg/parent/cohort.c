@@ -81,8 +81,9 @@ static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
 }
 
 void cohort_plan_stash(RunConfig *config, const Schedule *schedule) {
+    const bool in_rows = local_rules[config->recipe.parts[PART_LOCAL].row]->replicas;
     const bool with_begun = stale_compensates(&config->recipe.parts[PART_STALE]);
-    config->slots.stash = (with_begun ? 2 : 1) * schedule->most_stashed;
+    config->slots.stash = (in_rows ? 0 : with_begun ? 2 : 1) * schedule->most_stashed;
 }
 
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err) {

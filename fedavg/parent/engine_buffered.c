@@ -1,7 +1,10 @@
 // fedbuff: the clients that begin from one version train as a cohort of fedavg, but nobody waits for all of them: the
 // step of a round takes the updates that have arrived by then, of this cohort and of earlier ones.
+#include <string.h>
+
 #include "base/log.h"
 #include "fedavg/parent/rounds.h"
+#include "fedavg/rules/local_rules.h"
 #include "fedavg/worker/flights.h"
 
 static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Error *err) {
@@ -18,15 +21,45 @@ static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Er
                 round, (double)rounds->memory->config->training.sgd.lr);
 }
 
+static bool has_replicas(const RunConfig *config) {
+    return local_rules[config->recipe.parts[PART_LOCAL].row]->replicas;
+}
+
+// The replica that has arrived gives to the centre, which is all that happens in this step. Its next turn, which is the
+// next round's, loses the same: it finds here what it has met; itself, if it gives nothing.
+static const int64_t *give(Rounds *rounds, uint32_t round, bool gives) {
+    RunMemory *memory = rounds->memory;
+    const RunConfig *config = memory->config;
+    const size_t parameters = config->parameters;
+    const Chosen *chosen = &config->recipe.parts[PART_LOCAL];
+    const float *row = kept_row(&memory->kept, kept_rows_of(&rounds->kept, rounds->stash.client));
+    float *met = run_memory_vector(memory, COMMON_VECTOR);
+    int64_t *gifts = run_memory_sum(memory, 0, 1);
+    Training training = config->training;
+    training.sgd.lr = lr_at(&training.schedule, training.sgd.lr, round + 1);
+    LocalTurn turn = local_turn(chosen, &training, 0, 1);
+    turn.ahead = local_ahead(&training);
+    LocalVectors at = {.global = memory->weights, .kept = row};
+    if (row && training.optimizer_state == OPTIMIZER_KEPT) at.velocity = row + parameters;
+    for (size_t i = 0; i < parameters; i++)
+        met[i] = gives || !row ? memory->weights[i] : local_replica(&at, &turn, i);
+    memset(gifts, 0, parameters * sizeof *gifts);
+    local_add_gifts(gifts, &at, &turn, parameters);
+    return gifts;
+}
+
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     const RunConfig *config = rounds->memory->config;
     Stash *stash = &rounds->stash;
     bool used[MAX_WORKERS], finite, step;
     if (config->real_clock) return real_clock_settle(rounds, round, err);
     TRY(stash_collect(stash, rounds->cohort.members, round, rounds->nodes, err));
+    TRY(kept_rows_commit(&rounds->kept, round, rounds->nodes, err));
     TRY(check_arrived(&step, rounds, round, err));
+    const int64_t *gifts = has_replicas(config) ? give(rounds, round, step) : NULL;
     if (step) {
-        const Mean mean = {.arrived = stash->arrived, .factor = 1, .late = stash->due, .late_count = stash->due_count};
+        Mean mean = {.arrived = stash->arrived, .factor = 1, .late = stash->due, .late_count = stash->due_count};
+        if (gifts) mean = (Mean){.arrived = 1, .factor = 1, .total = gifts, .changes = gifts};
         const ServerTurn turn =
             server_turn(&config->recipe.parts[PART_SERVER], round, stash->updates - stash->refused, config->clients);
         engine_find_used(used, rounds);
@@ -41,6 +74,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
 
 static void plan(SlotPlan *slots, const RunConfig *config) {
     client_plan(slots, config);
+    if (has_replicas(config)) slots->vectors++, slots->lasting++;
     if (config->real_clock) slots->rows = flights_rows(config->workers);
 }
 

@@ -135,6 +135,7 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
         self->sums[0][count++] = mean->late[i];
     if (!mean->total && self->total) TRY(sum_over_nodes(parent, count, mean->noise, turn->round, err));
     if (mean->total) self->sums[0][0] = mean->total;
+    if (mean->changes) self->sums[1][0] = mean->changes;
     if (mean->total || self->total) count = 1;
     const ServerSums sums = {.updates = self->sums[0],
                              .changes = self->sums[1],

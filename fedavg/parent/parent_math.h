@@ -28,6 +28,7 @@ typedef struct Mean {
     double arrived, factor;
     double noise;         // deviation of what joins every weight of it; 0: nothing does
     const int64_t *total; // (parameters), of all nodes; NULL: it lies in the slots of the workers
+    const int64_t *changes; // likewise, beside a total
     const int64_t *const *late; // (late_count), (parameters) each: what joins them; of this node alone
     uint32_t late_count;
 } Mean;

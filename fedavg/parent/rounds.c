@@ -31,9 +31,9 @@ static void post_masked(Rounds *rounds) {
             masked->clients[masked->count++] = rounds->cohort.members[i].client;
 }
 
-static void post_scheduled(Job *job, const ScheduledJob *scheduled) {
+static void post_scheduled(Job *job, const ScheduledJob *scheduled, const SlotPlan *slots) {
     job->visit = scheduled->visit;
-    job->stash = scheduled->stash == NO_STASH ? 0 : scheduled->stash + 1;
+    job->stash = scheduled->stash == NO_STASH || slots->stash == 0 ? 0 : scheduled->stash + 1;
 }
 
 static void post_clients(Rounds *rounds) {
@@ -48,7 +48,7 @@ static void post_clients(Rounds *rounds) {
         job->count = member->samples;
         job->epochs = member->epochs;
         job->share = member->share;
-        if (schedule->count > 0) post_scheduled(job, &schedule->jobs[member->flight]);
+        if (schedule->count > 0) post_scheduled(job, &schedule->jobs[member->flight], &rounds->memory->config->slots);
         job->attacks = rounds->memory->attackers ? rounds->memory->attackers[member->client] : 0;
         job->sent_bytes = rounds->cohort.each.sent;
         if (rounds->memory->config->kept.rows == 0) continue;

@@ -41,6 +41,7 @@ static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error
 static void count(Stash *stash, const ScheduledJob *job) {
     const uint32_t staleness = job->applied - job->start;
     stash->updates++;
+    stash->client = job->client;
     stash->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
     stash->staleness_mean += staleness;
     if (staleness > stash->staleness_most) stash->staleness_most = staleness;
@@ -69,7 +70,7 @@ static void find_due(Stash *stash, uint32_t version) {
         if (job->applied != version) continue;
         compensate(memory, job);
         count(stash, job);
-        if (job->refused) continue;
+        if (job->refused || memory->config->slots.stash == 0) continue;
         int64_t *due = run_memory_stash(memory, job->stash);
         if (mixes_models(memory))
             aggregate_add(due, memory->weights, NULL, -job->weight * job->trust, memory->config->parameters);
@@ -84,10 +85,10 @@ Status stash_collect(Stash *stash, const Member *members, uint32_t round, Nodes 
         const Job *job = &memory->queue->jobs[i];
         ScheduledJob *scheduled = &memory->schedule.jobs[members[job->place].flight];
         scheduled->refused = job->state == JOB_REFUSED;
-        if (job->stash > 0)
-            TRY(share(memory, job, nodes, err));
-        else
+        if (scheduled->stash == NO_STASH)
             count(stash, scheduled);
+        else if (job->stash > 0)
+            TRY(share(memory, job, nodes, err));
     }
     find_due(stash, round - 1);
     if (stash->refused == 0) stash->arrived = 1; // whatever the rounding of the weights' sum

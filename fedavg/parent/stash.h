@@ -7,6 +7,8 @@
 //               stash_conclude(&stash, round);
 //   stash_free(&stash);
 //
+// Replicas (rules/local/elastic.h) wait in what their clients keep, and nothing lies here.
+//
 // Every node has all that waits, and adds to the sum of all nodes what is due on the first one alone.
 #ifndef SOUNDER_FEDAVG_PARENT_STASH_H
 #define SOUNDER_FEDAVG_PARENT_STASH_H
@@ -24,6 +26,7 @@ typedef struct Stash {
 
     // Of the updates in the step: how many, how many of them were refused, the sum of the weights of the others.
     uint32_t updates, refused;
+    uint32_t client; // whose the last of them is
     double arrived;
 
     int64_t staleness[STALENESS_BUCKETS]; // how many were that stale; the last: that or more

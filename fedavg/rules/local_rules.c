@@ -19,6 +19,10 @@ double local_displacement(const Training *training, double pull, uint64_t steps)
     return -x;
 }
 
+double local_ahead(const Training *training) {
+    return training->nesterov ? (double)training->sgd.lr * (double)training->sgd.momentum : 0;
+}
+
 bool local_looks(const Chosen *chosen) {
     const LocalRule *rule = local_rules[chosen->row];
     return rule->looks && rule->looks(chosen->number);
@@ -98,10 +102,14 @@ AGGREGATE_VECTORS void local_add_changes(int64_t *changes, const float *kept_aft
                                                               AGGREGATE_UNIT)); // modulo 2^64, as masks want it
 }
 
+float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i) {
+    const float ahead = turn->ahead != 0 && at->velocity ? (float)(turn->ahead * (double)at->velocity[i]) : 0;
+    return at->kept[i] + ahead;
+}
+
 // Of a replica that has not been trained yet: its first turn begins at the centre.
 static double gift_of(const LocalVectors *at, const LocalTurn *turn, size_t i) {
-    const float ahead = turn->ahead != 0 && at->velocity ? (float)(turn->ahead * (double)at->velocity[i]) : 0;
-    return at->kept ? elastic_gift(at->kept[i] + ahead, at->global[i], turn) : 0;
+    return at->kept ? elastic_gift(local_replica(at, turn, i), at->global[i], turn) : 0;
 }
 
 void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, size_t count) {

@@ -36,6 +36,9 @@ double local_displacement(const Training *training, double pull, uint64_t steps)
 
 LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t steps, double size_ratio);
 
+// LocalTurn.ahead of replicas.
+double local_ahead(const Training *training);
+
 // Whether the rule wants the gradient that the client begins with.
 bool local_looks(const Chosen *chosen);
 
@@ -62,6 +65,7 @@ bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *
 // Replicas: own (count), the first step taken, gives way to the spring. fits: whether all that they give is below the
 // limit. changes (count) += what they give, in units of 2^-40. at->own is not read.
 void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, size_t count);
+float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i); // the weight of which it gives
 bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit, size_t count);
 void local_add_gifts(int64_t *changes, const LocalVectors *at, const LocalTurn *turn, size_t count);
 

@@ -103,6 +103,20 @@ static Status check_release(const Recipe *recipe, Error *err) {
     return STATUS_OK;
 }
 
+// A replica gives to the centre as it arrives, and goes on at once with what that has left it.
+static Status check_replicas(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts, *schedule = &parts[PART_SCHEDULE];
+    if (!local_rules[parts[PART_LOCAL].row]->replicas) return STATUS_OK;
+    if (parts[PART_STALE].row != STALE_CONSTANT)
+        return refuse_pair(PART_STALE, PART_LOCAL, recipe, "what a replica gives is never stale", err);
+    if (schedule->number[BUFFERED_K] != 1 || schedule->number[BUFFERED_MIXES] != MIXES_UPDATES ||
+        schedule->number[BUFFERED_DISPATCH] != DISPATCH_ARRIVAL || !isnan(schedule->number[BUFFERED_BOUND]) ||
+        !isnan(schedule->number[BUFFERED_LIMIT]))
+        return refuse_pair(PART_LOCAL, PART_SCHEDULE, recipe,
+                           "a replica gives as it arrives, and goes on at once; write K=1 and steps= alone", err);
+    return STATUS_OK;
+}
+
 // One update makes a step, and it is a gradient times the learning rate.
 static Status check_compensated(const Recipe *recipe, Error *err) {
     const Chosen *parts = recipe->parts, *schedule = &parts[PART_SCHEDULE];
@@ -118,13 +132,14 @@ static Status check_compensated(const Recipe *recipe, Error *err) {
 // Updates that begin from several models come together in one sum, whose shares are known beforehand.
 static Status check_buffered(const Recipe *recipe, Error *err) {
     const Chosen *parts = recipe->parts, *schedule = &parts[PART_SCHEDULE];
+    const LocalRule *local = local_rules[parts[PART_LOCAL].row];
     const double k = schedule->number[BUFFERED_K], m = schedule->number[BUFFERED_M];
     const struct {
         Part part;
         bool clashes;
         const char *why;
     } others[] = {
-        {PART_LOCAL, local_rules[parts[PART_LOCAL].row]->keeps, "what its clients keep belongs to rounds of one model"},
+        {PART_LOCAL, local->keeps && !local->replicas, "what its clients keep belongs to rounds of one model"},
         {PART_PERSONAL, parts[PART_PERSONAL].row != PERSONAL_NONE, "what stays with a client belongs to a round"},
         {PART_CLIP, parts[PART_CLIP].row == CLIP_ADAPTIVE, "its norm follows from whole rounds; take send clip"},
         {PART_CODE, parts[PART_CODE].row == SEND_ROW_masked, "masks vanish in the sum of those that began together"},
@@ -145,6 +160,7 @@ static Status check_buffered(const Recipe *recipe, Error *err) {
         return fail(err, STATUS_USAGE, "schedule buffered: K follows from lag; leave one of the two out");
     if (schedule->number[BUFFERED_MIXES] == MIXES_MODELS && k != 1)
         return fail(err, STATUS_USAGE, "schedule buffered: mixes=models takes one client's model at a time; add K=1");
+    TRY(check_replicas(recipe, err));
     return check_compensated(recipe, err);
 }
 

@@ -90,6 +90,11 @@ const ZooAlgorithm zoo_algorithms[] = {
      "elastic averaging: springs tie the clients' models to a centre", "Zhang, Choromanska, LeCun, NIPS 2015"},
     {"eamsgd", "local elastic; optimizer sgd nesterov=yes; combine mean uniform; server elastic; schedule rounds steps=10",
      "the same with Nesterov's momentum", "Zhang, Choromanska, LeCun, NIPS 2015"},
+    {"async-easgd", "local elastic; combine mean uniform; server elastic; schedule buffered K=1 steps=10",
+     "elastic averaging in which every client meets the centre when it is ready", "Zhang, Choromanska, LeCun, NIPS 2015"},
+    {"async-eamsgd",
+     "local elastic; optimizer sgd nesterov=yes; combine mean uniform; server elastic; schedule buffered K=1 steps=10",
+     "the same with Nesterov's momentum", "Zhang, Choromanska, LeCun, NIPS 2015"},
     {"hogwild", "schedule wild", "workers write one model without locks", "Niu et al., NIPS 2011"},
     {"ssgd", "schedule lockstep", "synchronous SGD: gradients are averaged at every step", "Chen et al. 2016"},
 };

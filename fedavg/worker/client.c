@@ -193,7 +193,8 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     }
     if (rule->replicas) {
         turn.at.velocity = turn.step.state;
-        turn.rule.ahead = training.nesterov ? (double)training.sgd.lr * (double)training.sgd.momentum : 0;
+        turn.rule.ahead = local_ahead(&training);
+        if (engine_facts[config->engine].buffers) turn.at.global = run_memory_vector(memory, COMMON_VECTOR);
     }
     if (training.optimizer_state == OPTIMIZER_AVERAGED)
         turn.step.state = run_memory_vector(memory, slots_momentum_vector(&config->slots));
@@ -360,6 +361,10 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     const Sent sent = sender_send(&model->sender, job, model->weights, key);
     if (is_sent_in_vain(model, job, &sent)) {
         queue_finish(job, JOB_REFUSED);
+        return;
+    }
+    if (local_rule(memory->config)->replicas && engine_facts[memory->config->engine].buffers) {
+        queue_finish(job, JOB_DONE); // the parent finds the replica in its row when it gives
         return;
     }
     if (memory->config->slots.rows > 0) {

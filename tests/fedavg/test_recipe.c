@@ -143,6 +143,11 @@ static void a_buffered_schedule_is_refused_where_updates_cannot_come_late(void *
          "stale compensate does not go with schedule buffered: it turns one step at a time; add K=1, without mixes"},
         {"fedasync; stale compensate", "stale compensate does not go with schedule buffered: ..."},
         {"dc-asgd; optimizer adam", "stale compensate does not go with optimizer adam: only SGD's steps are gradients"},
+        {"async-easgd K=2",
+         "local elastic does not go with schedule buffered: a replica gives as it arrives, and goes on at once; write "
+         "K=1 and steps= alone"},
+        {"async-easgd dispatch=publish", "local elastic does not go with schedule buffered: ..."},
+        {"async-easgd; stale poly", "stale poly does not go with local elastic: what a replica gives is never stale"},
         {"fedbuff; personal ditto", "schedule buffered does not go with personal ditto: ..."},
         {"fedbuff; send masked", "schedule buffered does not go with send masked: ..."},
         {"fedavg; stale poly",

@@ -275,6 +275,20 @@ def elastic(alpha, steps, nesterov=False):
     return run
 
 
+def async_elastic(alpha, steps, nesterov=False):
+    """Each client meets the centre as its steps end, in the order of the schedule, and goes on with what that leaves it."""
+    def run(versions, clients, jobs):
+        c, x, v, gift = versions[0], [versions[0]] * len(clients), [np.zeros_like(versions[0])] * len(clients), [0] * len(clients)
+        for k in [int(j["client"]) for j in sorted(jobs, key=lambda j: int(j["applied"] or 10 ** 9))][:ROUNDS * 3]:
+            for step in range(steps):
+                v[k] = MOMENTUM * v[k] - LR * clients[k].gradient(x[k] + MOMENTUM * v[k] if nesterov else x[k])
+                x[k] = x[k] + v[k] - (gift[k] if step == 0 else 0)
+            gift[k] = alpha * (x[k] - c)
+            c = c + gift[k]
+        return c
+    return run
+
+
 def late(trust=lambda s: 1, mixes=False, turn=0.0, lr=1.0, pull=0.0, steps=STEPS, momentum=MOMENTUM):
     """By the schedule that a run has written: who began from which version, and which step the update is part of."""
     def run(versions, clients, jobs):
@@ -401,6 +415,7 @@ BY_STEPS = {"easgd steps=3": elastic(0.3, 3), "easgd alpha=0.5 steps=2": elastic
 LATE = {"fedbuff K=2": late(lambda s: (1 + s) ** -0.5), "fedbuff K=2; stale hinge a=2 b=1": late(lambda s: 1 if s <= 1 else 1 / (2 * (s - 1) + 1)),
         "fedasync": late(lambda s: (1 + s) ** -0.5, mixes=True, lr=0.6, pull=0.005),
         "asgd": late(steps=1), "downpour steps=2": late(steps=2), "staleness-aware": late(lambda s: 1 / max(s, 1), steps=1),
+        "async-easgd steps=3": async_elastic(0.3, 3), "async-eamsgd alpha=0.2 steps=4": async_elastic(0.2, 4, True),
         "dc-asgd": late(turn=0.04, steps=1), "dc-asgd lambda=20": late(turn=20, steps=1), "dc-asgd lambda=3; server average lr=0.7": late(turn=3, steps=1, lr=0.7)}
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=LR, momentum=MOMENTUM, weight_decay=0.01),

@@ -28,13 +28,14 @@ REASONS["fltrust", "card"] = "combine fltrust of --algorithm is for the CPU alon
 for name in ("top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "powersgd", "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl"):
     REASONS[name, "card"] = "a send rule is for the CPU alone"
 REASONS["afl", "card"] = "server rounds-mean of --algorithm is for the CPU alone"
-LATE = ("fedbuff", "fedasync", "asgd", "dc-asgd", "downpour", "staleness-aware", "semi-sync")
+LATE = ("fedbuff", "fedasync", "asgd", "dc-asgd", "downpour", "staleness-aware", "semi-sync", "async-easgd", "async-eamsgd")
 for name in LATE:
     REASONS[name, "card"] = "schedule buffered is for the CPU alone"
 for name in ("local-sgd", "post-local-sgd"):
     REASONS[name, "card"] = "--client-optimizer-state keep and average are for the CPU alone"  # without momentum below
-REASONS["easgd", "card"] = "--client-optimizer-state keep and average are for the CPU alone"
-REASONS["eamsgd", "card"] = "another optimizer than sgd without nesterov is for the CPU alone"
+for name in ("", "async-"):
+    REASONS[name + "easgd", "card"] = "--client-optimizer-state keep and average are for the CPU alone"
+    REASONS[name + "eamsgd", "card"] = "another optimizer than sgd without nesterov is for the CPU alone"
 # What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 # What an algorithm wants of the world.
@@ -118,6 +119,21 @@ class Zoo(RunCase):
         self.assertEqual(whole["easgd-0-steps=12"], whole["local-sgd-steps=12"])
         self.assertEqual(whole["easgd-0-steps=4"], whole["local-sgd-steps=12"])
         self.assertEqual(self.model("easgd-0-steps=4"), self.model("easgd-0-steps=12"))  # the centre has not moved
+
+    @unittest.skipIf(ON_CARD, "local elastic is for the CPU alone")
+    def test_a_replica_alone_meets_the_centre_as_it_does_in_rounds(self):
+        one = [*TASK, "--clients", "1", "--partition", "iid", "--momentum", "0.5"]
+        for name in ("easgd", "eamsgd"):  # in rounds the first meeting, that of a replica which is the centre, comes to nothing
+            self.train(*one, "--algorithm", f"{name} 0.3", "--rounds", "5", "--out", name)
+            self.train(*one, "--algorithm", f"async-{name} 0.3", "--rounds", "4", "--out", "async-" + name)
+            self.assertEqual(self.model("async-" + name), self.model(name))
+        self.train(*TASK, *CLIENTS, "--algorithm", "async-easgd 0", "--client-time", "lognormal", "--rounds", "9", "--out", "loose")
+        self.train(*TASK, *CLIENTS, "--algorithm", "async-easgd 0", "--client-time", "lognormal", "--rounds", "1", "--out", "begun")
+        self.assertEqual(self.model("loose"), self.model("begun"))  # without a spring the centre does not move
+        for options, why in ((["--clients-per-round", "2"], "whose clients all train"), (["--drop-out", "0.1"], "whose clients all arrive"),
+                             (["--clock", "real"], "replicas meet the centre on the simulated clock")):
+            _, err = self.train(*TASK, *CLIENTS, "--algorithm", "async-easgd", *options, "--out", "no", code=64)
+            self.assertIn(why, err)
 
     def test_steps_go_on_from_round_to_round(self):
         options = [*TASK, *CLIENTS, "--momentum", "0", "--rounds", "5"]
@@ -304,7 +320,7 @@ class Zoo(RunCase):
 
     @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
     def test_a_run_with_late_updates_goes_on_to_more_rounds(self):
-        for algorithm in ("fedbuff K=1", "fedasync", "dc-asgd lambda=100", "fedbuff K=2; send qsgd"):
+        for algorithm in ("fedbuff K=1", "fedasync", "dc-asgd lambda=100", "async-eamsgd", "fedbuff K=2; send qsgd"):
             options = [*TASK, *CLIENTS, "--algorithm", algorithm, "--client-time", "lognormal", "--seed", "3"]
             self.train(*options, "--rounds", "9", "--out", "whole " + algorithm)
             self.train(*options, "--rounds", "4", "--out", algorithm)

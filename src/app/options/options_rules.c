@@ -24,7 +24,7 @@ static Status check_optimizer_state(const Options *options, Error *err) {
     const LocalRule *local = local_rules[parts[PART_LOCAL].row];
     const bool clashes[] = {local->keeps && !local->replicas, parts[PART_PERSONAL].row != PERSONAL_NONE,
                             send_feeds_back(&parts[PART_CODE]), combine_rules[parts[PART_COMBINE].row]->cut != NULL,
-                            engine_facts[parts[PART_SCHEDULE].row].buffers};
+                            engine_facts[parts[PART_SCHEDULE].row].buffers && !local->replicas};
     if (options->training.optimizer_state != OPTIMIZER_KEPT) return STATUS_OK;
     for (int i = 0; i < 5; i++)
         if (clashes[i])
@@ -290,6 +290,7 @@ static Status check_real_clock(const Options *options, double k, Error *err) {
         {parts[PART_SCHEDULE].number[BUFFERED_TWICE] == TWICE_NO, "who comes twice counts twice; leave twice=no out"},
         {!isnan(parts[PART_SCHEDULE].number[BUFFERED_LAG]),
          "as many clients train as there are workers; give K instead of lag"},
+        {local_rules[parts[PART_LOCAL].row]->replicas, "replicas meet the centre on the simulated clock; leave it out"},
         {options->world.drop_out > 0, "clients drop out of the simulated world; leave --drop-out out"},
         {options_given(options, "client-time") || options_given(options, "up-bandwidth") ||
              options_given(options, "down-bandwidth"),
@@ -298,6 +299,27 @@ static Status check_real_clock(const Options *options, double k, Error *err) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].clashes)
             return fail(err, STATUS_USAGE, "%s real: %s", options_named(name, options, "clock"), others[i].why);
+    return STATUS_OK;
+}
+
+// Replicas that give as they arrive: all clients train all the time, and go on with their own.
+static Status check_replicas(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const World *world = &options->world;
+    const LocalRule *local = local_rules[options->recipe.parts[PART_LOCAL].row];
+    const struct {
+        const char *option;
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {"clients-per-round", options->clients_per_round < options->clients, "whose clients all train; leave it out"},
+        {"drop-out", world->drop_out > 0, "whose clients all arrive; leave it out"},
+        {"clock", options_replay(options) != NULL, "which lives on the simulated clock; leave it out"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others && local->replicas; i++)
+        if (others[i].clashes)
+            return fail(err, STATUS_USAGE, "%s does not go with local %s and schedule buffered of --algorithm, %s",
+                        options_named(name, options, others[i].option), local->text.name, others[i].why);
     return STATUS_OK;
 }
 
@@ -319,6 +341,7 @@ Status options_resolve_buffered(Options *options, Error *err) {
     number[BUFFERED_M] = options->clients_per_round;
     number[BUFFERED_K] = buffer_size(number);
     if (options_clock_is_real(options)) TRY(check_real_clock(options, number[BUFFERED_K], err));
+    TRY(check_replicas(options, err));
     if (number[BUFFERED_K] <= number[BUFFERED_M]) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,

@@ -77,6 +77,7 @@ static Status share_stash(RunMemory *memory, uint32_t rounds_done, Nodes *nodes,
     for (uint32_t i = 0; i < schedule->waiting_count; i++) {
         ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
         TRY(nodes_broadcast(nodes, job, sizeof *job, err));
+        if (memory->config->slots.stash == 0) continue;
         TRY(nodes_broadcast(nodes, run_memory_stash(memory, job->stash), memory->config->parameters * sizeof(int64_t),
                             err));
         float *begun = run_memory_begun(memory, job->stash);
