@@ -9,6 +9,7 @@
 
 #include "datasets/format.h"
 #include "datasets/npy.h"
+#include "datasets/samples_file.h"
 #include "datasets/zip.h"
 
 typedef enum ArrayRole { X_TRAIN, Y_TRAIN, X_TEST, Y_TEST, CLIENT_TRAIN, CLIENT_TEST, MEAN, STD, ROLES } ArrayRole;
@@ -30,6 +31,8 @@ typedef struct Arrays {
     bool found[ROLES];
     BytePart parts[ROLES]; // of an archive
     NpyHeader headers[ROLES];
+    DatasetFileState states[ROLES];
+    bool plain[ROLES];            // neither deflated nor a gzip file
     char said[ROLES][SAID_BYTES]; // what sentences call them; in a folder their paths
 } Arrays;
 
@@ -66,6 +69,8 @@ static Status find_one(Arrays *arrays, ArrayRole role, Error *err) {
     ByteStream stream;
     TRY(open_array(&stream, arrays, role, err));
     Status status = npy_header(&arrays->headers[role], &stream, err);
+    if (status == STATUS_OK) status = samples_file_state(&arrays->states[role], stream.fd, arrays->said[role], err);
+    arrays->plain[role] = !stream.packed;
     byte_stream_close(&stream);
     return status;
 }
@@ -207,6 +212,29 @@ static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err
     return status;
 }
 
+// Samples that lie in their file as they enter a net stay there, at whatever byte: an archive's members are not aligned.
+// Others are read into the block: numbers of float64, numbers that mean and std change, and all of a set of which
+// anything is packed, which the cache of unpacked copies keeps whole.
+static void leave_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, DatasetSplitKind split) {
+    const NpyHeader *header = &arrays->headers[role];
+    DatasetSamples *samples = &source->samples[split];
+    const BytePart *part = &arrays->parts[role]; // zeros but for an archive
+    const uint64_t bytes = header->count * header->item_bytes;
+    const bool is_changed = source->items.pixel_bytes > 1 && arrays->found[MEAN];
+    const bool is_whole = !arrays->is_archive || part->packed_bytes == header->header_bytes + bytes;
+    if (source->packed || !arrays->plain[role] || header->item_bytes != source->items.pixel_bytes || is_changed ||
+        !is_whole)
+        return;
+    *samples = (DatasetSamples){.begin = part->begin + header->header_bytes,
+                                .bytes = bytes,
+                                .is_member = arrays->is_archive,
+                                .head_bytes = (uint32_t)header->header_bytes,
+                                .checksum = part->checksum,
+                                .state = arrays->states[role]};
+    snprintf(samples->name, sizeof samples->name, "%s", names[role]);
+    source->items.outside |= 1u << split;
+}
+
 Status arrays_find(DatasetSource *source, const char *place, Error *err) {
     Arrays arrays;
     TRY(find_all(&arrays, place, err));
@@ -218,6 +246,8 @@ Status arrays_find(DatasetSource *source, const char *place, Error *err) {
         if (!arrays.is_archive) TRY(dataset_note_file(source, arrays.said[role], err));
         if (arrays.parts[role].deflated) source->packed = true;
     }
+    leave_samples(source, &arrays, X_TRAIN, DATASET_TRAIN);
+    leave_samples(source, &arrays, X_TEST, DATASET_TEST);
     return STATUS_OK;
 }
 
@@ -307,8 +337,9 @@ Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err)
         again.test_count != source->test_count || again.items.pixel_bytes != source->items.pixel_bytes ||
         again.items.label_bytes != source->items.label_bytes || arrays.found[CLIENT_TRAIN] != (source->users != 0))
         return fail(err, STATUS_DATA, "%s: the arrays changed while the data set was being read", source->folder);
-    TRY(read_samples(block, &arrays, X_TRAIN, at->train_pixels, err));
-    TRY(read_samples(block, &arrays, X_TEST, at->test_pixels, err));
+    if (!(source->items.outside & 1u << DATASET_TRAIN))
+        TRY(read_samples(block, &arrays, X_TRAIN, at->train_pixels, err));
+    if (!(source->items.outside & 1u << DATASET_TEST)) TRY(read_samples(block, &arrays, X_TEST, at->test_pixels, err));
     TRY(read_targets(block, &arrays, Y_TRAIN, at->train_labels, err));
     TRY(read_targets(block, &arrays, Y_TEST, at->test_labels, err));
     TRY(read_owners(block, &arrays, err));

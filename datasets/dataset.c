@@ -6,8 +6,14 @@
 #include "datasets/dataset_block.h"
 #include "datasets/federation.h"
 #include "datasets/format.h"
+#include "datasets/samples_file.h"
 #include "datasets/synthetic.h"
 #include <stdbool.h>
+
+// Samples of a split that the block holds.
+static uint64_t held_samples(const DatasetItems *items, DatasetSplitKind split, uint32_t count) {
+    return items->outside & 1u << split ? 0 : count;
+}
 
 // Zeroes the gaps between the arrays, so that equal sets are equal blocks.
 static void clear_gaps(DatasetBlock *block) {
@@ -15,10 +21,10 @@ static void clear_gaps(DatasetBlock *block) {
     const DatasetItems *items = &block->items;
     const size_t sample = shape_size(block->shape) * items->pixel_bytes;
     const uint64_t train = block->train_count, test = block->test_count;
-    const uint64_t ends[6] = {layout->train_pixels + train * sample,
+    const uint64_t ends[6] = {layout->train_pixels + held_samples(items, DATASET_TRAIN, block->train_count) * sample,
                               layout->train_labels + train * items->label_bytes,
                               layout->train_owners + train * items->owner_bytes,
-                              layout->test_pixels + test * sample,
+                              layout->test_pixels + held_samples(items, DATASET_TEST, block->test_count) * sample,
                               layout->test_labels + test * items->label_bytes,
                               layout->test_owners + test * items->owner_bytes};
     const uint64_t next[6] = {layout->train_labels, layout->train_owners, layout->test_pixels,
@@ -39,7 +45,8 @@ static Status lay_out(DatasetBlock *block, const DatasetSource *source, Error *e
                             .test_count = source->test_count,
                             .layout = layout,
                             .items = source->items,
-                            .users = source->users};
+                            .users = source->users,
+                            .begins = {source->samples[DATASET_TRAIN].begin, source->samples[DATASET_TEST].begin}};
     memcpy(block->name, source->name, sizeof block->name);
     clear_gaps(block);
     return STATUS_OK;
@@ -64,10 +71,9 @@ static Status read_synthetic(DatasetBlock *block, const DatasetSource *source, E
 
 // One channel: MNIST's constants, so that every set of its kind enters a net as in the published scripts. More: the
 // mean and standard deviation of each channel over the training split, from exact integer sums.
-static void normalise(DatasetBlock *block) {
+static void normalise(DatasetBlock *block, const uint8_t *pixels) {
     if (block->items.pixel_bytes > 1) return; // float samples enter as they are
     if (block->scale[0] != 0) return;         // the files say how
-    const uint8_t *pixels = dataset_at(block, block->layout.train_pixels);
     const size_t plane = (size_t)block->shape.rows * (size_t)block->shape.columns;
     const size_t channels = (size_t)block->shape.channels;
     for (size_t c = 0; c < channels; c++) {
@@ -102,13 +108,25 @@ static Status read_federation(DatasetBlock *block, const DatasetSource *source, 
     return federation_fill(&arrays, source, err);
 }
 
+// Looks at samples that stay in their files as the forms look at what they read.
+static Status verify_samples(DatasetBlock *block, const DatasetSource *source, DatasetSplitKind split, Error *err) {
+    SamplesFile file;
+    TRY(samples_file_open(&file, source, split, err));
+    Status status = samples_file_verify(&file, source, split, err);
+    if (status == STATUS_OK && split == DATASET_TRAIN) normalise(block, file.samples);
+    samples_file_free(&file);
+    return status;
+}
+
 Status dataset_read(void *memory, const DatasetSource *source, Error *err) {
     DatasetBlock *block = memory;
     TRY(lay_out(block, source, err));
     TRY(source->is_federation ? read_federation(block, source, err)
         : source->folder[0]   ? dataset_formats[source->format].read(block, source, err)
                               : read_synthetic(block, source, err));
-    normalise(block);
+    if (held_samples(&source->items, DATASET_TRAIN, 1)) normalise(block, dataset_at(block, block->layout.train_pixels));
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+        if (!held_samples(&source->items, split, 1)) TRY(verify_samples(block, source, split, err));
     return STATUS_OK;
 }
 
@@ -125,7 +143,8 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
                     block->shape.rows, block->shape.columns, block->classes);
     const DatasetItems *items = &block->items;
     if ((items->pixel_bytes != 1 && items->pixel_bytes != 4) || (items->label_bytes != 2 && items->label_bytes != 4) ||
-        (items->owner_bytes != 0 && items->owner_bytes != 4) || (items->owner_bytes != 0) != (block->users != 0))
+        (items->owner_bytes != 0 && items->owner_bytes != 4) || (items->owner_bytes != 0) != (block->users != 0) ||
+        items->outside >= 1u << DATASET_SPLITS)
         return fail(err, STATUS_DATA, "the data set's block: items of %u, %u and %u bytes for %u users",
                     items->pixel_bytes, items->label_bytes, items->owner_bytes, block->users);
     TRY(dataset_layout(&layout, block->shape, block->train_count, block->test_count, items, err));
@@ -137,9 +156,9 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
         .classes = block->classes,
         .items = *items,
         .users = block->users,
-        .train = {block->train_count, base + layout.train_pixels,
+        .train = {block->train_count, held_samples(items, DATASET_TRAIN, 1) ? base + layout.train_pixels : NULL,
                   (const uint16_t *)(const void *)(base + layout.train_labels), NULL},
-        .test = {block->test_count, base + layout.test_pixels,
+        .test = {block->test_count, held_samples(items, DATASET_TEST, 1) ? base + layout.test_pixels : NULL,
                  (const uint16_t *)(const void *)(base + layout.test_labels), NULL},
     };
     if (items->owner_bytes) {
@@ -150,6 +169,7 @@ Status dataset_view(Dataset *data, const void *memory, size_t bytes, Error *err)
     data->name[sizeof data->name - 1] = '\0';
     memcpy(data->scale, block->scale, sizeof data->scale);
     memcpy(data->shift, block->shift, sizeof data->shift);
+    memcpy(data->begins, block->begins, sizeof data->begins);
     return STATUS_OK;
 }
 
@@ -168,10 +188,10 @@ Status dataset_layout(DatasetLayout *layout, Shape shape, uint32_t train_count, 
     uint64_t header, size = shape_size(shape) * items->pixel_bytes;
     layout->block_bytes = 0;
     if (append(&header, &layout->block_bytes, 1, sizeof(DatasetBlock)) &&
-        append(&layout->train_pixels, &layout->block_bytes, train_count, size) &&
+        append(&layout->train_pixels, &layout->block_bytes, held_samples(items, DATASET_TRAIN, train_count), size) &&
         append(&layout->train_labels, &layout->block_bytes, train_count, items->label_bytes) &&
         append(&layout->train_owners, &layout->block_bytes, train_count, items->owner_bytes) &&
-        append(&layout->test_pixels, &layout->block_bytes, test_count, size) &&
+        append(&layout->test_pixels, &layout->block_bytes, held_samples(items, DATASET_TEST, test_count), size) &&
         append(&layout->test_labels, &layout->block_bytes, test_count, items->label_bytes) &&
         append(&layout->test_owners, &layout->block_bytes, test_count, items->owner_bytes))
         return STATUS_OK;

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/form.h"
@@ -23,11 +24,14 @@
 
 enum { DATASET_MAX_CHANNELS = 16, DATASET_MAX_CLASSES = 65535, DATASET_NAME_BYTES = 64, DATASET_PATH_BYTES = 4096 };
 
+typedef enum DatasetSplitKind { DATASET_TRAIN, DATASET_TEST, DATASET_SPLITS } DatasetSplitKind;
+
 // What lies in the arrays: bytes of an item.
 typedef struct DatasetItems {
     uint32_t pixel_bytes; // 1: uint8 pixels; 4: float32, which enter a net as they are
     uint32_t label_bytes; // 2: uint16 classes; 4: float32 targets of the net's one output, for the squared loss
     uint32_t owner_bytes; // 4: each sample has an owner; 0: none has
+    uint32_t outside;     // bits of 1 << DatasetSplitKind: splits whose samples lie in files, not in the block
 } DatasetItems;
 
 static inline bool dataset_has_targets(const DatasetItems *items) {
@@ -37,7 +41,7 @@ static inline bool dataset_has_targets(const DatasetItems *items) {
 // The types of the pointers are the same whatever the items are: whoever needs floats looks at them as such.
 typedef struct DatasetSplit {
     uint32_t count;         // samples
-    const uint8_t *pixels;  // (count, C,H,W)
+    const uint8_t *pixels;  // (count, C,H,W), float32 perhaps at an odd address; NULL while they are outside the block
     const uint16_t *labels; // (count), classes below `classes`; or float32 targets
     const uint32_t *owners; // (count), users below `users`, or UINT32_MAX: nobody's; NULL where nobody owns samples
 } DatasetSplit;
@@ -54,7 +58,40 @@ typedef struct Dataset {
     // channel over the training split.
     float scale[DATASET_MAX_CHANNELS];
     float shift[DATASET_MAX_CHANNELS];
+    uint64_t begins[DATASET_SPLITS]; // of samples outside the block, in their files
 } Dataset;
+
+// Bytes of a split's samples.
+static inline size_t dataset_sample_bytes(const Dataset *data, const DatasetSplit *split) {
+    return split->count * shape_size(data->shape) * data->items.pixel_bytes;
+}
+
+// A float32 sample's number, wherever it lies.
+static inline float dataset_number(const uint8_t *pixels, size_t place) {
+    float number;
+    memcpy(&number, pixels + place * sizeof number, sizeof number);
+    return number;
+}
+
+// A file as it was found: another one, or another time of change, is another state.
+typedef struct DatasetFileState {
+    uint64_t file, bytes; // its inode, its size
+    int64_t changed_seconds, changed_nanoseconds;
+} DatasetFileState;
+
+enum { DATASET_FILE_NAME_BYTES = 24, DATASET_MOST_HEAD_BYTES = 66 * 1024 };
+
+// Where a split's samples lie that stay where they are (samples_file.h): uint8 or little-endian float32, row by row,
+// as they enter a net.
+typedef struct DatasetSamples {
+    char name
+        [DATASET_FILE_NAME_BYTES]; // of a file in the source's folder, or of a member of the source
+    bool is_member;
+    uint64_t begin, bytes; // in the file
+    uint32_t head_bytes;   // of a member: right before them, which the checksum covers, too
+    uint32_t checksum;     // of a member: CRC-32
+    DatasetFileState state;
+} DatasetSamples;
 
 // What the files of a data set were like when it was found. Plain data without padding, compared as bytes.
 typedef struct DatasetOrigin {
@@ -74,11 +111,12 @@ typedef struct DatasetSource {
     uint32_t train_count, test_count;
     DatasetItems items;
     uint32_t users;
-    uint64_t seed;        // of what is made up
-    bool named;           // found by its name, in one of the places where names are looked for
-    bool packed;          // of files: at least one has to be unpacked
-    DatasetOrigin origin; // of files
-    size_t block_bytes;   // what dataset_read needs
+    uint64_t seed;                          // of what is made up
+    bool named;                             // found by its name, in one of the places where names are looked for
+    bool packed;                            // of files: at least one has to be unpacked
+    DatasetOrigin origin;                   // of files
+    DatasetSamples samples[DATASET_SPLITS]; // of the splits in items.outside
+    size_t block_bytes;                     // what dataset_read needs
 } DatasetSource;
 
 enum { DATASET_MOST_PLACES = 3 };
@@ -102,7 +140,7 @@ Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Erro
 // corrupt, naming file and offset.
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
-// Checks the block's header against `bytes` and gives pointers into it.
+// Checks the block's header against `bytes` and gives pointers into it. Samples in files are for the caller to add.
 Status dataset_view(Dataset *data, const void *block, size_t bytes, Error *err);
 
 #endif

@@ -1,5 +1,5 @@
-// What lies in a data set's block: this header, then six arrays, each at a multiple of 64 bytes. Only the dataset
-// modules see it; everyone else asks dataset_view.
+// What lies in a data set's block: this header, then six arrays, each at a multiple of 64 bytes; samples that lie
+// in files take none. Only the dataset modules see it; everyone else asks dataset_view.
 #ifndef SOUNDER_DATASETS_DATASET_BLOCK_H
 #define SOUNDER_DATASETS_DATASET_BLOCK_H
 
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 3, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 4, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Bytes from the start of the block.
 typedef struct DatasetLayout {
@@ -25,6 +25,7 @@ typedef struct DatasetBlock {
     float scale[DATASET_MAX_CHANNELS], shift[DATASET_MAX_CHANNELS];
     DatasetItems items;
     uint32_t users;
+    uint64_t begins[DATASET_SPLITS];
     char name[DATASET_NAME_BYTES];
 } DatasetBlock;
 

@@ -168,7 +168,7 @@ static double brightness(const Dataset *data, uint32_t sample) {
         if (data->items.pixel_bytes == 1)
             sum += data->train.pixels[sample * size + i];
         else
-            sum += (double)((const float *)(const void *)data->train.pixels)[sample * size + i];
+            sum += (double)dataset_number(data->train.pixels, sample * size + i);
     }
     return sum / (double)size;
 }

@@ -5,8 +5,6 @@
 
 #include "datasets/unpacked_cache.h"
 
-static const DatasetSegment EMPTY = {.segment.fd = -1, .worker_fd = -1};
-
 static Status map_copy(DatasetSegment *segment, int fd, Error *err) {
     segment->is_copy = segment->is_kept = true;
     segment->worker_fd = fd;
@@ -17,19 +15,53 @@ static Status read_files(DatasetSegment *segment, const DatasetSource *source, E
     TRY(segment_create_raw(&segment->segment, "data set", source->block_bytes, err));
     Status status = dataset_read(segment->segment.memory, source, err);
     if (status == STATUS_OK) status = segment_reopen_readonly(&segment->worker_fd, &segment->segment, err);
-    if (status != STATUS_OK) segment_free(&segment->segment);
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS && status == STATUS_OK; split++)
+        if (source->items.outside & 1u << split)
+            status = samples_file_open(&segment->samples[split], source, split, err);
+    if (status != STATUS_OK) dataset_segment_free(segment);
     return status;
 }
 
 Status dataset_segment_load(DatasetSegment *segment, const DatasetSource *source, Error *err) {
     int fd;
-    *segment = EMPTY;
+    *segment = NO_DATASET_SEGMENT;
     if (unpacked_cache_open(&fd, &segment->changed, source)) return map_copy(segment, fd, err);
     return read_files(segment, source, err);
 }
 
+Status dataset_segment_view(Dataset *data, const DatasetSegment *segment, Error *err) {
+    TRY(dataset_view(data, segment->segment.memory, segment->segment.bytes, err));
+    if (segment->samples[DATASET_TRAIN].fd >= 0) data->train.pixels = segment->samples[DATASET_TRAIN].samples;
+    if (segment->samples[DATASET_TEST].fd >= 0) data->test.pixels = segment->samples[DATASET_TEST].samples;
+    return STATUS_OK;
+}
+
+Status dataset_segment_attach(DatasetSegment *segment, const int fds[DATASET_FDS], Error *err) {
+    Dataset data;
+    *segment = NO_DATASET_SEGMENT;
+    Status status = segment_map_raw(&segment->segment, fds[0], SEGMENT_READ, err);
+    if (status == STATUS_OK) status = dataset_view(&data, segment->segment.memory, segment->segment.bytes, err);
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++) {
+        const size_t bytes = dataset_sample_bytes(&data, split == DATASET_TRAIN ? &data.train : &data.test);
+        if (status == STATUS_OK && data.items.outside & 1u << split)
+            status = samples_file_map(&segment->samples[split], fds[1 + split], data.begins[split], bytes, err);
+        else
+            close(fds[1 + split]);
+    }
+    if (status != STATUS_OK) dataset_segment_free(segment);
+    return status;
+}
+
+void dataset_segment_worker_fds(int fds[DATASET_FDS], const DatasetSegment *segment) {
+    fds[0] = segment->worker_fd;
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+        fds[1 + split] = segment->samples[split].fd >= 0 ? segment->samples[split].fd : segment->worker_fd;
+}
+
 Status dataset_segment_check(const DatasetSegment *segment, Error *err) {
     struct stat about;
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+        TRY(samples_file_check(&segment->samples[split], err));
     if (!segment->is_copy) return STATUS_OK;
     if (fstat(segment->segment.fd, &about) == 0 && about.st_size == (off_t)segment->segment.bytes &&
         about.st_mtim.tv_sec == segment->changed.tv_sec && about.st_mtim.tv_nsec == segment->changed.tv_nsec)
@@ -47,5 +79,7 @@ void dataset_segment_keep(DatasetSegment *segment, const DatasetSource *source) 
 void dataset_segment_free(DatasetSegment *segment) {
     if (segment->worker_fd >= 0 && segment->worker_fd != segment->segment.fd) close(segment->worker_fd);
     segment_free(&segment->segment);
-    *segment = EMPTY;
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+        samples_file_free(&segment->samples[split]);
+    *segment = NO_DATASET_SEGMENT;
 }

@@ -47,7 +47,17 @@
 enum { LAYOUT_VERSION = 3, MAX_WORKERS = BARRIER_MAX_RANKS - 1, STALENESS_BUCKETS = 64 };
 
 // The descriptors a worker inherits, from WORKER_FIRST_FD on.
-enum { FD_CONTROL = WORKER_FIRST_FD, FD_DATA, FD_PARTITION, FD_WEIGHTS, FD_SLOTS, FD_KEPT, FD_COUNT = 6 };
+enum {
+    FD_CONTROL = WORKER_FIRST_FD,
+    FD_DATA,
+    FD_PARTITION,
+    FD_WEIGHTS,
+    FD_SLOTS,
+    FD_KEPT,
+    FD_TRAIN,
+    FD_TEST,
+    FD_COUNT = 8
+};
 
 // What the slots segment holds, or the slots block of a run on the card.
 typedef struct SlotPlan {

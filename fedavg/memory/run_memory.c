@@ -35,8 +35,7 @@ static Status bind_partition(RunMemory *memory, Error *err) {
 }
 
 static Status bind_data(RunMemory *memory, Error *err) {
-    const Segment *segment = &memory->data_segment.segment;
-    return dataset_view(&memory->data, segment->memory, segment->bytes, err);
+    return dataset_segment_view(&memory->data, &memory->data_segment, err);
 }
 
 static Status create_control(RunMemory *memory, RunPlan *plan, Error *err) {
@@ -75,14 +74,15 @@ static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Err
     return segment_reopen_readonly(&memory->partition_fd, segment, err);
 }
 
-static const RunMemory EMPTY = {.control_segment.fd = -1,
-                                .data_segment = {.segment.fd = -1, .worker_fd = -1},
-                                .partition_segment.fd = -1,
-                                .weights_segment.fd = -1,
-                                .slots_segment.fd = -1,
-                                .kept.fd = -1,
-                                .partition_fd = -1,
-                                .weights_fd = -1};
+static const RunMemory EMPTY = {
+    .control_segment.fd = -1,
+    .data_segment = {.segment.fd = -1, .worker_fd = -1, .samples = {{.fd = -1}, {.fd = -1}}},
+    .partition_segment.fd = -1,
+    .weights_segment.fd = -1,
+    .slots_segment.fd = -1,
+    .kept.fd = -1,
+    .partition_fd = -1,
+    .weights_fd = -1};
 
 Status run_memory_load(RunMemory *memory, const DatasetSource *source, const DatasetSegment *ready,
                        const PartitionSpec *partition, Error *err) {
@@ -152,7 +152,7 @@ Status run_memory_attach(RunMemory *memory, Error *err) {
     bind_control(memory);
     SegmentAccess weights_access =
         engine_facts[memory->config->engine].writes_weights ? SEGMENT_READ_WRITE : SEGMENT_READ;
-    TRY_GOTO(fail, segment_map_raw(&memory->data_segment.segment, FD_DATA, SEGMENT_READ, err));
+    TRY_GOTO(fail, dataset_segment_attach(&memory->data_segment, (int[]){FD_DATA, FD_TRAIN, FD_TEST}, err));
     TRY_GOTO(fail, segment_map(&memory->partition_segment, FD_PARTITION, SEGMENT_READ, err));
     TRY_GOTO(fail, segment_map_raw(&memory->weights_segment, FD_WEIGHTS, weights_access, err));
     TRY_GOTO(fail, segment_map(&memory->slots_segment, FD_SLOTS, SEGMENT_READ_WRITE, err));
@@ -171,7 +171,11 @@ fail:
 
 void run_memory_worker_fds(int fds[FD_COUNT], const RunMemory *memory) {
     fds[FD_CONTROL - WORKER_FIRST_FD] = memory->control_segment.fd;
-    fds[FD_DATA - WORKER_FIRST_FD] = memory->data_segment.worker_fd;
+    int data[DATASET_FDS];
+    dataset_segment_worker_fds(data, &memory->data_segment);
+    fds[FD_DATA - WORKER_FIRST_FD] = data[0];
+    fds[FD_TRAIN - WORKER_FIRST_FD] = data[1 + DATASET_TRAIN];
+    fds[FD_TEST - WORKER_FIRST_FD] = data[1 + DATASET_TEST];
     fds[FD_PARTITION - WORKER_FIRST_FD] = memory->partition_fd;
     fds[FD_WEIGHTS - WORKER_FIRST_FD] = memory->weights_fd >= 0 ? memory->weights_fd : memory->weights_segment.fd;
     fds[FD_SLOTS - WORKER_FIRST_FD] = memory->slots_segment.fd;

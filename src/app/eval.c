@@ -73,9 +73,10 @@ static Status read_model(Spec *spec, float **parameters, const Safetensors *file
 
 // What is to be evaluated, on which data, and whether those are to be the ones it was trained on.
 typedef struct Subject {
-    char path[RUN_PATH_BYTES]; // of the model's file
-    bool is_own_data;          // nobody named other data
-    Chosen attack;             // by which the run was attacked; none, where a model's file is named
+    char path[RUN_PATH_BYTES];    // of the model's file
+    bool is_own_data;             // nobody named other data
+    Chosen attack;                // by which the run was attacked; none, where a model's file is named
+    const DatasetSegment *memory; // in which the data lie; borrowed
 } Subject;
 
 // A run's folder: its model, and the data and the seed that config.yaml names.
@@ -243,6 +244,7 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
     if (status == STATUS_OK && subject->attack.row == ATTACK_BACKDOOR && !spec->float_input)
         status = evaluate_backdoor(&outcome, parameters, spec, data, &subject->attack, err);
     outcome.seconds = clock_seconds_since(start);
+    if (status == STATUS_OK) status = dataset_segment_check(subject->memory, err);
     if (status == STATUS_OK) status = tell(&outcome, &predictions, subject->path, data, options, device, err);
     predictions_free(&predictions);
     TRY(status);
@@ -273,19 +275,19 @@ Status command_eval(int argc, char **argv, Error *err) {
     Options options;
     DatasetSource source;
     Safetensors file;
-    Subject subject = {0};
+    DatasetSegment memory;
+    Subject subject = {.memory = &memory};
     const char *path;
     options_defaults(&options);
     TRY(options_parse_eval(&options, &path, argc, argv, err));
     log_init((LogLevel)options.log_level, LOG_RANK_PARENT);
     TRY(find_subject(&subject, &file, &options, path, err));
     Status status;
-    DatasetSegment memory;
     Dataset data;
     TRY_GOTO(close, dataset_find(&source, options.data, options.seed, err));
     TRY_GOTO(close, run_device_fit(&options, &source, err));
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
-    TRY_GOTO(free, dataset_view(&data, memory.segment.memory, memory.segment.bytes, err));
+    TRY_GOTO(free, dataset_segment_view(&data, &memory, err));
     TRY_GOTO(free, check_data(&subject, &file, &options, &data, err));
     TRY_GOTO(free, evaluate_file(&file, &subject, &options, &data, err));
     dataset_segment_keep(&memory, &source);

@@ -286,6 +286,9 @@ static Status train_client(Replay *self, Error *err) {
         model.on_step = note_step;
         model.on_step_context = self;
         client_train(&model, job, (uint32_t)self->options.round);
+        status = dataset_segment_check(&self->memory.data_segment, err);
+    }
+    if (status == STATUS_OK) {
         char epochs[32] = "";
         if (walk.steps == 0) snprintf(epochs, sizeof epochs, "%u epoch%s, ", job->epochs, job->epochs == 1 ? "" : "s");
         printf("client %d of round %d: %u samples, %s%zu steps, loss %.4f (first step %.4f, last %.4f), "

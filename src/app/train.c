@@ -69,6 +69,7 @@ static Status prepare(Run *run, Error *err) {
     if (status == STATUS_OK) status = goals_check(&run->options, data, err);
     const bool folder = run->source.folder[0] && !run->source.named;
     run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
+    if (status == STATUS_OK) status = dataset_segment_check(&run->memory.data_segment, err);
     model_about_data(&run->about, data, folder ? data->name : run->options.data, run->data_hash, run->options.seed);
     if (status != STATUS_OK) run_memory_free(&run->memory);
     return status;

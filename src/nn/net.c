@@ -74,7 +74,7 @@ static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
 
 static void load_values(Net *net, const Batch *batch, const uint32_t *indices, uint32_t first, Chunk chunk) {
     const LayerBuffers *to = &net->buffers->layers[0];
-    const float *values = (const float *)(const void *)batch->pixels;
+    const uint8_t *values = batch->pixels;
     size_t size = shape_size(net->spec.input);
     if (to->in)
         values_gather(to->in, values, indices, first, size, chunk.count, chunk.samples);

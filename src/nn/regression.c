@@ -3,21 +3,21 @@
 #include <math.h>
 #include <string.h>
 
-static const float *row_of(const float *values, const uint32_t *indices, uint32_t first, int s, size_t size) {
-    return values + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size;
+static const uint8_t *row_of(const uint8_t *values, const uint32_t *indices, uint32_t first, int s, size_t size) {
+    return values + (size_t)(indices ? indices[s] : first + (uint32_t)s) * size * sizeof(float);
 }
 
-void values_gather(float *out, const float *values, const uint32_t *indices, uint32_t first, size_t size, int count,
+void values_gather(float *out, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size, int count,
                    int samples) {
     memset(out, 0, size * (size_t)samples * sizeof *out);
     for (int s = 0; s < count; s++) {
-        const float *row = row_of(values, indices, first, s, size);
+        const uint8_t *row = row_of(values, indices, first, s, size);
         for (size_t i = 0; i < size; i++)
-            out[i * (size_t)samples + (size_t)s] = row[i];
+            memcpy(&out[i * (size_t)samples + (size_t)s], row + i * sizeof *out, sizeof *out);
     }
 }
 
-void values_gather_rows(float *rows, const float *values, const uint32_t *indices, uint32_t first, size_t size,
+void values_gather_rows(float *rows, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size,
                         size_t row_floats, int count) {
     enum { WIDEST_VECTOR = 16 };
     size_t padded = (size + WIDEST_VECTOR - 1) / WIDEST_VECTOR * WIDEST_VECTOR;

@@ -6,13 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// out (size,N): sample s < count is row indices[s] (or first + s if indices is NULL) of values (rows, size); the
-// samples from count on are zero. The contract of Kernels.gather, without scale and shift.
-void values_gather(float *out, const float *values, const uint32_t *indices, uint32_t first, size_t size, int count,
+// out (size,N): sample s < count is row indices[s] (or first + s if indices is NULL) of values (rows, size), floats
+// at any byte; the samples from count on are zero. The contract of Kernels.gather, without scale and shift.
+void values_gather(float *out, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size, int count,
                    int samples);
 
 // As Kernels.gather_rows: rows (count, row_floats), with zeros from the last value to the end of a vector.
-void values_gather_rows(float *rows, const float *values, const uint32_t *indices, uint32_t first, size_t size,
+void values_gather_rows(float *rows, const uint8_t *values, const uint32_t *indices, uint32_t first, size_t size,
                         size_t row_floats, int count);
 
 // Returns the sum of (output - target)^2 / 2 over the first `count` samples. Overwrites gradient (1,N) with scale times

@@ -7,15 +7,32 @@
 #include <sys/stat.h>
 
 #include "datasets/dataset.h"
+#include "datasets/samples_file.h"
 #include "datasets/unpacked_cache.h"
 #include "idx_files.h"
 
 typedef struct Loaded {
-    void *block; // malloc'ed
+    void *block; // malloc'ed; samples that a run maps from their files are copied behind it
     size_t bytes;
     bool from_copy;
     Dataset data;
 } Loaded;
+
+// Samples that lie in files.
+static inline Status copy_samples(Loaded *loaded, const DatasetSource *source, Error *err) {
+    uint8_t *to = (uint8_t *)loaded->block + loaded->bytes;
+    DatasetSplit *const parts[] = {&loaded->data.train, &loaded->data.test};
+    for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++) {
+        SamplesFile file;
+        if (!(source->items.outside & 1u << split)) continue;
+        TRY(samples_file_open(&file, source, split, err));
+        assert_int_equal(dataset_sample_bytes(&loaded->data, parts[split]), source->samples[split].bytes);
+        parts[split]->pixels = memcpy(to, file.samples, source->samples[split].bytes);
+        to += source->samples[split].bytes;
+        samples_file_free(&file);
+    }
+    return STATUS_OK;
+}
 
 // As a run does: an earlier run's unpacked copy if there is a good one, otherwise the files, of which a copy is kept.
 static inline Status load(Loaded *loaded, const char *data, uint64_t seed, Error *err) {
@@ -26,7 +43,8 @@ static inline Status load(Loaded *loaded, const char *data, uint64_t seed, Error
     TRY(dataset_find(&source, data, seed, err));
     assert_in_range(source.block_bytes, 1, 1 << 24);
     loaded->bytes = source.block_bytes;
-    loaded->block = aligned_alloc(64, source.block_bytes);
+    const size_t outside = source.samples[DATASET_TRAIN].bytes + source.samples[DATASET_TEST].bytes;
+    loaded->block = aligned_alloc(64, source.block_bytes + (outside + 63) / 64 * 64);
     memset(loaded->block, 0xa5, loaded->bytes); // shared memory need not be clean either
     loaded->from_copy = unpacked_cache_open(&fd, &changed, &source);
     if (loaded->from_copy) {
@@ -37,6 +55,7 @@ static inline Status load(Loaded *loaded, const char *data, uint64_t seed, Error
         if (status == STATUS_OK) unpacked_cache_keep(loaded->block, &source);
     }
     if (status == STATUS_OK) status = dataset_view(&loaded->data, loaded->block, loaded->bytes, err);
+    if (status == STATUS_OK) status = copy_samples(loaded, &source, err);
     if (status != STATUS_OK) free(loaded->block);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "datasets/format.h"
+#include "datasets/samples_file.h"
 #include "fuzz.h"
 
 enum { MOST_BLOCK_BYTES = 1 << 24 };
@@ -22,6 +23,19 @@ static inline void must_be_whole(const Dataset *data) {
         must(data->test.owners[i] < data->users || data->test.owners[i] == UINT32_MAX);
 }
 
+// Samples that stay in their file are all there.
+static inline void must_have_its_samples(const Dataset *data, const DatasetSource *source, DatasetSplitKind split) {
+    Error err = {.message = ""};
+    SamplesFile file;
+    uint8_t sum = 0;
+    const size_t bytes = dataset_sample_bytes(data, split == DATASET_TRAIN ? &data->train : &data->test);
+    must(samples_file_open(&file, source, split, &err) == STATUS_OK);
+    for (size_t i = 0; i < bytes; i++)
+        sum = (uint8_t)(sum + file.samples[i]);
+    must(samples_file_check(&file, &err) == STATUS_OK && sum + 1 > 0);
+    samples_file_free(&file);
+}
+
 static inline void find_and_read(const DatasetFormat *format, const char *place) {
     Error err = {.message = ""};
     DatasetLayout layout;
@@ -36,6 +50,8 @@ static inline void find_and_read(const DatasetFormat *format, const char *place)
     if (refused_with_a_sentence(dataset_read(block, &source, &err), &err) == STATUS_OK) {
         must(dataset_view(&data, block, layout.block_bytes, &err) == STATUS_OK);
         must_be_whole(&data);
+        for (DatasetSplitKind split = 0; split < DATASET_SPLITS; split++)
+            if (data.items.outside & 1u << split) must_have_its_samples(&data, &source, split);
     }
     free(block);
 }

@@ -10,12 +10,14 @@ enum { SAMPLES = 21, FEATURES = 18, MOST_PARAMETERS = 4096 };
 static void samples_go_into_lanes_and_rows_and_the_rest_is_zero(void **state) {
     (void)state;
     const float values[6] = {1, 2, 3, 4, 5, 6}; // three samples of two
+    uint8_t bytes[1 + sizeof values];           // at an odd address, as in an archive
+    memcpy(bytes + 1, values, sizeof values);
     const uint32_t indices[2] = {2, 0};
     Tensor lanes = tensor_new(2 * 4), rows = tensor_new(2 * 32);
-    values_gather(lanes.at, values, indices, 0, 2, 2, 4);
+    values_gather(lanes.at, bytes + 1, indices, 0, 2, 2, 4);
     const float expected[8] = {5, 1, 0, 0, 6, 2, 0, 0};
     assert_memory_equal(lanes.at, expected, sizeof expected);
-    values_gather_rows(rows.at, values, NULL, 1, 2, 32, 2);
+    values_gather_rows(rows.at, bytes + 1, NULL, 1, 2, 32, 2);
     for (size_t i = 0; i < 16; i++) {
         assert_true(rows.at[i] == (i < 2 ? values[2 + i] : 0));
         assert_true(rows.at[32 + i] == (i < 2 ? values[4 + i] : 0));

@@ -137,6 +137,19 @@ class Data(RunCase):
         _, err = self.train("--data", "missing.npz", code=66)
         self.assertIn("no array y_train", err)
 
+    def test_a_file_that_is_written_to_during_a_run_ends_it_with_a_sentence(self):
+        """Cut off, its pages are gone for whoever has it mapped; written over, it is other data."""
+        for name, change in (("cut", lambda path: os.truncate(path, 0)), ("same", lambda path: os.utime(path))):
+            data = self.archive(f"{name}.npz", images_as_arrays())
+            run = self.start("--data", data, "--model", "linear 16; relu; linear classes", "--clients", "4", "--rounds", "100000",
+                             "--workers", "2", "--out", name)
+            self.wait_for_round(name, 2)
+            change(data)
+            _, err = run.communicate(timeout=DEADLINE)
+            self.assertEqual(run.returncode, 65, err)
+            self.assertIn(f"{name}.npz: x_train was written to while this run was using it", err)
+            self.assertNotIn("worker", err)  # nobody died of it
+
     def data(self, *arguments, code=0):
         where = {"SOUNDER_DATA": self.path("named"), "XDG_CACHE_HOME": self.path("cache")}
         done = subprocess.run([SOUNDER, "data", *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True,

@@ -37,7 +37,7 @@ static Status bench_load(Bench *bench, const BenchOptions *options, Error *err) 
     TRY(dataset_find(&source, options->data, 1, err));
     TRY(dataset_segment_load(&bench->memory, &source, err));
     dataset_segment_keep(&bench->memory, &source);
-    return dataset_view(&bench->data, bench->memory.segment.memory, bench->memory.segment.bytes, err);
+    return dataset_segment_view(&bench->data, &bench->memory, err);
 }
 
 static Status bench_build(Bench *bench, const BenchOptions *options, Error *err) {
@@ -60,7 +60,7 @@ static Status bench_build(Bench *bench, const BenchOptions *options, Error *err)
 
 // Leaves nothing to free on failure; on success net_free and bench_free.
 static Status bench_init(Bench *bench, const BenchOptions *options, Error *err) {
-    *bench = (Bench){.memory = {.segment.fd = -1, .worker_fd = -1}};
+    *bench = (Bench){.memory = {.segment.fd = -1, .worker_fd = -1, .samples = {{.fd = -1}, {.fd = -1}}}};
     Status status = bench_load(bench, options, err);
     if (status == STATUS_OK) status = bench_build(bench, options, err);
     if (status != STATUS_OK) bench_free(bench);

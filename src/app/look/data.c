@@ -95,7 +95,9 @@ static void put_facts(Listing *listing, const DatasetSource *source, const Datas
     table_put_text(table, at[VALUES], text);
     if (!has_targets) table_put_number(table, at[CLASSES], data->classes);
     if (data->users > 0) table_put_number(table, at[CLIENTS], data->users);
-    table_put_number(table, at[MEGABYTES], (double)source->block_bytes / 1e6);
+    const uint64_t bytes =
+        source->block_bytes + source->samples[DATASET_TRAIN].bytes + source->samples[DATASET_TEST].bytes;
+    table_put_number(table, at[MEGABYTES], (double)bytes / 1e6);
     snprintf(text, sizeof text, "0x%016" PRIx64, run_hash_data(data));
     table_put_text(table, at[HASH], text);
 }
@@ -107,8 +109,9 @@ static Status read_facts(Listing *listing, const char *place, Error *err) {
     TRY(dataset_find(&source, place, 1, err));
     table_put_text(&listing->table, listing->columns[FORM], dataset_formats[source.format].name);
     TRY(dataset_segment_load(&memory, &source, err));
-    Status status = dataset_view(&data, memory.segment.memory, memory.segment.bytes, err);
+    Status status = dataset_segment_view(&data, &memory, err);
     if (status == STATUS_OK) put_facts(listing, &source, &data);
+    if (status == STATUS_OK) status = dataset_segment_check(&memory, err);
     if (status == STATUS_OK) dataset_segment_keep(&memory, &source);
     dataset_segment_free(&memory);
     return status;

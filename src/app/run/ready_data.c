@@ -13,13 +13,15 @@ static Status read_data(ReadyData *ready, const char *data, uint64_t seed, Error
     DatasetSource *source = &ready->source;
     TRY(dataset_find(source, data, seed, err));
     TRY(dataset_segment_load(&ready->segment, source, err));
-    const Segment *segment = &ready->segment.segment;
-    const Status status = dataset_view(&view, segment->memory, segment->bytes, err);
+    Status status = dataset_segment_view(&view, &ready->segment, err);
+    if (status == STATUS_OK) {
+        ready->hash = run_hash_data(&view);
+        status = dataset_segment_check(&ready->segment, err);
+    }
     if (status != STATUS_OK) {
         dataset_segment_free(&ready->segment);
         return status;
     }
-    ready->hash = run_hash_data(&view);
     dataset_segment_keep(&ready->segment, source);
     snprintf(ready->name, sizeof ready->name, "%s", data);
     if (source->folder[0] && !source->named && realpath(source->folder, path))

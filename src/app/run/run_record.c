@@ -12,8 +12,7 @@
 #include "nn/kernels.h"
 
 static uint64_t hash_split(const DatasetSplit *split, const Dataset *data, uint64_t seed) {
-    size_t sample_bytes = shape_size(data->shape) * data->items.pixel_bytes;
-    uint64_t hash = XXH3_64bits_withSeed(split->pixels, split->count * sample_bytes, seed);
+    uint64_t hash = XXH3_64bits_withSeed(split->pixels, dataset_sample_bytes(data, split), seed);
     return XXH3_64bits_withSeed(split->labels, split->count * (size_t)data->items.label_bytes, hash);
 }
 

@@ -173,7 +173,7 @@ static Status check_false_labels(const Options *options, const Dataset *data, Er
 
 static double number_at(const DatasetSplit *samples, const Dataset *data, size_t place) {
     if (data->items.pixel_bytes == 1) return samples->pixels[place];
-    return (double)((const float *)(const void *)samples->pixels)[place];
+    return (double)dataset_number(samples->pixels, place);
 }
 
 // What an embedding reads: whole numbers below its vocabulary.

@@ -1,0 +1,191 @@
+#include "datasets/samples_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <isa-l/crc.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Cut-off files ------------------------------------------------------------------------------------------------------
+
+enum { MOST_MAPPINGS = 16 };
+
+// Nobody can hand a signal's handler what it has to know. bytes 0: the place is free; 1: being filled in.
+static struct {
+    _Atomic uintptr_t begin;
+    _Atomic size_t bytes;
+} mappings[MOST_MAPPINGS];
+
+static void replace_by_zeros(int number, siginfo_t *info, void *context) {
+    (void)context;
+    const int before = errno;
+    const uintptr_t at = (uintptr_t)info->si_addr;
+    for (int i = 0; i < MOST_MAPPINGS; i++) {
+        // Acquire, pairs with the release in note_mapping.
+        const size_t bytes = atomic_load_explicit(&mappings[i].bytes, memory_order_acquire);
+        const uintptr_t begin = atomic_load_explicit(&mappings[i].begin, memory_order_relaxed);
+        if (bytes <= 1 || at < begin || at - begin >= bytes) continue;
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): an address that mmap gave
+        if (mmap((void *)begin, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
+            MAP_FAILED) {
+            errno = before;
+            return;
+        }
+    }
+    sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // somebody else's: it happens again
+}
+
+static void note_mapping(const SamplesFile *file) {
+    struct sigaction action = {.sa_sigaction = replace_by_zeros, .sa_flags = SA_SIGINFO};
+    for (int i = 0; i < MOST_MAPPINGS; i++) {
+        size_t free = 0;
+        if (!atomic_compare_exchange_strong_explicit(&mappings[i].bytes, &free, 1, memory_order_relaxed,
+                                                     memory_order_relaxed))
+            continue;
+        atomic_store_explicit(&mappings[i].begin, (uintptr_t)file->mapping, memory_order_relaxed);
+        // Release, pairs with the acquire in replace_by_zeros: who sees the size sees the place.
+        atomic_store_explicit(&mappings[i].bytes, file->mapping_bytes, memory_order_release);
+        break;
+    }
+    sigaction(SIGBUS, &action, NULL);
+}
+
+static void forget_mapping(const SamplesFile *file) {
+    for (int i = 0; i < MOST_MAPPINGS; i++)
+        if (atomic_load_explicit(&mappings[i].begin, memory_order_relaxed) == (uintptr_t)file->mapping) {
+            atomic_store_explicit(&mappings[i].begin, 0, memory_order_relaxed);
+            atomic_store_explicit(&mappings[i].bytes, 0, memory_order_relaxed);
+        }
+}
+
+// Opening ------------------------------------------------------------------------------------------------------------
+
+static DatasetFileState state_of(const struct stat *about) {
+    return (DatasetFileState){.file = (uint64_t)about->st_ino,
+                              .bytes = (uint64_t)about->st_size,
+                              .changed_seconds = about->st_mtim.tv_sec,
+                              .changed_nanoseconds = about->st_mtim.tv_nsec};
+}
+
+Status samples_file_state(DatasetFileState *state, int fd, const char *path, Error *err) {
+    struct stat about;
+    if (fstat(fd, &about) != 0) return fail_errno(err, STATUS_IO, "%s", path);
+    *state = state_of(&about);
+    return STATUS_OK;
+}
+
+Status samples_file_map(SamplesFile *file, int fd, uint64_t begin, size_t bytes, Error *err) {
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skipped = begin % page;
+    fcntl(fd, F_SETFD, FD_CLOEXEC); // inheriting had to clear it
+    void *mapping = mmap(NULL, skipped + bytes, PROT_READ, MAP_SHARED, fd, (off_t)(begin - skipped));
+    if (mapping == MAP_FAILED) {
+        Status status = fail_errno(err, STATUS_OS,
+                                   "cannot map %zu bytes of samples from byte %" PRIu64
+                                   " on; a copy of the file on another file system may serve",
+                                   bytes, begin);
+        close(fd);
+        return status;
+    }
+    *file = (SamplesFile){
+        .fd = fd, .mapping = mapping, .mapping_bytes = skipped + bytes, .samples = (const uint8_t *)mapping + skipped};
+    note_mapping(file);
+    return STATUS_OK;
+}
+
+static bool is_same(const DatasetFileState *a, const DatasetFileState *b) {
+    return a->file == b->file && a->bytes == b->bytes && a->changed_seconds == b->changed_seconds &&
+           a->changed_nanoseconds == b->changed_nanoseconds;
+}
+
+static Status check_state(const SamplesFile *file, Error *err) {
+    DatasetFileState state;
+    TRY(samples_file_state(&state, file->fd, file->said, err));
+    if (is_same(&state, &file->state)) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: changed while the data set was being read", file->said);
+}
+
+// What sentences call the samples; a member of an archive as the reader of arrays does.
+static void set_names(SamplesFile *file, char path[DATASET_PATH_BYTES], const DatasetSource *source,
+                      const DatasetSamples *at) {
+    const int stem = (int)strcspn(at->name, ".");
+    snprintf(path, DATASET_PATH_BYTES, at->is_member ? "%.4000s" : "%.4000s/%s", source->folder, at->name);
+    if (at->is_member)
+        snprintf(file->said, sizeof file->said, "%.4000s: %.*s", source->folder, stem, at->name);
+    else
+        memcpy(file->said, path, sizeof file->said);
+}
+
+Status samples_file_open(SamplesFile *file, const DatasetSource *source, DatasetSplitKind split, Error *err) {
+    const DatasetSamples *at = &source->samples[split];
+    SamplesFile asked = {.state = at->state};
+    char path[DATASET_PATH_BYTES];
+    *file = NO_SAMPLES_FILE;
+    set_names(&asked, path, source, at);
+    asked.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (asked.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
+    Status status = check_state(&asked, err); // no page is touched before the file is known to be as long as it was
+    if (status != STATUS_OK) {
+        close(asked.fd);
+        return status;
+    }
+    TRY(samples_file_map(file, asked.fd, at->begin, at->bytes, err));
+    file->state = asked.state;
+    memcpy(file->said, asked.said, sizeof file->said);
+    return STATUS_OK;
+}
+
+static Status verify_checksum(const SamplesFile *file, const DatasetSamples *at, Error *err) {
+    uint8_t head[DATASET_MOST_HEAD_BYTES];
+    if (!at->is_member) return STATUS_OK;
+    if (pread(file->fd, head, at->head_bytes, (off_t)(at->begin - at->head_bytes)) != (ssize_t)at->head_bytes)
+        return fail(err, STATUS_DATA, "%s: truncated while it was read", file->said);
+    const uint32_t checksum = crc32_gzip_refl(crc32_gzip_refl(0, head, at->head_bytes), file->samples, at->bytes);
+    if (checksum == at->checksum) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%s: corrupt: checksum %08" PRIx32 ", and the archive says %08" PRIx32, file->said,
+                checksum, at->checksum);
+}
+
+static Status verify_numbers(const SamplesFile *file, uint64_t bytes, Error *err) {
+    for (uint64_t i = 0; i < bytes / sizeof(float); i++) {
+        const float value = dataset_number(file->samples, i);
+        if (!isfinite(value))
+            return fail(err, STATUS_DATA, "%s: value %" PRIu64 " is %s in single precision; give finite numbers",
+                        file->said, i, isnan(value) ? "nan" : "infinite");
+    }
+    return STATUS_OK;
+}
+
+Status samples_file_verify(const SamplesFile *file, const DatasetSource *source, DatasetSplitKind split, Error *err) {
+    const DatasetSamples *at = &source->samples[split];
+    Error found;
+    Status status = verify_checksum(file, at, &found);
+    if (status == STATUS_OK && source->items.pixel_bytes > 1) status = verify_numbers(file, at->bytes, &found);
+    TRY(check_state(file, err)); // the reason for whatever was found
+    return status == STATUS_OK ? status : fail(err, status, "%s", found.message);
+}
+
+Status samples_file_check(const SamplesFile *file, Error *err) {
+    DatasetFileState state;
+    if (file->fd < 0) return STATUS_OK;
+    TRY(samples_file_state(&state, file->fd, file->said, err));
+    if (is_same(&state, &file->state)) return STATUS_OK;
+    return fail(err, STATUS_DATA,
+                "%s was written to while this run was using it, which reads its samples where they lie; run again, or "
+                "with --resume from the last checkpoint if the file is what it was",
+                file->said);
+}
+
+void samples_file_free(SamplesFile *file) {
+    if (file->fd < 0) return;
+    forget_mapping(file);
+    munmap(file->mapping, file->mapping_bytes);
+    close(file->fd);
+    *file = NO_SAMPLES_FILE;
+}
