@@ -27,17 +27,18 @@ Status deal_natural_id(Deal *deal, Error *err) {
     return STATUS_OK;
 }
 
-// `count` samples, drawn at random, are dealt evenly.
-static Status deal_pool(Deal *deal, uint32_t count, Error *err) {
+// Samples drawn at random, `count` of them behind the first `drawn`, are dealt evenly to the clients from first to
+// end - 1.
+static Status deal_pool(Deal *deal, uint32_t drawn, uint32_t count, uint32_t first, uint32_t end, Error *err) {
     uint32_t *order = malloc(deal->samples * sizeof *order), client = 0;
     if (!order) return fail(err, STATUS_OS, "no memory for the order of %u samples", deal->samples);
     for (uint32_t i = 0; i < deal->samples; i++)
         order[i] = i;
     rng_shuffle(order, deal->samples, rng_key(deal->spec->seed, RNG_PARTITION, STREAM_IID, 1, 0));
     for (uint32_t i = 0; i < count; i++) {
-        while (i >= part_start(client + 1, deal->clients, count))
+        while (i >= part_start(client + 1, end - first, count))
             client++;
-        deal->owner[order[i]] = client;
+        deal->owner[order[drawn + i]] = first + client;
     }
     free(order);
     return STATUS_OK;
@@ -84,7 +85,8 @@ Status deal_leaf(Deal *deal, Error *err) {
 
 // Whoever owned them: a part of all samples, as if they came from one user.
 Status deal_leaf_iid(Deal *deal, Error *err) {
-    return deal_pool(deal, (uint32_t)(deal->spec->form.number[0] * deal->samples), err);
+    const uint32_t count = (uint32_t)(deal->spec->form.number[0] * deal->samples);
+    return deal_pool(deal, 0, count, 0, deal->clients, err);
 }
 
 // Groups --------------------------------------------------------------------------------------------------------------
@@ -129,16 +131,25 @@ Status deal_grouped_natural_id(Deal *deal, Error *err) {
 // Similarity ----------------------------------------------------------------------------------------------------------
 
 // So many per cent of the samples, drawn at random, are dealt evenly; the rest is sorted by label and cut into runs.
+// The last clients may have nothing but samples drawn at random, as many as the others.
 Status deal_similarity(Deal *deal, Error *err) {
-    const uint32_t alike = (uint32_t)(deal->samples * deal->spec->form.number[0] / 100), rest = deal->samples - alike;
+    const double *number = deal->spec->form.number;
+    const uint32_t apart = (uint32_t)number[1], others = deal->clients - apart;
     ByClass classes;
+    if (apart >= deal->clients)
+        return fail(err, STATUS_USAGE, "similarity iid-clients=%u: there are only %u clients; lower it", apart,
+                    deal->clients);
+    const uint32_t left = part_start(others, deal->clients, deal->samples); // for the others
+    const uint32_t alike = (uint32_t)(left * number[0] / 100);
     TRY(by_class_init(&classes, deal, err));
-    Status status = deal_pool(deal, alike, err);
+    Status status = deal_pool(deal, 0, alike, 0, others, err);
+    if (status == STATUS_OK && apart > 0)
+        status = deal_pool(deal, alike, deal->samples - left, others, deal->clients, err);
     uint32_t client = 0, taken = 0;
     for (uint32_t i = 0; i < deal->samples && status == STATUS_OK; i++) {
         uint32_t sample = classes.sorted[i];
         if (deal->owner[sample] != NOBODY) continue;
-        while (taken >= part_start(client + 1, deal->clients, rest))
+        while (taken >= part_start(client + 1, others, left - alike))
             client++;
         deal->owner[sample] = client;
         taken++;

@@ -288,6 +288,14 @@ static void similarity_is_the_share_that_is_dealt_at_random(void **state) {
         if (i == 0) assert_true(before > 0.999); // ten clients of the ten classes
     }
     assert_true(before < 0.15);
+    deal("similarity percent=0 iid-clients=2", 10, 1);
+    assert_int_equal(dealt.given, SAMPLES);
+    for (uint32_t client = 0; client < 10; client++) {
+        assert_in_range(dealt.sizes[client], SAMPLES / 10 - 1, SAMPLES / 10 + 1);
+        if (client < 8) assert_true(classes_of(client) <= 3);
+        if (client >= 8) assert_int_equal(classes_of(client), CLASSES);
+    }
+    refuse("similarity percent=0 iid-clients=10", 10, "there are only 10 clients; lower it");
 }
 
 static void quantities_differ_and_classes_do_not(void **state) {

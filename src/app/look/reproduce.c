@@ -25,6 +25,7 @@ RECIPE(a2);
 RECIPE(m1);
 RECIPE(m3);
 RECIPE(m4);
+RECIPE(m6);
 RECIPE(s1);
 RECIPE(s3);
 RECIPE(s4);
@@ -39,6 +40,7 @@ static const struct {
                {"m1", recipe_m1},
                {"m3", recipe_m3},
                {"m4", recipe_m4},
+               {"m6", recipe_m6},
                {"s1", recipe_s1},
                {"s3", recipe_s3},
                {"s4", recipe_s4}};
