@@ -9,7 +9,7 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
     const Training *training = &memory->config->training;
     return (Stepper){.optimizer = &memory->config->recipe.parts[PART_OPTIMIZER],
                      .step = *step,
-                     .nesterov = training->nesterov,
+                     .nesterov = training->nesterov && training->sgd.momentum != 0, // without it, SGD's very bits
                      .clip = training->clip,
                      .forgotten = {1, 1}};
 }

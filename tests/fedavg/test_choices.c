@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/mix_rules.h"
 #include "nn/blas.h"
@@ -283,6 +284,43 @@ static void a_bound_shortens_what_is_longer_and_nothing_else(void **state) {
     assert_true(bound_combine_rule.bound(1e30, (double[]){1e30}) == 1);
 }
 
+// However long the updates are, rounding adds half a unit of the exact sum to each weight at most.
+static void a_bound_holds_for_the_mean_to_the_rounding_of_the_exact_sum(void **state) {
+    (void)state;
+    static int64_t sum[PARAMETERS];
+    const double norm = 0.3;
+    Updates *all = updates(5, 9);
+    for (uint32_t k = 0; k < 5; k++)
+        for (uint32_t i = 0; i < PARAMETERS; i++) // all alike, so that nothing cancels
+            all->trained[k][i] = all->global[i] + (float)(k + 1) * (all->trained[0][i] - all->global[i]);
+    memset(sum, 0, sizeof sum);
+    for (uint32_t k = 0; k < 5; k++) {
+        const double squared = aggregate_squared_update(all->trained[k], all->global, PARAMETERS);
+        aggregate_add(sum, all->trained[k], all->global, bound_combine_rule.bound(squared, &norm) / 5, PARAMETERS);
+    }
+    const double length = sqrt(aggregate_squared_total(sum, 0x1p-40, PARAMETERS));
+    assert_true(length > 0.29 && length <= norm + 5 * sqrt(PARAMETERS) * 0x1p-41);
+    free(all);
+}
+
+static void whoever_points_where_the_server_does_is_the_servers_update(void **state) {
+    (void)state;
+    static double server[PARAMETERS];
+    Updates *all = updates(5, 10); // the last is the server's
+    double shares[MOST];
+    for (uint32_t i = 0; i < PARAMETERS; i++) {
+        const float g = all->trained[4][i] - all->global[i];
+        server[i] = (double)all->trained[4][i] - (double)all->global[i];
+        all->trained[0][i] = all->global[i] + 4 * g, all->trained[1][i] = all->global[i] + 0.5f * g;
+        all->trained[2][i] = all->global[i] + g, all->trained[3][i] = all->global[i] - 2 * g; // who is not trusted
+    }
+    find_products(all, NULL);
+    choose(shares, &fltrust_combine_rule, all, (double[]){100});
+    assert_true(shares[3] == 0 && shares[4] == 0);
+    check_result(all, shares, server, 1e-6); // differences of floats
+    free(all);
+}
+
 static void buckets_are_means_of_all_updates_once(void **state) {
     (void)state;
     double parts[MOST * MOST] = {0}, other[MOST * MOST] = {0}, number = 3;
@@ -337,6 +375,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_geometric_median_is_that_of_weiszfelds_steps),
         cmocka_unit_test(centered_clipping_is_that_of_its_paper),
         cmocka_unit_test(a_bound_shortens_what_is_longer_and_nothing_else),
+        cmocka_unit_test(a_bound_holds_for_the_mean_to_the_rounding_of_the_exact_sum),
+        cmocka_unit_test(whoever_points_where_the_server_does_is_the_servers_update),
         cmocka_unit_test(buckets_are_means_of_all_updates_once),
         cmocka_unit_test(a_mixed_update_is_the_mean_of_its_nearest),
     };

@@ -407,6 +407,7 @@ ALGORITHMS = {
     "fltrust 30": fltrust(30), "fltrust root=7": fltrust(7),
     "powersgd rank=2": powersgd(2), "powersgd rank=1": powersgd(1), "powersgd feedback=no": powersgd(2, False), "powersgd rank=9": averaged(),
     "top-k 0.3 per=tensor": coded(largest(0.3)), "ef-sgd per=tensor": coded(lambda x: np.where(x < 0, -1, 1) * np.abs(x).mean()),
+    "signsgd lr=0.05": robust(lambda d: 0.05 * np.sign(np.sign(d).sum(axis=0))),
     "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}
