@@ -3,10 +3,11 @@
 Usage: test_slurm.py PATH_OF_SOUNDER PATH_OF_TRAIN_SBATCH [unittest arguments]
 Skips with a line where that Slurm cannot be started, and with exit code 77 where sounder was built without MPI.
 """
-import os, re, shutil, socket, subprocess, sys, unittest
+import os, re, shutil, socket, subprocess, sys, tempfile, unittest
 
 from runs import SLOWED, SMALL, SOUNDER, RunCase, merged, wait_until
 
+LONG = merged(*SMALL, "--data", "synthetic:1x28x28:2000:600", "--rounds", "60")  # rounds of 50 ms, while Slurm does something
 SCRIPT = os.path.abspath(sys.argv[2])
 SLURM_CONF = """
 ClusterName=sounder
@@ -32,12 +33,13 @@ SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
+KillWait=2
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=all Nodes={host} Default=YES State=UP PriorityTier=5 PreemptMode=OFF
-PartitionName=low Nodes={host} State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=15
+PartitionName=low Nodes={host} State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=5
 PartitionName=high Nodes={host} State=UP PriorityTier=9 PreemptMode=OFF
 """
 
@@ -53,40 +55,45 @@ def free_ports(count):
 
 
 class Slurm(RunCase):
-    def setUp(self):
-        super().setUp()
-        self.daemons = []
-        self.addCleanup(self.stop)
+    """One Slurm for all tests: it takes seconds to start and to stop."""
+
+    @classmethod
+    def setUpClass(cls):
         if os.geteuid() != 0:
-            self.skipTest("Slurm: needs root")
+            raise unittest.SkipTest("Slurm: needs root")
         for tool in ("munged", "slurmctld", "slurmd", "srun", "sbatch"):
             if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin"):
-                self.skipTest(f"Slurm: there is no {tool} here (packages slurm-wlm and munge)")
+                raise unittest.SkipTest(f"Slurm: there is no {tool} here (packages slurm-wlm and munge)")
+        cls.daemons, cls.home, cls.calm = [], tempfile.mkdtemp(prefix="sounder-slurm-"), None
+        cls.addClassCleanup(shutil.rmtree, cls.home)
+        cls.addClassCleanup(cls.stop)
         for name in ("state", "spool"):
-            os.mkdir(self.path(name))
-        with open(self.path("munge.key"), "wb") as file:
+            os.mkdir(os.path.join(cls.home, name))
+        with open(os.path.join(cls.home, "munge.key"), "wb") as file:
             file.write(os.urandom(1024))
-        os.chmod(self.path("munge.key"), 0o600)
-        os.chmod(self.folder.name, 0o755)
-        with open(self.path("slurm.conf"), "w") as file:
-            file.write(SLURM_CONF.format(host=socket.gethostname().split(".")[0], folder=self.folder.name, ports=free_ports(2)))
-        self.environment = {**{name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_"))},
-                            "SLURM_CONF": self.path("slurm.conf"), "PATH": os.environ["PATH"] + ":/usr/sbin",
-                            "SOUNDER": SOUNDER, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
-        munge = [f"--{name}={self.path('munge.' + name.split('-')[0])}" for name in ("socket", "key-file", "log-file", "pid-file",
-                                                                                  "seed-file")]
-        self.start_daemon(["munged", "--foreground", "--force", *munge])
-        self.start_daemon(["slurmctld", "-D"])
-        self.start_daemon(["slurmd", "-D"])
-        if not wait_until(self.is_idle, 30):
-            self.skipTest(f"Slurm does not start here: {self.last_words()}")
+        os.chmod(file.name, 0o600)
+        os.chmod(cls.home, 0o755)
+        with open(os.path.join(cls.home, "slurm.conf"), "w") as file:
+            file.write(SLURM_CONF.format(host=socket.gethostname().split(".")[0], folder=cls.home, ports=free_ports(2)))
+        cls.environment = {**{name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_"))},
+                           "SLURM_CONF": file.name, "PATH": os.environ["PATH"] + ":/usr/sbin",
+                           "SOUNDER": SOUNDER, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+        munge = [f"--{name}={os.path.join(cls.home, 'munge.' + name.split('-')[0])}"
+                 for name in ("socket", "key-file", "log-file", "pid-file", "seed-file")]
+        cls.start_daemon(["munged", "--foreground", "--force", *munge])
+        cls.start_daemon(["slurmctld", "-D"])
+        cls.start_daemon(["slurmd", "-D"])
+        if not wait_until(cls.is_idle, 30):
+            raise unittest.SkipTest(f"Slurm does not start here: {cls.last_words()}")
 
-    def start_daemon(self, command):
-        with open(self.path(command[0] + ".out"), "w") as log:
-            self.daemons.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True))
+    @classmethod
+    def start_daemon(cls, command):
+        with open(os.path.join(cls.home, command[0] + ".out"), "w") as log:
+            cls.daemons.append(subprocess.Popen(command, env=cls.environment, stdout=log, stderr=log, start_new_session=True))
 
-    def stop(self):
-        for daemon in reversed(self.daemons):
+    @classmethod
+    def stop(cls):
+        for daemon in reversed(cls.daemons):
             daemon.terminate()
             try:
                 daemon.wait(10)
@@ -94,19 +101,34 @@ class Slurm(RunCase):
                 daemon.kill()
                 daemon.wait()
 
-    def last_words(self):
+    @classmethod
+    def last_words(cls):
         words = []
         for name in ("munged.out", "slurmctld.out", "slurmd.out"):
-            with open(self.path(name)) as file:
+            with open(os.path.join(cls.home, name)) as file:
                 words += [line.strip() for line in file if "error" in line or "fatal" in line][-1:]
         return "; ".join(words) or "no node becomes idle"
+
+    @classmethod
+    def is_idle(cls):
+        told = subprocess.run(["sinfo", "--noheader", "--format=%T"], env=cls.environment, stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, timeout=60 * SLOWED)
+        return "idle" in told.stdout
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.folder.name, 0o755)
 
     def ask(self, *command):
         return subprocess.run(command, env=self.environment, cwd=self.folder.name, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.STDOUT, timeout=60 * SLOWED).stdout
 
-    def is_idle(self):
-        return "idle" in self.ask("sinfo", "--noheader", "--format=%T")
+    def calm_model(self):
+        """Of the long run, when nothing happens to it."""
+        if not self.calm:
+            self.train(*LONG, "--workers", "2", "--checkpoint-every", "0", "--out", "calm")
+            type(self).calm = self.model("calm")
+        return self.calm
 
     def submit(self, *arguments, nodes="2", partition="all", **variables):
         """Two nodes of Slurm are two tasks of its one node here."""
@@ -137,16 +159,15 @@ class Slurm(RunCase):
         self.assertEqual(self.model("one"), self.model(f"runs/slurm-{job}"))
 
     def test_a_cancelled_job_finishes_its_round_and_the_next_one_continues_it_on_another_number_of_nodes(self):
-        self.train(*SMALL, "--rounds", "60", "--workers", "2", "--checkpoint-every", "0", "--out", "calm")
-        job = self.submit(*SMALL, "--rounds", "60", OUT="torn", WAIT_SECONDS="1")
+        job = self.submit(*LONG, OUT="torn", WAIT_SECONDS="1")
         self.wait_for_round("torn", 2)
         self.ask("scancel", "--signal=TERM", job)
         log = self.wait_for(job, "FAILED")  # exit code 143
         self.assertIn("--resume torn", log)
         done = len(self.rounds("torn"))
         self.assertLess(done, 60)
-        self.wait_for(self.submit(*SMALL, "--rounds", "60", nodes="1", OUT="torn"))
-        self.assertEqual(self.model("calm"), self.model("torn"))
+        self.wait_for(self.submit(*LONG, nodes="1", OUT="torn"))
+        self.assertEqual(self.calm_model(), self.model("torn"))
 
     def test_an_array_of_jobs_is_a_sweep(self):
         options = " ".join(SMALL)
@@ -175,14 +196,13 @@ class Slurm(RunCase):
             self.assertEqual(self.model(seed), self.model(f"shared/seed={seed}"))
 
     def test_a_job_that_a_more_important_one_displaces_goes_on_when_it_is_started_again(self):
-        self.train(*SMALL, "--rounds", "60", "--workers", "2", "--checkpoint-every", "0", "--out", "calm")
-        job = self.submit(*SMALL, "--rounds", "60", partition="low", OUT="displaced")
+        job = self.submit(*LONG, partition="low", OUT="displaced")
         self.wait_for_round("displaced", 2)
         told = self.ask("sbatch", "--partition=high", "--nodes=1", "--exclusive", "--wrap", "sleep 1", "--output=/dev/null")
         self.assertRegex(told, r"Submitted batch job \d+")
         log = self.wait_for(job)
         self.assertIn("Restarts=1", self.ask("scontrol", "show", "job", job), log)
-        self.assertEqual(self.model("calm"), self.model("displaced"))
+        self.assertEqual(self.calm_model(), self.model("displaced"))
 
 
 if __name__ == "__main__":
