@@ -91,7 +91,7 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
         status = fail(err, STATUS_OS, "no memory to combine the updates of %u clients", config->cohort);
     if (status == STATUS_OK)
         status = open_blas(&combine->blas, &config->recipe, &config->attack, config->cohort, config->parameters, err);
-    if (status == STATUS_OK) status = row_walk_init(&combine->walk, memory, nodes, err);
+    if (status == STATUS_OK) status = row_walk_init(&combine->walk, memory, nodes, ROW_TRAVELLING_FLOATS, err);
     if (status != STATUS_OK) combine_free(combine);
     return status;
 }

@@ -5,8 +5,6 @@
 
 #include "fedavg/rules/shard_sum.h"
 
-enum { TRAVELLING_FLOATS = 1 << 24 }; // at once, of all rows: 64 MiB
-
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
@@ -17,10 +15,10 @@ static Slice section_at(size_t parameters, uint32_t section) {
                    smaller(blocks * (section + 1) / ROW_SECTIONS * ROW_BLOCK, parameters)};
 }
 
-static Status allocate_messages(RowWalk *walk, uint32_t rows, Error *err) {
-    const size_t blocks = TRAVELLING_FLOATS / ROW_BLOCK / rows, most = walk->piece / ROW_BLOCK;
+static Status allocate_messages(RowWalk *walk, uint32_t rows, size_t travelling, Error *err) {
+    const size_t blocks = travelling / ROW_BLOCK / rows, most = walk->piece / ROW_BLOCK;
     walk->piece = (blocks == 0 ? 1 : smaller(blocks, most)) * ROW_BLOCK;
-    walk->sent = malloc(rows * walk->piece * sizeof *walk->sent);
+    walk->sent = malloc(walk->memory->config->slots.rows * walk->nodes->size * walk->piece * sizeof *walk->sent);
     walk->received = malloc(rows * walk->piece * sizeof *walk->received);
     walk->sent_bytes = malloc(walk->nodes->size * sizeof *walk->sent_bytes);
     walk->received_bytes = malloc(walk->nodes->size * sizeof *walk->received_bytes);
@@ -30,7 +28,7 @@ static Status allocate_messages(RowWalk *walk, uint32_t rows, Error *err) {
 }
 
 // A section is a piece where nothing travels.
-Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, Error *err) {
+Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_t travelling, Error *err) {
     const RunConfig *config = memory->config;
     const uint32_t rows = config->slots.rows > 0 ? config->cohort : 0;
     *walk = (RowWalk){.memory = memory, .nodes = nodes};
@@ -41,7 +39,7 @@ Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, Error
     walk->values = malloc((rows + 1) * sizeof *walk->values);
     walk->from = malloc((rows + 1) * sizeof *walk->from);
     Status status = walk->values && walk->from ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u rows", rows);
-    if (status == STATUS_OK && nodes->size > 1) status = allocate_messages(walk, rows, err);
+    if (status == STATUS_OK && nodes->size > 1) status = allocate_messages(walk, rows, travelling, err);
     walk->pieces = (uint32_t)((section + walk->piece - 1) / walk->piece);
     if (status != STATUS_OK) row_walk_free(walk);
     return status;

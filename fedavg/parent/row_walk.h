@@ -1,7 +1,7 @@
 // The rows of a cohort (rules/rows.h) piece by piece, wherever they lie: alone in this node's memory, or on several
 // nodes, each of which has those of its own clients.
 //
-//   TRY(row_walk_init(&walk, &memory, nodes, err));
+//   TRY(row_walk_init(&walk, &memory, nodes, ROW_TRAVELLING_FLOATS, err));
 //   TRY(row_walk(&walk, jobs, count, visit, context, err));      // by all nodes, with the jobs of all of them
 //   row_walk_free(&walk);
 //
@@ -16,20 +16,21 @@
 #include "fedavg/nodes/nodes.h"
 #include "fedavg/rules/rows.h"
 
-enum { ROW_SECTIONS = 8 };
+enum { ROW_SECTIONS = 8, ROW_TRAVELLING_FLOATS = 1 << 24 };
 
 typedef struct RowWalk {
-    const RunMemory *memory;             // borrowed
-    Nodes *nodes;                        // borrowed
-    const float **values, **from;        // owned (rows): of the piece at hand
-    float *sent, *received;              // owned (rows, piece); NULL: one node has them all
+    const RunMemory *memory;      // borrowed
+    Nodes *nodes;                 // borrowed
+    const float **values, **from; // owned (rows): of the piece at hand
+    float *sent, *received;       // owned (rows of this node, nodes, piece), (rows, piece); NULL: one node has them all
     size_t *sent_bytes, *received_bytes; // owned (nodes)
     size_t piece;                        // weights that travel at once: a multiple of ROW_BLOCK
     uint32_t pieces;                     // in the largest section
 } RowWalk;
 
-// Where the run has no rows it does nothing. Nothing to free on failure.
-Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, Error *err);
+// travelling: floats of all rows that travel at once. Where the run has no rows it does nothing. Nothing to free on
+// failure.
+Status row_walk_init(RowWalk *walk, const RunMemory *memory, Nodes *nodes, size_t travelling, Error *err);
 void row_walk_free(RowWalk *walk);
 
 // A piece: rows.values point at its first weight. Pieces of one section come one after the other.
