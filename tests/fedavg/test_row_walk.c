@@ -1,5 +1,5 @@
-// Rows that lie on several nodes, piece by piece: every node sees all rows of its own sections, and nobody another's. The
-// nodes are threads, which hand each other what they send.
+// Rows that lie on several nodes, piece by piece: every node sees all rows of its own sections, nobody sees another's.
+// The nodes are threads, which hand each other what they send.
 #include "fedavg/parent/row_walk.h"
 
 #include <pthread.h>
