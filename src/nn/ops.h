@@ -63,14 +63,14 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
 // gradient = keep * gradient + slope; with weights, shift and weight_decay * weight join the slope, and
 // weight -= lr * gradient:
 // one step of PyTorch's SGD whose velocity is `gradient`. `keeps` is descent->keep != 0, found out once for many
-// vectors: what keep = 0 forgets is not read, it may be anything.
+// vectors: what keep = 0 forgets is not read, it may be anything; and a step that forgets it does not write it either.
 ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
                            bool keeps) {
     LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
     if (shift) slope += *(const LooseLanes *)shift;
     if (weight) slope += descent->weight_decay * *from;
     if (keeps) slope += descent->keep * *to;
-    *to = slope;
+    if (keeps || !weight) *to = slope;
     if (weight) *from -= descent->lr * slope;
 }
 
