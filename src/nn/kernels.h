@@ -60,8 +60,8 @@ typedef struct DropoutNoise {
 
 // What becomes of a parameter's slope: gradient = keep * gradient + slope, where keep is 0 to overwrite, 1 to add up,
 // and the momentum if the gradient is SGD's velocity. With weights at hand, one step of SGD is completed on the spot,
-// as sgd_step would: weight_decay * weight joins the slope, and then weight -= lr * gradient; the gradient, which nobody
-// needs then unless keep is the momentum, may be left as it was where keep is 0.
+// as sgd_step would: weight_decay * weight joins the slope, and then weight -= lr * gradient; a gradient
+// that nobody needs then, where keep is 0, may be left as it was.
 typedef struct Descent {
     float keep, lr, weight_decay;
     const float *shift; // one for each weight, joins its slope; NULL: none. Only with weights at hand
