@@ -212,7 +212,7 @@ static Status find_users(DatasetSource *source, const Arrays *arrays, Error *err
     return status;
 }
 
-// Samples that lie in their file as they enter a net stay there, at whatever byte: an archive's members are not aligned.
+// Samples that lie in their file as they enter a net stay there, at whatever byte: archives align nothing.
 // Others are read into the block: numbers of float64, numbers that mean and std change, and all of a set of which
 // anything is packed, which the cache of unpacked copies keeps whole.
 static void leave_samples(DatasetSource *source, const Arrays *arrays, ArrayRole role, DatasetSplitKind split) {
