@@ -118,10 +118,15 @@ static void close_worker(WorkerRecord *worker) {
     worker->state = WORKER_DEAD;
 }
 
+// A batch system signals all processes of a job, and whoever started this one (a sweep, a launcher) hands its own signal on:
+// what comes from the two of them counts once.
 static void read_signals(Supervisor *supervisor) {
     struct signalfd_siginfo info;
+    const pid_t starter = getppid();
     while (read(supervisor->signal_fd, &info, sizeof info) == sizeof info) {
-        supervisor->interrupts++;
+        const bool is_handed_on = (pid_t)info.ssi_pid == starter;
+        int *count = is_handed_on ? &supervisor->interrupts_handed_on : &supervisor->interrupts_of_others;
+        if (++*count > supervisor->interrupts) supervisor->interrupts = *count;
         supervisor->last_signal = (int)info.ssi_signo;
     }
 }

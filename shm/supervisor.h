@@ -83,15 +83,16 @@ typedef struct SupervisorConfig {
 
 typedef struct Supervisor {
     SupervisorConfig config;
-    WorkerRecord *workers;     // owned (config.workers)
-    struct pollfd *polls;      // owned (2 + 2 config.workers): workspace of supervisor_gather
-    int arrival_fd, signal_fd; // owned
-    uint32_t round;            // what the caller is busy with, for messages; 0: nothing yet
-    int interrupts;            // stop signals received so far
-    int last_signal;           // the last of them
-    uint32_t deaths;           // since the last supervisor_gather began
-    uint32_t last_dead;        // the rank that died last
-    bool goes_on;              // the last gather ended while workers worked: is_enough
+    WorkerRecord *workers;                          // owned (config.workers)
+    struct pollfd *polls;                           // owned (2 + 2 config.workers): workspace of supervisor_gather
+    int arrival_fd, signal_fd;                      // owned
+    uint32_t round;                                 // what the caller is busy with, for messages; 0: nothing yet
+    int interrupts;                                 // stop signals received so far: the greater one of these two
+    int interrupts_handed_on, interrupts_of_others; // from the process that started this one; from anybody else
+    int last_signal;                                // the last of them
+    uint32_t deaths;                                // since the last supervisor_gather began
+    uint32_t last_dead;                             // the rank that died last
+    bool goes_on;                                   // the last gather ended while workers worked: is_enough
     uint64_t tick_start_nanoseconds;
     sigset_t saved_mask; // the signal mask and the SIGCHLD action to be restored
     struct sigaction saved_child_action;

@@ -205,6 +205,16 @@ class Sweep(RunCase):
         self.train(*BASE, "--rounds", "400", "--lr", "0.2", "--quiet", "--out", "alone")
         self.assertEqual(self.model("alone"), self.model("s/lr=0.2"))
 
+    def test_a_signal_to_all_processes_of_a_job_counts_once_although_the_sweep_hands_it_on(self):
+        process, children = self.start_long("--parallel", "2", "--checkpoint-every", "0")
+        for pid in (*children, process.pid):  # as batch systems do
+            os.kill(pid, signal.SIGTERM)
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 143, out + err)
+        for run in ("s/lr=0.1", "s/lr=0.2"):
+            done = self.rounds(run)[-1]["round"]
+            self.assertEqual(os.listdir(self.path(run, "checkpoints")), [f"round-{done:06}.safetensors"], err)
+
     def test_two_runs_share_a_core_and_a_killed_sweep_leaves_neither_behind(self):
         process, children = self.start_long()
         self.assertEqual(len(children), 2)
