@@ -29,26 +29,46 @@ static double conv_output(const ConvCase *of, int o, int y, int x, int s) {
     return sum;
 }
 
-// The loss sum(slopes * out), over the channels and samples from..to only: those that a perturbed value can reach.
-static double conv_loss(const ConvCase *of, int o_from, int o_to, int s_from, int s_to) {
+// The outputs that a perturbed value can reach: from each of these to before it.
+typedef struct Reach {
+    int o[2], y[2], x[2], s[2];
+} Reach;
+
+// Those of a channel; those of a place of the input, in one sample.
+static Reach reach_of_channel(const ConvCase *of, int o) {
+    return (Reach){{o, o + 1}, {0, of->layer.out.rows}, {0, of->layer.out.columns}, {0, of->samples}};
+}
+
+static Reach reach_of_place(const ConvCase *of, int y, int x, int s) {
+    const Layer *layer = &of->layer;
+    int y_end = y + layer->pad + 1, x_end = x + layer->pad + 1;
+    int y_from = y_end - layer->kernel, x_from = x_end - layer->kernel;
+    return (Reach){{0, layer->out.channels},
+                   {y_from > 0 ? y_from : 0, y_end < layer->out.rows ? y_end : layer->out.rows},
+                   {x_from > 0 ? x_from : 0, x_end < layer->out.columns ? x_end : layer->out.columns},
+                   {s, s + 1}};
+}
+
+// The loss sum(slopes * out), over what is reached only.
+static double conv_loss(const ConvCase *of, const Reach *reach) {
     Shape out = of->layer.out;
     double loss = 0;
-    for (int o = o_from; o < o_to; o++)
-        for (int y = 0; y < out.rows; y++)
-            for (int x = 0; x < out.columns; x++)
-                for (int s = s_from; s < s_to; s++)
+    for (int o = reach->o[0]; o < reach->o[1]; o++)
+        for (int y = reach->y[0]; y < reach->y[1]; y++)
+            for (int x = reach->x[0]; x < reach->x[1]; x++)
+                for (int s = reach->s[0]; s < reach->s[1]; s++)
                     loss += of->slopes[((o * out.rows + y) * out.columns + x) * of->samples + s] *
                             conv_output(of, o, y, x, s);
     return loss;
 }
 
 // Central difference of conv_loss by *value.
-static double conv_slope(const ConvCase *of, double *value, int o_from, int o_to, int s_from, int s_to) {
+static double conv_slope(const ConvCase *of, double *value, Reach reach) {
     const double step = 1e-3, kept = *value;
     *value = kept + step;
-    double above = conv_loss(of, o_from, o_to, s_from, s_to);
+    double above = conv_loss(of, &reach);
     *value = kept - step;
-    double below = conv_loss(of, o_from, o_to, s_from, s_to);
+    double below = conv_loss(of, &reach);
     *value = kept;
     return (above - below) / (2 * step);
 }
@@ -101,19 +121,19 @@ static void check_conv_gradients(const char *name, ConvCase *of, const ConvTenso
     assert_non_null(expected);
     for (size_t i = 0; i < t->weight.count; i++) {
         int o = (int)(i / weights_of_channel);
-        expected[i] = conv_slope(of, &of->weight[i], o, o + 1, 0, n);
+        expected[i] = conv_slope(of, &of->weight[i], reach_of_channel(of, o));
     }
     check_close(name, t->weight_gradient.at, expected, t->weight.count, 1e-5);
     for (int o = 0; o < outs; o++)
-        expected[o] = conv_slope(of, &of->bias[o], o, o + 1, 0, n);
+        expected[o] = conv_slope(of, &of->bias[o], reach_of_channel(of, o));
     check_close(name, t->bias_gradient.at, expected, (size_t)outs, 1e-5);
     // Each place of the input in one sample, a different one from place to place.
     size_t places = shape_size(layer->in);
     float *actual = malloc(places * sizeof *actual);
     assert_non_null(actual);
     for (size_t i = 0; i < places; i++) {
-        int s = (int)(i * 7) % n;
-        expected[i] = conv_slope(of, &of->in[i * (size_t)n + (size_t)s], 0, outs, s, s + 1);
+        int s = (int)(i * 7) % n, y = (int)i / layer->in.columns % layer->in.rows, x = (int)i % layer->in.columns;
+        expected[i] = conv_slope(of, &of->in[i * (size_t)n + (size_t)s], reach_of_place(of, y, x, s));
         actual[i] = t->in_gradient.at[i * (size_t)n + (size_t)s];
     }
     check_close(name, actual, expected, places, 1e-5);
@@ -158,7 +178,7 @@ static void check_conv(const char *name, const ConvKernels *conv, Layer layer, i
     conv->unpack(t.weight_gradient.at, t.packed_gradient.at, &layer);
     assert_memory_equal(once, t.weight_gradient.at, t.weight.count * sizeof *once);
     for (int o = 0; o < layer.out.channels; o++)
-        expected[o] = 2 * conv_slope(&of, &of.bias[o], o, o + 1, 0, samples);
+        expected[o] = 2 * conv_slope(&of, &of.bias[o], reach_of_channel(&of, o));
     check_close(name, t.bias_gradient.at, expected, (size_t)layer.out.channels, 1e-5);
 
     double *const copies[] = {of.in, of.weight, of.bias, of.slopes, expected};

@@ -9,7 +9,7 @@ move bits (another order of rounding, another product) prints the new table with
 
 and says in its commit why they moved.
 
-Usage: test_bits.py PATH_OF_SOUNDER [unittest arguments]
+Usage: test_bits.py PATH_OF_SOUNDER [unittest arguments], for example `Rounds`
 """
 import hashlib, os, re, struct, subprocess, sys, tempfile, unittest
 
@@ -101,7 +101,7 @@ def bits(isa, arguments, out, launcher=()):
         return hashlib.sha256(file.read()).hexdigest()
 
 
-class Bits(RunCase):
+class BitsCase(RunCase):
     def check(self, algorithm, *options, launcher=(), models=MODELS, sets=FLAGS):
         ran = 0
         for isa in filter(can_run, sets):
@@ -114,10 +114,14 @@ class Bits(RunCase):
         if ran == 0:
             self.skipTest("the table has no row for this processor")
 
+
+class Rounds(BitsCase):
     def test_fedavg_has_the_same_bits_as_ever_for_1_to_4_workers(self):
         for workers in "1234":
             self.check("fedavg", "--workers", workers, sets=FLAGS if workers == "2" else WIDE)
 
+
+class Steps(BitsCase):
     def test_ssgd_has_the_same_bits_as_ever_for_1_to_4_workers(self):
         for workers in "1234":
             self.check("ssgd", "--workers", workers, sets=FLAGS if workers == "2" else WIDE)

@@ -135,14 +135,14 @@ class Nodes(NodesCase):
         for algorithm, arguments in (("fedavg", SMALL), ("ssgd", TWO_BUCKETS)):
             with self.subTest(algorithm):
                 calm, torn = f"{algorithm}-calm", f"{algorithm}-torn"
-                self.train(*arguments, "--rounds", "24", "--workers", "2", "--checkpoint-every", "0", "--out", calm)
-                process = self.start_nodes(2, *arguments, "--rounds", "24", "--workers", "1", "--out", torn)
+                self.train(*arguments, "--rounds", "12", "--workers", "2", "--checkpoint-every", "0", "--out", calm)
+                process = self.start_nodes(2, *arguments, "--rounds", "12", "--workers", "1", "--out", torn)
                 err = self.lose(process, torn, signal.SIGKILL)
                 self.assertRegex(err, r"sounder: error: node 1 \(process \d+ on \S+\) is lost: it has died; --resume")
-                self.train_nodes(3, "--resume", torn, "--workers", "1", "--rounds", "20")
-                self.train("--resume", torn, "--workers", "4", "--rounds", "24")
+                self.train_nodes(3, "--resume", torn, "--workers", "1", "--rounds", "10")
+                self.train("--resume", torn, "--workers", "4", "--rounds", "12")
                 self.assertEqual(self.model(calm), self.model(torn))
-                self.assertEqual([entry["round"] for entry in self.rounds(torn)], list(range(1, 25)))
+                self.assertEqual([entry["round"] for entry in self.rounds(torn)], list(range(1, 13)))
 
     def test_a_node_that_falls_silent_is_lost_after_the_seconds_of_a_hang(self):
         process = self.start_nodes(3, *SMALL, "--rounds", "500", "--workers", "1", "--hang-seconds", "2", "--out", "run")
@@ -150,7 +150,7 @@ class Nodes(NodesCase):
         self.assertRegex(err, r"sounder: error: node 2 \(process \d+ on \S+\) is lost: nothing was heard of it for 2 s")
 
     def test_a_worker_may_die_while_its_node_waits_for_the_sums_of_another(self):
-        arguments = [*TWO_BUCKETS, "--local-epochs", "8", "--workers", "2", "--on-worker-death", "respawn"]
+        arguments = [*TWO_BUCKETS, "--local-epochs", "4", "--workers", "2", "--on-worker-death", "respawn"]
         self.train(*arguments, "--out", "calm")
         process = self.start_nodes(2, *arguments, "--out", "torn")
         self.wait_for_round("torn", 1)
@@ -194,18 +194,18 @@ class Nodes(NodesCase):
         self.assertNotIn("is lost", err)
 
     def test_a_signal_to_any_node_ends_all_after_the_same_round(self):
-        self.train(*SMALL, "--rounds", "16", "--workers", "1", "--checkpoint-every", "0", "--out", "calm")
+        self.train(*SMALL, "--rounds", "10", "--workers", "1", "--checkpoint-every", "0", "--out", "calm")
         for which in (0, 1):
             with self.subTest(node=which):
                 run = f"stopped-{which}"
-                process = self.start_nodes(2, *SMALL, "--rounds", "16", "--workers", "1", "--out", run)
+                process = self.start_nodes(2, *SMALL, "--rounds", "10", "--workers", "1", "--out", run)
                 self.wait_for_round(run, 1)
                 os.kill(self.parents(process)[which], signal.SIGTERM)
                 _, err = process.communicate(timeout=60 * SLOWED)
                 self.assertEqual(process.returncode, 128 + signal.SIGTERM, err)
                 self.assertIn(f"--resume {run}", err)
                 done = len(self.rounds(run))
-                self.assertLess(done, 16)
+                self.assertLess(done, 10)
                 self.assertTrue(os.path.exists(self.path(run, "checkpoints", f"round-{done:06d}.safetensors")))
                 self.train_nodes(2, "--resume", run, "--workers", "2")
                 self.assertEqual(self.model("calm"), self.model(run))

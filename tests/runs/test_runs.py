@@ -1,6 +1,6 @@
 """Whole runs of the program, as a user starts them, on small synthetic data.
 
-Usage: test_runs.py PATH_OF_SOUNDER [unittest arguments]
+Usage: test_runs.py PATH_OF_SOUNDER [unittest arguments], for example `Faults`
 """
 import json, os, random, re, signal, struct, subprocess, sys, time, unittest
 
@@ -335,12 +335,12 @@ class Runs(RunCase):
             self.assertGreater(min(entry["synchronising_seconds"]), 0)
         self.assertGreater(self.rounds("run")[-1]["test_accuracy"], 0 if SANITIZED else 0.4)
 
-    # Faults ----------------------------------------------------------------------------------------------------------
 
+class Faults(RunCase):
     def test_a_stopped_worker_is_killed_and_the_others_go_on(self):
         for algorithm in ("fedavg", "hogwild", "hogwild steps=3 bound=0", "ssgd"):  # with a bound all others wait for it
             with self.subTest(algorithm):
-                process = self.start("--data", DATA, "--algorithm", algorithm, "--workers", "3", "--rounds", "12",
+                process = self.start("--data", DATA, "--algorithm", algorithm, "--workers", "3", "--rounds", "5",
                                      "--hang-seconds", "1", "--out", algorithm)
                 self.wait_for_round(algorithm, 1)
                 os.kill(children_of(process.pid)[0], signal.SIGSTOP)
