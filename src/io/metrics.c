@@ -16,7 +16,7 @@ static const char FILE_NAME[] = "metrics.jsonl";
 
 // Reading ------------------------------------------------------------------------------------------------------------
 
-// Opens the file of an earlier process; *file is NULL when there is none.
+// Opens the file of another process; *file is NULL when there is none.
 static Status open_past(FILE **file, char path[4096], const Folder *folder, Error *err) {
     if (snprintf(path, 4096, "%s/%s", folder->path, FILE_NAME) >= 4096)
         return fail(err, STATUS_CANTCREATE, "the path of %s is too long: %s", FILE_NAME, folder->path);
@@ -28,10 +28,13 @@ static Status open_past(FILE **file, char path[4096], const Folder *folder, Erro
     return status;
 }
 
+// A line of the file. One that begins where the file ended when the first was read is none: a run may write faster than
+// its lines are read.
 typedef struct Line {
     char *text; // owned, with its newline if it has one
     size_t capacity, bytes;
     uint64_t first_byte; // where it starts in the file
+    uint64_t end;        // of the file, then
     json_t *object;      // owned; NULL: torn, or no JSON object
     Error why;           // the latter
 } Line;
@@ -54,6 +57,10 @@ static Status next_line_of(Line *line, bool *more, FILE *file, const char *const
     line->first_byte += line->bytes;
     line->bytes = 0;
     line->why.message[0] = '\0';
+    struct stat about;
+    if (line->end == 0 && fstat(fileno(file), &about) == 0) line->end = (uint64_t)about.st_size;
+    *more = line->first_byte < line->end;
+    if (!*more) return STATUS_OK;
     errno = 0;
     ssize_t bytes = getline(&line->text, &line->capacity, file);
     *more = bytes > 0;

@@ -37,7 +37,8 @@ Status metrics_past(json_t **start, uint32_t *round, const Folder *folder, Error
 Status metrics_read(json_t **lines, const Folder *folder, Error *err);
 
 // Calls visit for every whole line whose type is one of `types` (which end with NULL), in order; others are not even
-// parsed. Ends with the first failure of visit. A file that is not there has no lines.
+// parsed, nor are lines that come meanwhile seen. Ends with the first failure of visit. A file that is not there has no
+// lines.
 Status metrics_visit(const Folder *folder, const char *const *types,
                      Status (*visit)(void *context, json_t *line, Error *err), void *context, Error *err);
 

@@ -247,6 +247,37 @@ static void note_seen(void *context, const json_t *line) {
     snprintf(text + length, 64 - length, "%lld ", (long long)json_integer_value(json_object_get(line, "round")));
 }
 
+typedef struct Growth {
+    const char *path;
+    int seen;
+} Growth;
+
+static Status add_another(void *context, json_t *line, Error *err) {
+    Growth *growth = context;
+    (void)line;
+    FILE *file = fopen(growth->path, "ae");
+    assert_non_null(file);
+    fputs("{\"type\":\"round\",\"round\":1}\n", file);
+    fclose(file);
+    return ++growth->seen < 100000 ? STATUS_OK : fail(err, STATUS_DATA, "there is no end");
+}
+
+static void a_visit_ends_though_each_line_that_is_read_brings_another(void **state) {
+    static const char *const types[] = {"round", NULL};
+    char path[SCRATCH_PATH_BYTES], lines[16 * 1024] = "";
+    const char line[] = "{\"type\":\"round\",\"round\":1}\n";
+    size_t bytes = 0;
+    for (; bytes + sizeof line < sizeof lines; bytes += sizeof line - 1) // more than a FILE reads ahead
+        memcpy(lines + bytes, line, sizeof line - 1);
+    Error err;
+    Folder folder = open_folder(state);
+    scratch_write(metrics_path(path, state), lines, bytes);
+    Growth growth = {.path = path};
+    check_ok(metrics_visit(&folder, types, add_another, &growth, &err));
+    assert_int_equal(growth.seen, bytes / (sizeof line - 1));
+    close(folder.fd);
+}
+
 static void a_visit_sees_whole_lines_of_its_types_in_order_until_it_fails(void **state) {
     static const char *const types[] = {"round", "end", NULL};
     char path[SCRATCH_PATH_BYTES], seen[64] = "";
@@ -330,6 +361,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_cannot_be_a_line_or_a_file_is_refused),
         cmocka_unit_test(the_past_is_the_last_start_and_the_last_round),
         cmocka_unit_test(a_visit_sees_whole_lines_of_its_types_in_order_until_it_fails),
+        cmocka_unit_test(a_visit_ends_though_each_line_that_is_read_brings_another),
         cmocka_unit_test(who_looks_sees_each_line_that_was_written),
         cmocka_unit_test(a_failed_allocation_spoils_no_line),
     };

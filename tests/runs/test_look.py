@@ -2,7 +2,7 @@
 
 Usage: test_look.py PATH_OF_SOUNDER [unittest arguments]
 """
-import csv, fcntl, io, json, os, pty, re, shutil, statistics, struct, subprocess, sys, termios, unittest, xml.etree.ElementTree
+import csv, fcntl, io, json, os, pty, re, resource, shutil, statistics, struct, subprocess, sys, termios, unittest, xml.etree.ElementTree
 
 from runs import DEADLINE, SMALL, SOUNDER, RunCase
 
@@ -332,6 +332,24 @@ class Report(Look):
         self.assertIn("test accuracy", told["accuracy"]["texts"])
         self.assertEqual(len(told["classes"]["rows"]), 7)
         self.assertEqual([row[1] for row in told["privacy"]["rows"][1:]], [float(f"{line['epsilon']:.6g}") for line in self.rounds("runs/1")])
+
+    def processor_seconds(self, place):
+        """Of all the browser's processes, from its start to the page's end: other work on the machine makes them hardly more."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.path('chromium')}", "--dump-dom", place],
+                              text=True, capture_output=True, timeout=DEADLINE)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+    @unittest.skipUnless(CHROMIUM and os.path.exists(CHART_JS), "there is no chromium, or no libjs-chart.js: no browser has opened the page")
+    def test_a_page_of_20_runs_of_200_rounds_takes_a_browser_less_than_a_second(self):
+        for seed in range(20):
+            self.write_run(f"runs/{seed}", [1 - (round + seed) ** -0.5 for round in range(2, 202)], seed=seed, lr=(seed // 5 + 1) / 100)
+        self.report("runs", "-o", "page.html")
+        whole, told = self.processor_seconds("file://" + self.path("page.html"))
+        empty, _ = self.processor_seconds("about:blank")
+        self.assertGreater(told.count("<canvas"), 2)
+        self.assertLess(whole - empty, 1)
 
     def browse(self, page):
         with open(self.path(page)) as file:

@@ -21,7 +21,7 @@ static bool open_segment(TopPhase *phase, const char *path, pid_t parent) {
     Error ignored;
     if (!is_this_program(parent)) return false;
     snprintf(name, sizeof name, "%s/live/control", path);
-    const int fd = open(name, O_RDONLY | O_CLOEXEC);
+    const int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a run that ends may have a pipe under this number
     if (fd < 0 || segment_map(&phase->segment, fd, SEGMENT_READ, &ignored) != STATUS_OK) return false;
     phase->parent = parent;
     return true;

@@ -89,12 +89,16 @@ static void note_line(TopState *state, const char *text, size_t bytes) {
     json_decref(line);
 }
 
-// Only whole lines count: the rest of the last one may still come.
+// Only whole lines count: the rest of the last one may still come. What a run writes meanwhile is for the next time: it
+// may write faster than this reads.
 static void read_on(TopState *state) {
     char *text = NULL;
     size_t capacity = 0;
+    struct stat about;
+    const off_t end = fstat(fileno(state->file), &about) == 0 ? about.st_size : 0;
     for (;;) {
         const off_t before = ftello(state->file);
+        if (before >= end) break;
         const ssize_t bytes = getline(&text, &capacity, state->file);
         if (bytes > 0 && text[bytes - 1] == '\n') {
             note_line(state, text, (size_t)bytes);
