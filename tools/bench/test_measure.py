@@ -1,6 +1,7 @@
 """How tools/bench/run goes on when sides fail and when time runs short. Usage: test_measure.py"""
 import unittest
 
+from harness import readme
 from harness.commands import Failed, OutOfTime, TimeLimit
 from harness.measure import Row, measure
 
@@ -54,6 +55,36 @@ class Measure(unittest.TestCase):
         self.assertEqual(limit.left(), float("inf"))
         limit.start(0)
         self.assertEqual(limit.left(), 0)
+
+
+class Readme(unittest.TestCase):
+    def row(self, name, ours, theirs):
+        return {"name": name, "title": f"title of {name}", "unit": "s", "figures": {"Sounder": ours, "PyTorch": theirs},
+                "ratios_of_medians": {"PyTorch": theirs[0] / ours[0]}}
+
+    def job(self, rounds):
+        def side(factor):
+            return {"wall": factor, "round": factor / 100, "MB": 100 * factor, "accuracy": 0.5}
+        return {"passes": [{"sounder": side(1), "jax": side(factor), "pfl": None} for factor in rounds], "lines": {"jax": 73, "pfl": 70}}
+
+    def test_only_the_table_of_this_machine_is_replaced_and_a_new_one_comes_first(self):
+        page = "a\n<!-- results: one -->\nold\n<!-- end of results -->\nb\n<!-- results: two -->\nkept\n<!-- end of results -->\n"
+        self.assertEqual(readme.replace_section(page, "one", "new"), page.replace("old", "new"))
+        self.assertTrue(readme.replace_section(page, "three", "x").startswith("a\n<!-- results: three -->\nx\n<!-- end of results -->\n\n<!-- results: one"))
+        self.assertRaises(ValueError, readme.replace_section, "no place", "one", "new")
+
+    def test_where_there_is_no_lead_is_said_and_stands_out(self):
+        rows = [self.row("fast", [1.0], [4.0]), self.row("even", [1.0], [1.0]), self.row("slow", [2.0], [1.0])]
+        self.assertEqual(readme.leads_not(rows, {"2nn": self.job([3, 0.5, 0.5])}),
+                         ["**Slower**: title of slow (beside PyTorch), 0.50x; wall time of the job 2nn (beside jax), 0.50x; "
+                          "a steady round of the job 2nn (beside jax), 0.50x.", "**Only even**: title of even (beside PyTorch), 1.00x."])
+        self.assertIn("| title of slow | 2 s | 1 s (PyTorch) | **0.50x** | `--rows slow` |", readme.rows_table(rows))
+        self.assertEqual(readme.leads_not(rows[:1], {}), ["**Slower**: nowhere.", "**Only even**: nowhere."])
+
+    def test_a_side_that_was_not_done_is_left_out_of_its_job(self):
+        lines = readme.jobs_table({"2nn": self.job([2, 3])})
+        self.assertEqual(lines[2:], ["| 2nn: sounder | 1 |  | 10 |  | 100 |  | 50.0% | a command | `--jobs 2nn` |",
+                                     "| jax | 2.5 | 2.50x | 25 | 2.50x | 250 | 2.50x | 50.0% | 73 |  |"])
 
 
 if __name__ == "__main__":

@@ -131,6 +131,24 @@ class Programs:
                 finish(process, "sounder", self.limit)
             return [read_metrics(out) for out in outs]
 
+    def sweep(self, seeds, rates, **options):
+        """Seconds of one `sounder sweep`: a run for each seed and learning rate."""
+        with self._run_folder() as out:
+            begin = time.monotonic()
+            run([os.path.join(BUILD, "sounder"), "sweep", "--data", self.data, "--out", out, *option_words(options),
+                 "--seed", ",".join(map(str, seeds)), "--lr", ",".join(map(str, rates))], self.limit)
+            return time.monotonic() - begin
+
+    def runs_in_turn(self, seeds, rates, **options):
+        """Seconds of the same runs by a `sounder train` each."""
+        with self._run_folder() as out:
+            begin = time.monotonic()
+            for seed in seeds:
+                for rate in rates:
+                    run([os.path.join(BUILD, "sounder"), "train", "--data", self.data, "--quiet", "--out", f"{out}/{seed}-{rate}",
+                         *option_words({**options, "seed": seed, "lr": rate})], self.limit)
+            return time.monotonic() - begin
+
     def micro(self, name, **options):
         """The figures of one micro-benchmark."""
         if name in ("train", "evaluate"):

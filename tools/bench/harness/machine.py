@@ -5,6 +5,7 @@ from dataclasses import dataclass
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 BUILD = os.path.join(ROOT, "build")
 INSTALLED_TORCH = os.path.join(BUILD, "bench-torch", "bin", "python")  # where install-torch puts it
+PEERS_TORCH = os.path.join(BUILD, "bench-peers", "bin", "python")  # and install-peers
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,15 @@ def output_of(*command):
 
 def find_torches(named, say):
     """Every interpreter that can import torch, newest release first, one per version. `named`: those the user gave,
-    which must work; the one of install-torch may fail, which is said."""
+    which must work; those of install-torch and install-peers may fail, which is said."""
     found = {}
     wanted = named + [path for path in [os.environ.get("SOUNDER_BENCH_TORCH")] if path]
-    usual = [INSTALLED_TORCH, shutil.which("python3"), "/usr/bin/python3", "/usr/local/bin/python3"]
+    usual = [INSTALLED_TORCH, PEERS_TORCH, shutil.which("python3"), "/usr/bin/python3", "/usr/local/bin/python3"]
     for python in wanted + [path for path in usual if path and os.path.exists(path)]:
         version = output_of(python, "-c", "import numpy, PIL, torch; print(torch.__version__)")
         if version is None and python in wanted:
             raise SystemExit(f"bench: {python} cannot import numpy, PIL and torch; name another interpreter")
-        if version is None and python == INSTALLED_TORCH:
+        if version is None and python in (INSTALLED_TORCH, PEERS_TORCH):
             say(f"{python} cannot import torch; left out")
         if version is not None:
             found.setdefault(version, Torch(python, version, output_of(python, "-c", "import jax; print(jax.__version__)") or ""))

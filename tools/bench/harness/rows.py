@@ -19,6 +19,7 @@ CROSSOVER_SAMPLES = (16, 32, 64, 96, 128, 512)
 CROSSOVER_PRODUCTS = {"forward": "outputs", "input": "input gradient", "weight": "weight gradient and step"}
 MODEL_SIZES = {"20k": 20_000, "200k": 200_000, "1.7M": 1_700_000, "11M": 11_000_000}
 
+SWEEP_SEEDS, SWEEP_RATES = range(1, 7), (0.02, 0.05, 0.1)
 SEND_CODES = "top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd", "signsgd"
 SERVER_RULES = "momentum", "adagrad", "adam", "yogi", "bmuf"
 
@@ -64,7 +65,7 @@ class Catalogue:
     def all(self):
         rows = [self.seed_job(), *self.training(), *self.deep(), *self.wide(), *self.crossover(), *self.hogwild(), *self.ssgd()]
         rows += [self.fedavg(), self.fedavg_jax(), *self.local_rules(), *self.send_codes(), *self.side_by_side(), *self.server_rules(), self.evaluation()]
-        rows += [*self.cold_start(), *self.averaging(), *self.barrier(), *self.group()]
+        rows += [*self.sweeps(), *self.cold_start(), *self.averaging(), *self.barrier(), *self.group()]
         return rows + [self.memory(), *self.scaling()]
 
     def seed_job(self):
@@ -248,6 +249,15 @@ class Catalogue:
         """Milliseconds. SOUNDER_DATA keeps a data set findable that lies in the usual cache folder."""
         environment = {"XDG_CACHE_HOME": cache, "SOUNDER_DATA": os.path.dirname(self.programs.peer_data)}
         return 1e3 * summary_of(self.programs.train(environment, workers=4, rounds=1))["cold_start_seconds"]
+
+    def sweeps(self):
+        """18 runs, which use all cores, one after the other or by `sounder sweep`, which gives each run a core."""
+        for model, rounds in (("softmax", 3), ("2nn", 2)):
+            words = {"model": model, "rounds": rounds, "clients": 100, "clients-per-round": 10}
+            yield Row(f"sweep-{model}", f"18 runs of {model}, {rounds} rounds, 100 clients, 10 a round", "s",
+                      [lambda w=words: {"one sweep": self.programs.sweep(SWEEP_SEEDS, SWEEP_RATES, **w)},
+                       lambda w=words: {"18 runs": self.programs.runs_in_turn(SWEEP_SEEDS, SWEEP_RATES, **w)}],
+                      less_is_better=True, target=Target(ratio=1 / 0.6, against="18 runs"))
 
     def averaging(self):
         for size, parameters in MODEL_SIZES.items():
