@@ -126,8 +126,8 @@ static Status upload_data(const CudaParent *self, const Dataset *data, const Car
     TRY(copy(self, block + card->train_labels_offset, data->train.labels,
              data->train.count * sizeof *data->train.labels, err));
     TRY(copy(self, block + card->test_pixels_offset, data->test.pixels, data->test.count * sample, err));
-    return copy(self, block + card->test_labels_offset, data->test.labels,
-                data->test.count * sizeof *data->test.labels, err);
+    return copy(self, block + card->test_labels_offset, data->test.labels, data->test.count * sizeof *data->test.labels,
+                err);
 }
 
 // Weights and velocities are as initialised, or from a checkpoint.
@@ -286,12 +286,14 @@ static Status sum_slots(const Parent *parent, int64_t *total, int64_t *slots, co
     return STATUS_OK;
 }
 
-// The sum over all nodes travels through the host and comes back in slot 0.
-static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, uint32_t which, Error *err) {
+// The sum over all nodes, which the first one's noise joins, travels through the host and comes back in slot 0.
+static Status sum_over_nodes(Parent *parent, int64_t *total, const bool *used, uint32_t which, double noise,
+                             uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
     const CudaParent *self = parent->state;
     size_t count = config->parameters;
     TRY(sum_slots(parent, total, total + count, used, which, err));
+    if (parent->nodes->rank == 0 && which == 0) parent_add_noise(total, parent, noise, round);
     TRY(nodes_sum(parent->nodes, total, count, err));
     return copy(self, cuda_blocks_sum(&self->blocks, &config->slots, 0, which), total, count * sizeof *total, err);
 }
@@ -305,7 +307,7 @@ static Status average_with_nodes(Parent *parent, bool *finite, const bool *used,
         return fail(err, STATUS_OS, "no memory for the sums of %zu parameters of %u workers", count, config->workers);
     Status status = STATUS_OK;
     for (uint32_t which = 0; which < config->slots.each && status == STATUS_OK; which++)
-        status = sum_over_nodes(parent, total, used, which, err);
+        status = sum_over_nodes(parent, total, used, which, mean->noise, turn->round, err);
     if (status == STATUS_OK) status = apply(parent, finite, (const bool[]){true}, 1, mean, turn, err);
     free(total);
     return status;
@@ -332,8 +334,8 @@ static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, E
     Status status = sum_slots(parent, total, total + count, used, 0, err);
     parent->squared_length = 0;
     for (size_t first = 0; first < count && status == STATUS_OK; first += BLOCK)
-        parent->squared_length += aggregate_squared_total(total + first, scale * mean->factor,
-                                                          count - first < BLOCK ? count - first : BLOCK);
+        parent->squared_length +=
+            aggregate_squared_total(total + first, scale * mean->factor, count - first < BLOCK ? count - first : BLOCK);
     free(total);
     return status;
 }
@@ -341,14 +343,15 @@ static Status measure_mean(Parent *parent, const bool *used, const Mean *mean, E
 static Status cuda_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                            Error *err) {
     static const bool first_alone[MAX_WORKERS] = {true}; // there lies the sum of several nodes, or of rows
+    const bool through_host = parent->nodes->size > 1 || parent->memory->config->release.hides;
     if (mean->total)
         TRY(average_total(parent, finite, mean, turn, err));
-    else if (parent->nodes->size > 1)
+    else if (through_host)
         TRY(average_with_nodes(parent, finite, used, mean, turn, err));
     else
         TRY(apply(parent, finite, used, parent->memory->config->workers, mean, turn, err));
     if (!*finite) return STATUS_OK;
-    TRY(measure_mean(parent, mean->total || parent->nodes->size > 1 ? first_alone : used, mean, err));
+    TRY(measure_mean(parent, mean->total || through_host ? first_alone : used, mean, err));
     TRY(take_lasting(parent, err));
     publish(parent);
     return STATUS_OK;

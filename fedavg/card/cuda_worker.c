@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
-#include "fedavg/worker/client.h"
 
 Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
@@ -35,6 +34,7 @@ static void cuda_worker_free(void *worker) {
     cudaFree(self->gradient);
     cudaFree(self->velocity);
     cudaFree(self->weights);
+    cuda_send_free(self);
     cuda_clients_free(&self->clients);
     cuda_blocks_free(&self->blocks);
     free(self->results);
@@ -157,6 +157,7 @@ static Status cuda_worker_init(void **worker, const RunMemory *memory, uint32_t 
     TRY_GOTO(fail, allocate_host(self, err));
     TRY_GOTO(fail, allocate_device(self, err));
     TRY_GOTO(fail, cuda_clients_init(&self->clients, memory, self->models, err));
+    TRY_GOTO(fail, cuda_send_init(self, err));
     TRY_GOTO(fail, open_net(self, err));
     if (engine_facts[config->engine].in_lockstep) TRY_GOTO(fail, upload_counts(self, err));
     *worker = self;
@@ -198,7 +199,7 @@ static double share_of(const CudaWorker *self, const Job *job) {
 
 // Refuses by name the updates that are not finite or out of range: their share in the sum becomes 0. *accepted: the
 // others.
-static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *err) {
+static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err) {
     size_t parameters = self->memory->config->parameters;
     *accepted = 0;
     cuda_aggregate_first_unfit(self->unfit, self->weights, self->blocks.weights, parameters, parameters, (int)jobs,
@@ -212,6 +213,7 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, Error *
         self->host_shares[m] = fits && self->fits[m] ? share_of(self, self->jobs[m]) : 0;
         *accepted += fits && self->fits[m];
     }
+    TRY(cuda_send_updates(self, accepted, jobs, round, err));
     return copy(self, self->shares, self->host_shares, jobs * sizeof *self->shares, err);
 }
 
@@ -231,7 +233,7 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
 static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameters = memory->config->parameters;
-    for (uint32_t m = 0; m < jobs; m++)
+    for (uint32_t m = 0; m < jobs && !self->trained; m++)
         if (self->host_shares[m] > 0)
             TRY(copy(self, run_memory_row(memory, self->jobs[m]->place), self->weights + m * parameters,
                      parameters * sizeof(float), err));
@@ -248,14 +250,13 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
     SumState *state = &self->memory->control->sums[self->rank];
     uint32_t accepted;
     TRY(cuda_clients_conclude(&self->clients, self->fits, self->jobs, jobs, err));
-    TRY(judge(self, &accepted, jobs, err));
+    TRY(judge(self, &accepted, jobs, round, err));
     if (accepted == 0) return STATUS_OK;
     if (config->slots.rows > 0) return hand_in_rows(self, jobs, err);
     TRY(begin_sum(self, round, err));
     atomic_store(&state->adding, 1);
-    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights,
-                       self->blocks.weights, self->shares, config->parameters, config->parameters, (int)jobs,
-                       &self->fence, self->stream);
+    cuda_aggregate_add(cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 0), self->weights, self->from,
+                       self->shares, config->parameters, config->parameters, (int)jobs, &self->fence, self->stream);
     cuda_clients_add_changes(&self->clients, cuda_blocks_sum(&self->blocks, &config->slots, self->rank, 1),
                              self->shares, &self->fence);
     TRY(cuda_worker_wait(self, err, "adding the updates"));

@@ -13,6 +13,7 @@
 #include "fedavg/card/cuda_blocks.h"
 #include "fedavg/card/cuda_clients.h"
 #include "fedavg/memory/run_memory.h"
+#include "fedavg/worker/client.h"
 #include "nn/cuda_net.h"
 
 // One stretch of a launch's clients, of which the first tells which launch it is. No clients: of nothing.
@@ -45,6 +46,10 @@ typedef struct CudaWorker {
     Job **next_jobs;                      // owned (models): next_count of them are taken already
     uint32_t next_count;
     BatchResult *results; // owned (models)
+    Sender sender;        // owned; zeros where updates are handed in as they were trained
+    float *trained;       // owned (parameters); NULL there
+    float *zeros;         // device, owned (parameters); NULL there
+    const float *from;    // device: what this launch's updates are the difference from
 } CudaWorker;
 
 // Takes jobs for a launch of as many models. Returns how many.
@@ -62,6 +67,15 @@ Status cuda_ssgd_train(CudaWorker *self, uint32_t round, pid_t parent, Error *er
 
 // Does what self->jobs (jobs) of an evaluation say about clients, and finishes them.
 Status cuda_evaluate_clients(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err);
+
+// What clients do to their updates, where they do anything (cuda_send.c). To be freed also after a failure.
+bool cuda_sends(const RunConfig *config);
+Status cuda_send_init(CudaWorker *self, Error *err);
+void cuda_send_free(CudaWorker *self);
+
+// The models of self->jobs (jobs) with a share become what the server reads of them; *accepted: those that still have
+// one.
+Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_t round, Error *err);
 
 // Looks at what the models of self->jobs (jobs) have trained, on the host (client_inspect).
 Status cuda_inspect_updates(const CudaWorker *self, uint32_t jobs, Error *err);

@@ -98,24 +98,29 @@ static Status unmask(Parent *parent, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
+void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32_t round) {
+    const RunConfig *config = parent->memory->config;
+    SentWeights sent;
+    sent_weights(&sent, &config->spec, &config->personal);
+    if (config->release.tree_rounds > 0)
+        release_add_tree_noise(total, noise, config->release.tree_rounds, config->seed, round, sent.runs,
+                               sent.run_count);
+    else
+        release_add_noise(total, noise, config->seed, round, sent.runs, sent.run_count);
+}
+
 // This node's sums become one, which the first node's noise joins, and then that of all nodes.
 static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_t round, Error *err) {
     const RunConfig *config = parent->memory->config;
-    SentWeights sent;
     CpuParent *self = parent->state;
     for (uint32_t which = 0; which < config->slots.each; which++) {
         int64_t *total = self->total + which * config->parameters;
         aggregate_total(total, self->sums[which], count, 0, config->parameters);
         self->sums[which][0] = total;
     }
-    sent_weights(&sent, &config->spec, &config->personal);
     if (parent->nodes->rank == 0) {
         TRY(unmask(parent, round, err));
-        if (config->release.tree_rounds > 0)
-            release_add_tree_noise(self->total, noise, config->release.tree_rounds, config->seed, round, sent.runs,
-                                   sent.run_count);
-        else
-            release_add_noise(self->total, noise, config->seed, round, sent.runs, sent.run_count);
+        parent_add_noise(self->total, parent, noise, round);
     }
     return nodes_sum(parent->nodes, self->total, config->slots.each * config->parameters, err);
 }

@@ -69,4 +69,7 @@ struct Parent {
 
 extern const ParentMath parent_on_cpu;
 
+// The noise of a release joins the sum of updates (parameters), on the first node alone; noise: Mean.noise.
+void parent_add_noise(int64_t *total, const Parent *parent, double noise, uint32_t round);
+
 #endif

@@ -266,13 +266,13 @@ static bool is_refused(const LocalModel *model, Job *job) {
 }
 
 // Noise and what feeds back may make more of an update than was trained.
-static bool is_sent_in_vain(const LocalModel *model, const Job *job, const Sent *sent) {
-    const size_t count = model->memory->config->parameters;
-    if (sent->values == model->weights) return false;
+static bool is_sent_in_vain(const RunConfig *config, const Job *job, const float *trained, const Sent *sent) {
+    const size_t count = config->parameters;
+    if (sent->values == trained) return false;
     const size_t unfit = aggregate_first_unfit(sent->values, sent->from, count);
     if (unfit == count) return false;
     log_warning("client %u: update refused: what it sends of %s moves a weight by %g", job->client,
-                spec_tensor_name(&model->net.spec, unfit), log_real((double)sent->values[unfit]));
+                spec_tensor_name(&config->spec, unfit), log_real((double)sent->values[unfit]));
     return true;
 }
 
@@ -289,8 +289,7 @@ double client_bound(const RunConfig *config, double squared_length) {
     return rule->bound ? rule->bound(squared_length, chosen->number) : 1;
 }
 
-// What the combine rule leaves of an update of this length.
-static double bound_of(const RunConfig *config, const Sent *sent) {
+double client_bound_of(const RunConfig *config, const Sent *sent) {
     if (!combine_rules[config->recipe.parts[PART_COMBINE].row]->bound) return 1;
     const double squared = sent->from ? aggregate_squared_update(sent->values, sent->from, config->parameters)
                                       : aggregate_squared_length(sent->values, config->parameters);
@@ -324,25 +323,30 @@ static bool is_momentum_refused(const LocalModel *model, const Job *job) {
 }
 
 // An attacker hands in something else than it has trained; nothing of what stays with a client.
-static bool is_attack_refused(LocalModel *model, Job *job, uint32_t round) {
-    const RunConfig *config = model->memory->config;
-    const float *global = model->memory->weights;
+static bool is_attack_refused(float *trained, Job *job, const RunMemory *memory, uint32_t key) {
+    const RunConfig *config = memory->config;
     if (!job->attacks || attack_is_on_labels(&config->attack) || attack_is_forged(&config->attack)) return false;
     const AttackTurn turn = {.seed = config->seed,
-                             .round = round,
+                             .round = key,
                              .client = job->client,
-                             .key = schedule_key(round - 1, job->visit),
+                             .key = schedule_key(key - 1, job->visit),
                              .share = job->share};
-    attack_update(model->weights, global, config->parameters, &config->attack, &turn);
-    personal_withhold(model);
+    attack_update(trained, memory->weights, config->parameters, &config->attack, &turn);
+    personal_withhold(trained, memory);
     if (config->inspects_updates)
-        job->squared_length = aggregate_squared_update(model->weights, global, config->parameters);
-    const size_t unfit = aggregate_first_unfit(model->weights, global, config->parameters);
+        job->squared_length = aggregate_squared_update(trained, memory->weights, config->parameters);
+    const size_t unfit = aggregate_first_unfit(trained, memory->weights, config->parameters);
     if (unfit == config->parameters) return false;
     log_warning("client %u: update refused: its attack %s made %g of a weight of %s", job->client,
-                attack_rules[config->attack.row].name, log_real((double)model->weights[unfit]),
-                spec_tensor_name(&model->net.spec, unfit));
+                attack_rules[config->attack.row].name, log_real((double)trained[unfit]),
+                spec_tensor_name(&config->spec, unfit));
     return true;
+}
+
+bool client_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key) {
+    if (is_attack_refused(trained, job, sender->memory, key)) return false;
+    *sent = sender_send(sender, job, trained, key);
+    return !is_sent_in_vain(sender->memory->config, job, trained, sent);
 }
 
 // Adds the client's update to this worker's slot, or puts it into its row, and finishes the job, or refuses it by name.
@@ -353,13 +357,9 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     SumState *state = &memory->control->sums[model->rank];
     job->squared_length =
         memory->config->inspects_updates ? aggregate_squared_update(model->weights, memory->weights, parameters) : NAN;
+    Sent sent;
     if (is_refused(model, job) || is_momentum_refused(model, job) || !conclude(model, job, turn) ||
-        is_attack_refused(model, job, key)) {
-        queue_finish(job, JOB_REFUSED);
-        return;
-    }
-    const Sent sent = sender_send(&model->sender, job, model->weights, key);
-    if (is_sent_in_vain(model, job, &sent)) {
+        !client_send(&sent, &model->sender, job, model->weights, key)) {
         queue_finish(job, JOB_REFUSED);
         return;
     }
@@ -372,7 +372,7 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
         queue_finish(job, JOB_DONE);
         return;
     }
-    const double share = job->share * sent.factor * bound_of(memory->config, &sent);
+    const double share = job->share * sent.factor * client_bound_of(memory->config, &sent);
     if (job->stash > 0) {
         int64_t *waiting = run_memory_stash(memory, job->stash - 1);
         memset(waiting, 0, parameters * sizeof *waiting);

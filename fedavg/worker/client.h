@@ -74,8 +74,13 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
 // (RunConfig.inspects_updates): for models that were not trained here. client_train notes the fingerprint always.
 void client_inspect(Job *job, const RunMemory *memory, const float *trained);
 
-// What the combine rule leaves of an update of this length: exactly 1 where it bounds none.
+// What the combine rule leaves of an update of this length, or of what is sent: exactly 1 where it bounds none.
 double client_bound(const RunConfig *config, double squared_length);
+double client_bound_of(const RunConfig *config, const Sent *sent);
+
+// What a client does to the update of what it has trained (parameters), which is changed: it attacks, clips it, encodes
+// it. key: of the random numbers of its training. Returns whether it may be handed in; if not, the log says why.
+bool client_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t key);
 
 // FedAvg: trains job->client from the shared weights for the local epochs with a fresh optimizer, adds its exact
 // weighted update to this rank's slot and finishes the job: as done, or as refused (said in the log, the slot as
@@ -95,11 +100,11 @@ void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, c
 // here, from the client's row.
 void personal_conclude(LocalModel *model, const Job *job, uint32_t round);
 
-// What stays with the client becomes global again in model->weights, and so does what is frozen.
-void personal_withhold(LocalModel *model);
+// What stays with the client becomes global again in its weights (parameters), and so does what is frozen.
+void personal_withhold(float *weights, const RunMemory *memory);
 
 // Only what is frozen: whatever moved it, decay or a rule.
-void personal_unmoved(LocalModel *model);
+void personal_unmoved(float *weights, const RunMemory *memory);
 
 // model->weights become the client's personal model: for evaluation.
 void personal_load(LocalModel *model, const Job *job);

@@ -103,23 +103,21 @@ static void conclude_second(LocalModel *model, const Job *job, uint32_t round) {
          (Runs){&all, 1}, job->client);
 }
 
-void personal_withhold(LocalModel *model) {
-    const float *global = model->memory->weights;
-    const Runs stay = runs_of(&model->memory->config->personal);
+void personal_withhold(float *weights, const RunMemory *memory) {
+    const Runs stay = runs_of(&memory->config->personal);
     for (uint32_t r = 0; r < stay.count; r++) {
         const PersonalRun run = stay.runs[r];
-        memcpy(model->weights + run.first, global + run.first, (run.end - run.first) * sizeof *global);
+        memcpy(weights + run.first, memory->weights + run.first, (run.end - run.first) * sizeof *weights);
     }
-    personal_unmoved(model);
+    personal_unmoved(weights, memory);
 }
 
-void personal_unmoved(LocalModel *model) {
-    const float *global = model->memory->weights;
-    const Spec *spec = &model->net.spec;
+void personal_unmoved(float *weights, const RunMemory *memory) {
+    const Spec *spec = &memory->config->spec;
     for (int t = 0; t < spec->tensor_count && spec->freezes; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
         if (tensor->frozen)
-            memcpy(model->weights + tensor->first, global + tensor->first, tensor->count * sizeof *global);
+            memcpy(weights + tensor->first, memory->weights + tensor->first, tensor->count * sizeof *weights);
     }
 }
 
@@ -131,7 +129,7 @@ void personal_conclude(LocalModel *model, const Job *job, uint32_t round) {
     if (stay.count > 0 && job->kept_to != KEPT_NO_ROW)
         keep(kept_row(&model->memory->kept, job->kept_to), model->weights, global, row_before(model, job), stay,
              job->client);
-    personal_withhold(model);
+    personal_withhold(model->weights, model->memory);
 }
 
 void personal_load(LocalModel *model, const Job *job) {

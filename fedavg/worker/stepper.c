@@ -145,5 +145,5 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
     if (stepper->optimizer->row != OPTIMIZER_SGD) adam = next_adam_step(stepper);
     step_along(stepper, &adam, model, 0, still);
     step_along(stepper, &adam, model, moves, count);
-    personal_unmoved(model);
+    personal_unmoved(model->weights, model->memory);
 }

@@ -66,6 +66,27 @@ class Results(CardCase):
         for cpu, card in zip(self.rounds("cpu"), self.rounds("1")):
             self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
 
+    def test_what_attackers_and_codes_make_of_updates_is_made_on_the_host_as_on_the_cpu(self):
+        options = ["--clients", "5", "--rounds", "2", "--batch-size", "7"]
+        for number, words in enumerate((["fedavg", "--attack", "sign-flip 2"], ["fedavg", "--attack", "gaussian"], ["median", "--attack", "alie 3"],
+                                        ["norm-bound 0.01; send qsgd"], ["send clip 0.01; send top-k 0.5", "--attack", "scaled 9"],
+                                        ["dp-fedavg norm=0.1", "--attack", "free-rider"])):
+            words = [*options, "--algorithm", *words, *(["--attackers", "1,3"] if "--attack" in words else [])]
+            with self.subTest(words):
+                self.train(*TINY, *words, "--device", "cpu", "--out", f"cpu-{number}")
+                self.train(*CARD, "--workers", "1", *words, "--out", f"one-{number}")
+                self.train(*CARD, "--workers", "2", "--models-per-launch", "2", *words, "--out", f"two-{number}")
+                self.assertEqual(self.model(f"one-{number}"), self.model(f"two-{number}"))
+                for cpu, card in zip(self.rounds(f"cpu-{number}"), self.rounds(f"one-{number}")):
+                    self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-3)
+                    self.assertAlmostEqual(cpu["test_loss"], card["test_loss"], delta=1e-3)
+                    self.assertEqual([cpu.get(key) for key in ("attackers", "up_bytes", "epsilon")], [card.get(key) for key in ("attackers", "up_bytes", "epsilon")])
+        _, err = self.train(*CARD, *options, "--attack", "label-flip", "--attackers", "1", code=64)
+        self.assertIn("--attack label-flip and backdoor are for the CPU alone; use --device cpu", err)
+        _, err = self.train(*CARD, *options, "--attack", "scaled 1000000", "--attackers", "4", "--lr", "10", "--out", "far", "--rounds", "1", "--quiet")
+        self.assertRegex(err, "client 4: update refused: its attack scaled made [-0-9.e+]+ of a weight of ")
+        self.assertEqual(self.rounds("far")[0]["updates_refused"], 1)
+
     def test_crops_and_flips_are_those_of_the_cpu(self):
         options = ["--clients", "5", "--random-crop", "2", "--random-flip", "--local-epochs", "2"]
         for algorithm in ("fedavg", "ssgd"):

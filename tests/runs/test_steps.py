@@ -153,7 +153,7 @@ class Refusals(RunCase):
     def test_the_card_names_what_it_cannot_do(self):
         for options, sentence in ((["--algorithm", "optimizer adam"], "with another optimizer than sgd without nesterov is for the CPU"),
                                   (["--clip-grad-norm", "1"], "--clip-grad-norm is for the CPU alone; use --device cpu"),
-                                  (["--attack", "zero", "--attackers", "1"], "--attack is for the CPU alone; use --device cpu")):
+                                  (["--attack", "label-flip", "--attackers", "1"], "label-flip and backdoor are for the CPU alone; use --device cpu")):
             _, err = self.train(*SMALL, "--clients", "2", *options, "--out", "no", code=64)
             self.assertIn(sentence, err)
 

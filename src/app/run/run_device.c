@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/send_rules.h"
 #include "shm/supervisor.h"
 
 Status run_device_check(const Options *options, Error *err) {
@@ -42,16 +44,16 @@ static const char *only_on_cpu(const Options *options) {
     if (options->training.clip > 0) return "--clip-grad-norm is for the CPU alone";
     if (local_looks(&options->recipe.parts[PART_LOCAL])) return "local scaffold option=I is for the CPU alone";
     if (options->recipe.parts[PART_PERSONAL].row != PERSONAL_NONE) return "personal models are for the CPU alone";
-    for (Part part = PART_CLIP; part <= PART_CODE; part++)
-        if (options->recipe.parts[part].row > 0) return "--algorithm with a send rule is for the CPU alone";
-    if (options->recipe.parts[PART_RELEASE].row > 0) return "--algorithm with a release rule is for the CPU alone";
+    if (options->recipe.parts[PART_CODE].row == SEND_ROW_masked)
+        return "--algorithm with send masked is for the CPU alone";
     if (server_rules[options->recipe.parts[PART_SERVER].row]->trains_state)
         return "server rounds-mean of --algorithm is for the CPU alone";
     if (engine_facts[options_engine(options)].buffers) return "--algorithm with schedule buffered is for the CPU alone";
     if (combine_rules[options->recipe.parts[PART_COMBINE].row]->trusts)
         return "combine fltrust of --algorithm is for the CPU alone";
     if (options->client_noise[0] || options->drift[0]) return "--client-noise and --drift are for the CPU alone";
-    if (options->attack[0]) return "--attack is for the CPU alone";
+    if (options->attack[0] && attack_is_in_training(&options->attack_rule))
+        return "--attack label-flip and backdoor are for the CPU alone";
     if (local_rules[options->recipe.parts[PART_LOCAL].row]->replicas) return "local elastic is for the CPU alone";
     const Chosen *schedule = &options->recipe.parts[PART_SCHEDULE];
     if (engine_facts[schedule->row].client_is_worker &&
