@@ -251,6 +251,29 @@ static void a_header_that_is_no_dictionary_is_refused(void **state) {
         fail_msg("%s", err.message);
 }
 
+static void a_header_without_type_or_shape_or_with_more_behind_it_is_refused(void **state) {
+    static const char *const headers[] = {"{'descr': '|u1', 'fortran_order': False, }",
+                                          "{'fortran_order': False, 'shape': (3, 2, 3), }",
+                                          "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 3), } more", "{}"};
+    char path[SCRATCH_PATH_BYTES], file[SCRATCH_PATH_BYTES];
+    uint8_t bytes[ARRAY_ROOM];
+    Loaded loaded;
+    arrays_write(path, *state, "headers", GRAY_ARRAYS, ARRAYS_IN_FOLDER);
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        Error err = {.message = ""};
+        const size_t length = strlen(headers[i]);
+        memcpy(bytes, "\x93NUMPY\1\0", 8);
+        bytes[8] = (uint8_t)length;
+        bytes[9] = 0;
+        memcpy(bytes + 10, headers[i], length);
+        memset(bytes + 10 + length, 1, 18); // numbers enough for the shape
+        scratch_write(scratch_path(file, path, "x_train.npy"), bytes, 10 + length + 18);
+        assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
+        if (!strstr(err.message, "x_train.npy: its header at byte 10 is not that of one plain array"))
+            fail_msg("%s: %s", headers[i], err.message);
+    }
+}
+
 static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
     static const float lost[6] = {1, 2, 3, NAN, 5, 6};
     static const double wide[6] = {1, 2, 3, 1e300, 5, 6};
@@ -413,6 +436,36 @@ static void damage(const char *file, const char *path, bool has_checksums) {
     free(bytes);
 }
 
+// As zip writes it where four bytes are too few for the place of the directory: that stands in a record of zip64, whose place
+// is in front of the end.
+static void the_directory_of_a_large_archive_is_found(void **state) {
+    enum { END_BYTES = 22, LARGE_END_BYTES = 56, LOCATOR_BYTES = 20 };
+    uint8_t archive[ARCHIVE_ROOM + LARGE_END_BYTES + LOCATOR_BYTES], end[END_BYTES];
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err;
+    uint8_t *to = archive + archive_bytes(archive, GRAY_ARRAYS, false) - END_BYTES, *large = to;
+    memcpy(end, to, END_BYTES);
+    memcpy(to, "PK\6\6", 4);
+    to = put_number(put_number(to + 4, LARGE_END_BYTES - 12, 4), 0, 4);
+    memset(to, 0, LARGE_END_BYTES - 12);
+    memcpy(large + 40, end + 12, 4); // the directory's bytes and its place
+    memcpy(large + 48, end + 16, 4);
+    to = large + LARGE_END_BYTES;
+    memcpy(to, "PK\6\7\0\0\0\0", 8);
+    to = put_number(put_number(put_number(to + 8, (uint32_t)(large - archive), 4), 0, 4), 1, 4);
+    memset(end + 12, 0xff, 8);
+    memcpy(to, end, END_BYTES);
+    scratch_write(scratch_path(path, *state, "large.npz"), archive, (size_t)(to - archive) + END_BYTES);
+    check_ok(load(&loaded, path, 1, &err));
+    assert_int_equal(loaded.data.train.count, 3);
+    free(loaded.block);
+    memset(to - LOCATOR_BYTES, 0, 4); // without it nobody knows where the directory is
+    scratch_write(path, archive, (size_t)(to - archive) + END_BYTES);
+    assert_int_equal(load(&loaded, path, 1, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "large.npz: a corrupt zip archive"));
+}
+
 static void every_truncation_and_a_flipped_bit_of_every_byte_is_survived(void **state) {
     char path[SCRATCH_PATH_BYTES], file[SCRATCH_PATH_BYTES];
     arrays_write(path, *state, "damaged", GRAY_ARRAYS, ARRAYS_STORED);
@@ -435,11 +488,13 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_test_sample_of_a_client_without_training_samples_is_refused),
         cmocka_unit_test(a_damaged_mean_is_refused),
         cmocka_unit_test(a_header_that_is_no_dictionary_is_refused),
+        cmocka_unit_test(a_header_without_type_or_shape_or_with_more_behind_it_is_refused),
         cmocka_unit_test(numbers_that_do_not_fit_are_refused_by_their_place),
         cmocka_unit_test(a_missing_array_is_named_with_how_to_save_it),
         cmocka_unit_test(samples_stay_in_their_files_if_they_lie_there_as_they_enter_a_net),
         cmocka_unit_test(a_file_that_is_cut_off_while_it_is_mapped_reads_as_zeros_and_is_named),
         cmocka_unit_test(samples_of_several_channels_are_normalised_where_they_lie),
+        cmocka_unit_test(the_directory_of_a_large_archive_is_found),
         cmocka_unit_test(every_truncation_and_a_flipped_bit_of_every_byte_is_survived),
     };
     setenv("SOUNDER_CACHE", "off", 1);

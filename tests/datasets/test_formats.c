@@ -59,6 +59,23 @@ static void characters_of_texts_are_numbered_and_sections_are_clients(void **sta
     free(loaded.block);
 }
 
+static void each_file_of_texts_tells_whether_a_copy_is_stale(void **state) {
+    static const char *const files[] = {"train.txt", "test.txt", "text.json"};
+    static const char *const texts[] = {"abababab", "babababa", "{\"length\": 2 }"};
+    char folder[SCRATCH_PATH_BYTES];
+    Error err;
+    new_folder(folder, *state, "stale-text");
+    for (int i = 0; i < 3; i++)
+        write_text(folder, files[i], i == 2 ? "{\"length\": 2}" : "abcdabcd");
+    DatasetSource before, after;
+    check_ok(dataset_find(&before, folder, 1, &err));
+    for (int i = 0; i < 3; i++, before = after) {
+        write_text(folder, files[i], texts[i]);
+        check_ok(dataset_find(&after, folder, 1, &err));
+        assert_memory_not_equal(before.origin.states, after.origin.states, sizeof after.origin.states);
+    }
+}
+
 static void what_is_wrong_with_texts_is_told(void **state) {
     static const struct {
         const char *settings, *train, *part;
@@ -237,7 +254,8 @@ static void what_is_wrong_with_leaf_is_told_with_file_and_user(void **state) {
          "y of sample 0 is out of range"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [1]], \"y\": [1, 0.5]}}}", good, "of another kind"},
         {"{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1], [1]], \"y\": [1, 0.5]}}}",
-         "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [0.5]}}}", "y of sample 1 is of another kind"},
+         "{\"users\": [\"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [0.5]}}}",
+         "y of sample 1 is of another kind"},
         {"{\"users\": [\"a\", \"a\"], \"user_data\": {\"a\": {\"x\": [[1]], \"y\": [0]}}}", good,
          "user a stands in the training files twice"},
         {"{\"users\": [], \"user_data\": {}}", good, "train: no samples"},
@@ -324,6 +342,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_wrong_with_a_table_is_told_with_its_line),
         cmocka_unit_test(tables_are_read_once),
         cmocka_unit_test(characters_of_texts_are_numbered_and_sections_are_clients),
+        cmocka_unit_test(each_file_of_texts_tells_whether_a_copy_is_stale),
         cmocka_unit_test(what_is_wrong_with_texts_is_told),
         cmocka_unit_test(users_of_leaf_are_clients_in_the_order_of_their_files),
         cmocka_unit_test(what_is_wrong_with_leaf_is_told_with_file_and_user),

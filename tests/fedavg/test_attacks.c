@@ -77,6 +77,8 @@ static void a_text_that_is_no_attack_and_nobody_is_refused(void **state) {
         {"sign-flip scal=2",
          "part 1 (\"sign-flip scal=2\"): sign-flip has no number \"scal\", did you mean scale?; write "
          "it as \"sign-flip [scale=1]\""},
+        {"alie -100.5", "part 1 (\"alie -100.5\"): z=-100.5: needs a number from -100 to 100"},
+        {"alie 100.5", "part 1 (\"alie 100.5\"): z=100.5: needs a number from -100 to 100"},
         {"scaled -1", "part 1 (\"scaled -1\"): factor=-1: needs a number from 0 to 1e+06"},
     };
     static const char *const lists[] = {"",    "x",   "-1",   "100",   "3,",   ",3",   "3;7",
@@ -180,6 +182,26 @@ static void a_little_is_as_much_as_some_honest_updates_are_off(void **state) {
         assert_true(fabs(forgery_alie(cases[i].clients, cases[i].attackers) - cases[i].z) < 5e-7);
 }
 
+static void the_update_that_is_copied_is_the_one_off_the_others(void **state) {
+    (void)state;
+    enum { UPDATES = 5, PLACES = 3 };
+    static const double updates[UPDATES][PLACES] = {{1, 0, 0}, {0, 1, 0}, {1, 1, 0.5}, {-9, 2, 4}, {0, 0, 1}};
+    double products[UPDATES * UPDATES], workspace[3 * UPDATES];
+    for (int far = 0; far < UPDATES; far++) { // it is found in any place
+        for (int i = 0; i < UPDATES; i++)
+            for (int j = 0; j < UPDATES; j++) {
+                const double *a = updates[(i + UPDATES - far + 3) % UPDATES],
+                             *b = updates[(j + UPDATES - far + 3) % UPDATES];
+                products[i * UPDATES + j] = a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+            }
+        for (int i = 0; i < 3 * UPDATES; i++)
+            workspace[i] = NAN; // what an earlier use left there
+        assert_int_equal(forgery_furthest(products, UPDATES, workspace), far);
+    }
+    memset(products, 0, sizeof products);
+    assert_int_equal(forgery_furthest(products, UPDATES, workspace), 0); // all are equal
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attackers_are_a_drawn_part_of_the_clients_or_those_of_a_list),
@@ -187,6 +209,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(labels_are_flipped_all_or_one_of_them),
         cmocka_unit_test(an_update_is_turned_round_stretched_or_taken_away),
         cmocka_unit_test(drawn_updates_have_their_mean_and_deviation_and_depend_on_client_and_round),
+        cmocka_unit_test(the_update_that_is_copied_is_the_one_off_the_others),
         cmocka_unit_test(a_little_is_as_much_as_some_honest_updates_are_off),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

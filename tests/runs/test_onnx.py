@@ -95,6 +95,12 @@ class Onnx(RunCase):
                                     node("AveragePool", "b", "p", kernel_shape=[3, 3], strides=[1, 1]), node("LeakyRelu", "p", "f0", alpha=0.2), node("Flatten", "f0", "f"), FLAT[1]],
                    [*TENSORS[:2], tensor("border", [8], [0, 0, 1, 1, 0, 0, 1, 1]), tensor("h", [10, 196], head), TENSORS[-1]])
         self.assertEqual(self.evaluate("windows.onnx"), self.evaluate("windows.safetensors", "--model", "conv 4 3 pad 1; pool 2 stride 1; avgpool 3 stride 1 pad 1; leakyrelu 0.2; linear 10"))
+        head = numbers(10 * 4 * 48, 11)
+        with open(self.path("sides.safetensors"), "wb") as file:
+            file.write(safetensors({**dict(list(WEIGHTS.items())[:2]), "fc1.weight": ([10, 192], head), "fc1.bias": ([10], HEAD_BIAS)}))
+        self.write("sides.onnx", [FIRST, node("MaxPool", "c1", "p", kernel_shape=[3, 3], strides=[1, 1], pads=[1, 0, 1, 0]), node("Flatten", "p", "f"), FLAT[1]],
+                   [*TENSORS[:2], tensor("h", [10, 192], head), TENSORS[-1]])
+        self.assertEqual(self.evaluate("sides.onnx"), self.evaluate("sides.safetensors", "--model", "conv 4 3 pad 1; pool 3 stride 1 pad 1x0; linear 10"))
 
     def test_numbers_may_lie_in_a_file_beside_it(self):
         nodes, tensors = FORMS["newer"]
@@ -120,8 +126,8 @@ class Onnx(RunCase):
         mean, variance = numbers(4, 8), numbers(4, 9, 0.5, 2)
         rest = [node("Relu", "g5", "n"), *BODY, *FLAT]
         statistics = [tensor("g", [4], GAIN), tensor("t", [4], SHIFT), tensor("m", [4], mean), tensor("v", [4], variance)]
-        self.write("batch.onnx", [FIRST, node("BatchNormalization", "c1 g t m v", "g5", epsilon=1e-5), *rest], [*TENSORS, *statistics])
-        factor = [g / (v + 1e-5) ** 0.5 for g, v in zip(GAIN, variance)]
+        self.write("batch.onnx", [FIRST, node("BatchNormalization", "c1 g t m v", "g5", epsilon=0.01), *rest], [*TENSORS, *statistics])
+        factor = [g / (v + 0.01) ** 0.5 for g, v in zip(GAIN, variance)]
         self.write("plain.onnx", [FIRST, node("Mul", "c1 k", "c2"), node("Add", "c2 o", "g5"), *rest],
                    [*TENSORS, tensor("k", [4, 1, 1], factor), tensor("o", [4, 1, 1], [s - m * f for s, m, f in zip(SHIFT, mean, factor)])])
         self.assertIn("batch.onnx: 1 batch normalisations have become part of the weights", self.run_eval("batch.onnx").stderr)
@@ -168,7 +174,12 @@ class Onnx(RunCase):
             done = subprocess.run([SOUNDER, "export", name, "--onnx", name + ".onnx"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
             self.assertEqual(self.evaluate(name + ".onnx"), self.evaluate(name), name)
-        for arguments, code, sentence in ((["all"], 64, "needs a file to write"), (["all", "--onnx", "a.txt"], 64, "ends in .onnx"),
+        os.mkdir(self.path("text"))
+        for name, content in (("train.txt", "abcd" * 8), ("test.txt", "dcba" * 4), ("text.json", '{"length": 4}')):
+            with open(self.path("text", name), "w") as file:
+                file.write(content)
+        self.train(*SHORT, "--data", "text", "--model", "embedding 8 4; lstm 4 last; linear classes", "--out", "letters")
+        for arguments, code, sentence in ((["letters", "--onnx", "a.onnx"], 64, "a.onnx: layer 1 of the net has no op in ONNX"), (["all"], 64, "needs a file to write"), (["all", "--onnx", "a.txt"], 64, "ends in .onnx"),
                                           (["none", "--onnx", "a.onnx"], 66, "none"), (["all", "--onnx", "no/a.onnx"], 73, "no/a.onnx")):
             done = subprocess.run([SOUNDER, "export", *arguments], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
             self.assertEqual(done.returncode, code, done.stderr)
@@ -182,6 +193,7 @@ class Onnx(RunCase):
             "its attribute mode is not read": [node("Relu", "c1", "g5", "act.3", mode=1), *nodes[2:]],
             "takes nothing, which no node before it gives": [node("Relu", "nothing", "g5", "act.3"), *nodes[2:]],
             "its padding is not the same on both sides": [node("MaxPool", "c1", "g5", "act.3", kernel_shape=[3, 3], pads=[0, 1, 1, 1])],
+            "its input 5 is no constant of floating-point numbers, or not 4 of them": [node("BatchNormalization", "c1 narrow narrow_shift narrow three", "g5", "act.3", epsilon=0.1)],
             "ceil_mode is 1": [node("MaxPool", "c1", "g5", "act.3", kernel_shape=[3, 3], ceil_mode=1)],
             "epsilon is 0.1": [node("GroupNormalization", "c1 narrow narrow_shift", "g5", "act.3", num_groups=2, epsilon=0.1)],
             "3 groups of 4 channels": [node("GroupNormalization", "c1 narrow narrow_shift", "g5", "act.3", num_groups=3)],
@@ -194,7 +206,7 @@ class Onnx(RunCase):
         }
         for sentence, middle in cases.items():
             self.write("bad.onnx", [FIRST, *middle, node("GlobalAveragePool", "g5", "f0"), node("Flatten", "f0", "f"), last],
-                       [*tensors, tensor("odd", [4], [0, 2, 8, 16])])
+                       [*tensors, tensor("odd", [4], [0, 2, 8, 16]), tensor("three", [3], [1.0] * 3)])
             err = self.evaluate("bad.onnx", code=65)
             self.assertRegex(err, f'bad.onnx: node "act.3" .[A-Za-z]+.: .*{sentence}')
 
