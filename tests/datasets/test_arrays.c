@@ -436,8 +436,8 @@ static void damage(const char *file, const char *path, bool has_checksums) {
     free(bytes);
 }
 
-// As zip writes it where four bytes are too few for the place of the directory: that stands in a record of zip64, whose place
-// is in front of the end.
+// As zip writes it where four bytes are too few for the directory's place: a record of zip64 has that, whose own place
+// stands in front of the end.
 static void the_directory_of_a_large_archive_is_found(void **state) {
     enum { END_BYTES = 22, LARGE_END_BYTES = 56, LOCATOR_BYTES = 20 };
     uint8_t archive[ARCHIVE_ROOM + LARGE_END_BYTES + LOCATOR_BYTES], end[END_BYTES];
