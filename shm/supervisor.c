@@ -118,9 +118,8 @@ static void close_worker(WorkerRecord *worker) {
     worker->state = WORKER_DEAD;
 }
 
-// A batch system signals all processes of a job, and whoever started this one (a sweep, a launcher) hands its own on: what
-// comes from the two of them counts once.
-// on: what comes from the two of them counts once.
+// A batch system signals all processes of a job, and who started this one (a sweep, a launcher) hands its signal on:
+// what comes from the two of them counts once.
 static void read_signals(Supervisor *supervisor) {
     struct signalfd_siginfo info;
     const pid_t starter = getppid();
