@@ -9,7 +9,7 @@ void ISA_NAME(relu_forward)(float *values, size_t features, int samples) {
     Lanes *value = (Lanes *)values;
     size_t count = features * (size_t)samples / SOUNDER_LANES;
     for (size_t i = 0; i < count; i++)
-        value[i] = lanes_select(value[i] < lanes_of(0), lanes_of(0), value[i]);
+        value[i] = lanes_rectified(value[i]);
 }
 
 void ISA_NAME(relu_backward)(float *gradient, const float *out, size_t features, int samples) {

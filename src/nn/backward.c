@@ -185,7 +185,7 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
         break;
     case LAYER_RELU:
         bring_back(at, layer, chunk);
-        kernels->relu_backward(at->in_gradient, at->out, shape_size(layer->out), chunk.samples);
+        if (!layer->rectified) kernels->relu_backward(at->in_gradient, at->out, shape_size(layer->out), chunk.samples);
         break;
     case LAYER_DROPOUT:
     case LAYER_DROPOUT2D:

@@ -112,6 +112,22 @@ static void carve_backward(NetBuffers *buffers, Carver *carver, const Flow *flow
     }
 }
 
+void buffers_join_relus(Spec *spec) {
+    int readers[SPEC_MAX_LAYERS] = {0};
+    for (int l = 0; l < spec->layer_count; l++) {
+        const Layer *layer = &spec->layers[l];
+        if (layer->source != SPEC_INPUT) readers[layer->source]++;
+        if (layer->other != SPEC_INPUT) readers[layer->other]++;
+    }
+    for (int l = 1; l < spec->layer_count; l++) {
+        Layer *layer = &spec->layers[l], *source = layer->source == SPEC_INPUT ? NULL : &spec->layers[layer->source];
+        if (!source || readers[layer->source] > 1) continue;
+        if (layer->kind == LAYER_RELU && (source->kind == LAYER_CONV || source->kind == LAYER_NORM))
+            source->rectifies = layer->rectifies = true;
+        if (layer->kind == LAYER_POOL && source->kind == LAYER_RELU) source->rectified = layer->rectified = true;
+    }
+}
+
 // Pooling of windows side by side may write its input's gradient over the input.
 static void plan(Flow *flow, const Spec *spec) {
     FlowNode nodes[SPEC_MAX_LAYERS];
@@ -122,7 +138,7 @@ static void plan(Flow *flow, const Spec *spec) {
                               .has_parameters = layer_learns(layer),
                               .in_place = layer_is_in_place(layer),
                               .overwrites = layer->kind == LAYER_POOL && layer_is_plain(layer),
-                              .looks_back = layer->kind == LAYER_RELU,
+                              .looks_back = layer->kind == LAYER_RELU && !layer->rectified,
                               .passes = layer->kind == LAYER_ADD || layer->kind == LAYER_CONCAT,
                               .in = shape_size(layer->in),
                               .out = shape_size(layer->out)};

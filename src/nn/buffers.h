@@ -50,6 +50,11 @@ static inline size_t dropout_features(const Layer *layer) {
 // the activations then take no more memory than those layers' weights.
 int buffers_chunk(const Spec *spec, bool through_blas);
 
+// Says of which layers a relu is part: a convolution or norm rectifies what it gives while it has it at hand, and a
+// pooling of maxima gives slopes to none that the relu before it stopped. The values are the same to the bit, and the
+// passes over them are saved. Only where nobody else reads what lies between.
+void buffers_join_relus(Spec *spec);
+
 // Places everything for chunks of `samples` in the arena at `base`, aligned to ARENA_ALIGNMENT; with base NULL it only
 // measures. Returns the bytes that the arena needs.
 size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Kernels *kernels, int samples);

@@ -47,6 +47,13 @@ static Cut cut_of(const Layer *layer, int samples) {
     return cut;
 }
 
+// Whether each place of the output sees the place of the input that has its number: the input is its own columns.
+static bool is_pointwise(const Layer *layer) {
+    const Window *window = &layer->window;
+    return window->size.rows * window->size.columns == 1 && window->stride.rows * window->stride.columns == 1 &&
+           window->pad.rows + window->pad.columns == 0;
+}
+
 static size_t gradient_floats(const Cut *cut) {
     return OUTER_TILE * outer_tiles(cut->outs, cut->taps);
 }
@@ -161,10 +168,12 @@ static size_t group_floats(int channels, Shape shape, const Cut *cut) {
     return (size_t)channels * (size_t)shape.rows * (size_t)shape.columns * cut->samples;
 }
 
-static void add_bias(float *out, size_t row_floats, const float *bias, int outs, int vectors) {
+static void add_bias(float *out, size_t row_floats, const float *bias, int outs, int vectors, bool rectifies) {
     for (int o = 0; o < outs; o++, out += row_floats)
-        for (int v = 0; v < vectors; v++)
-            ((Lanes *)out)[v] += lanes_of(bias[o]);
+        for (int v = 0; v < vectors; v++) {
+            const Lanes sum = ((Lanes *)out)[v] + lanes_of(bias[o]);
+            ((Lanes *)out)[v] = rectifies ? lanes_rectified(sum) : sum;
+        }
 }
 
 // The tensors are only read, but rows are gathered by what may write, too.
@@ -181,8 +190,8 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
             const int vectors = vectors_of(&cut, block);
             float *place = to + (size_t)first * cut.samples;
             each_row(gather_row, scratch, (float *)in + (size_t)group * ins, &cut, block);
-            product((ProductOut){place, row}, weight, scratch, cut.outs, (size_t)cut.taps, vectors, ROW_FLOATS);
-            add_bias(place, row, bias + group * cut.outs, cut.outs, vectors);
+            product((ProductOut){place, row, false}, weight, scratch, cut.outs, (size_t)cut.taps, vectors, ROW_FLOATS);
+            add_bias(place, row, bias + group * cut.outs, cut.outs, vectors, layer->rectifies);
         }
     }
 }
@@ -200,8 +209,10 @@ static void backward_block(float *packed_gradient, float *in_gradient, float *co
                   ROW_FLOATS / SOUNDER_LANES);
     if (!in_gradient) return;
     const ScalarMatrix transposed = {packed, 1, (size_t)cut->taps};
-    product((ProductOut){columns, ROW_FLOATS}, transposed, slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
-    each_row(scatter_row, columns, in_gradient, cut, block);
+    ProductOut to = {columns, ROW_FLOATS, false};
+    if (is_pointwise(&cut->layer)) to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, false};
+    product(to, transposed, slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
+    if (!is_pointwise(&cut->layer)) each_row(scatter_row, columns, in_gradient, cut, block);
 }
 
 void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
@@ -212,7 +223,8 @@ void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, fl
     const size_t ins = group_floats(cut.ins, layer->in, &cut), outs = group_floats(cut.outs, layer->out, &cut);
     float *slopes = scratch + (size_t)cut.taps * ROW_FLOATS;
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
-    if (in_gradient) memset(in_gradient, 0, shape_size(layer->in) * cut.samples * sizeof *in_gradient);
+    if (in_gradient && !is_pointwise(&cut.layer))
+        memset(in_gradient, 0, shape_size(layer->in) * cut.samples * sizeof *in_gradient);
     for (size_t group = 0; group < (size_t)cut.layer.groups; group++)
         for (int first = 0; first < cut.places; first += cut.block)
             backward_block(packed_gradient + group * gradient_floats(&cut),

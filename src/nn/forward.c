@@ -75,7 +75,7 @@ void net_forward(Net *net, const float *parameters, const Noise *noise, Chunk ch
             break;
         case LAYER_RELU:
             bring_over(at, layer, chunk);
-            kernels->relu_forward(at->out, shape_size(layer->out), chunk.samples);
+            if (!layer->rectifies) kernels->relu_forward(at->out, shape_size(layer->out), chunk.samples);
             break;
         case LAYER_DROPOUT:
         case LAYER_DROPOUT2D:

@@ -74,6 +74,11 @@ ALWAYS_INLINE Lanes lanes_select(IntLanes mask, Lanes yes, Lanes no) {
     return (Lanes)(((IntLanes)yes & mask) | ((IntLanes)no & ~mask));
 }
 
+// What is negative becomes zero; a NaN stays.
+ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
+    return lanes_select(value < lanes_of(0), lanes_of(0), value);
+}
+
 #if SOUNDER_LANES == 16
 #define LANES_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #define LANES_ODD  1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31

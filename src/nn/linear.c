@@ -9,6 +9,10 @@
 // cache.
 enum { STRIP_FLOATS = 64 * 1024 };
 
+// Rows of the weight that are gone along together: each lies in other pages, whose addresses a core remembers, and from
+// which it fetches ahead, for some dozens only.
+enum { PAGES = 32 };
+
 enum { DOT_OUTS = OUTER_ROWS, DOT_SAMPLES = OUTER_COLUMNS };
 
 static size_t inputs_of(const Layer *layer) {
@@ -164,8 +168,14 @@ void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const f
     size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
     size_t whole = whole_of(ins);
     ScalarMatrix slopes = {out_gradient, 1, (size_t)samples};
-    ProductOut rows = {scratch, row_floats};
-    product(rows, slopes, weight, count, outs, (int)(whole / SOUNDER_LANES), ins);
+    ProductOut rows = {scratch, row_floats, false};
+    const int columns = (int)(whole / SOUNDER_LANES);
+    product(rows, slopes, weight, count, at_most(outs, PAGES), columns, ins);
+    for (size_t o = PAGES; o < outs; o += PAGES) {
+        const ScalarMatrix part = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
+        product((ProductOut){scratch, row_floats, true}, part, weight + o * ins, count, at_most(outs - o, PAGES),
+                columns, ins);
+    }
     if (whole < ins) {
         float *tails = scratch + (size_t)count * row_floats; // (OUT, SOUNDER_LANES)
         for (size_t o = 0; o < outs; o++)

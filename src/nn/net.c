@@ -51,6 +51,7 @@ Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) 
     bool through_blas;
     TRY(wants_blas(&through_blas, spec, err));
     *net = (Net){.spec = *spec, .kernels = kernels, .chunk = buffers_chunk(spec, through_blas)};
+    buffers_join_relus(&net->spec);
     Status status = through_blas ? blas_open(&net->blas, kernels, err) : STATUS_OK;
     if (status == STATUS_OK) status = allocate(net, err);
     if (status != STATUS_OK) net_free(net);

@@ -80,7 +80,8 @@ void ISA_NAME(norm_forward)(float *out, float *statistics, const float *in, cons
                 const float *w = weights_at(&group, weight, c), *b = weights_at(&group, bias, c);
                 for (size_t p = 0; p < group.plane; p++) {
                     const size_t own = group.singly ? p : 0, place = at + p * group.vectors;
-                    to[place] = (from[place] - mean) * (scale * w[own]) + b[own];
+                    const Lanes value = (from[place] - mean) * (scale * w[own]) + b[own];
+                    to[place] = layer->rectifies ? lanes_rectified(value) : value;
                 }
             }
         }

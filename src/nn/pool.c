@@ -19,11 +19,17 @@ ALWAYS_INLINE Lanes window_maximum(const Lanes *window, size_t row, size_t step,
     return maximum;
 }
 
+// The slope that a maximum gets; of a relu's values (rectified), what the relu lets through of it.
+ALWAYS_INLINE Lanes slope_of(Lanes maximum, Lanes slope, bool rectified) {
+    return rectified ? lanes_select(maximum <= lanes_of(0), lanes_of(0), slope) : slope;
+}
+
 // Gives the slope to the window's first maximum. gradient may be the window itself: the maximum is found before
 // anything is written, and each place is read before it is written.
-ALWAYS_INLINE void window_backward(Lanes *gradient, const Lanes *window, Lanes slope, size_t row, size_t step,
-                                   int size) {
+ALWAYS_INLINE void window_backward(Lanes *gradient, const Lanes *window, Lanes slope, size_t row, size_t step, int size,
+                                   bool rectified) {
     Lanes maximum = window_maximum(window, row, step, size);
+    slope = slope_of(maximum, slope, rectified);
 #pragma GCC unroll 2
     for (int y = 0; y < size; y++)
 #pragma GCC unroll 2
@@ -69,9 +75,10 @@ static void plain_backward(float *in_gradient, const float *in, const float *out
                     size_t corner = c * plane + y * size * row + x * size * step + v;
                     const Lanes *window = (const Lanes *)in + corner;
                     if (size == 2)
-                        window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, 2);
+                        window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, 2, layer->rectified);
                     else
-                        window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, layer->kernel);
+                        window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, layer->kernel,
+                                        layer->rectified);
                 }
         zero_rest((Lanes *)in_gradient + c * plane, layer, row, step);
     }
@@ -113,8 +120,9 @@ static Lanes part_sum(const Lanes *plane, const Part *part) {
 }
 
 // Gives the slope to the part's first maximum.
-static void add_to_maximum(Lanes *gradient, const Lanes *plane, const Part *part, Lanes slope) {
+static void add_to_maximum(Lanes *gradient, const Lanes *plane, const Part *part, Lanes slope, bool rectified) {
     const Lanes maximum = part_maximum(plane, part);
+    slope = slope_of(maximum, slope, rectified);
     for (int y = part->rows.from; y < part->rows.to; y++)
         for (int x = part->columns.from; x < part->columns.to; x++) {
             const size_t place = place_in(part, y, x);
@@ -167,7 +175,7 @@ static void windows_backward(float *in_gradient, const float *in, const float *o
                     if (average)
                         add_everywhere(to + v, &part, *slope * share);
                     else
-                        add_to_maximum(to + v, (const Lanes *)in + c * plane + v, &part, *slope);
+                        add_to_maximum(to + v, (const Lanes *)in + c * plane + v, &part, *slope, layer->rectified);
             }
 }
 

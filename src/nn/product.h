@@ -5,6 +5,8 @@
 #ifndef SOUNDER_NN_PRODUCT_H
 #define SOUNDER_NN_PRODUCT_H
 
+#include <stdbool.h>
+
 #include "nn/lanes.h"
 
 #if SOUNDER_LANES == 16
@@ -22,15 +24,10 @@ typedef struct ScalarMatrix {
     size_t row_stride, column_stride;
 } ScalarMatrix;
 
-// sums[r][c] = sum over k of scalars(r,k) * vector c of row k, rows being row_floats apart, for one register tile. rows
-// and columns are constants where this is inlined.
-ALWAYS_INLINE void product_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
-                                size_t inner, size_t row_floats, int rows, int columns) {
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int c = 0; c < columns; c++)
-            sums[r][c] = lanes_of(0);
+// sums[r][c] += sum over k of scalars(r,k) * vector c of row k, rows being row_floats apart, for one register tile.
+// rows and columns are constants where this is inlined.
+ALWAYS_INLINE void product_add_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
+                                    size_t inner, size_t row_floats, int rows, int columns) {
     for (size_t k = 0; k < inner; k++) {
         const float *scalar = scalars.at + k * scalars.column_stride;
         const LooseLanes *source = (const LooseLanes *)(lanes + k * row_floats);
@@ -44,16 +41,35 @@ ALWAYS_INLINE void product_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], Scala
     }
 }
 
-// Where a product goes: element vectors (r,c) at[r * row_floats + c * SOUNDER_LANES].
+// The same from zero.
+ALWAYS_INLINE void product_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
+                                size_t inner, size_t row_floats, int rows, int columns) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            sums[r][c] = lanes_of(0);
+    product_add_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
+}
+
+// Where a product goes: element vectors (r,c) at[r * row_floats + c * SOUNDER_LANES]. adds: to what stands there, a
+// constant where this is inlined.
 typedef struct ProductOut {
     float *at;
     size_t row_floats;
+    bool adds;
 } ProductOut;
 
 ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const float *lanes, size_t inner,
                                 size_t row_floats, int rows, int columns) {
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
-    product_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            sums[r][c] =
+                out.adds ? *(Lanes *)(out.at + (size_t)r * out.row_floats + (size_t)c * SOUNDER_LANES) : lanes_of(0);
+    product_add_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8

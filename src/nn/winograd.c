@@ -124,20 +124,28 @@ static Square load_tile(Lanes copy[POINTS_2D], const Plane *plane, int y, int x,
     Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
     if (rows.to - rows.from == side && columns.to - columns.from == side)
         return (Square){plane_at(plane, y, x), (size_t)plane->columns * plane->vectors, plane->vectors};
-    memset(copy, 0, (size_t)(side * side) * sizeof *copy);
-    for (int i = rows.from; i < rows.to; i++)
-        for (int j = columns.from; j < columns.to; j++)
-            copy[i * side + j] = *plane_at(plane, y + i, x + j);
+    Lanes *to = copy;
+    for (int i = 0; i < side; i++) {
+        const bool any = i >= rows.from && i < rows.to;
+        const Lanes *from = any ? plane_at(plane, y + i, x + columns.from) : NULL;
+        for (int j = 0; j < side; j++) {
+            const bool real = any && j >= columns.from && j < columns.to;
+            *to++ = real ? *from : lanes_of(0);
+            from += real ? plane->vectors : 0;
+        }
+    }
     return (Square){copy, (size_t)side, 1};
 }
 
-// Writes (with the bias) or adds the part of the tile (side,side) that lies inside the plane.
-ALWAYS_INLINE void store_tile(const Plane *plane, const Lanes *tile, const float *bias, int y, int x, int side) {
+// Writes (with the bias, rectified if so wanted) or adds the part of the tile (side,side) that lies inside the plane.
+ALWAYS_INLINE void store_tile(const Plane *plane, const Lanes *tile, const float *bias, bool rectifies, int y, int x,
+                              int side) {
     Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
     for (int i = rows.from; i < rows.to; i++)
         for (int j = columns.from; j < columns.to; j++) {
             Lanes *place = plane_at(plane, y + i, x + j);
-            *place = tile[i * side + j] + (bias ? lanes_of(*bias) : *place);
+            const Lanes sum = tile[i * side + j] + (bias ? lanes_of(*bias) : *place);
+            *place = rectifies ? lanes_rectified(sum) : sum;
         }
 }
 
@@ -184,8 +192,8 @@ ALWAYS_INLINE void to_points(Transform *transform, float *points, Lanes *tensor,
 }
 
 // The block's tiles get, or without a bias are increased by, what transform gives for points.
-ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, float *points, const float *bias, Shape shape,
-                               size_t vectors, const Block *block, int offset, int side) {
+ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, float *points, const float *bias, bool rectifies,
+                               Shape shape, size_t vectors, const Block *block, int offset, int side) {
     for (int c = 0; c < shape.channels; c++) {
         Plane plane = plane_of(tensor, shape, c, vectors);
         for (int t = 0; t < block->count; t++) {
@@ -195,7 +203,8 @@ ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, float *point
             if (block->samples < SOUNDER_LANES)
                 for (int i = 0; i < side * side; i++)
                     tile[i] = lanes_select(block->real, tile[i], lanes_of(0));
-            store_tile(&plane, tile, bias ? &bias[c] : NULL, tile_y(block, t, offset), tile_x(block, t, offset), side);
+            store_tile(&plane, tile, bias ? &bias[c] : NULL, rectifies, tile_y(block, t, offset),
+                       tile_x(block, t, offset), side);
         }
     }
 }
@@ -246,8 +255,8 @@ static void forward_products(const Workplace *work, const float *packed, int vec
     size_t kernels = (size_t)work->outputs * (size_t)work->inputs;
     for (size_t q = 0; q < POINTS_2D; q++) {
         ScalarMatrix weight = {packed + q * kernels, (size_t)work->inputs, 1};
-        product((ProductOut){work->outs + q * work->out_floats, BLOCK_FLOATS}, weight, work->ins + q * work->in_floats,
-                work->outputs, (size_t)work->inputs, vectors, BLOCK_FLOATS);
+        product((ProductOut){work->outs + q * work->out_floats, BLOCK_FLOATS, false}, weight,
+                work->ins + q * work->in_floats, work->outputs, (size_t)work->inputs, vectors, BLOCK_FLOATS);
     }
 }
 
@@ -262,7 +271,7 @@ static void backward_products(float *packed_gradient, const Workplace *work, con
                       vectors, BLOCK_VECTORS);
         if (last) continue;
         ScalarMatrix transposed = {packed + q * kernels, 1, (size_t)work->inputs};
-        product((ProductOut){ins, BLOCK_FLOATS}, transposed, outs, work->inputs, (size_t)work->outputs, vectors,
+        product((ProductOut){ins, BLOCK_FLOATS, false}, transposed, outs, work->inputs, (size_t)work->outputs, vectors,
                 BLOCK_FLOATS);
     }
 }
@@ -274,7 +283,7 @@ ALWAYS_INLINE void forward(Lanes *out, float *scratch, Lanes *in, const float *p
         Block block = block_at(&work, first);
         to_points(interpolate_transposed, work.ins, in, layer->in, vectors, &block, layer->pad, POINTS);
         forward_products(&work, packed, vectors_of(&block));
-        from_points(evaluate_transposed, out, work.outs, bias, layer->out, vectors, &block, 0, side);
+        from_points(evaluate_transposed, out, work.outs, bias, layer->rectifies, layer->out, vectors, &block, 0, side);
     }
 }
 
@@ -305,7 +314,8 @@ ALWAYS_INLINE void backward(float *packed_gradient, Lanes *in_gradient, float *s
         to_points(interpolate_transposed, work.ins, in, layer->in, vectors, &block, layer->pad, POINTS);
         backward_products(packed_gradient, &work, packed, vectors_of(&block), !in_gradient);
         if (in_gradient)
-            from_points(interpolate, in_gradient, work.ins, NULL, layer->in, vectors, &block, layer->pad, POINTS);
+            from_points(interpolate, in_gradient, work.ins, NULL, false, layer->in, vectors, &block, layer->pad,
+                        POINTS);
     }
 }
 
