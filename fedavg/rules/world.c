@@ -55,6 +55,7 @@ static double base_seconds(const Member *member, const World *world, RngKey key)
     case CLIENT_TIME_CONSTANT:
         return mean;
     case CLIENT_TIME_LOGNORMAL:
+    case CLIENT_TIME_LOGNORMAL_PER_SAMPLE:
         return mean * exp(deviation * rng_normal(key, 0));
     case CLIENT_TIME_HALF_NORMAL:
         return minimum + fabs(deviation * rng_normal(key, 0));
@@ -79,7 +80,8 @@ uint64_t world_duration(const Member *member, const World *world, uint32_t local
     const double longest_seconds = 1e9; // some thirty years: a clock of 64 bits never comes to its end
     double seconds = base_seconds(member, world, rng_key(seed, RNG_CLOCK, 0, member->client, CLOCK_BASE));
     bool from_file = world->client_time == CLIENT_TIME_FILE;
-    bool per_sample = world->client_time == CLIENT_TIME_PER_SAMPLE || from_file;
+    bool per_sample = from_file || world->client_time == CLIENT_TIME_PER_SAMPLE ||
+                      world->client_time == CLIENT_TIME_LOGNORMAL_PER_SAMPLE;
     seconds *= per_sample ? (double)member->samples * member->epochs : (double)member->epochs / local_epochs;
     if (world->time_noise > 0)
         seconds *= exp(world->time_noise * rng_normal(rng_key(seed, RNG_CLOCK, round, member->client, CLOCK_NOISE), 0));

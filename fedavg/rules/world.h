@@ -40,13 +40,14 @@ enum { STRAGGLERS_DROP, STRAGGLERS_PARTIAL };
 
 // How long a client trains: the distribution of a number that is drawn once a client.
 typedef enum ClientTime {
-    CLIENT_TIME_CONSTANT,    // mean
-    CLIENT_TIME_LOGNORMAL,   // mean exp(N(0, deviation)), of which the mean is the median
-    CLIENT_TIME_HALF_NORMAL, // minimum + |N(0, deviation)| (FedBuff, Nguyen et al. 2022)
-    CLIENT_TIME_UNIFORM,     // from minimum to 2 mean - minimum
-    CLIENT_TIME_EXPONENTIAL, // of this mean
-    CLIENT_TIME_PER_SAMPLE,  // max(N(mean, deviation), minimum), times the samples of all epochs
-    CLIENT_TIME_FILE,        // what the member says of itself, times the samples of all epochs
+    CLIENT_TIME_CONSTANT,             // mean
+    CLIENT_TIME_LOGNORMAL,            // mean exp(N(0, deviation)), of which the mean is the median
+    CLIENT_TIME_LOGNORMAL_PER_SAMPLE, // the same, times the samples of all epochs (FedScale, Lai et al. 2022)
+    CLIENT_TIME_HALF_NORMAL,          // minimum + |N(0, deviation)| (FedBuff, Nguyen et al. 2022)
+    CLIENT_TIME_UNIFORM,              // from minimum to 2 mean - minimum
+    CLIENT_TIME_EXPONENTIAL,          // of this mean
+    CLIENT_TIME_PER_SAMPLE,           // max(N(mean, deviation), minimum), times the samples of all epochs
+    CLIENT_TIME_FILE,                 // what the member says of itself, times the samples of all epochs
 } ClientTime;
 
 // The options of the world. Plain data; workers read it in the control segment.

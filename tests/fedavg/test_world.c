@@ -143,6 +143,9 @@ static void durations_follow_their_distributions(void **state) {
     world.client_time = CLIENT_TIME_LOGNORMAL;
     median = median_seconds(&world, &mean, EPOCHS);
     assert_true(fabs(median - 1) < 0.05 && fabs(mean - exp(0.5)) < 0.08);
+    world.client_time = CLIENT_TIME_LOGNORMAL_PER_SAMPLE;
+    median = median_seconds(&world, &mean, EPOCHS);
+    assert_true(fabs(median / (10 * EPOCHS) - 1) < 0.05 && fabs(mean / (10 * EPOCHS) - exp(0.5)) < 0.08);
     world.client_time = CLIENT_TIME_HALF_NORMAL;
     world.time_minimum = 2;
     median_seconds(&world, &mean, EPOCHS);

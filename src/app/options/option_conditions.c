@@ -140,8 +140,8 @@ bool has_client_file(const Options *options) {
 }
 
 bool has_deviation(const Options *options) {
-    return takes_time_of(options,
-                         1u << CLIENT_TIME_LOGNORMAL | 1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_PER_SAMPLE);
+    return takes_time_of(options, 1u << CLIENT_TIME_LOGNORMAL | 1u << CLIENT_TIME_LOGNORMAL_PER_SAMPLE |
+                                      1u << CLIENT_TIME_HALF_NORMAL | 1u << CLIENT_TIME_PER_SAMPLE);
 }
 
 bool has_minimum(const Options *options) {
