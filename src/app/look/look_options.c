@@ -36,8 +36,8 @@ static const Option sweep_rows[] = {
      .letter = 'o', .help = "folder of the runs, a folder each; the same command with the same one goes on"},
     {.name = "search", .type = OPTION_CHOICE, FIELD(search), .also = "strategy method", .placeholder = "KIND", .preset = "grid",
      .choices = {[SWEEP_GRID] = "grid", [SWEEP_LIST] = "list", [SWEEP_RANDOM] = "random", [SWEEP_HALVING] = "halving"},
-     .help = "every value with every other; the first values together, then the second; some of the grid; or all of it for few rounds, "
-             "the best third, by the mean over the seeds, for three times as many, and so on"},
+     .help = "a grid: every value with every other; a list: the first values together, then the second; random: some of the grid; "
+             "halving: all of it for few rounds, the best third, by the mean over the seeds, for three times as many, and so on"},
     {.name = "number", .type = OPTION_WHOLE, FIELD(number), .also = "samples trials n", .placeholder = "N", .derived = "must be given with --search random",
      .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "how many runs of the grid --search random draws"},
     {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
@@ -56,8 +56,7 @@ static const Option reproduce_rows[] = {
      .minimum = 1, .maximum = 256, .help = "runs side by side"},
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "how the table at the end is written; with another form than text nothing else is printed, and nothing is run: "
-             "it is of the runs that are there"},
+     .help = "how the table at the end is written; any other than text runs nothing and prints the table of the runs that are there"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",
      .help = "print the runs, a command each, and start none"},
 };

@@ -58,10 +58,13 @@ static const char *tell_cost(char *cost, const Published *published, int seeds) 
 static Status list_recipes(Error *err) {
     for (size_t i = 0; i < RECIPE_COUNT; i++) {
         Published published;
-        char cost[COST_BYTES];
+        char cost[COST_BYTES], facts[COST_BYTES + 128];
         TRY(published_parse(&published, recipes[i].name, recipes[i].text, err));
-        printf("  %-10s %s\n%13s%zu figures, %d seeds published; 3 seeds of each: %s\n", recipes[i].name,
-               published.title, "", published.cell_count, published.seeds, tell_cost(cost, &published, 3));
+        snprintf(facts, sizeof facts, "%zu figure%s, %d seeds published; 3 seeds of each: %s", published.cell_count,
+                 published.cell_count == 1 ? "" : "s", published.seeds, tell_cost(cost, &published, 3));
+        printf("  %s\n", recipes[i].name);
+        print_paragraph(stdout, 6, published.title);
+        print_paragraph(stdout, 6, facts);
         published_free(&published);
     }
     puts("\nsounder reproduce NAME runs one; sounder reproduce NAME --dry-run prints its commands.");
