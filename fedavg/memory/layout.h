@@ -41,6 +41,7 @@
 #include "fedavg/rules/world.h"
 #include "nn/spec.h"
 #include "shm/barrier.h"
+#include "shm/bell.h"
 #include "shm/cuda_share.h"
 #include "shm/supervisor.h"
 
@@ -67,16 +68,18 @@ typedef struct SlotPlan {
     uint32_t states;  // 64 bits a weight (parameters), behind the vectors; all of them last
     uint32_t sums;    // int64 (parameters), behind the states: `each` of every worker, side by side
     uint32_t each;    // 1; 2 where changes of what clients keep are summed, too, or their momenta
-    uint32_t stash;   // int64 (parameters), behind the sums: updates that wait for the step they are part of; where those
-                      // are compensated (rules/stale_rules.h) the second half are the floats that they began with
-    uint32_t rows;    // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
+    uint32_t stash; // int64 (parameters), behind the sums: updates that wait for the step they are part of; where those
+                    // are compensated (rules/stale_rules.h) the second half are the floats that they began with
+    uint32_t rows;  // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
     uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
 } SlotPlan;
 
 enum { SLOT_ALIGNMENT = 256 }; // bytes
 
-enum { COMMON_VECTOR = 0 }; // fedavg: what the server rule tells the clients; the combine rule's memory is the last; where
-                            // replicas give as they arrive, what the last one met: the centre before that
+enum {
+    COMMON_VECTOR = 0
+};  // fedavg: what the server rule tells the clients; the combine rule's memory is the last; where
+    // replicas give as they arrive, what the last one met: the centre before that
 
 // fedavg with OPTIMIZER_AVERAGED: the momentum that clients begin with.
 static inline uint32_t slots_momentum_vector(const SlotPlan *slots) {
@@ -245,6 +248,7 @@ typedef struct Flight {
     _Alignas(64) _Atomic uint32_t state;
     uint32_t version; // of the model that the client began from
     uint64_t begin_nanoseconds, end_nanoseconds;
+    Bell bell; // rung by the parent: there is a client, or all are to land
 } Flight;
 
 typedef struct Control {
@@ -266,6 +270,7 @@ typedef struct Control {
     SumState sums[MAX_WORKERS];
     WorkerTally tallies[MAX_WORKERS];
     WildClock clocks[MAX_WORKERS];
+    Bell clocks_bell; // rung when one of the clocks goes on or is taken out
 } Control;
 
 static_assert(offsetof(Control, config) == 0, "config comes first: a reader of any version finds it");

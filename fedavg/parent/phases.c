@@ -53,6 +53,7 @@ static void reopen_jobs(Phases *phases, uint32_t rank) {
     atomic_store(&sum->adding, 0);
     atomic_store(&memory->control->clocks[rank].updates, 0); // nobody waits for the dead
     atomic_store(&memory->control->clocks[rank].waits, 0);
+    bell_ring(&memory->control->clocks_bell);
     phases->unfinished = queue_unfinished(memory->queue);
 }
 

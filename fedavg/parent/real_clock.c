@@ -115,6 +115,7 @@ static void post(Rounds *rounds, uint32_t rank) {
     flight->job.sent_bytes = rounds->cohort.each.sent;
     atomic_store(&flight->job.owner, rank + 1);
     atomic_store_explicit(&flight->state, FLIGHT_POSTED, memory_order_release); // pairs with the worker's look
+    bell_ring(&flight->bell);
 }
 
 // The update becomes part of the version in the making, unless it is refused. Where late ones are compensated, a
@@ -259,5 +260,7 @@ Status real_clock_rest(Rounds *rounds, Error *err) {
     if (!rounds->clock.flies) return STATUS_OK;
     rounds->clock.flies = false;
     atomic_store(&rounds->memory->control->all_land, 1);
+    for (uint32_t rank = 0; rank < rounds->memory->config->workers; rank++)
+        bell_ring(&flight_of(rounds, rank)->bell);
     return phases_rest(&rounds->phases, err);
 }

@@ -1,7 +1,6 @@
 #include "flights.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "fedavg/rules/schedule.h"
@@ -19,6 +18,22 @@ static uint32_t copy_newest(float *own, const RunMemory *memory) {
     }
 }
 
+static bool is_called(const Control *control, const Flight *flight) {
+    return atomic_load_explicit(&flight->state, memory_order_acquire) ==
+               FLIGHT_POSTED || // pairs with the parent's post
+           atomic_load_explicit(&control->all_land, memory_order_acquire);
+}
+
+// False: all land, and there is none.
+static bool wait_for_client(const Control *control, Flight *flight) {
+    static const uint64_t slice_nanoseconds = 500000000;
+    while (!is_called(control, flight)) {
+        const uint32_t heard = bell_listen(&flight->bell);
+        if (!is_called(control, flight)) bell_wait(&flight->bell, heard, slice_nanoseconds);
+    }
+    return !atomic_load_explicit(&control->all_land, memory_order_acquire);
+}
+
 void flights_train(LocalModel *model) {
     const RunMemory *shared = model->memory;
     Control *control = shared->control;
@@ -26,12 +41,7 @@ void flights_train(LocalModel *model) {
     RunMemory own = *shared; // the same memory, in which the global weights are those that this client began with
     own.weights = run_memory_row(shared, flights_begun_row(shared->config->workers, model->rank));
     model->memory = model->sender.memory = &own;
-    while (!atomic_load_explicit(&control->all_land, memory_order_acquire)) {
-        if (atomic_load_explicit(&flight->state, memory_order_acquire) !=
-            FLIGHT_POSTED) { // pairs with the parent's post
-            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-            continue;
-        }
+    while (wait_for_client(control, flight)) {
         run_memory_note_start(shared, model->rank);
         flight->begin_nanoseconds = clock_nanoseconds();
         flight->version = copy_newest(own.weights, shared);

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "datasets/order.h"
@@ -36,13 +35,15 @@ static uint64_t slowest(const Control *control, uint32_t rank, uint64_t none) {
 
 // Until the slowest is near enough. The parent takes the dead out and kills who hangs, so that this ends.
 static void wait_for_slowest(Control *control, uint32_t rank, uint64_t bound) {
-    enum { SPINS = 200, PAUSE_NANOSECONDS = 20000 };
+    enum { SPINS = 200 };
+    static const uint64_t slice_nanoseconds = 500000000;
     WildClock *clock = &control->clocks[rank];
     const uint64_t own = atomic_load_explicit(&clock->updates, memory_order_relaxed);
     for (uint32_t tries = 0; own > slowest(control, rank, own) + bound; tries++) {
         if (tries < SPINS) continue;
         atomic_store_explicit(&clock->waits, 1, memory_order_relaxed);
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
+        const uint32_t heard = bell_listen(&control->clocks_bell);
+        if (own > slowest(control, rank, own) + bound) bell_wait(&control->clocks_bell, heard, slice_nanoseconds);
     }
     atomic_store_explicit(&clock->waits, 0, memory_order_relaxed);
 }
@@ -98,6 +99,7 @@ static void count_update(Wild *wild) {
     tally->staleness[staleness < STALENESS_BUCKETS ? staleness : STALENESS_BUCKETS - 1]++;
     tally->staleness_sum += staleness;
     if (wild->clock) atomic_fetch_add_explicit(&wild->clock->updates, 1, memory_order_relaxed);
+    if (wild->clock) bell_ring(&wild->control->clocks_bell);
     wild->taken = 0;
 }
 
@@ -154,6 +156,7 @@ void hogwild_train(LocalModel *model, Job *job, uint32_t round) {
     }
     if (wild.taken > 0) add_private_steps(&wild); // the last few
     if (wild.clock) atomic_store_explicit(&wild.clock->updates, 0, memory_order_relaxed);
+    if (wild.clock) bell_ring(&wild.control->clocks_bell);
     job->samples = (uint64_t)count * config->training.local_epochs;
     job->seconds = clock_seconds_since(start);
     queue_finish(job, JOB_DONE);

@@ -5,7 +5,7 @@ Usage: test_runs.py PATH_OF_SOUNDER [unittest arguments], for example `Faults`
 import json, os, random, re, signal, struct, subprocess, sys, time, unittest
 
 from runs import (DATA, DEADLINE, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, alive, children_of,
-                  in_shared_memory, parse_safetensors, wait_until)
+                  in_shared_memory, parse_safetensors, state_of, wait_until)
 
 
 class Runs(RunCase):
@@ -316,6 +316,32 @@ class Runs(RunCase):
                     counts = entry["staleness"]
                     mean = sum(count * others for others, count in enumerate(counts)) / sum(counts)
                     self.assertAlmostEqual(entry["staleness_mean"], mean, places=6)
+
+    def naps(self, pids):
+        """How often they have given up the processor of their own accord."""
+        total = 0
+        for pid in pids:
+            with open(f"/proc/{pid}/status") as file:
+                total += int(re.search(r"(?m)^voluntary_ctxt_switches:\s*(\d+)", file.read()).group(1))
+        return total
+
+    def test_who_waits_for_a_bound_or_for_a_client_sleeps_until_it_is_called(self):
+        task = ["--data", "synthetic:1x8x8:24000:60", "--rounds", "2000", "--eval-every", "0", "--checkpoint-every", "0", "--quiet", "--device", "cpu"]
+        for run, options in (("wild", ["--algorithm", "hogwild bound=0", "--workers", "3", "--model", "linear 64; relu; linear 10"]),
+                             ("clock", ["--algorithm", "asgd M=1", "--clock", "real", "--workers", "3", "--clients", "6", "--model", "linear 64; relu; linear 10"])):
+            process = self.start(*task, *options, "--out", run)
+            self.wait_for_round(run, 1)
+            workers = children_of(process.pid)
+            # The others come as far as the bound allows; nobody gets another client.
+            os.kill(workers[0] if run == "wild" else process.pid, signal.SIGSTOP)
+            waiting = workers[1:] if run == "wild" else workers
+            self.assertTrue(wait_until(lambda: all(state_of(pid) == "S" for pid in waiting)))
+            time.sleep(0.2)
+            before = self.naps(waiting)
+            time.sleep(0.5)
+            self.assertLess(self.naps(waiting) - before, 20, run)
+            process.kill()
+            process.communicate()
 
     def test_a_bound_outlives_dead_workers(self):
         for what in ("respawn", "continue"):
