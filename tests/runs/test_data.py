@@ -170,6 +170,9 @@ class Data(RunCase):
         self.assertEqual([owned[key] for key in ("form", "train", "test", "shape", "values", "classes", "clients")],
                          ["NumPy", TRAIN, TEST, "1x8x8", "uint8", 4, 5])
         self.assertEqual((numbers["values"], numbers["shape"]), ("float32, targets", "1x1x2"))
+        titles = self.data("named")[0].splitlines()[0].split()
+        self.assertIn("clients", titles)
+        self.assertNotIn("problem", titles)  # nobody has one
         self.train("--data", "named/owned.npz", "--model", "softmax", "--rounds", "1", "--workers", "1", "--out", "run")
         self.assertIn(owned["xxh3"][2:], json.dumps(self.metrics("run")[0]))
         self.archive("named/cut.npz", {**images_as_arrays(), "y_test": b"cut"})

@@ -294,6 +294,7 @@ class Report(Look):
             script = file.read()
         self.assertIn("\n1 50 0\n2 50 35.3553\nEND\n", script)
         self.assertIn("\n1 1 0\n2 0.5 0\nEND\n", script)
+        self.assertIn("\nset xrange [-0.5:9.5]\nset yrange [-0.5:6.5]\n", script)  # a place for each class and client, and no more
         for name, texts in (("accuracy", ["round", "accuracy on the test samples, %"]), ("classes", ["class", "client", "samples"])):
             figure = xml.etree.ElementTree.parse(self.path("paper/figures", name + ".svg"))
             told = {"".join(text.itertext()).strip() for text in figure.iter("{http://www.w3.org/2000/svg}text")}
