@@ -20,11 +20,12 @@
 enum { PATH_BYTES = 4096, MOST_RUNS = 200 };
 
 // The files of page/, which the build puts into the program, each with a terminator.
-extern const char report_html[], report_js[];
+extern const char report_html[], figure_js[], report_js[];
 #define EMBED(name, file)                                                                                              \
     __asm__(".section .rodata\n.global " #name "\n" #name ":\n.incbin \"" REPORT_PAGE "/" file                         \
             "\"\n.byte 0\n.previous\n")
 EMBED(report_html, "report.html");
+EMBED(figure_js, "figure.js");
 EMBED(report_js, "report.js");
 
 static const char GENERATOR[] = "content=\"sounder report\"";
@@ -203,6 +204,7 @@ static void print_page(FILE *file, const char *charts, const char *data) {
         fputs(i == 1 ? "<script id=\"data\" type=\"application/json\">" : "<script>\n", file);
         if (i == 0) fputs(charts, file);
         if (i == 1) print_data(file, data);
+        if (i == 2) fputs(figure_js, file);
         if (i == 2) fputs(report_js, file);
         fputs("</script>", file);
         page = place + strlen(places[i]);
