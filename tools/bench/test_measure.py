@@ -81,6 +81,16 @@ class Readme(unittest.TestCase):
         self.assertIn("| title of slow | 2 s | 1 s (PyTorch) | **0.50x** | `--rows slow` |", readme.rows_table(rows))
         self.assertEqual(readme.leads_not(rows[:1], {}), ["**Slower**: nowhere.", "**Only even**: nowhere."])
 
+    def test_the_text_says_how_busy_the_machine_was_and_how_often_it_was_measured(self):
+        machine = {"cores": 2, "cpu": "C", "memory": "1 GB", "kernel": "Linux", "date": "2026-11-22T01", "sounder": "s", "others' work before": "1% of the cores",
+                   "others' work after": "70% of the cores"}
+        measured = {"machine": machine, "rows": [self.row("fast", [1.0, 1.0], [4.0, 4.0])]}
+        told = readme.section(measured, {"2nn": self.job([2])}, "PyTorch 2.15.0+cu132")
+        self.assertIn("Medians of 2 pairs; **others kept 70% of the cores busy, so these are impressions**.", told)
+        self.assertIn("10 rounds), 1 pass, ratios", told)
+        machine["others' work after"] = "2% of the cores"
+        self.assertIn("; nothing else ran.", readme.section(measured, {}, ""))
+
     def test_a_side_that_was_not_done_is_left_out_of_its_job(self):
         lines = readme.jobs_table({"2nn": self.job([2, 3])})
         self.assertEqual(lines[2:], ["| 2nn: sounder | 1 |  | 10 |  | 100 |  | 50.0% | a command | `--jobs 2nn` |",

@@ -11,6 +11,15 @@ def cell(values, unit):
     return f"{number(statistics.median(values))} {unit}"
 
 
+def side_name(label):
+    return label.split("+")[0]  # PyTorch's versions end with what they were built for
+
+
+def span(counts, what, plural):
+    fewest, most = min(counts), max(counts)
+    return f"{most} {what if most == 1 else plural}" if fewest == most else f"{fewest} to {most} {plural}"
+
+
 def ratio_cell(ratio, other="PyTorch"):
     text = f"{ratio:.2f}x" if ratio < 10 else f"{ratio:.0f}x"
     return f"**{text}**" if ratio < EVEN and other.startswith(PEERS) else text
@@ -25,7 +34,7 @@ def rows_table(rows):
             ours = cell(row["figures"][subject], row["unit"])
             who = "" if subject == "Sounder" else f" ({subject})"
             theirs = cell(row["figures"][other], row["unit"])
-            beside = f"{theirs} ({other}) | {ratio_cell(row['ratios_of_medians'][other], other)}"
+            beside = f"{theirs} ({side_name(other)}) | {ratio_cell(row['ratios_of_medians'][other], other)}"
             lines.append(f"| | | {beside} | |" if place else f"| {row['title']} | {ours}{who} | {beside} | `--rows {row['name']}` |")
     return lines
 
@@ -68,7 +77,7 @@ def leads_not(rows, jobs):
     for row in rows:
         for other, ratio in row["ratios_of_medians"].items():
             if other.startswith(PEERS):
-                note(ratio, f"{row['title']} (beside {other})")
+                note(ratio, f"{row['title']} (beside {side_name(other)})")
     for name, job in jobs.items():
         for side, told in job_figures(job).items():
             for key, what in (("wall", "wall time"), ("round", "a steady round")) if side != "sounder" else ():
@@ -84,10 +93,10 @@ def section(measured, jobs, versions):
     busy = max(int(machine[f"others' work {when}"].split("%")[0]) for when in ("before", "after"))
     quiet = "nothing else ran" if busy <= 5 else f"**others kept {busy}% of the cores busy, so these are impressions**"
     text = [f"{machine['cores']} cores of {machine['cpu']} ({machine['memory']}, {machine['kernel']}), {machine['date'][:10]}, {machine['sounder']}; "
-            f"{versions}. Medians of {min(pairs)} to {max(pairs)} pairs; {quiet}. Commands: `tools/bench/run` with what stands there.", "", *rows_table(rows)]
+            f"{versions}. Medians of {span(pairs, 'pair', 'pairs')}; {quiet}. Commands: `tools/bench/run` with what stands there.", "", *rows_table(rows)]
     if jobs:
         text += ["", f"Federated averaging, 100 clients, 10 a round, batch 10 (2nn: 20 rounds; lenet: 5; dirichlet: 2nn, 1,000 clients, 100 a round, "
-                 f"10 rounds), {min(passes)} to {max(passes)} passes, ratios to Sounder within a pass; `tools/bench/jobs` with what stands there:", "",
+                 f"10 rounds), {span(passes, 'pass', 'passes')}, ratios to Sounder within a pass; `tools/bench/jobs` with what stands there:", "",
                  *jobs_table(jobs)]
     return "\n".join([*text, "", *leads_not(rows, jobs)])
 
