@@ -164,6 +164,10 @@ class Nodes(NodesCase):
         self.finish(process)
         self.assertEqual(self.model("calm"), self.model("torn"))
 
+
+class Agreement(NodesCase):
+    """What nodes say to each other beside their sums, and of each other."""
+
     def test_nodes_with_options_of_their_own_are_refused(self):
         for own, shared in (("--lr", "0.2"), "0.1"), (("--workers", "2"), "1"):
             name = own[0]
@@ -174,7 +178,7 @@ class Nodes(NodesCase):
             self.assertIn(f"node 1 was given {name} {own[1]}, but node 0 goes by {shared}; give all nodes the same options", err)
 
     def test_warnings_name_the_node(self):
-        process = self.start_nodes(2, *SMALL, "--rounds", "40", "--workers", "2", "--out", "named")
+        process = self.start_nodes(2, *SMALL, "--rounds", "20", "--workers", "2", "--out", "named")
         self.wait_for_round("named", 2)
         os.kill(children_of(self.parents(process)[-1])[0], signal.SIGKILL)
         _, err = self.finish(process)
