@@ -84,8 +84,7 @@ enum { DATASET_FILE_NAME_BYTES = 24, DATASET_MOST_HEAD_BYTES = 66 * 1024 };
 // Where a split's samples lie that stay where they are (samples_file.h): uint8 or little-endian float32, row by row,
 // as they enter a net.
 typedef struct DatasetSamples {
-    char name
-        [DATASET_FILE_NAME_BYTES]; // of a file in the source's folder, or of a member of the source
+    char name[DATASET_FILE_NAME_BYTES]; // of a file in the source's folder, or of a member of the source
     bool is_member;
     uint64_t begin, bytes; // in the file
     uint32_t head_bytes;   // of a member: right before them, which the checksum covers, too

@@ -76,10 +76,9 @@ typedef struct SlotPlan {
 
 enum { SLOT_ALIGNMENT = 256 }; // bytes
 
-enum {
-    COMMON_VECTOR = 0
-};  // fedavg: what the server rule tells the clients; the combine rule's memory is the last; where
-    // replicas give as they arrive, what the last one met: the centre before that
+// fedavg: what the server rule tells the clients; the combine rule's memory is the last. Where replicas give as they
+// arrive, what the last one met: the centre before that.
+enum { COMMON_VECTOR = 0 };
 
 // fedavg with OPTIMIZER_AVERAGED: the momentum that clients begin with.
 static inline uint32_t slots_momentum_vector(const SlotPlan *slots) {
