@@ -16,6 +16,7 @@
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/walk.h"
+#include "fedavg/worker/plain_sum.h"
 #include "fedavg/worker/stepper.h"
 
 static const LocalRule *local_rule(const RunConfig *config) {
@@ -245,20 +246,13 @@ static void begin_sum(const LocalModel *model, uint32_t round) {
     atomic_store(&state->round, round);
 }
 
-// Notes the fingerprint of what was trained on the way: each block is in the cache for both.
-static bool is_refused(const LocalModel *model, Job *job) {
-    enum { BLOCK = 1 << 15 };
+// Notes the fingerprint of what was trained on the way.
+static bool is_refused(const LocalModel *model, Job *job, PlainSum plain) {
     const float *before = model->memory->weights, *after = model->weights;
     const size_t count = model->memory->config->parameters;
-    size_t unfit = count;
-    XXH3_64bits_reset(model->hash);
-    for (size_t first = 0; first < count; first += BLOCK) {
-        const size_t block = count - first < BLOCK ? count - first : BLOCK;
-        const size_t found = aggregate_first_unfit(after + first, before + first, block);
-        if (unfit == count && found < block) unfit = first + found;
-        XXH3_64bits_update(model->hash, after + first, block * sizeof *after);
-    }
-    job->fingerprint = XXH3_64bits_digest(model->hash);
+    plain.hash = model->hash;
+    const size_t unfit = plain_sum_add(&plain, after, before, count);
+    job->fingerprint = plain.fingerprint;
     if (unfit == count) return false;
     log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
                 spec_tensor_name(&model->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit]);
@@ -349,6 +343,29 @@ bool client_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t 
     return !is_sent_in_vain(sender->memory->config, job, trained, sent);
 }
 
+// Whether what was trained goes into the sum as it is, and nothing else with it. A model that the second cache holds
+// gains nothing by one way through memory.
+static bool goes_as_it_is(const LocalModel *model, const Job *job) {
+    enum { LARGE = 1 << 20 };
+    const RunConfig *config = model->memory->config;
+    return config->parameters >= LARGE && config->slots.each == 1 && config->slots.rows == 0 && job->stash == 0 &&
+           !job->attacks && !local_rule(config)->replicas && sender_is_idle(&model->sender) &&
+           config->masked_offset == 0 && !combine_rules[config->recipe.parts[PART_COMBINE].row]->bound;
+}
+
+static void hand_in_as_it_is(LocalModel *model, Job *job, uint32_t round) {
+    SumState *state = &model->memory->control->sums[model->rank];
+    const PlainSum plain = {.sum = run_memory_sum(model->memory, model->rank, 0),
+                            .share = job->share,
+                            .is_new = atomic_load(&state->round) != round};
+    sender_send(&model->sender, job, model->weights, schedule_key(round - 1, job->visit)); // counts what would travel
+    atomic_store(&state->adding, 1);
+    const bool refused = is_refused(model, job, plain);
+    if (!refused) atomic_store(&state->round, round);
+    queue_finish(job, refused ? JOB_REFUSED : JOB_DONE);
+    atomic_store(&state->adding, 0);
+}
+
 // Adds the client's update to this worker's slot, or puts it into its row, and finishes the job, or refuses it by name.
 static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t round) {
     const RunMemory *memory = model->memory;
@@ -357,9 +374,13 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     SumState *state = &memory->control->sums[model->rank];
     job->squared_length =
         memory->config->inspects_updates ? aggregate_squared_update(model->weights, memory->weights, parameters) : NAN;
+    if (goes_as_it_is(model, job)) {
+        hand_in_as_it_is(model, job, round);
+        return;
+    }
     Sent sent;
-    if (is_refused(model, job) || is_momentum_refused(model, job) || !conclude(model, job, turn) ||
-        !client_send(&sent, &model->sender, job, model->weights, key)) {
+    if (is_refused(model, job, (PlainSum){.sum = NULL}) || is_momentum_refused(model, job) ||
+        !conclude(model, job, turn) || !client_send(&sent, &model->sender, job, model->weights, key)) {
         queue_finish(job, JOB_REFUSED);
         return;
     }

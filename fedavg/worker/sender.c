@@ -66,6 +66,10 @@ static double clip(const Sender *sender, Job *job, const float *trained) {
     return factor;
 }
 
+bool sender_is_idle(const Sender *sender) {
+    return !sender->update && part(sender, PART_CLIP)->row == CLIP_NONE;
+}
+
 // The weights that are sent, of all (parameters), and the other way round.
 static void gather(float *sent, const float *all, const SentWeights *weights) {
     for (uint32_t r = 0; r < weights->run_count; r++) {

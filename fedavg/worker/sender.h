@@ -35,6 +35,9 @@ void sender_free(Sender *sender);
 // result borrows from trained, the sender and the memory.
 Sent sender_send(Sender *sender, Job *job, const float *trained, uint32_t round);
 
+// Whether what was trained is handed in as it is: neither clipped nor encoded.
+bool sender_is_idle(const Sender *sender);
+
 // row (count) = the global weights moved by the update.
 void sent_as_weights(float *row, const Sent *sent, const float *global, size_t count);
 

@@ -20,8 +20,18 @@ uint64_t stepper_state_floats(const RunConfig *config) {
     return states * config->parameters + (states > 1 ? 4 : 0); // two doubles
 }
 
+// Whether steps are taken on the way back through the net.
+static bool is_fused(const Stepper *stepper) {
+    return !stepper->step.follows && stepper->optimizer->row == OPTIMIZER_SGD && !stepper->nesterov &&
+           stepper->clip == 0;
+}
+
 void stepper_load(Stepper *stepper, LocalModel *model, const float *row) {
     const size_t count = model->memory->config->parameters, bytes = count * sizeof(float);
+    // Nobody reads the velocity then but the next step, which need not read zeros either.
+    model->net.rests = !row && is_fused(stepper) && !stepper->step.state_after &&
+                       model->memory->config->training.optimizer_state == OPTIMIZER_FRESH;
+    if (model->net.rests) return;
     if (!row) {
         memset(model->velocity, 0, bytes);
         if (model->square) memset(model->square, 0, bytes);
@@ -132,7 +142,7 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
         personal_step(model, result, batch, noise);
         return;
     }
-    if (stepper->optimizer->row == OPTIMIZER_SGD && !stepper->nesterov && stepper->clip == 0) {
+    if (is_fused(stepper)) {
         step_fused(stepper, model, result, batch, noise);
         return;
     }

@@ -55,7 +55,10 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
     if (at->in_gradient) linear_backward_input(net, at, layer, pass->parameters + layer->weight, chunk);
     if (stands_still(net, layer, pass)) return;
     bool step = pass->stepping && is_last(pass, chunk);
-    Descent descent = {.keep = chunk.first > 0 ? 1 : pass->sgd.momentum,
+    Descent descent = {.keep = chunk.first > 0 ? 1
+                               : net->rests    ? 0
+                                               : pass->sgd.momentum,
+                       .begins = net->rests && pass->sgd.momentum != 0 && chunk.first == 0,
                        .lr = pass->sgd.lr,
                        .weight_decay = pass->sgd.weight_decay,
                        .upwards = net->steps % 2 != 0};
@@ -87,6 +90,7 @@ static void dropout_backward(const Net *net, const LayerBuffers *at, const Layer
 static void finish_run(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, size_t first,
                        size_t count) {
     const size_t place = layer->weight + first;
+    if (pass->stepping && net->rests) memset(pass->gradient + place, 0, count * sizeof *pass->gradient);
     if (pass->stepping)
         net->kernels->sgd_step(pass->stepping + place, pass->gradient + place, at->slopes + first, &pass->sgd, count);
     else

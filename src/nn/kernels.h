@@ -64,6 +64,7 @@ typedef struct DropoutNoise {
 // that nobody needs then, where keep is 0, may be left as it was.
 typedef struct Descent {
     float keep, lr, weight_decay;
+    bool begins; // with keep = 0: what it was is zero, and a step with weights at hand writes it, too
     const float *shift; // one for each weight, joins its slope; NULL: none. Only with weights at hand
     bool upwards; // linear layers go from the last output to the first: what a step ends with is still in the cache
 } Descent;        // when the next one begins there

@@ -39,7 +39,8 @@ void linear_blas_backward_weight(float *weight_gradient, float *weight, const Bl
     if (weight && (descent->weight_decay != 0 || descent->shift)) {
         for (size_t i = 0; i < weights; i++) {
             float decay = descent->weight_decay * weight[i] + (descent->shift ? descent->shift[i] : 0);
-            weight_gradient[i] = keep == 0 ? decay : keep * weight_gradient[i] + decay; // what 0 forgets is not read
+            // What 0 forgets is not read.
+            weight_gradient[i] = keep == 0 ? decay : keep * weight_gradient[i] + decay;
         }
         keep = 1;
     }

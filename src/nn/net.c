@@ -210,7 +210,9 @@ void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *r
                  .noise = noise,
                  .count = batch->count};
     net->steps++;
-    if (batch->count > 0) result->loss_sum = train(net, &pass, batch);
+    if (batch->count == 0) return;
+    result->loss_sum = train(net, &pass, batch);
+    net->rests = false;
 }
 
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {

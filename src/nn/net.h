@@ -47,6 +47,7 @@ typedef struct Net {
     _Atomic uint64_t *progress; // NULL after net_init; if set: grows by the samples of every chunk done, a sign of life
     GradientHook on_gradient;
     uint32_t steps;                // so far: they go through the weights to and fro
+    bool rests;                    // the next step's velocity is zero, whatever lies there; false after it
     size_t still_first, still_end; // 0 after net_init: layers whose weights lie in this range are not moved by steps
 } Net;
 

@@ -70,7 +70,8 @@ ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, L
     if (shift) slope += *(const LooseLanes *)shift;
     if (weight) slope += descent->weight_decay * *from;
     if (keeps) slope += descent->keep * *to;
-    if (keeps || !weight) *to = slope;
+    if (descent->begins) slope += 0.0f; // as if zeros had been kept: -0 becomes 0
+    if (keeps || descent->begins || !weight) *to = slope;
     if (weight) *from -= descent->lr * slope;
 }
 

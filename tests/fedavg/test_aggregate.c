@@ -1,6 +1,7 @@
 // The exact mean: order, grouping and number of workers change nothing, and what must be refused is.
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/worker/plain_sum.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -162,6 +163,35 @@ static void lengths_are_those_of_all_elements_of_any_number(void **state) {
     }
 }
 
+enum { LONG = 80011 }; // several blocks of plain_sum_add
+
+static void check_plain_sum(bool is_new, size_t bad) {
+    static float before[LONG], after[LONG];
+    static int64_t sum[LONG], expected[LONG];
+    for (size_t i = 0; i < LONG; i++) {
+        before[i] = global[i % PARAMETERS];
+        after[i] = trained[i % 7][i % PARAMETERS];
+        expected[i] = is_new ? 0 : (int64_t)i * 1000003 - 7;
+        sum[i] = is_new ? INT64_MIN : expected[i];
+    }
+    if (bad < LONG) after[bad] = NAN;
+    PlainSum plain = {.sum = sum, .share = 0.3, .is_new = is_new, .hash = XXH3_createState()};
+    assert_int_equal(plain_sum_add(&plain, after, before, LONG), bad);
+    assert_true(plain.fingerprint == XXH3_64bits(after, sizeof after));
+    if (bad == LONG) aggregate_add(expected, after, before, 0.3, LONG);
+    if (bad == LONG || !is_new) assert_memory_equal(sum, expected, sizeof sum);
+    XXH3_freeState(plain.hash);
+}
+
+static void an_update_goes_into_the_sum_on_one_way_through_memory_or_not_at_all(void **state) {
+    (void)state;
+    const size_t bad[] = {0, 32767, 32768, LONG - 1, LONG};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        check_plain_sum(false, bad[i]);
+        check_plain_sum(true, bad[i]);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_on_any_number_of_workers_gives_the_same_bits),
@@ -169,6 +199,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(totals_of_groups_give_the_bits_of_all_slots),
         cmocka_unit_test(a_mean_without_the_refused_clients_is_divided_by_the_weight_that_arrived),
         cmocka_unit_test(updates_that_are_not_finite_or_too_large_are_found),
+        cmocka_unit_test(an_update_goes_into_the_sum_on_one_way_through_memory_or_not_at_all),
         cmocka_unit_test(the_largest_updates_that_fit_do_not_overflow),
         cmocka_unit_test(lengths_are_those_of_all_elements_of_any_number),
     };

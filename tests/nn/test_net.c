@@ -256,6 +256,34 @@ static void check_steps(Fixture *fixture) {
     assert_memory_equal(expected, fixture->parameters, sizeof expected);
 }
 
+// Whatever lies where the velocity will, to the bit.
+static void check_rest(Fixture *fixture) {
+    const Sgd sgd = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
+    static float velocity[MOST_PARAMETERS], rested[MOST_PARAMETERS], moved[MOST_PARAMETERS];
+    const size_t bytes = fixture->net.spec.parameter_count * sizeof(float);
+    memset(velocity, 0, sizeof velocity);
+    memset(rested, 0xff, sizeof rested); // NaNs
+    memcpy(moved, fixture->parameters, bytes);
+    for (uint32_t step = 0; step < 2; step++) {
+        const Noise noise = {.seed = 1, .step = step};
+        Batch batch = batch_of(fixture, step, 70); // several chunks
+        BatchResult result;
+        net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, NULL, &batch, &noise);
+        fixture->net.rests = step == 0;
+        fixture->net.steps--; // to and fro as before
+        net_train_step(&fixture->net, moved, rested, &result, &sgd, NULL, &batch, &noise);
+        assert_false(fixture->net.rests);
+        assert_memory_equal(moved, fixture->parameters, bytes);
+        assert_memory_equal(rested, velocity, bytes);
+    }
+}
+
+static void a_velocity_at_rest_need_not_be_zeroed(void **state) {
+    (void)state;
+    with_each_build(all_layers, check_rest);
+    with_each_build(more_layers, check_rest);
+}
+
 static void a_train_step_is_a_gradient_and_a_step_of_sgd(void **state) {
     (void)state;
     with_each_build(all_layers, check_steps);
@@ -448,6 +476,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_sample_that_went_through_the_net_is_counted_as_progress),
         cmocka_unit_test(a_nan_in_any_parameter_tensor_shows_in_the_loss),
         cmocka_unit_test(an_empty_batch_has_no_loss_and_a_gradient_of_zeros),
+        cmocka_unit_test(a_velocity_at_rest_need_not_be_zeroed),
         cmocka_unit_test(all_builds_agree_within_rounding),
         cmocka_unit_test(layers_may_come_in_any_order),
         cmocka_unit_test(the_arena_is_carved_into_samples_of_sixteen_and_fits_the_cache_if_it_can),

@@ -1,0 +1,29 @@
+#include "plain_sum.h"
+
+#include <string.h>
+
+#include "fedavg/rules/aggregate.h"
+
+enum { BLOCK = 1 << 15 }; // weights, before and after, and their sums: 512 KiB, a part of the second cache
+
+static size_t block_at(size_t first, size_t count) {
+    return count - first < BLOCK ? count - first : BLOCK;
+}
+
+size_t plain_sum_add(PlainSum *plain, const float *trained, const float *global, size_t count) {
+    size_t unfit = count, added = 0;
+    XXH3_64bits_reset(plain->hash);
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t block = block_at(first, count),
+                     found = aggregate_first_unfit(trained + first, global + first, block);
+        if (unfit == count && found < block) unfit = first + found;
+        XXH3_64bits_update(plain->hash, trained + first, block * sizeof *trained);
+        if (!plain->sum || unfit < count) continue;
+        if (plain->is_new) memset(plain->sum + first, 0, block * sizeof *plain->sum);
+        aggregate_add(plain->sum + first, trained + first, global + first, plain->share, block);
+        added = first + block;
+    }
+    plain->fingerprint = XXH3_64bits_digest(plain->hash);
+    if (unfit < count && !plain->is_new && added > 0) aggregate_add(plain->sum, trained, global, -plain->share, added);
+    return unfit;
+}
