@@ -86,8 +86,17 @@ void cuda_blas_close(CudaBlas *blas) {
     *blas = (CudaBlas){0};
 }
 
+void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
+                        int inner, int models) {
+    const float one = 1, kept = product.adds ? 1 : 0;
+    cublasStatus_t result =
+        blas->multiply(blas->handle, a.as, b.as, columns, rows, inner, &one, a.at, a.row, (long long)a.stride, b.at,
+                       b.row, (long long)b.stride, &kept, product.at, columns, (long long)product.stride, models);
+    if (blas->failure == CUBLAS_STATUS_SUCCESS) blas->failure = result;
+}
+
 Status cuda_blas_check(CudaBlas *blas, Error *err) {
     cublasStatus_t failure = blas->failure;
     blas->failure = CUBLAS_STATUS_SUCCESS;
-    return blas_try(failure, "a product of a linear layer", err);
+    return blas_try(failure, "a product of a linear or lstm layer", err);
 }

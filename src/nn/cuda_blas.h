@@ -35,6 +35,25 @@ Status cuda_blas_open(CudaBlas *blas, cudaStream_t stream, bool tf32, Error *err
 // A CudaBlas of zeros is left alone.
 void cuda_blas_close(CudaBlas *blas);
 
+// A factor of a product. Our matrices are stored row by row, cuBLAS's column by column: what is (R,C) to us is (C,R) to
+// it. So products are written for the transposes, with the factors in reverse order.
+typedef struct CudaFactor {
+    const float *at;
+    int row;       // floats from one row to the next
+    size_t stride; // floats from one model to the next
+    cublasOperation_t as;
+} CudaFactor;
+
+typedef struct CudaProduct {
+    float *at; // rows of `columns` floats
+    size_t stride;
+    bool adds; // to what is there
+} CudaProduct;
+
+// product (rows, columns) of each model = a * b, where `inner` is summed over; in cuBLAS's view, columns first.
+void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
+                        int inner, int models);
+
 // Whether every product since the last check was accepted.
 Status cuda_blas_check(CudaBlas *blas, Error *err);
 

@@ -67,9 +67,11 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_CONCAT:
     case LAYER_ACTIVATION:
     case LAYER_RELU:
-    case LAYER_EMBEDDING: // not on a card
-    case LAYER_LSTM:
+    case LAYER_EMBEDDING:
         break;
+    case LAYER_LSTM: // a step's weights are read again
+        return in + out + lanes(pass, 2 * cuda_lstm_kept_features(layer)) +
+               lstm_steps(layer) * arrays(pass, layer_parameters(layer));
     }
     return in + out;
 }
@@ -107,6 +109,9 @@ static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *o
     const Layer *layer = op->layer;
     double samples = (double)pass->step.models * pass->plan.batch_size;
     if (layer->kind == LAYER_LINEAR) return 2 * samples * (double)(shape_size(layer->in) * shape_size(layer->out));
+    if (layer->kind == LAYER_LSTM)
+        return 2 * samples * lstm_steps(layer) * 4 * (double)lstm_units(layer) *
+               (layer->in.columns + lstm_units(layer));
     if (layer->kind != LAYER_CONV) return 0;
     return 2 * samples * (double)(shape_size(layer->out) * conv_inputs(layer));
 }
@@ -114,12 +119,18 @@ static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *o
 static void name_part(char *name, CudaPart part, const CudaOp *op) {
     static const char *const parts[] = {"gather", "forward",         "loss", "back", "input",
                                         "slopes", "slopes and step", "step"};
-    static const char *const layers[] = {[LAYER_CONV] = "conv",           [LAYER_POOL] = "pool",
-                                         [LAYER_RELU] = "relu",           [LAYER_DROPOUT] = "dropout",
-                                         [LAYER_DROPOUT2D] = "dropout2d", [LAYER_LINEAR] = "linear",
-                                         [LAYER_AVERAGE] = "average",     [LAYER_ACTIVATION] = "activation",
-                                         [LAYER_NORM] = "norm",           [LAYER_ADD] = "add",
-                                         [LAYER_CONCAT] = "concat",       [LAYER_EMBEDDING] = "embedding",
+    static const char *const layers[] = {[LAYER_CONV] = "conv",
+                                         [LAYER_POOL] = "pool",
+                                         [LAYER_RELU] = "relu",
+                                         [LAYER_DROPOUT] = "dropout",
+                                         [LAYER_DROPOUT2D] = "dropout2d",
+                                         [LAYER_LINEAR] = "linear",
+                                         [LAYER_AVERAGE] = "average",
+                                         [LAYER_ACTIVATION] = "activation",
+                                         [LAYER_NORM] = "norm",
+                                         [LAYER_ADD] = "add",
+                                         [LAYER_CONCAT] = "concat",
+                                         [LAYER_EMBEDDING] = "embedding",
                                          [LAYER_LSTM] = "lstm"};
     if (op)
         snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layers[op->layer->kind], op->number + 1, parts[part]);

@@ -107,6 +107,22 @@ void cuda_linear_backward_weight(float *weight_gradient, float *bias_gradient, c
                                  const float *out_gradient, size_t stride, const Layer *layer, struct CudaBlas *blas,
                                  const CudaStep *step);
 
+// A row of the table for each number of in (M, T,N); the table's gradient (M strided) is overwritten.
+void cuda_embedding_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
+                            const CudaStep *step);
+void cuda_embedding_backward(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
+                             const Layer *layer, const CudaStep *step);
+
+// weight: the layer's first parameter, gradient the same of slopes, which are overwritten, or NULL. kept (M,
+// features,N) goes from forward to backward, which spoils it. in_gradient: NULL if nobody needs it. With cuBLAS, step
+// by step.
+size_t cuda_lstm_kept_features(const Layer *layer);
+void cuda_lstm_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,
+                       struct CudaBlas *blas, const CudaStep *step);
+void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const float *in, const float *out_gradient,
+                        const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
+                        struct CudaBlas *blas, const CudaStep *step);
+
 // Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the
 // step evaluates, and hits are counted. Losses and hits are added to those of progress, whose tasks go on to their next
 // step. Labels by rows as in cuda_gather.

@@ -111,6 +111,9 @@ static bool is_too_large(const Spec *spec, uint32_t batch_size) {
     size_t most = shape_size(spec->input);
     for (int l = 0; l < spec->layer_count; l++)
         if (most < shape_size(spec->layers[l].out)) most = shape_size(spec->layers[l].out);
+    for (int l = 0; l < spec->layer_count; l++)
+        if (spec->layers[l].kind == LAYER_LSTM && most < cuda_lstm_kept_features(&spec->layers[l]))
+            most = cuda_lstm_kept_features(&spec->layers[l]);
     return batch_size > INT32_MAX / most - 3;
 }
 
@@ -124,9 +127,6 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
     if (spec->input.channels > MOST_CHANNELS)
         return fail(err, STATUS_USAGE, "samples of %d channels; on a card at most %d are possible",
                     spec->input.channels, MOST_CHANNELS);
-    for (int l = 0; l < spec->layer_count; l++)
-        if (spec->layers[l].kind == LAYER_EMBEDDING || spec->layers[l].kind == LAYER_LSTM)
-            return fail(err, STATUS_USAGE, "layer %d, an embedding or lstm, is for the CPU alone", l + 1);
     if (plan->velocity && spec->parameter_count == 0)
         return fail(err, STATUS_USAGE, "a net without parameters cannot be trained; add a linear layer");
     if (plan->velocity && plan->models > 1 && plan->weights_stride == 0)

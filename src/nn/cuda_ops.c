@@ -84,6 +84,7 @@ static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const 
         bool drops = layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D;
         if (drops && training) op->keep = carve(carver, dropout_features(layer) * carver->lanes);
         if (layer->kind == LAYER_NORM) op->statistics = carve_lanes(carver, 2 * (size_t)layer->groups);
+        if (layer->kind == LAYER_LSTM) op->statistics = carve_lanes(carver, cuda_lstm_kept_features(layer));
     }
     ops->logits = ops->ops[ops->count - 1].out;
 }

@@ -79,8 +79,11 @@ static void forward(const CudaPass *pass, bool training) {
             combine(pass, op);
             break;
         case LAYER_EMBEDDING:
+            cuda_embedding_forward(op->out, op->in, weight, plan->weights_stride, layer, step);
+            break;
         case LAYER_LSTM:
-            break; // cuda_net_init refuses them
+            cuda_lstm_forward(op->out, op->statistics, op->in, weight, plan->weights_stride, layer, pass->blas, step);
+            break;
         case LAYER_AVERAGE:
             cuda_average_forward(op->out, op->in, layer, step);
             break;
@@ -181,6 +184,19 @@ static void norm_backward(const CudaPass *pass, const CudaOp *op) {
     mark(pass, CUDA_PART_SLOPES, op);
 }
 
+static void sequence_backward(const CudaPass *pass, const CudaOp *op) {
+    const CudaNetPlan *plan = &pass->plan;
+    const Layer *layer = op->layer;
+    float *gradient = layer->frozen ? NULL : plan->gradient + layer->weight;
+    if (layer->kind == LAYER_LSTM)
+        cuda_lstm_backward(gradient, op->in_gradient, op->statistics, op->in, op->out_gradient,
+                           plan->weights + layer->weight, plan->weights_stride, plan->spec.parameter_count, layer,
+                           pass->blas, &pass->step);
+    else if (gradient) // nobody needs the gradient of numbers
+        cuda_embedding_backward(gradient, op->in, op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
+    mark(pass, CUDA_PART_SLOPES, op);
+}
+
 // Of an op without parameters.
 static void plain_backward(const CudaPass *pass, const CudaOp *op) {
     const Layer *layer = op->layer;
@@ -222,6 +238,8 @@ static void backward(const CudaPass *pass, bool steps) {
             linear_backward(pass, op, steps && !spec_freezes_of(&pass->plan.spec, op->layer));
         else if (op->layer->kind == LAYER_NORM)
             norm_backward(pass, op);
+        else if (op->layer->kind == LAYER_EMBEDDING || op->layer->kind == LAYER_LSTM)
+            sequence_backward(pass, op);
         else
             plain_backward(pass, op);
         const size_t in = shape_size(op->layer->in);

@@ -271,21 +271,6 @@ static const struct LayerRow {
     {LAYER_CONCAT, read_concat, 0},
 };
 
-const char *spec_only_on_cpu(const char *text) {
-    static const LayerKind kinds[] = {LAYER_EMBEDDING, LAYER_LSTM};
-    for (const char *at = text; at; at = strchr(at, ';')) {
-        at += strspn(at, "; \t\n");
-        for (size_t row = 0; row < layer_form_count; row++) {
-            const size_t length = strlen(layer_forms[row].word);
-            if (strncmp(at, layer_forms[row].word, length) != 0 || (at[length] && !strchr("; \t\n", at[length])))
-                continue;
-            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-                if (rows[row].kind == kinds[k]) return layer_forms[row].word;
-        }
-    }
-    return NULL;
-}
-
 // What other programs call a layer; what they need and nets here do not has an explanation instead.
 static const struct LayerSynonym {
     const char *word, *stands_for, *needless;

@@ -214,9 +214,6 @@ const Layer *spec_layer_of(const Spec *spec, const ParameterTensor *tensor);
 // Whether some tensor of the layer is frozen.
 bool spec_freezes_of(const Spec *spec, const Layer *layer);
 
-// The word of a net's first layer that the card does not compute, or NULL.
-const char *spec_only_on_cpu(const char *text);
-
 // Multiply-adds count as two: floating-point operations of one training sample, forward and backward (the first
 // layer's input gradient is never needed).
 double spec_training_flop(const Spec *spec);

@@ -23,6 +23,10 @@ void check_activation(const Trial *trial);
 void check_relu(const Trial *trial);
 void check_dropout(const Trial *trial);
 
+// twin_sequences.c: an embedding, and an lstm.
+void check_embedding(const Trial *trial);
+void check_lstm(const Trial *trial);
+
 // twin_steps.c: samples, losses, wide layers and steps.
 void check_gather(const Trial *trial);
 void check_gather_rows(const Trial *trial);

@@ -78,7 +78,7 @@ class Init(RunCase):
             self.assertIn(sentence, err)
 
     def test_nets_of_sequences_learn_with_any_number_of_workers(self):
-        net = ["--model", "embedding 256 4; lstm 6; lstm 5 last; linear 10", "--lr", "0.5", "--device", "cpu"]
+        net = ["--model", "embedding 256 4; lstm 6; lstm 5 last; linear 10", "--lr", "0.5"]
         for workers in ("1", "3"):
             self.train(*TASK, *net, "--local-epochs", "3", "--workers", workers, "--out", f"sequence{workers}")
         self.assertEqual(self.tensors("sequence1"), self.tensors("sequence3"))
@@ -86,11 +86,7 @@ class Init(RunCase):
         self.assertIn("but an embedding of 20 rows reads whole numbers from 0 to 19", err)
         _, err = self.train(*TASK, *net, "--random-flip", "--out", "refused", code=64)
         self.assertIn("an embedding reads no images", err)
-        if ON_CARD:
-            _, err = self.train(*TASK, *net, "--device", "cuda", "--out", "refused", code=64)
-            self.assertIn("an embedding or lstm in --model is for the CPU alone", err)
 
-    @unittest.skipIf(ON_CARD, "an lstm is for the CPU alone")
     def test_an_lstm_learns_a_text_by_heart(self):
         os.mkdir(self.path("texts"))
         for name, times in (("train.txt", 60), ("test.txt", 10)):
@@ -99,7 +95,7 @@ class Init(RunCase):
         with open(self.path("texts", "text.json"), "w") as file:
             file.write('{"length": 12}')
         self.train("--data", "texts", "--model", "embedding 32 8; lstm 24; lstm 24 last; linear classes", "--clients", "2", "--workers", "1",
-                   "--batch-size", "20", "--lr", "1", "--momentum", "0.5", "--rounds", "8", "--device", "cpu", "--quiet", "--out", "text")
+                   "--batch-size", "20", "--lr", "1", "--momentum", "0.5", "--rounds", "8", "--quiet", "--out", "text")
         self.assertGreater(self.rounds("text")[-1]["test_accuracy"], 0.9)
 
     def test_a_run_that_is_resumed_goes_on_from_where_it_was(self):

@@ -1,0 +1,74 @@
+// Layers that read samples step by step, and their twins.
+#include "nn/cuda_blas.h"
+#include "nn/sequence.h"
+#include "nn/spec.h"
+#include "twins.h"
+
+// Of a net on sequences of 7 numbers; the first layer is the embedding.
+static Spec sequences(void) {
+    Spec spec;
+    Error err;
+    check_ok(spec_parse(&spec, "embedding 3 5; lstm 6; lstm 3 last; linear 2", (Shape){1, 1, 7}, 2, &err));
+    return spec;
+}
+
+void check_embedding(const Trial *trial) {
+    const Spec spec = sequences();
+    const Layer *layer = &spec.layers[0];
+    const size_t table = layer_parameters(layer);
+    Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+    Values weights = parameters(trial, table, 6), out = values_of(trial, slopes.each, 0);
+    Values gradient = values_of(trial, table, PARAMETER_GAP);
+    cuda_embedding_forward(on_card(&out), on_card(&in), on_card(&weights), weights.stride, layer, &trial->step);
+    cuda_embedding_backward(on_card(&gradient), on_card(&in), on_card(&slopes), gradient.stride, layer, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        memset(gradient.host[m].at, 0, gradient.each * sizeof(float));
+        trial->cpu->embedding_forward(out.host[m].at, in.host[m].at, weights.host[m].at, layer, trial->samples);
+        trial->cpu->embedding_backward(gradient.host[m].at, in.host[m].at, slopes.host[m].at, layer, trial->samples);
+    }
+    compare("embedding forward", &out, NULL, 1, 0);
+    compare("embedding table", &gradient, NULL, 1, 1e-6);
+    drop_all(in, slopes, weights, out, gradient);
+}
+
+static void check_one_lstm(const Trial *trial, const Layer *layer, CudaBlas *blas) {
+    const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
+    Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+    Values weights = parameters(trial, own, 6), out = values_of(trial, slopes.each, 0);
+    Values in_gradient = values_of(trial, in.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
+    Values kept = values_of(trial, cuda_lstm_kept_features(layer) * n, 0);
+    Tensor on_cpu = tensor_new(lstm_places(layer, trial->samples).end);
+    Tensor scratch = tensor_new(lstm_scratch_floats(layer, trial->samples));
+    cuda_lstm_forward(on_card(&out), on_card(&kept), on_card(&in), on_card(&weights), weights.stride, layer, blas,
+                      &trial->step);
+    cuda_lstm_backward(on_card(&gradient), on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes),
+                       on_card(&weights), weights.stride, gradient.stride, layer, blas, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        const float *weight = weights.host[m].at;
+        memset(gradient.host[m].at, 0, own * sizeof(float));
+        trial->cpu->lstm_forward(out.host[m].at, on_cpu.at, scratch.at, in.host[m].at, weight, layer, trial->samples);
+        trial->cpu->lstm_backward(gradient.host[m].at, in_gradient.host[m].at, on_cpu.at, scratch.at, slopes.host[m].at,
+                                  weight, layer, trial->samples);
+    }
+    compare("lstm forward", &out, NULL, 1, 1e-5);
+    compare("lstm input", &in_gradient, NULL, 1, 1e-5);
+    compare("lstm weights and biases", &gradient, NULL, 1, 1e-5);
+    tensor_free(on_cpu);
+    tensor_free(scratch);
+    drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
+}
+
+// All steps' outputs, the last one's, and a sequence of a single step, whose outputs before are zeros.
+void check_lstm(const Trial *trial) {
+    Error err;
+    CudaBlas blas;
+    const Spec spec = sequences();
+    Spec single;
+    check_ok(spec_parse(&single, "lstm 5; linear 2", (Shape){1, 1, 4}, 2, &err));
+    check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
+    check_one_lstm(trial, &spec.layers[1], &blas);
+    check_one_lstm(trial, &spec.layers[2], &blas);
+    check_one_lstm(trial, &single.layers[0], &blas);
+    check_ok(cuda_blas_check(&blas, &err));
+    cuda_blas_close(&blas);
+}
