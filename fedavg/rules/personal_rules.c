@@ -65,13 +65,14 @@ static void stay(PersonalPlan *plan, uint64_t first, uint64_t end) {
 static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
-        if (layer->kind == LAYER_NORM) stay(plan, layer->weight, layer->weight + layer_parameters(layer));
+        if (layer->kind == LAYER_NORM || layer->kind == LAYER_BATCH_NORM)
+            stay(plan, layer->weight, layer->weight + layer_parameters(layer));
     }
     if (plan->run_count > 0) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,
-        "personal norms: the net has no normalisation layers that could stay with a client; give one with groupnorm or "
-        "layernorm, such as resnet8");
+        "personal norms: the net has no normalisation layers that could stay with a client; give one with groupnorm, "
+        "layernorm or batchnorm, such as resnet8");
 }
 
 static Status check_moreau(const PersonalPlan *plan, const Training *training, Error *err) {

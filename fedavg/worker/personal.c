@@ -72,6 +72,7 @@ void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, c
         net_gradient(&model->net, model->gradient, result, theta, batch, noise);
         for (size_t i = 0; i < config->parameters; i++)
             theta[i] -= inner_lr * (model->gradient[i] + lambda * (theta[i] - x[i]));
+        if (batch->count > 0) net_follow(&model->net, theta);
     }
     for (size_t i = 0; i < config->parameters; i++)
         x[i] -= follow * (x[i] - theta[i]);

@@ -155,5 +155,6 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
     if (stepper->optimizer->row != OPTIMIZER_SGD) adam = next_adam_step(stepper);
     step_along(stepper, &adam, model, 0, still);
     step_along(stepper, &adam, model, moves, count);
+    if (batch->count > 0) net_follow(&model->net, model->weights);
     personal_unmoved(model->weights, model->memory);
 }

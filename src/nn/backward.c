@@ -26,11 +26,15 @@ static bool stands_still(const Net *net, const Layer *layer, const Pass *pass) {
 }
 
 // Whether training leaves the tensor that begins with that parameter as it is.
-static bool is_frozen(const Net *net, size_t parameter) {
+static bool tensor_is_frozen(const Net *net, size_t parameter) {
     const Spec *spec = &net->spec;
     for (int t = 0; t < spec->tensor_count && spec->freezes; t++)
         if (spec->tensors[t].first == parameter) return spec->tensors[t].frozen;
     return false;
+}
+
+bool net_leaves(const Net *net, size_t parameter) {
+    return tensor_is_frozen(net, parameter) || (parameter >= net->still_first && parameter < net->still_end);
 }
 
 // Of `count` parameters that are frozen.
@@ -41,7 +45,7 @@ static void leave(const Pass *pass, size_t first, size_t count) {
 static void linear_backward_weight(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
                                    const Descent *descent, float *weight, Chunk chunk) {
     float *gradient = pass->gradient + layer->weight;
-    if (is_frozen(net, layer->weight))
+    if (tensor_is_frozen(net, layer->weight))
         leave(pass, layer->weight, layer->bias - layer->weight);
     else if (net->blas && linear_blas_pays(layer, chunk.count))
         linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, descent, layer,
@@ -65,7 +69,7 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
     linear_backward_weight(net, at, layer, pass, &descent, step ? pass->stepping + layer->weight : NULL, chunk);
     if (descent.shift) descent.shift = pass->shift + layer->bias;
-    if (is_frozen(net, layer->bias))
+    if (tensor_is_frozen(net, layer->bias))
         leave(pass, layer->bias, (size_t)layer->out.channels);
     else
         net->kernels->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,
@@ -103,7 +107,7 @@ static void finish_tensors(const Net *net, const LayerBuffers *at, const Layer *
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
         if (tensor->first < layer->weight || tensor->first >= end) continue;
-        if (tensor->frozen)
+        if (tensor->frozen || tensor->follows)
             leave(pass, tensor->first, tensor->count);
         else
             finish_run(net, at, layer, pass, tensor->first - layer->weight, tensor->count);
@@ -115,7 +119,7 @@ static void finish_slopes(const Net *net, const LayerBuffers *at, const Layer *l
     size_t count = layer_parameters(layer);
     for (size_t i = 0; i < count && pass->shift; i++)
         at->slopes[i] += pass->shift[layer->weight + i];
-    if (net->spec.freezes)
+    if (net->spec.freezes || layer->kind == LAYER_BATCH_NORM)
         finish_tensors(net, at, layer, pass);
     else
         finish_run(net, at, layer, pass, 0, count);
@@ -162,6 +166,9 @@ static void conv_or_norm_backward(const Net *net, const LayerBuffers *at, const 
     if (layer->kind == LAYER_CONV)
         at->conv->backward(at->packed_gradient, bias, at->in_gradient, net->buffers->scratch, at->in, at->out_gradient,
                            at->packed, layer, chunk.count, chunk.samples);
+    else if (layer->kind == LAYER_BATCH_NORM)
+        net->kernels->batch_norm_backward(at->slopes, at->in_gradient, at->statistics, at->in, at->out_gradient,
+                                          pass->parameters + layer->weight, layer, chunk.count, chunk.samples);
     else
         net->kernels->norm_backward(at->slopes, bias, at->in_gradient, at->statistics, at->in, at->out_gradient,
                                     pass->parameters + layer->weight, layer, chunk.samples);
@@ -172,6 +179,7 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
     switch (layer->kind) {
     case LAYER_CONV:
     case LAYER_NORM:
+    case LAYER_BATCH_NORM:
         conv_or_norm_backward(net, at, layer, pass, chunk);
         break;
     case LAYER_EMBEDDING:

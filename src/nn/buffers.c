@@ -1,6 +1,7 @@
 #include "buffers.h"
 
 #include "nn/linear_blas.h"
+#include "nn/norm_batch.h"
 #include "nn/sequence.h"
 
 enum { SAMPLES_UNIT = 16, SAMPLES_MOST = 128, SAMPLES_MOST_THROUGH_BLAS = 512 };
@@ -59,6 +60,10 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
     if (layer->kind == LAYER_NORM) {
         at->slopes = carve_floats(carver, layer_parameters(layer));
         at->statistics = carve_floats(carver, 2 * (size_t)layer->groups * n);
+    }
+    if (layer->kind == LAYER_BATCH_NORM) {
+        at->slopes = carve_floats(carver, layer_parameters(layer));
+        at->statistics = carve_floats(carver, batch_statistics_floats(layer));
     }
     if (layer->kind == LAYER_EMBEDDING) at->slopes = carve_floats(carver, layer_parameters(layer));
     if (layer->kind == LAYER_LSTM) {
@@ -156,6 +161,7 @@ size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Ke
 }
 
 int buffers_chunk(const Spec *spec, bool through_blas) {
+    if (spec_needs_whole_batches(spec)) return SPEC_WHOLE_BATCH;
     size_t floats = shape_size(spec->input), weights = 0, wide = 0;
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];

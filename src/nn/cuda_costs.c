@@ -68,6 +68,7 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_ACTIVATION:
     case LAYER_RELU:
     case LAYER_EMBEDDING:
+    case LAYER_BATCH_NORM: // not on a card
         break;
     case LAYER_LSTM: // a step's weights are read again
         return in + out + lanes(pass, 2 * cuda_lstm_kept_features(layer)) +
@@ -131,7 +132,8 @@ static void name_part(char *name, CudaPart part, const CudaOp *op) {
                                          [LAYER_ADD] = "add",
                                          [LAYER_CONCAT] = "concat",
                                          [LAYER_EMBEDDING] = "embedding",
-                                         [LAYER_LSTM] = "lstm"};
+                                         [LAYER_LSTM] = "lstm",
+                                         [LAYER_BATCH_NORM] = "batchnorm"};
     if (op)
         snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layers[op->layer->kind], op->number + 1, parts[part]);
     else

@@ -78,6 +78,8 @@ static void forward(const CudaPass *pass, bool training) {
         case LAYER_CONCAT:
             combine(pass, op);
             break;
+        case LAYER_BATCH_NORM: // refused
+            break;
         case LAYER_EMBEDDING:
             cuda_embedding_forward(op->out, op->in, weight, plan->weights_stride, layer, step);
             break;

@@ -37,7 +37,7 @@ static void concat_forward(const LayerBuffers *at, const Layer *layer, Chunk chu
     memcpy(at->out + own, at->other, (all - own) * sizeof *at->out);
 }
 
-void net_forward(Net *net, const float *parameters, const Noise *noise, Chunk chunk) {
+void net_forward(Net *net, const float *parameters, const Noise *noise, bool trains, Chunk chunk) {
     const Kernels *kernels = net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
         const Layer *layer = &net->spec.layers[l];
@@ -53,6 +53,10 @@ void net_forward(Net *net, const float *parameters, const Noise *noise, Chunk ch
         case LAYER_NORM:
             kernels->norm_forward(at->out, at->statistics, at->in, parameters + layer->weight, parameters + layer->bias,
                                   layer, chunk.samples);
+            break;
+        case LAYER_BATCH_NORM:
+            kernels->batch_norm_forward(at->out, at->statistics, at->in, parameters + layer->weight, trains, layer,
+                                        chunk.count, chunk.samples);
             break;
         case LAYER_EMBEDDING:
             kernels->embedding_forward(at->out, at->in, parameters + layer->weight, layer, chunk.samples);

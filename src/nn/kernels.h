@@ -131,6 +131,16 @@ typedef struct Kernels {
                           const float *in, const float *out_gradient, const float *weight, const Layer *layer,
                           int samples);
 
+    // Batch normalisation of one chunk that is the whole batch. statistics (channels of BatchStatistics, norm_batch.h)
+    // is written on the way forward and read on the way back. parameters: weight, bias, running means and variances;
+    // with trains the statistics are the batch's, else the running ones. Adds to gradient (weight, bias); overwrites
+    // in_gradient, unless that is NULL. out_gradient must be zero from column count on, and there in_gradient is, too.
+    void (*batch_norm_forward)(float *out, float *statistics, const float *in, const float *parameters, bool trains,
+                               const Layer *layer, int count, int samples);
+    void (*batch_norm_backward)(float *gradient, float *in_gradient, const float *statistics, const float *in,
+                                const float *out_gradient, const float *weight, const Layer *layer, int count,
+                                int samples);
+
     // out (1,T,WIDTH,N) = the rows of weight (VOCABULARY,WIDTH) that in (T values,N) numbers. Adds to weight_gradient;
     // where out_gradient is zero nothing changes.
     void (*embedding_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples);

@@ -237,6 +237,7 @@ const LayerForm layer_forms[] = {
      "each sample's values of a group of channels get mean 0 and variance 1, then a "
      "factor and a shift of their channel"},
     {"layernorm", "layernorm", "the same for all values together, with a factor and a shift for each"},
+    {"batchnorm", "batchnorm", "each channel's values in the whole batch; in tests by running means and variances"},
     {"embedding", "embedding VOCABULARY WIDTH", "a learnt row of WIDTH values for each whole number of the input"},
     {"lstm", "lstm UNITS [last]", "long short-term memory over rows: the outputs of all steps, or of the last"},
     {"add", "add NAME", "its input plus what the layer of that name gives"},
@@ -265,11 +266,27 @@ static const struct LayerRow {
     {LAYER_LINEAR, read_linear, 0},
     {LAYER_NORM, read_group_norm, 0},
     {LAYER_NORM, read_layer_norm, 0},
+    {LAYER_BATCH_NORM, NULL, 0},
     {LAYER_EMBEDDING, read_embedding, 0},
     {LAYER_LSTM, read_lstm, 0},
     {LAYER_ADD, read_add, 0},
     {LAYER_CONCAT, read_concat, 0},
 };
+
+const char *spec_only_on_cpu(const char *text) {
+    static const LayerKind kinds[] = {LAYER_BATCH_NORM};
+    for (const char *at = text; at; at = strchr(at, ';')) {
+        at += strspn(at, "; \t\n");
+        for (size_t row = 0; row < layer_form_count; row++) {
+            const size_t length = strlen(layer_forms[row].word);
+            if (strncmp(at, layer_forms[row].word, length) != 0 || (at[length] && !strchr("; \t\n", at[length])))
+                continue;
+            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+                if (rows[row].kind == kinds[k]) return layer_forms[row].word;
+        }
+    }
+    return NULL;
+}
 
 // What other programs call a layer; what they need and nets here do not has an explanation instead.
 static const struct LayerSynonym {
@@ -288,6 +305,8 @@ static const struct LayerSynonym {
     {"logistic", "sigmoid", NULL},
     {"group_norm", "groupnorm", NULL},
     {"layer_norm", "layernorm", NULL},
+    {"batch_norm", "batchnorm", NULL},
+    {"batchnorm2d", "batchnorm", NULL},
     {"embed", "embedding", NULL},
     {"residual", "add", NULL},
     {"cat", "concat", NULL},

@@ -7,6 +7,7 @@
 #include "nn/blas.h"
 #include "nn/buffers.h"
 #include "nn/linear_blas.h"
+#include "nn/norm_batch.h"
 #include "nn/pass.h"
 #include "nn/regression.h"
 
@@ -181,7 +182,7 @@ static double train(Net *net, const Pass *pass, const Batch *batch) {
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, pass->noise, chunk);
-        net_forward(net, pass->parameters, pass->noise, chunk);
+        net_forward(net, pass->parameters, pass->noise, true, chunk);
         loss_sum += loss_of(net, net->buffers->gradients[0], NULL, scale, chunk);
         net_backward(net, pass, chunk);
         count_progress(net, chunk);
@@ -213,6 +214,20 @@ void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *r
     if (batch->count == 0) return;
     result->loss_sum = train(net, &pass, batch);
     net->rests = false;
+    net_follow(net, parameters);
+}
+
+void net_follow(const Net *net, float *parameters) {
+    for (int l = 0; l < net->spec.layer_count; l++) {
+        const Layer *layer = &net->spec.layers[l];
+        if (layer->kind != LAYER_BATCH_NORM) continue;
+        const size_t channels = norm_weights(layer), means = layer->bias + channels;
+        const BatchStatistics *of = (const BatchStatistics *)(const void *)net->buffers->layers[l].statistics;
+        for (size_t c = 0; c < channels; c++) {
+            if (!net_leaves(net, means)) parameters[means + c] = of[c].next_mean;
+            if (!net_leaves(net, means + channels)) parameters[means + channels + c] = of[c].next_variance;
+        }
+    }
 }
 
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {
@@ -221,7 +236,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, NULL, chunk);
-        net_forward(net, parameters, NULL, chunk);
+        net_forward(net, parameters, NULL, false, chunk);
         uint32_t hits;
         result->loss_sum += loss_of(net, NULL, &hits, 1, chunk);
         result->hits += hits;
@@ -234,7 +249,7 @@ void net_logits(Net *net, float *logits, const float *parameters, const Batch *b
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, NULL, chunk);
-        net_forward(net, parameters, NULL, chunk);
+        net_forward(net, parameters, NULL, false, chunk);
         for (int s = 0; s < chunk.count; s++)
             for (int k = 0; k < net->spec.classes; k++)
                 *logits++ = logits_of(net)[k * chunk.samples + s];

@@ -71,6 +71,10 @@ void net_gradient(Net *net, float *gradient, BatchResult *result, const float *p
 void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
                     const float *shift, const Batch *batch, const Noise *noise);
 
+// Running statistics of batch norms become what the batch of the last net_gradient makes of them, whatever a step has
+// made of them since; those that are frozen or stand still do not. net_train_step does so by itself.
+void net_follow(const Net *net, float *parameters);
+
 // Loss and hits of the net in evaluation mode.
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch);
 

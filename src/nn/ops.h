@@ -37,6 +37,8 @@
     EACH(activation_backward, activation_backward)                                                                     \
     EACH(norm_forward, norm_forward)                                                                                   \
     EACH(norm_backward, norm_backward)                                                                                 \
+    EACH(batch_norm_forward, batch_norm_forward)                                                                       \
+    EACH(batch_norm_backward, batch_norm_backward)                                                                                 \
     EACH(embedding_forward, embedding_forward)                                                                         \
     EACH(embedding_backward, embedding_backward)                                                                       \
     EACH(lstm_forward, lstm_forward)                                                                                   \

@@ -24,7 +24,11 @@ typedef struct Pass {
 } Pass;
 
 // From the samples that have been loaded to the last layer's output. noise: NULL in evaluation, which drops nothing.
-void net_forward(Net *net, const float *parameters, const Noise *noise, Chunk chunk);
+// trains: batch norms take the batch's statistics.
+void net_forward(Net *net, const float *parameters, const Noise *noise, bool trains, Chunk chunk);
+
+// Whether training leaves the tensor that begins with that parameter as it is.
+bool net_leaves(const Net *net, size_t parameter);
 
 // From the logits' gradient back to the first layer with parameters, whose input gradient nobody needs. Chunks add up;
 // the batch's last one completes the gradient, or the step.

@@ -43,6 +43,23 @@ static void add_norm(Spec *spec, Layer *layer, int ordinal, bool singly) {
     add_tensor(spec, "norm", ordinal, "bias", rank, shape, 0);
 }
 
+static void add_batch_norm(Spec *spec, Layer *layer, int ordinal) {
+    static const char *const what[] = {"weight", "bias", "running_mean", "running_var"};
+    layer->weight = spec->parameter_count;
+    layer->bias = layer->weight + (size_t)layer->in.channels;
+    for (int i = 0; i < 4; i++) {
+        add_tensor(spec, "norm", ordinal, what[i], 1, (int64_t[4]){layer->in.channels}, 0);
+        last_tensor(spec)->start = i == 0 || i == 3 ? 1 : 0;
+        last_tensor(spec)->follows = i >= 2;
+    }
+}
+
+bool spec_needs_whole_batches(const Spec *spec) {
+    for (int l = 0; l < spec->layer_count; l++)
+        if (spec->layers[l].kind == LAYER_BATCH_NORM) return true;
+    return false;
+}
+
 static void add_embedding(Spec *spec, Layer *layer, int ordinal) {
     layer->weight = spec->parameter_count;
     add_tensor(spec, "embedding", ordinal, "weight", 2, (int64_t[4]){layer->vocabulary, layer->out.columns}, 1);
@@ -80,6 +97,8 @@ static double count_parameters(const Layer *layer) {
         return ((double)conv_inputs(layer) + 1) * outs;
     case LAYER_NORM:
         return 2 * in;
+    case LAYER_BATCH_NORM:
+        return 4.0 * layer->in.channels;
     case LAYER_EMBEDDING:
         return (double)layer->vocabulary * layer->out.columns;
     case LAYER_LSTM:
@@ -98,6 +117,9 @@ static Status add_parameters(Spec *spec, Layer *layer, Ordinals *ordinals, const
     switch (layer->kind) {
     case LAYER_NORM:
         add_norm(spec, layer, ++ordinals->norms, strcmp(of->form->word, "layernorm") == 0);
+        break;
+    case LAYER_BATCH_NORM:
+        add_batch_norm(spec, layer, ++ordinals->norms);
         break;
     case LAYER_EMBEDDING:
         add_embedding(spec, layer, ++ordinals->embeddings);

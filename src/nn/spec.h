@@ -17,6 +17,7 @@
 //   linear FEATURES                         fully connected, bias; flattens its input (C,H,W) in that order
 //   groupnorm GROUPS, layernorm             normalisation within each sample, with a factor and a shift of each channel
 //                                           or, as layernorm, of each value
+//   batchnorm                               normalisation of each channel over the batch, in tests by running ones
 //   embedding VOCABULARY WIDTH              a row of WIDTH values for each whole number of a sample, as the data set
 //                                           has it, not normalised: of T numbers a sequence 1 x T x WIDTH. Only as the
 //                                           first layer
@@ -43,6 +44,7 @@
 #include <stddef.h>
 
 enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
+enum { SPEC_WHOLE_BATCH = 256 };
 
 typedef enum LayerKind {
     LAYER_CONV,
@@ -54,6 +56,7 @@ typedef enum LayerKind {
     LAYER_ACTIVATION,
     LAYER_AVERAGE, // average pooling, of windows or of everything
     LAYER_NORM,    // group and layer normalisation
+    LAYER_BATCH_NORM,
     LAYER_ADD,
     LAYER_CONCAT,
     LAYER_EMBEDDING,
@@ -97,8 +100,8 @@ typedef struct Layer {
     // (VOCABULARY,WIDTH), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell, output one after
     // the other.
     size_t weight;
-    // First float of the bias, behind the weight: (OC) or (OUT); norm: as many as of the weight; lstm: two of (4
-    // UNITS); embedding: none.
+    // First float of the bias, behind the weight: (OC) or (OUT); lstm: two of (4 UNITS); embedding: none; norm: as many
+    // as of the weight, and of a batch norm as many running means and variances behind them.
     size_t bias;
 } Layer;
 
@@ -125,6 +128,7 @@ static inline bool layer_has_parameters(const Layer *layer) {
     case LAYER_CONV:
     case LAYER_LINEAR:
     case LAYER_NORM:
+    case LAYER_BATCH_NORM:
     case LAYER_EMBEDDING:
     case LAYER_LSTM:
         return true;
@@ -158,6 +162,8 @@ static inline size_t layer_parameters(const Layer *layer) {
     switch (layer->kind) {
     case LAYER_NORM:
         return 2 * weights;
+    case LAYER_BATCH_NORM:
+        return 4 * weights;
     case LAYER_EMBEDDING:
         return weights;
     case LAYER_LSTM:
@@ -178,6 +184,7 @@ typedef struct ParameterTensor {
     float start;
     bool normal;  // the initial values are drawn from the normal distribution
     bool frozen;  // training leaves it as it is, and it is not sent
+    bool follows; // running statistics (norm_batch.h): batches move it, slopes do not
 } ParameterTensor;
 
 typedef struct Spec {
@@ -208,11 +215,18 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed);
 // fits no tensor, or when nothing is left to learn.
 Status spec_freeze(Spec *spec, const char *patterns, Error *err);
 
+// Whether some layer's work on a sample depends on the others of the batch, which is then computed in one chunk of
+// at most SPEC_WHOLE_BATCH samples.
+bool spec_needs_whole_batches(const Spec *spec);
+
 // Whose tensor it is.
 const Layer *spec_layer_of(const Spec *spec, const ParameterTensor *tensor);
 
 // Whether some tensor of the layer is frozen.
 bool spec_freezes_of(const Spec *spec, const Layer *layer);
+
+// The word of a net's first layer that the card does not compute, or NULL.
+const char *spec_only_on_cpu(const char *text);
 
 // Multiply-adds count as two: floating-point operations of one training sample, forward and backward (the first
 // layer's input gradient is never needed).

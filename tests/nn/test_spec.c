@@ -117,7 +117,7 @@ static void shapes_follow_from_the_text(void **state) {
 #define ALL_WORDS                                                                                                      \
     "; use conv, pool, avgpool, globalpool, relu, relu6, leakyrelu, tanh, sigmoid, gelu, dropout, dropout2d, linear, " \
     "groupnorm, "                                                                                                      \
-    "layernorm, embedding, lstm, add or concat"
+    "layernorm, batchnorm, embedding, lstm, add or concat"
 
 static const struct {
     const char *text, *sentence;

@@ -34,6 +34,8 @@ NETS = [
     ("residuals and norms", "conv 8 3 stride 2 pad 1; groupnorm 4; relu as a; conv 8 3 pad 1; groupnorm 2; add a; relu as b; "
      "conv 12 3 stride 2 pad 1; layernorm; tanh as c; conv 12 1 stride 2 from b; add c; concat c; globalpool; linear 30; layernorm; "
      "relu; linear 10", GREY, 10, 0.01),
+    ("batch norms", "conv 8 3 pad 1; batchnorm; tanh; conv 8 3 stride 2 pad 1; batchnorm; gelu; avgpool 2; linear 30; batchnorm; "
+     "gelu; linear 10", GREY, 21, 0.01),
     # A ReLU at zero takes one side or the other by the last bit: after eight steps PyTorch in float32 and in float64 are 1% apart.
     ("resnet8", RESNET8, COLOUR, 10, 0, 2),
     ("resnet8, smooth", RESNET8.replace("relu", "gelu"), COLOUR, 10, 0),
@@ -97,6 +99,7 @@ class Net(nn.Module):
         return values[-1].flatten(1)
 
     def named(self, kind, layer):
+        layer.eval() # until training begins: a batch norm counts what it sees
         self.counts[kind] += 1
         self.add_module(f"{kind}{self.counts[kind]}", layer)
         return layer
@@ -118,6 +121,8 @@ class Net(nn.Module):
             return nn.LeakyReLU(float(words[0]) if words else 0.01)
         if word == "groupnorm":
             return self.named("norm", nn.GroupNorm(int(words[0]), seen.shape[1]))
+        if word == "batchnorm":
+            return self.named("norm", nn.BatchNorm2d(seen.shape[1]))
         if word == "layernorm":
             return self.named("norm", nn.LayerNorm(list(seen.shape[1:])))
         if word == "embedding":
@@ -134,8 +139,20 @@ class Net(nn.Module):
         return FUNCTIONS[word]()
 
 
+def tensors(net):
+    """All that a model's file has, running statistics included."""
+    return [tensor for name, tensor in net.state_dict().items() if not name.endswith("num_batches_tracked")]
+
+
 def flat(net):
-    return torch.cat([tensor.detach().reshape(-1) for tensor in net.parameters()])
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors(net)])
+
+
+@torch.no_grad()
+def load(net, values):
+    for tensor in tensors(net):
+        tensor.copy_(values[:tensor.numel()].view_as(tensor))
+        values = values[tensor.numel():]
 
 
 def write(folder, name, tensor):
@@ -166,7 +183,8 @@ def distance(actual, expected):
 def train(net, pixels, labels, batch, decay, lr=LR, momentum=MOMENTUM):
     """Logits of the first batch before training."""
     inputs = pixels.to(next(net.parameters()).dtype) / 128 - 1
-    logits = net(inputs[:batch]).detach()
+    logits = net.eval()(inputs[:batch]).detach()
+    net.train()
     optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=momentum, weight_decay=decay)
     for first in range(0, len(labels), batch):
         optimizer.zero_grad()
@@ -195,7 +213,7 @@ def compare(executable, isas, name, text, shape, batch, decay, steps=STEPS):
             errors = [distance(read(folder, "logits"), logits.reshape(-1))]
             change = distance(read(folder, "trained") - start, trained - start)
             first = 0
-            for parameter in net.parameters():  # tensor by tensor: a small one must not hide behind a large one
+            for parameter in tensors(net):  # tensor by tensor: a small one must not hide behind a large one
                 last = first + parameter.numel()
                 errors.append(distance(read(folder, "trained")[first:last], trained[first:last]))
                 first = last

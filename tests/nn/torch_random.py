@@ -86,7 +86,7 @@ class Draw:
         groups = [g for g in range(1, self.shape[0] + 1) if self.shape[0] % g == 0 and self.shape[0] // g * values > 1]
         if not groups:
             return
-        self.put(self.random.choice(["layernorm", f"groupnorm {self.random.choice(groups)}"]), self.shape)
+        self.put(self.random.choice(["layernorm", "batchnorm", f"groupnorm {self.random.choice(groups)}"]), self.shape)
 
     def linear(self):
         features = self.random.randint(2, 40)
@@ -143,7 +143,8 @@ class Draw:
 
 def train_twice(draw, number):
     """The job's numbers, the weights before, and those after training in double and in single precision."""
-    batch, decay = draw.random.randint(1, 20), draw.random.choice([0, 0, 0.01])
+    least = 8 if "batchnorm" in draw.text else 1 # two values become -1 and 1, whatever they are
+    batch, decay = draw.random.randint(least, 20), draw.random.choice([0, 0, 0.01])
     lr, momentum = draw.random.choice([0.01, 0.05]), draw.random.choice([0, 0.5, 0.9])
     torch.manual_seed(number)
     net = parity.Net(draw.text, draw.input)
@@ -151,7 +152,7 @@ def train_twice(draw, number):
     pixels, labels = parity.images(batch * STEPS, draw.input, draw.classes)
     trained = []
     for precision in (torch.float32, torch.float64):
-        nn.utils.vector_to_parameters(start.clone(), net.parameters())
+        parity.load(net.float(), start)
         parity.train(net.to(precision), pixels, labels, batch, decay, lr, momentum)
         trained.append(parity.flat(net).double())
     files = {"parameters": start, "pixels": pixels, "labels": labels.to(torch.int16)}

@@ -177,6 +177,8 @@ class Python(unittest.TestCase):
              "conv 8 3x5 stride 2 pad 1x2 dilation 1x2 groups 4; leakyrelu 0.1"),
             (nn.Sequential(nn.AvgPool2d(3, 2, 1), nn.Sequential(nn.Tanh(), nn.AdaptiveAvgPool2d(1)), nn.Flatten(), nn.Dropout(0.25)),
              "avgpool 3 stride 2 pad 1; tanh; globalpool; dropout 0.25"),
+            (nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3), nn.BatchNorm1d(3)),
+             "conv 2 3; batchnorm; linear 3; batchnorm"),
             (Joined(), "conv 4 3 pad 1; relu as v1; conv 4 1; groupnorm 2; add v1; concat v1"),
         ]
         for net, text in cases:
@@ -186,6 +188,7 @@ class Python(unittest.TestCase):
                    (nn.Sequential(nn.LogSoftmax(1), nn.ReLU()), "0: Sounder has no LogSoftmax"),
                    (nn.Sequential(nn.MaxPool2d(2, ceil_mode=True)), "0: ceil_mode is True"),
                    (nn.Sequential(nn.GroupNorm(1, 2, affine=False)), "0: affine is False; Sounder has only True"),
+                   (nn.Sequential(nn.BatchNorm2d(2, momentum=0.5)), "0: momentum is 0.5; Sounder has only 0.1"),
                    (Input(), "add: takes the net's input besides what the layer before it gives")]
         for net, sentence in refused:
             with self.assertRaises(sounder.Error) as error:

@@ -206,11 +206,17 @@ def _layer_norm(name, module):
     return "layernorm"
 
 
+def _batch_norm(name, module):
+    for what, only in (("affine", True), ("eps", 1e-5), ("momentum", 0.1), ("track_running_stats", True)):
+        _must(name, what, getattr(module, what), only)
+    return "batchnorm"
+
+
 # What each class of torch.nn is in a layer list; an empty text: nothing, for it changes no value that Sounder's layers tell
 # apart.
 _MODULES = {
     "Conv2d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
-    "GroupNorm": _group_norm, "LayerNorm": _layer_norm,
+    "GroupNorm": _group_norm, "LayerNorm": _layer_norm, "BatchNorm1d": _batch_norm, "BatchNorm2d": _batch_norm,
     "ReLU": lambda name, module: "relu",
     "ReLU6": lambda name, module: "relu6",
     "LeakyReLU": lambda name, module: f"leakyrelu {module.negative_slope:g}",
@@ -337,7 +343,7 @@ def layers(net):
     return text.text()
 
 
-_WEIGHTED = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm"}
+_WEIGHTED = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm"}
 
 
 def _tensors(net):
@@ -347,7 +353,8 @@ def _tensors(net):
         kind = _WEIGHTED.get(type(module).__name__)
         if kind:
             counts[kind] = counts.get(kind, 0) + 1
-            tensors += [(f"{kind}{counts[kind]}.{part}", getattr(module, part)) for part in ("weight", "bias")]
+            parts = ("weight", "bias") + ("running_mean", "running_var") * hasattr(module, "running_mean")
+            tensors += [(f"{kind}{counts[kind]}.{part}", getattr(module, part)) for part in parts]
     return tensors
 
 

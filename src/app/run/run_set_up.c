@@ -218,6 +218,22 @@ static Status freeze(Spec *spec, const Options *options, Error *err) {
                 named);
 }
 
+// A batch norm takes a batch at once, and moves its statistics by steps of a client's own.
+static Status check_whole_batches(const Options *options, Error *err) {
+    char named[OPTION_NAMED_BYTES];
+    if (options->training.batch_size > SPEC_WHOLE_BATCH)
+        return fail(err, STATUS_USAGE,
+                    "%s: a batchnorm in --model computes a batch at once, of at most %d samples, not %u; lower that, "
+                    "or normalise with groupnorm",
+                    options_named(named, options, "batch-size"), SPEC_WHOLE_BATCH, options->training.batch_size);
+    if (engine_facts[options_engine(options)].writes_weights)
+        return fail(err, STATUS_USAGE,
+                    "%s: a batchnorm in --model has running statistics, which have no slopes to add up; train in "
+                    "rounds (--algorithm fedavg), or normalise with groupnorm",
+                    options_named(named, options, "algorithm"));
+    return STATUS_OK;
+}
+
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err) {
     char named[OPTION_NAMED_BYTES];
     Error layer;
@@ -231,6 +247,7 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         return status;
     }
     if (spec->layers[0].kind == LAYER_EMBEDDING) TRY(check_numbers(named, options, spec, data, err));
+    if (spec_needs_whole_batches(spec)) TRY(check_whole_batches(options, err));
     if (options->freeze[0]) TRY(freeze(spec, options, err));
     if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
     if (options->training.label_smoothing > 0 && dataset_has_targets(&data->items))

@@ -93,7 +93,7 @@ static char *add_shape(Writer *writer, const char *name, int number, int64_t cou
 
 // Nodes ---------------------------------------------------------------------------------------------------------------
 
-enum { MOST_INPUTS = 3, MOST_ATTRIBUTES = 6 };
+enum { MOST_INPUTS = 5, MOST_ATTRIBUTES = 6 };
 
 // Returns the name of what the node gives. inputs: up to three names; NULL: no more.
 static char *add_node(Writer *writer, const char *op, char *gives, char *first, char *second, char *third) {
@@ -212,6 +212,18 @@ static void write_norm(Writer *writer, char *in, char *out, int l) {
     writer->flat[l] = false;
 }
 
+static void write_batch_norm(Writer *writer, char *in, char *out, const Layer *layer) {
+    const size_t channels = norm_weights(layer);
+    char *weight = add_parameters(writer, layer->weight, 0, NULL), *bias = add_parameters(writer, layer->bias, 0, NULL);
+    char *mean = add_parameters(writer, layer->bias + channels, 0, NULL);
+    char *variance = add_parameters(writer, layer->bias + 2 * channels, 0, NULL);
+    add_node(writer, "BatchNormalization", out, in, weight, bias);
+    Onnx__NodeProto *node = writer->nodes[writer->node_count - 1];
+    node->input[node->n_input++] = mean;
+    node->input[node->n_input++] = variance;
+    add_real(writer, "epsilon", NORM_EPSILON);
+}
+
 static void write_activation(Writer *writer, char *in, char *out, int l) {
     const Layer *layer = &writer->spec->layers[l];
     switch (layer->activation) {
@@ -284,6 +296,9 @@ static bool write_layer(Writer *writer, int l) {
         if (writer->flat[l] != writer->flat[layer->other]) return false;
         add_node(writer, layer->kind == LAYER_ADD ? "Add" : "Concat", out, in, name_of(writer, layer->other), NULL);
         if (layer->kind == LAYER_CONCAT) add_whole(writer, "axis", 1);
+        return true;
+    case LAYER_BATCH_NORM:
+        write_batch_norm(writer, in, out, layer);
         return true;
     case LAYER_EMBEDDING:
     case LAYER_LSTM:

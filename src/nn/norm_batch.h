@@ -1,0 +1,26 @@
+// What batch normalisation keeps of a channel between the way there and the way back, and what its running statistics
+// become after the step.
+//
+// Running means and variances are tensors of the net, as in PyTorch (norm1.running_mean, norm1.running_var): in
+// training each batch moves them a tenth of the way, the variance without bias (of one value it is zero); no slope,
+// decay or rule of the local training does. They travel with the update and are averaged as weights are, and with
+// `personal norms` (FedBN) they stay with the client. A frozen tensor does not move. What a server's rule makes of a
+// variance may be negative: tests then take it for zero.
+#ifndef SOUNDER_NN_NORM_BATCH_H
+#define SOUNDER_NN_NORM_BATCH_H
+
+#include "nn/spec.h"
+
+// The part that a batch has in the running statistics.
+#define NORM_MOMENTUM 0.1f
+
+typedef struct BatchStatistics {
+    float mean, variance, scale;    // of the batch, or in tests the running ones; 1 / sqrt(variance + 1e-5)
+    float next_mean, next_variance; // running, after this batch; written in training alone
+} BatchStatistics;
+
+static inline size_t batch_statistics_floats(const Layer *layer) {
+    return (size_t)layer->in.channels * sizeof(BatchStatistics) / sizeof(float);
+}
+
+#endif

@@ -1,0 +1,157 @@
+// Batch normalisation by every build: against a reference in double precision, gradients against central differences of
+// a loss. The samples do not fill the vectors, and what the lanes behind them hold is not a number.
+#include "builds.h"
+#include "nn/norm_batch.h"
+#include "tests/tensor.h"
+
+// A layer at work, in double precision: the loss is the sum of slopes * out.
+typedef struct Case {
+    Layer layer;
+    size_t count, samples, plane;     // real samples; lanes; places of a channel
+    double *in, *slopes, *parameters; // (C,plane,samples); the same; weight and bias
+} Case;
+
+typedef struct Moments {
+    double mean, variance;
+} Moments;
+
+static Moments moments_of(const Case *of, size_t c) {
+    Moments moments = {0, 0};
+    const double share = 1 / (double)(of->plane * of->count);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t p = 0; p < of->plane; p++)
+            for (size_t s = 0; s < of->count; s++) {
+                const double value = of->in[(c * of->plane + p) * of->samples + s];
+                if (pass == 0)
+                    moments.mean += value * share;
+                else
+                    moments.variance += (value - moments.mean) * (value - moments.mean) * share;
+            }
+    return moments;
+}
+
+// Writes the outputs of the samples, unless out is NULL; returns their loss.
+static double loss_of(const Case *of, double *out) {
+    const size_t channels = (size_t)of->layer.in.channels;
+    double loss = 0;
+    for (size_t c = 0; c < channels; c++) {
+        const Moments moments = moments_of(of, c);
+        for (size_t p = 0; p < of->plane; p++)
+            for (size_t s = 0; s < of->count; s++) {
+                const size_t place = (c * of->plane + p) * of->samples + s;
+                const double value = (of->in[place] - moments.mean) / sqrt(moments.variance + 1e-5);
+                const double result = value * of->parameters[c] + of->parameters[channels + c];
+                if (out) out[place] = result;
+                loss += of->slopes[place] * result;
+            }
+    }
+    return loss;
+}
+
+static double slope_at(const Case *of, double *value) {
+    const double step = 1e-4, kept = *value;
+    *value = kept + step;
+    double difference = loss_of(of, NULL);
+    *value = kept - step;
+    difference -= loss_of(of, NULL);
+    *value = kept;
+    return difference / (2 * step);
+}
+
+static void check_back(const Kernels *kernels, const Case *of, const Tensor *in, const Tensor *slopes,
+                       const float *parameters, const float *statistics) {
+    const size_t weights = 2 * (size_t)of->layer.in.channels;
+    Tensor in_gradient = tensor_new(in->count), gradient = tensor_zeros(weights);
+    for (int only = 0; only < 2; only++) // the second adds to the slopes of the parameters
+        kernels->batch_norm_backward(gradient.at, only == 0 ? NULL : in_gradient.at, statistics, in->at, slopes->at,
+                                     parameters, &of->layer, (int)of->count, (int)of->samples);
+    double *expected = calloc(in->count, sizeof *expected);
+    assert_non_null(expected);
+    for (size_t i = 0; i < in->count; i++)
+        expected[i] = i % of->samples < of->count ? slope_at(of, &of->in[i]) : 0;
+    check_close("input", in_gradient.at, expected, in->count, 1e-5);
+    for (size_t i = 0; i < weights; i++)
+        expected[i] = 2 * slope_at(of, &of->parameters[i]);
+    check_close("parameters", gradient.at, expected, weights, 1e-5);
+    free(expected);
+    tensor_free(in_gradient), tensor_free(gradient);
+}
+
+// The statistics of the batch, and a tenth of the way there from the running ones.
+static void check_statistics(const Case *of, const BatchStatistics *statistics, const float *parameters) {
+    const size_t channels = (size_t)of->layer.in.channels;
+    const double values = (double)(of->plane * of->count);
+    for (size_t c = 0; c < channels; c++) {
+        const Moments moments = moments_of(of, c);
+        const double unbiased = values > 1 ? moments.variance * values / (values - 1) : moments.variance;
+        const double mean = 0.9 * (double)parameters[2 * channels + c] + 0.1 * moments.mean;
+        const double variance = 0.9 * (double)parameters[3 * channels + c] + 0.1 * unbiased;
+        assert_true(fabs((double)statistics[c].next_mean - mean) < 1e-5);
+        assert_true(fabs((double)statistics[c].next_variance - variance) < 1e-4);
+    }
+}
+
+static void check_case(const Kernels *kernels, Shape shape, int vectors, size_t missing) {
+    const size_t n = (size_t)(vectors * kernels->lanes), features = shape_size(shape),
+                 channels = (size_t)shape.channels;
+    Case of = {.layer = {.kind = LAYER_BATCH_NORM, .in = shape, .out = shape, .bias = channels},
+               .count = n - missing,
+               .samples = n,
+               .plane = features / channels};
+    Tensor in = tensor_random(features * n, 1), slopes = tensor_random(features * n, 2), out = tensor_new(features * n);
+    Tensor parameters = tensor_random(4 * channels, 3), statistics = tensor_new(batch_statistics_floats(&of.layer));
+    for (size_t i = 0; i < in.count; i++) {
+        const bool real = i % n < of.count;
+        in.at[i] = real ? 3 * in.at[i] + 5 : NAN; // not around zero: what is subtracted matters
+        slopes.at[i] = real ? slopes.at[i] : 0;
+    }
+    of.in = doubles(in.at, in.count), of.slopes = doubles(slopes.at, in.count);
+    of.parameters = doubles(parameters.at, 4 * channels);
+    double *expected = doubles(in.at, in.count);
+    loss_of(&of, expected);
+    kernels->batch_norm_forward(out.at, statistics.at, in.at, parameters.at, true, &of.layer, (int)of.count, (int)n);
+    for (size_t i = 0; i < out.count; i++)
+        assert_true(i % n >= of.count || fabs((double)out.at[i] - expected[i]) < 1e-5 * (1 + fabs(expected[i])));
+    check_statistics(&of, (const BatchStatistics *)(const void *)statistics.at, parameters.at);
+    check_back(kernels, &of, &in, &slopes, parameters.at, statistics.at);
+    free(of.in), free(of.slopes), free(of.parameters), free(expected);
+    tensor_free(in), tensor_free(slopes), tensor_free(out), tensor_free(parameters), tensor_free(statistics);
+}
+
+static void check_cases(const Kernels *kernels) {
+    check_case(kernels, (Shape){3, 3, 5}, 1, 0);
+    check_case(kernels, (Shape){2, 2, 3}, 2, 3);
+    check_case(kernels, (Shape){5, 1, 1}, 3, 1);
+    check_case(kernels, (Shape){2, 2, 2}, 1, (size_t)kernels->lanes - 1); // one sample
+}
+
+static void batch_norms_agree_with_the_reference_and_finite_differences(void **state) {
+    (void)state;
+    with_each_build(check_cases);
+}
+
+static void check_tests(const Kernels *kernels) {
+    const Layer layer = {.kind = LAYER_BATCH_NORM, .in = {2, 1, 2}, .out = {2, 1, 2}, .bias = 2};
+    const float parameters[] = {2, 3, 10, 20, 1, -1, 4, -1}; // the last variance is a server's, and no variance
+    const size_t n = (size_t)kernels->lanes;
+    Tensor in = tensor_zeros(4 * n), out = tensor_new(4 * n), statistics = tensor_new(batch_statistics_floats(&layer));
+    in.at[0] = 5;
+    kernels->batch_norm_forward(out.at, statistics.at, in.at, parameters, false, &layer, (int)n, (int)n);
+    assert_true(fabsf(out.at[0] - (4 / sqrtf(4 + 1e-5f) * 2 + 10)) < 1e-5f);
+    assert_true(fabsf(out.at[1] - (-1 / sqrtf(4 + 1e-5f) * 2 + 10)) < 1e-5f);
+    assert_true(fabsf(out.at[2 * n] - (1 / sqrtf(1e-5f) * 3 + 20)) < 1e-2f);
+    tensor_free(in), tensor_free(out), tensor_free(statistics);
+}
+
+static void in_tests_the_running_statistics_count_whatever_the_batch(void **state) {
+    (void)state;
+    with_each_build(check_tests);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batch_norms_agree_with_the_reference_and_finite_differences),
+        cmocka_unit_test(in_tests_the_running_statistics_count_whatever_the_batch),
+    };
+    return run_cases(argc, argv, tests, NULL, NULL);
+}
