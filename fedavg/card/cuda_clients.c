@@ -14,9 +14,14 @@ bool cuda_clients_shift(const RunConfig *config) {
     return local_rules[chosen_of(config)->row]->shifts || local_pull(chosen_of(config), &turn) != 0;
 }
 
+// Whether kept rows are the local rule's, and not what a code has left over.
+static bool keeps(const RunConfig *config) {
+    return local_rules[chosen_of(config)->row]->keeps;
+}
+
 uint32_t cuda_clients_arrays(const RunConfig *config) {
     if (!cuda_clients_shift(config)) return 0;
-    return config->kept.rows > 0 ? 3 : 1;
+    return keeps(config) ? 3 : 1;
 }
 
 static Status allocate(void *pointer, size_t count, size_t item_bytes, const char *what, Error *err) {
@@ -38,7 +43,7 @@ Status cuda_clients_init(CudaClients *clients, const RunMemory *memory, uint32_t
     TRY(allocate(&clients->shifts, floats, sizeof(float), "what a local rule adds", err));
     TRY(allocate(&clients->pulls, models, sizeof(float), "pulls", err));
     TRY(allocate(&clients->turns, models, sizeof(LocalTurn), "turns", err));
-    if (config->kept.rows == 0) return STATUS_OK;
+    if (!keeps(config)) return STATUS_OK;
     TRY(allocate(&clients->unfit, models, sizeof(uint32_t), "refusals", err));
     TRY(allocate(&clients->kept, floats, sizeof(float), "what clients keep", err));
     return allocate(&clients->kept_after, floats, sizeof(float), "what clients will keep", err);

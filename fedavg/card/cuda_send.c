@@ -42,6 +42,7 @@ static Status send(CudaWorker *self, uint32_t m, uint32_t round, Error *err) {
     TRY(cuda_worker_wait(self, err, "copying a model to the host"));
     if (!client_send(&sent, &self->sender, job, self->trained, round)) {
         self->host_shares[m] = 0;
+        self->fits[m] = false;
         queue_finish(job, JOB_REFUSED);
         return STATUS_OK;
     }
@@ -60,8 +61,8 @@ Status cuda_send_updates(CudaWorker *self, uint32_t *accepted, uint32_t jobs, ui
     if (!self->trained) return STATUS_OK;
     *accepted = 0;
     for (uint32_t m = 0; m < jobs; m++) {
-        if (self->host_shares[m] > 0) TRY(send(self, m, round, err));
-        *accepted += self->host_shares[m] > 0;
+        if (self->fits[m]) TRY(send(self, m, round, err));
+        *accepted += self->fits[m];
     }
     return STATUS_OK;
 }

@@ -210,8 +210,9 @@ static Status judge(CudaWorker *self, uint32_t *accepted, uint32_t jobs, uint32_
         bool fits = self->host_unfit[m] >= parameters;
         if (!fits) TRY(refuse(self, m, err));
         if (fits && !self->fits[m]) refuse_kept(self, m);
-        self->host_shares[m] = fits && self->fits[m] ? share_of(self, self->jobs[m]) : 0;
-        *accepted += fits && self->fits[m];
+        self->fits[m] = self->fits[m] && fits; // a share may be 0
+        self->host_shares[m] = self->fits[m] ? share_of(self, self->jobs[m]) : 0;
+        *accepted += self->fits[m];
     }
     TRY(cuda_send_updates(self, accepted, jobs, round, err));
     return copy(self, self->shares, self->host_shares, jobs * sizeof *self->shares, err);
@@ -229,17 +230,17 @@ static Status begin_sum(const CudaWorker *self, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-// What the clients with a share hand in goes into their rows, which lie in the host's memory.
+// What the clients that were not refused hand in goes into their rows, which lie in the host's memory.
 static Status hand_in_rows(CudaWorker *self, uint32_t jobs, Error *err) {
     const RunMemory *memory = self->memory;
     const size_t parameters = memory->config->parameters;
     for (uint32_t m = 0; m < jobs && !self->trained; m++)
-        if (self->host_shares[m] > 0)
+        if (self->fits[m])
             TRY(copy(self, run_memory_row(memory, self->jobs[m]->place), self->weights + m * parameters,
                      parameters * sizeof(float), err));
     TRY(cuda_worker_wait(self, err, "handing the updates in"));
     for (uint32_t m = 0; m < jobs; m++)
-        if (self->host_shares[m] > 0) queue_finish(self->jobs[m], JOB_DONE);
+        if (self->fits[m]) queue_finish(self->jobs[m], JOB_DONE);
     return STATUS_OK;
 }
 
@@ -261,7 +262,7 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
                              self->shares, &self->fence);
     TRY(cuda_worker_wait(self, err, "adding the updates"));
     for (uint32_t m = 0; m < jobs; m++)
-        if (self->host_shares[m] > 0) queue_finish(self->jobs[m], JOB_DONE);
+        if (self->fits[m]) queue_finish(self->jobs[m], JOB_DONE);
     atomic_store(&state->adding, 0);
     return STATUS_OK;
 }

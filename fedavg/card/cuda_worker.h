@@ -41,7 +41,7 @@ typedef struct CudaWorker {
     CudaShuffled shuffled;                // what next_order is the order of
     uint64_t *host_unfit;                 // owned (models)
     double *host_shares;                  // owned (models)
-    bool *fits;                           // owned (models): whether what a client would keep does
+    bool *fits;                           // owned (models): whether what a client would keep, and hand in, does
     Job **jobs;                           // owned (models)
     Job **next_jobs;                      // owned (models): next_count of them are taken already
     uint32_t next_count;

@@ -101,6 +101,17 @@ class Zoo(RunCase):
         self.assertGreaterEqual(len(zoo()), 10)
         self.assertEqual({name for name, _ in REASONS} - set(zoo()), set(), "reasons for what is not there")
 
+    @unittest.skipUnless(ON_CARD, "rows and sums of a card")
+    def test_what_is_left_over_beside_a_pull_and_a_share_of_nothing_touch_no_other_sum(self):
+        for algorithm in ("local prox; send top-k", "combine afl gamma=1"):
+            with self.subTest(algorithm):
+                expected = self.one(algorithm)
+                self.train(*self.options(algorithm), "--workers", "2", "--out", "two")
+                self.assertEqual(self.model("two"), expected)
+                self.train(*self.options(algorithm), "--workers", "1", "--device", "cpu", "--out", "cpu")
+                self.assertAlmostEqual(self.lines("two", "summary")[-1]["test_loss"], self.lines("cpu", "summary")[-1]["test_loss"], delta=1e-3)
+                shutil.rmtree(self.path("two")), shutil.rmtree(self.path("cpu"))
+
     def test_workers(self):
         for algorithm, expected in self.each("workers"):
             for workers in ("2",) if ON_CARD else ("2", "3"):
@@ -357,7 +368,7 @@ class Zoo(RunCase):
         self.train(*options, "--rounds", "3", "--clock", f"replay:{recording}", "--out", "again")
         shutil.copy(other, recording)
         self.assertRegex(self.train("--resume", "again", "--rounds", "9", code=65)[1],
-                         "--resume .*again: the recorded schedule of --clock replay: is not what the run began with "
+                         "--resume .*again: the recorded schedule of --clock replay:FILE is not what the run began with "
                          r"\(XXH3 \w{16} then, \w{16} now\); give it back, or begin anew with another --out")
         shutil.copy(self.path("recording.csv"), recording)
         self.train("--resume", "again", "--rounds", "9", "--quiet")
