@@ -27,9 +27,11 @@ typedef struct CohortBytes {
 CohortBytes cohort_bytes(const RunConfig *config);
 
 // Fills in who trains when, in a run of so many rounds in which updates may wait for later steps. Of node 0, whose
-// durations count. The config has its slots; its stash is planned here, or for a schedule that is there already.
-void cohort_plan_stash(RunConfig *config, const Schedule *schedule);
+// durations count. The config has its slots; its stash is planned here.
 Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, Nodes *nodes, Error *err);
+
+// Plans the stash of a schedule that comes from elsewhere, as from a file.
+void cohort_plan_stash(RunConfig *config, const Schedule *schedule);
 
 typedef struct Cohort {
     const RunMemory *memory;                // borrowed

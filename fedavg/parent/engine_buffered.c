@@ -26,26 +26,35 @@ static bool has_replicas(const RunConfig *config) {
 }
 
 // The replica that has arrived gives to the centre, which is all that happens in this step. Its next turn, which is the
-// next round's, loses the same: it finds here what it has met; itself, if it gives nothing.
-static const int64_t *give(Rounds *rounds, uint32_t round, bool gives) {
+// next round's, loses the same: it finds here what it has met; itself, if it gives nothing. *gifts: NULL then.
+static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool gives, Error *err) {
     RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
     const size_t parameters = config->parameters;
     const Chosen *chosen = &config->recipe.parts[PART_LOCAL];
     const float *row = kept_row(&memory->kept, kept_rows_of(&rounds->kept, rounds->stash.client));
     float *met = run_memory_vector(memory, COMMON_VECTOR);
-    int64_t *gifts = run_memory_sum(memory, 0, 1);
+    int64_t *given = run_memory_sum(memory, 0, 1);
     Training training = config->training;
     training.sgd.lr = lr_at(&training.schedule, training.sgd.lr, round + 1);
+    TRY(nodes_broadcast(rounds->nodes, &training.sgd.lr, sizeof training.sgd.lr, err)); // as set_lr does
     LocalTurn turn = local_turn(chosen, &training, 0, 1);
     turn.ahead = local_ahead(&training);
     LocalVectors at = {.global = memory->weights, .kept = row};
     if (row && training.optimizer_state == OPTIMIZER_KEPT) at.velocity = row + parameters;
+    if (gives && !local_gifts_fit(&at, &turn, 0x1p22 / config->clients, parameters)) {
+        log_warning("client %u: what it would give to the centre is not finite, or %g or more; it gives nothing",
+                    rounds->stash.client, 0x1p22 / config->clients);
+        gives = false;
+    }
     for (size_t i = 0; i < parameters; i++)
         met[i] = gives || !row ? memory->weights[i] : local_replica(&at, &turn, i);
-    memset(gifts, 0, parameters * sizeof *gifts);
-    local_add_gifts(gifts, &at, &turn, parameters);
-    return gifts;
+    *gifts = NULL;
+    if (!gives) return STATUS_OK;
+    memset(given, 0, parameters * sizeof *given);
+    local_add_gifts(given, &at, &turn, parameters);
+    *gifts = given;
+    return STATUS_OK;
 }
 
 static Status settle(Rounds *rounds, uint32_t round, Error *err) {
@@ -56,7 +65,11 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     TRY(stash_collect(stash, rounds->cohort.members, round, rounds->nodes, err));
     TRY(kept_rows_commit(&rounds->kept, round, rounds->nodes, err));
     TRY(check_arrived(&step, rounds, round, err));
-    const int64_t *gifts = has_replicas(config) ? give(rounds, round, step) : NULL;
+    const int64_t *gifts = NULL;
+    if (has_replicas(config)) {
+        TRY(give(&gifts, rounds, round, step, err));
+        step = gifts != NULL;
+    }
     if (step) {
         Mean mean = {.arrived = stash->arrived, .factor = 1, .late = stash->due, .late_count = stash->due_count};
         if (gifts) mean = (Mean){.arrived = 1, .factor = 1, .total = gifts, .changes = gifts};

@@ -52,23 +52,25 @@ static void count(Stash *stash, const ScheduledJob *job) {
 }
 
 // A late step is turned to where the weights are now; one that becomes too long is refused.
-static void compensate(const RunMemory *memory, ScheduledJob *job) {
+static Status compensate(const RunMemory *memory, ScheduledJob *job, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
     const float *begun = run_memory_begun(memory, job->stash);
-    if (!begun || job->refused) return;
-    const double lr = (double)lr_at(&config->training.schedule, config->training.sgd.lr, job->start + 1);
+    if (!begun || job->refused) return STATUS_OK;
+    float lr = lr_at(&config->training.schedule, config->training.sgd.lr, job->start + 1);
+    TRY(nodes_broadcast(nodes, &lr, sizeof lr, err)); // what the first node computes, all use
     job->refused = !stale_compensate(run_memory_stash(memory, job->stash), begun, memory->weights,
-                                     &config->recipe.parts[PART_STALE], lr, config->parameters);
+                                     &config->recipe.parts[PART_STALE], (double)lr, config->parameters);
     if (job->refused) log_warning(STASH_REFUSED, job->client);
+    return STATUS_OK;
 }
 
-static void find_due(Stash *stash, uint32_t version) {
+static Status find_due(Stash *stash, uint32_t version, Nodes *nodes, Error *err) {
     const RunMemory *memory = stash->memory;
     const Schedule *schedule = &memory->schedule;
     for (uint32_t i = 0; i < schedule->waiting_count; i++) {
         ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
         if (job->applied != version) continue;
-        compensate(memory, job);
+        TRY(compensate(memory, job, nodes, err));
         count(stash, job);
         if (job->refused || memory->config->slots.stash == 0) continue;
         int64_t *due = run_memory_stash(memory, job->stash);
@@ -76,6 +78,7 @@ static void find_due(Stash *stash, uint32_t version) {
             aggregate_add(due, memory->weights, NULL, -job->weight * job->trust, memory->config->parameters);
         stash->due[stash->due_count++] = due;
     }
+    return STATUS_OK;
 }
 
 Status stash_collect(Stash *stash, const Member *members, uint32_t round, Nodes *nodes, Error *err) {
@@ -90,7 +93,7 @@ Status stash_collect(Stash *stash, const Member *members, uint32_t round, Nodes 
         else if (job->stash > 0)
             TRY(share(memory, job, nodes, err));
     }
-    find_due(stash, round - 1);
+    TRY(find_due(stash, round - 1, nodes, err));
     if (stash->refused == 0) stash->arrived = 1; // whatever the rounding of the weights' sum
     stash->staleness_mean /= stash->updates;
     if (nodes->rank > 0) stash->due_count = 0;

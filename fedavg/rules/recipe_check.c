@@ -124,6 +124,8 @@ static Status check_compensated(const Recipe *recipe, Error *err) {
     if (schedule->number[BUFFERED_K] != 1 || schedule->number[BUFFERED_MIXES] != MIXES_UPDATES)
         return refuse_pair(PART_STALE, PART_SCHEDULE, recipe, "it turns one step at a time; add K=1, without mixes",
                            err);
+    if (schedule->number[BUFFERED_STEPS] != 1)
+        return refuse_pair(PART_STALE, PART_SCHEDULE, recipe, "what it turns is one gradient; add steps=1", err);
     if (parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
         return refuse_pair(PART_STALE, PART_OPTIMIZER, recipe, "only SGD's steps are gradients", err);
     return STATUS_OK;

@@ -15,6 +15,10 @@ uint32_t schedule_key(uint32_t version, uint32_t visit) {
     return (version + 1) | (visit % VISITS) << ROUND_BITS;
 }
 
+uint32_t schedule_round(uint32_t key) {
+    return key & ((1u << ROUND_BITS) - 1);
+}
+
 // Of the jobs first to end - 1 those join the list that wait when `versions` are made.
 static void wait_for_step(Schedule *schedule, uint32_t first, uint32_t end, uint32_t versions) {
     for (uint32_t j = first; j < end; j++)
@@ -307,7 +311,9 @@ static Status allocate(Simulation *sim, Error *err) {
         able += sim->samples[client] > 0;
     }
     if (able >= sim->m) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%u clients train at a time (M), but only %u have samples; lower it", sim->m, able);
+    return fail(err, STATUS_USAGE, "%u clients train at a time (M), but only %u have samples; lower it, or take fewer --clients or another "
+                "--partition",
+                sim->m, able);
 }
 
 static void release(Simulation *sim) {

@@ -100,6 +100,7 @@ Status schedule_complete(Schedule *schedule, Error *err);
 
 // The key of the random numbers of a training: that of the round, another one for each visit. version: 0, 1, ...
 uint32_t schedule_key(uint32_t version, uint32_t visit);
+uint32_t schedule_round(uint32_t key); // version + 1, without the visit
 
 // Fills in which jobs wait when so many versions are made: from the beginning, or from one version to the next.
 void schedule_resume(Schedule *schedule, uint32_t versions);

@@ -320,11 +320,8 @@ static bool is_momentum_refused(const LocalModel *model, const Job *job) {
 static bool is_attack_refused(float *trained, Job *job, const RunMemory *memory, uint32_t key) {
     const RunConfig *config = memory->config;
     if (!job->attacks || attack_is_on_labels(&config->attack) || attack_is_forged(&config->attack)) return false;
-    const AttackTurn turn = {.seed = config->seed,
-                             .round = key,
-                             .client = job->client,
-                             .key = schedule_key(key - 1, job->visit),
-                             .share = job->share};
+    const AttackTurn turn = {
+        .seed = config->seed, .round = schedule_round(key), .client = job->client, .key = key, .share = job->share};
     attack_update(trained, memory->weights, config->parameters, &config->attack, &turn);
     personal_withhold(trained, memory);
     if (config->inspects_updates)

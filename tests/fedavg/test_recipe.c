@@ -141,6 +141,8 @@ static void a_buffered_schedule_is_refused_where_updates_cannot_come_late(void *
          "schedule buffered does not go with send top-k: what is fed back belongs to a round; take feedback=no"},
         {"fedbuff; stale compensate",
          "stale compensate does not go with schedule buffered: it turns one step at a time; add K=1, without mixes"},
+        {"dc-asgd steps=2",
+         "stale compensate does not go with schedule buffered: what it turns is one gradient; add steps=1"},
         {"fedasync; stale compensate", "stale compensate does not go with schedule buffered: ..."},
         {"dc-asgd; optimizer adam", "stale compensate does not go with optimizer adam: only SGD's steps are gradients"},
         {"async-easgd K=2",
