@@ -101,7 +101,8 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
     memcpy(model->weights, memory->weights, config->parameters * sizeof(float));
     const LocalStep plain = {.sgd = run_memory_training(memory).sgd};
     local_model_train_on(model, &plain, root, job->count, config->clients, job->epochs, round);
-    personal_withhold(model->weights, model->memory); // what stays with clients is no part of what they are compared with
+    // What stays with clients is no part of what they are compared with.
+    personal_withhold(model->weights, model->memory);
     for (size_t i = 0; i < config->parameters; i++)
         update[i] = model->weights[i] - memory->weights[i];
 }

@@ -19,9 +19,8 @@ static uint32_t copy_newest(float *own, const RunMemory *memory) {
 }
 
 static bool is_called(const Control *control, const Flight *flight) {
-    return atomic_load_explicit(&flight->state, memory_order_acquire) ==
-               FLIGHT_POSTED || // pairs with the parent's post
-           atomic_load_explicit(&control->all_land, memory_order_acquire);
+    const uint32_t state = atomic_load_explicit(&flight->state, memory_order_acquire); // pairs with the parent's post
+    return state == FLIGHT_POSTED || atomic_load_explicit(&control->all_land, memory_order_acquire);
 }
 
 // False: all land, and there is none.

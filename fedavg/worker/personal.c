@@ -76,6 +76,7 @@ void personal_step(LocalModel *model, BatchResult *result, const Batch *batch, c
     }
     for (size_t i = 0; i < config->parameters; i++)
         x[i] -= follow * (x[i] - theta[i]);
+    if (batch->count > 0 && plan->inner > 0) net_follow(&model->net, x);
 }
 
 static void train_second(LocalModel *model, const Job *job, uint32_t round) {

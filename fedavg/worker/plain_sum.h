@@ -2,7 +2,7 @@
 // in the cache. Of a large model that is one way through memory instead of three.
 //
 //   const size_t unfit = plain_sum_add(&plain, trained, global, count);
-//   if (unfit < count) ... trained[unfit] must be refused, and the sum is what it was ...
+//   if (unfit < count) ... trained[unfit] must be refused, and the sum is what it was, or as new ...
 //
 // The same bits as aggregate_first_unfit, XXH3 of all that was trained, and aggregate_add, one after the other. That an
 // update is refused shows only when a part of it has been added; what integers have added up they take away again.

@@ -125,12 +125,13 @@ static void step_fused(const Stepper *stepper, LocalModel *model, BatchResult *r
     net_train_step(&model->net, model->weights, model->velocity, result, &sgd, stepper->step.shift, batch, noise);
 }
 
-// What rules have added to the slopes of tensors that are frozen.
+// What rules have added to the slopes of tensors that are frozen, or follow batches.
 static void zero_frozen(LocalModel *model) {
     const Spec *spec = &model->net.spec;
-    for (int t = 0; t < spec->tensor_count && spec->freezes; t++) {
+    for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
-        if (tensor->frozen) memset(model->gradient + tensor->first, 0, tensor->count * sizeof *model->gradient);
+        if (tensor->frozen || tensor->follows)
+            memset(model->gradient + tensor->first, 0, tensor->count * sizeof *model->gradient);
     }
 }
 

@@ -114,7 +114,7 @@ static bool is_too_large(const Spec *spec, uint32_t batch_size) {
     for (int l = 0; l < spec->layer_count; l++)
         if (spec->layers[l].kind == LAYER_LSTM && most < cuda_lstm_kept_features(&spec->layers[l]))
             most = cuda_lstm_kept_features(&spec->layers[l]);
-    return batch_size > INT32_MAX / most - 3;
+    return most > INT32_MAX / 4 || batch_size > INT32_MAX / most - 3;
 }
 
 static Status check_plan(const CudaNetPlan *plan, Error *err) {

@@ -60,14 +60,16 @@ typedef struct DropoutNoise {
 
 // What becomes of a parameter's slope: gradient = keep * gradient + slope, where keep is 0 to overwrite, 1 to add up,
 // and the momentum if the gradient is SGD's velocity. With weights at hand, one step of SGD is completed on the spot,
-// as sgd_step would: weight_decay * weight joins the slope, and then weight -= lr * gradient; a gradient
-// that nobody needs then, where keep is 0, may be left as it was.
+// as sgd_step would: weight_decay * weight joins the slope, and then weight -= lr * gradient; a gradient that
+// nobody needs then, where keep is 0, may be left as it was.
 typedef struct Descent {
     float keep, lr, weight_decay;
-    bool begins; // with keep = 0: what it was is zero, and a step with weights at hand writes it, too
+    bool begins;        // with keep = 0: what it was is zero, and a step with weights at hand writes it, too
     const float *shift; // one for each weight, joins its slope; NULL: none. Only with weights at hand
-    bool upwards; // linear layers go from the last output to the first: what a step ends with is still in the cache
-} Descent;        // when the next one begins there
+    // Linear layers go from the last output to the first: what a step ends with is still in the cache when the next one
+    // begins there.
+    bool upwards;
+} Descent;
 
 // A linear layer's input of one sample as its ops keep it: padded, and by a vector more, so that the same place in
 // neighbouring rows does not compete for the same set of a cache.

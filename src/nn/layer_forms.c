@@ -237,7 +237,8 @@ const LayerForm layer_forms[] = {
      "each sample's values of a group of channels get mean 0 and variance 1, then a "
      "factor and a shift of their channel"},
     {"layernorm", "layernorm", "the same for all values together, with a factor and a shift for each"},
-    {"batchnorm", "batchnorm", "each channel's values in the whole batch; in tests by running means and variances"},
+    {"batchnorm", "batchnorm", "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor and a shift; "
+     "tests take running means and variances. On the CPU alone, not with ssgd or hogwild"},
     {"embedding", "embedding VOCABULARY WIDTH", "a learnt row of WIDTH values for each whole number of the input"},
     {"lstm", "lstm UNITS [last]", "long short-term memory over rows: the outputs of all steps, or of the last"},
     {"add", "add NAME", "its input plus what the layer of that name gives"},

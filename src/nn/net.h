@@ -66,8 +66,8 @@ void net_gradient(Net *net, float *gradient, BatchResult *result, const float *p
                   const Noise *noise);
 
 // One step of SGD: what net_gradient and then sgd_step do, within rounding, but layer by layer on the way back, so that
-// no gradient is ever written to memory. velocity (parameter_count) starts as zeros; without momentum
-// its values mean nothing. An empty batch changes nothing. shift (parameter_count), unless NULL, joins the gradient.
+// no gradient is ever written to memory. velocity (parameter_count) starts as zeros; without momentum its values
+// mean nothing. An empty batch changes nothing. shift (parameter_count), unless NULL, joins the gradient.
 void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
                     const float *shift, const Batch *batch, const Noise *noise);
 

@@ -57,7 +57,7 @@ static float variance_of(const Lanes *in, const Channel *channel, float mean) {
 // What the running statistics become; the variance without bias, as far as there is one.
 static void follow(BatchStatistics *of, const float *mean, const float *variance, const Channel *channel) {
     const float values = (float)(channel->plane * (size_t)channel->count);
-    const float unbiased = values > 1 ? of->variance * (values / (values - 1)) : of->variance;
+    const float unbiased = values > 1 ? of->variance * (values / (values - 1)) : *variance;
     of->next_mean = (1 - NORM_MOMENTUM) * *mean + NORM_MOMENTUM * of->mean;
     of->next_variance = (1 - NORM_MOMENTUM) * *variance + NORM_MOMENTUM * unbiased;
 }

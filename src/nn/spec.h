@@ -17,7 +17,8 @@
 //   linear FEATURES                         fully connected, bias; flattens its input (C,H,W) in that order
 //   groupnorm GROUPS, layernorm             normalisation within each sample, with a factor and a shift of each channel
 //                                           or, as layernorm, of each value
-//   batchnorm                               normalisation of each channel over the batch, in tests by running ones
+//   batchnorm                               normalisation of each channel over the batch, in tests by running means
+//                                           and variances
 //   embedding VOCABULARY WIDTH              a row of WIDTH values for each whole number of a sample, as the data set
 //                                           has it, not normalised: of T numbers a sequence 1 x T x WIDTH. Only as the
 //                                           first layer

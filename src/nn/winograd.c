@@ -131,7 +131,7 @@ static Square load_tile(Lanes copy[POINTS_2D], const Plane *plane, int y, int x,
         for (int j = 0; j < side; j++) {
             const bool real = any && j >= columns.from && j < columns.to;
             *to++ = real ? *from : lanes_of(0);
-            from += real ? plane->vectors : 0;
+            if (real) from += plane->vectors;
         }
     }
     return (Square){copy, (size_t)side, 1};

@@ -188,6 +188,7 @@ class Python(unittest.TestCase):
                    (nn.Sequential(nn.LogSoftmax(1), nn.ReLU()), "0: Sounder has no LogSoftmax"),
                    (nn.Sequential(nn.MaxPool2d(2, ceil_mode=True)), "0: ceil_mode is True"),
                    (nn.Sequential(nn.GroupNorm(1, 2, affine=False)), "0: affine is False; Sounder has only True"),
+                   (nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.BatchNorm1d(8)), "2: Sounder's batchnorm is over channels"),
                    (nn.Sequential(nn.BatchNorm2d(2, momentum=0.5)), "0: momentum is 0.5; Sounder has only 0.1"),
                    (Input(), "add: takes the net's input besides what the layer before it gives")]
         for net, sentence in refused:

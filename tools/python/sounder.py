@@ -261,6 +261,8 @@ def _layer_of(name, node, module):
     raise Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(_MODULES)}")
 
 
+# Layers that give the shape they take.
+_KEEP_SHAPE = ("relu", "relu6", "leakyrelu", "tanh", "sigmoid", "gelu", "dropout", "batchnorm", "layernorm")
 _JOINS = {"add": "add", "iadd": "add", "add_": "add", "cat": "concat", "concat": "concat"}
 
 
@@ -299,6 +301,12 @@ class _Text:
     def place(self, node):
         return self.places.get(node, -1)
 
+    def gives_vector(self, place):
+        """Whether what the layer there gives is surely one value a channel."""
+        while place >= 0 and self.layers[place].split()[0] in _KEEP_SHAPE and " from " not in self.layers[place]:
+            place -= 1
+        return place >= 0 and self.layers[place].startswith("linear ")
+
     def named(self, place, of):
         if place < 0:
             raise Error(f"{of}: takes the net's input besides what the layer before it gives; Sounder has no name for that")
@@ -335,6 +343,8 @@ def layers(net):
             layer = _layer_of(name, node, module)
             if len(places) != 1:
                 raise Error(f"{name}: {kind} of {len(places)} values; Sounder's takes what one layer gives")
+            if kind == "BatchNorm1d" and not text.gives_vector(places[0]):
+                raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear")
             if not layer:  # it gives what it takes
                 text.places[node] = places[0]
                 continue

@@ -1,4 +1,5 @@
-// From a net to ONNX's messages, opset 17: what onnx_net.h's reader reads. Group normalisation is written by instances
+// From a net to ONNX's messages, opset 17: what onnx_net.h's reader reads, though batch norms
+// come back as part of the weights before them, or not at all. Group normalisation is written by instances
 // between reshapes and gelu by Erf, as PyTorch's exporters write them, for older runtimes.
 #include "onnx_net.h"
 
