@@ -84,7 +84,7 @@ static const FormRow rows[] = {
     {.name = "homo", .source = NIID_BENCH, .help = "iid by the name it has there"},
     {.name = "similarity", .source = "SCAFFOLD (Karimireddy et al., ICML 2020)", .help = "so many per cent of the samples dealt at random, the others sorted by label and cut into runs",
      .keys = {{.name = "percent", .type = FORM_REAL, .minimum = 0, .maximum = 100, .preset = "10", .help = "0: clients of one or two classes, 100: iid"},
-              {.name = "iid-clients", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "0", .help = "the last so many clients have nothing but samples drawn at random, such as attackers do (Karimireddy, He, Jaggi, ICLR 2022)"}}},
+              {.name = "iid-clients", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "0", .help = "the last so many clients, such as attackers, get only samples drawn at random (Karimireddy, He, Jaggi, ICLR 2022)"}}},
     {.name = "leaf", .source = "LEAF (Caldas et al. 2018): -s niid", .help = "users in random order until a fraction of all samples is reached, the last one cut; a client is a user, the others are lost",
      .keys = {{.name = "fraction", .type = FORM_REAL, .minimum = 0, .maximum = 1, .preset = "0.1", .help = "of the samples"},
               {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "0", .help = "samples of a user who is taken"}}},

@@ -21,6 +21,8 @@ enum { MOST_MAPPINGS = 16 };
 static struct {
     _Atomic uintptr_t begin;
     _Atomic size_t bytes;
+    _Atomic int fd;
+    _Atomic uint64_t end; // in the file
 } mappings[MOST_MAPPINGS];
 
 static void replace_by_zeros(int number, siginfo_t *info, void *context) {
@@ -32,6 +34,10 @@ static void replace_by_zeros(int number, siginfo_t *info, void *context) {
         const size_t bytes = atomic_load_explicit(&mappings[i].bytes, memory_order_acquire);
         const uintptr_t begin = atomic_load_explicit(&mappings[i].begin, memory_order_relaxed);
         if (bytes <= 1 || at < begin || at - begin >= bytes) continue;
+        struct stat about; // a file as long as it was is one that cannot be read: zeros would be a lie
+        if (fstat(atomic_load_explicit(&mappings[i].fd, memory_order_relaxed), &about) != 0 ||
+            (uint64_t)about.st_size >= atomic_load_explicit(&mappings[i].end, memory_order_relaxed))
+            break;
         // NOLINTNEXTLINE(performance-no-int-to-ptr): an address that mmap gave
         if (mmap((void *)begin, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
             MAP_FAILED) {
@@ -39,10 +45,11 @@ static void replace_by_zeros(int number, siginfo_t *info, void *context) {
             return;
         }
     }
-    sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // somebody else's: it happens again
+    sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // somebody else's: it happens again,
+    if (info->si_code <= 0) raise(number);                               // or was sent
 }
 
-static void note_mapping(const SamplesFile *file) {
+static void note_mapping(const SamplesFile *file, uint64_t end) {
     struct sigaction action = {.sa_sigaction = replace_by_zeros, .sa_flags = SA_SIGINFO};
     for (int i = 0; i < MOST_MAPPINGS; i++) {
         size_t free = 0;
@@ -50,6 +57,8 @@ static void note_mapping(const SamplesFile *file) {
                                                      memory_order_relaxed))
             continue;
         atomic_store_explicit(&mappings[i].begin, (uintptr_t)file->mapping, memory_order_relaxed);
+        atomic_store_explicit(&mappings[i].fd, file->fd, memory_order_relaxed);
+        atomic_store_explicit(&mappings[i].end, end, memory_order_relaxed);
         // Release, pairs with the acquire in replace_by_zeros: who sees the size sees the place.
         atomic_store_explicit(&mappings[i].bytes, file->mapping_bytes, memory_order_release);
         break;
@@ -95,7 +104,7 @@ Status samples_file_map(SamplesFile *file, int fd, uint64_t begin, size_t bytes,
     }
     *file = (SamplesFile){
         .fd = fd, .mapping = mapping, .mapping_bytes = skipped + bytes, .samples = (const uint8_t *)mapping + skipped};
-    note_mapping(file);
+    note_mapping(file, begin + bytes);
     return STATUS_OK;
 }
 
@@ -176,10 +185,11 @@ Status samples_file_check(const SamplesFile *file, Error *err) {
     if (file->fd < 0) return STATUS_OK;
     TRY(samples_file_state(&state, file->fd, file->said, err));
     if (is_same(&state, &file->state)) return STATUS_OK;
-    return fail(err, STATUS_DATA,
-                "%s was written to while this run was using it, which reads its samples where they lie; run again, or "
-                "with --resume from the last checkpoint if the file is what it was",
-                file->said);
+    return fail(
+        err, STATUS_DATA,
+        "%s was written to, or its time changed, while its samples were read where they lie; start again, a run "
+        "with --resume if the file is what it was",
+        file->said);
 }
 
 void samples_file_free(SamplesFile *file) {

@@ -37,7 +37,7 @@ Status dataset_segment_view(Dataset *data, const DatasetSegment *segment, Error 
 }
 
 Status dataset_segment_attach(DatasetSegment *segment, const int fds[DATASET_FDS], Error *err) {
-    Dataset data;
+    Dataset data = {0};
     *segment = NO_DATASET_SEGMENT;
     Status status = segment_map_raw(&segment->segment, fds[0], SEGMENT_READ, err);
     if (status == STATUS_OK) status = dataset_view(&data, segment->segment.memory, segment->segment.bytes, err);

@@ -75,6 +75,7 @@ static Status run_round(Run *run, Error *err) {
     }
     if (run->options.eval_clients_every > 0 && is_due(options->eval_clients_every, round, last))
         TRY(evaluate_clients(run, round, err));
+    TRY(dataset_segment_check(&run->memory.data_segment, err)); // of what the tests have read
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;

@@ -333,7 +333,7 @@ static void strict_clients_are_sorted_by_brightness(void **state) {
     static uint64_t block[COUNT];
     for (uint32_t i = 0; i < COUNT; i++)
         pixels[i] = (uint8_t)(255 - i / 4);
-    Dataset data = {.shape = {1, 1, 1}, .items = {1, 1, 0}, .train = {.count = COUNT, .pixels = pixels}};
+    Dataset data = {.shape = {1, 1, 1}, .items = {.pixel_bytes = 1, .label_bytes = 1}, .train = {.count = COUNT, .pixels = pixels}};
     double spread[3];
     for (int strictness = 0; strictness < 3; strictness++) {
         char text[64];
