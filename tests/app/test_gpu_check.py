@@ -159,7 +159,7 @@ class Neighbours(Rehearsal):
         program = self.path("program.c")
         with open(program, "w") as file:
             file.write("#include <cblas.h>\n#include <isa-l.h>\n#include <jansson.h>\n#include <nettle/sha2.h>\n#include <xxhash.h>\n#include <yaml.h>\n"
-                       "int main(void) { return json_object() && XXH3_64bits(\"\", 0) && crc32_gzip_refl(0, (void *)\"\", 0) == 0 "
+                       "int main(void) { struct sha256_ctx context; sha256_init(&context); return json_object() && XXH3_64bits(\"\", 0) && crc32_gzip_refl(0, (void *)\"\", 0) == 0 "
                        "&& *yaml_get_version_string() ? 0 : 1; }\n")
         environment = {"PATH": os.path.join(kit, "bin") + ":/usr/bin:/bin"}
         words = subprocess.run(["pkg-config", "--cflags", "--libs", "jansson", "yaml-0.1", "nettle", "libisal", "libxxhash", "openblas", "cmocka"], text=True,

@@ -10,6 +10,7 @@
 #include "app/options/option_table.h"
 #include "base/rng.h"
 #include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/walk.h"
 #include "tests/app/experiment_file.h"
@@ -149,12 +150,14 @@ static void make_consistent(Options *options) {
     if (options->recipe.parts[PART_RELEASE].row == RELEASE_TREE)
         world->sampling = SAMPLING_CYCLIC, world->cycle_shuffle = false;
     const bool all = combine_rules[options->recipe.parts[PART_COMBINE].row]->learn != NULL;
-    if (all) options->clients_per_round = options->clients, world->drop_out = 0;
+    const bool arrive = local_rules[options->recipe.parts[PART_LOCAL].row]->replicas && // whose clients all do
+                        engine_facts[options_engine(options)].buffers;
+    if (all || arrive) options->clients_per_round = options->clients, world->drop_out = 0;
     if (all || engine_facts[options_engine(options)].buffers) {
         world->sampling = SAMPLING_UNIFORM, world->over_selection = 1;
         world->stragglers = world->deadline = 0;
     }
-    strcpy(options->clock, options->seed % 2 ? "simulated" : "replay:file");
+    strcpy(options->clock, arrive || options->seed % 2 ? "simulated" : "replay:file");
     if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
     options->privacy_rounds = options->rounds;
     strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");

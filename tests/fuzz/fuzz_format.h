@@ -32,7 +32,8 @@ static inline void must_have_its_samples(const Dataset *data, const DatasetSourc
     must(samples_file_open(&file, source, split, &err) == STATUS_OK);
     for (size_t i = 0; i < bytes; i++)
         sum = (uint8_t)(sum + file.samples[i]);
-    must(samples_file_check(&file, &err) == STATUS_OK && sum + 1 > 0);
+    __asm__ volatile("" ::"r"(sum)); // or else the compiler reads nothing
+    must(samples_file_check(&file, &err) == STATUS_OK);
     samples_file_free(&file);
 }
 

@@ -4,8 +4,7 @@
 #include "tests/tensor.h"
 
 static void same_floats(const Tensor *left, const Tensor *right) {
-    for (size_t i = 0; i < left->count; i++)
-        assert_true(left->at[i] == right->at[i]);
+    assert_memory_equal(left->at, right->at, left->count * sizeof *left->at);
 }
 
 static void check_conv_with_relu(const ConvKernels *conv, const Kernels *kernels, int ins, int side) {

@@ -77,8 +77,8 @@ def alive(pid):
 
 
 def in_shared_memory():
-    """Names in /dev/shm, without those of Python and MPI programs that may run beside us."""
-    others = ("sem.mp-", "torch_", "psm_", "tmp", "vader_segment")
+    """Names in /dev/shm, without those of Python and MPI programs and browsers that may run beside us."""
+    others = ("sem.", "torch_", "psm_", "tmp", "vader_segment", "sm_segment", ".org.chromium")
     return {name for name in os.listdir("/dev/shm") if not name.startswith(others)}
 
 

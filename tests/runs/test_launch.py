@@ -509,6 +509,8 @@ class Meeting(LaunchTest):
         strangers = [self.connect() for _ in range(2 * 16 + 3)]  # twice as many as there are places
         strangers[0].settimeout(DEADLINE)
         self.assertEqual(strangers[0].recv(1), b"")  # the oldest made room
+        strangers[-1].setblocking(False)
+        self.assertRaises(BlockingIOError, strangers[-1].recv, 1)  # ... for the youngest
         for process in (first, self.node(1, "--nnodes", "3"), self.node(2, "--nnodes", "3")):
             self.finish(process)
         for stranger in strangers:
@@ -531,6 +533,10 @@ class Meeting(LaunchTest):
         self.write("hosts", "")
         if subprocess.run(self.in_own_hosts("true"), capture_output=True).returncode != 0:
             self.skipTest("no namespace for an /etc/hosts of its own")
+        self.write("hosts", "127.0.0.1 sounder-node-0.invalid\n")
+        if subprocess.run(self.in_own_hosts("getent", "ahosts", "sounder-node-0.invalid"), capture_output=True).returncode != 0:
+            self.skipTest("names are not looked up in /etc/hosts here")
+        self.write("hosts", "")
         launch = f"launch --nnodes 2 --node-rank 1 --master-addr sounder-node-0.invalid --master-port {self.port}".split()
 
         def start(*arguments):

@@ -347,8 +347,9 @@ class Report(Look):
         for seed in range(20):
             self.write_run(f"runs/{seed}", [1 - (round + seed) ** -0.5 for round in range(2, 202)], seed=seed, lr=(seed // 5 + 1) / 100)
         self.report("runs", "-o", "page.html")
-        whole, told = self.processor_seconds("file://" + self.path("page.html"))
-        empty, _ = self.processor_seconds("about:blank")
+        self.processor_seconds("about:blank")  # makes the profile
+        (whole, told), (empty, _) = (min((self.processor_seconds(place) for _ in range(3)), key=lambda one: one[0])
+                                     for place in ("file://" + self.path("page.html"), "about:blank"))
         self.assertGreater(told.count("<canvas"), 2)
         self.assertLess(whole - empty, 1)
 

@@ -7,7 +7,7 @@ import os, re, shutil, socket, subprocess, sys, tempfile, unittest
 
 from runs import SLOWED, SMALL, SOUNDER, RunCase, merged, wait_until
 
-LONG = merged(*SMALL, "--data", "synthetic:1x28x28:2000:600", "--rounds", "60")  # rounds of 50 ms, while Slurm does something
+LONG = merged(*SMALL, "--data", "synthetic:1x28x28:2000:600", "--rounds", "120")  # rounds of 50 ms, while Slurm does something
 SCRIPT = os.path.abspath(sys.argv[2])
 SLURM_CONF = """
 ClusterName=sounder
@@ -165,7 +165,7 @@ class Slurm(RunCase):
         log = self.wait_for(job, "FAILED")  # exit code 143
         self.assertIn("--resume torn", log)
         done = len(self.rounds("torn"))
-        self.assertLess(done, 60)
+        self.assertLess(done, 120)
         self.wait_for(self.submit(*LONG, nodes="1", OUT="torn"))
         self.assertEqual(self.calm_model(), self.model("torn"))
 

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "tests/check.h"
 #include "tests/deadline.h"

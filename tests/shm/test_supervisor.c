@@ -190,10 +190,10 @@ static bool always(void *context) {
 
 static void a_worker_that_hangs_is_killed_where_every_wait_is_shorter_than_a_tick(void **state) {
     (void)state;
-    enum { TURNS = 500, TURN_MILLISECONDS = 10 };
+    enum { TURNS = 1500, TURN_MILLISECONDS = 10 };
     Error err;
     World world;
-    world_up(&world, 2, 0.5);
+    world_up(&world, 2, 2.0);
     world.control->orders[0] = HANG;
     world.control->orders[1] = WORK_FOREVER;
     world.supervisor.config.is_enough = always;
