@@ -45,7 +45,7 @@
 #include "shm/cuda_share.h"
 #include "shm/supervisor.h"
 
-enum { LAYOUT_VERSION = 3, MAX_WORKERS = BARRIER_MAX_RANKS - 1, STALENESS_BUCKETS = 64 };
+enum { MAX_WORKERS = BARRIER_MAX_RANKS - 1, STALENESS_BUCKETS = 64 };
 
 // The descriptors a worker inherits, from WORKER_FIRST_FD on.
 enum {

@@ -71,8 +71,8 @@ static Status find_norms(PersonalPlan *plan, const Spec *spec, Error *err) {
     if (plan->run_count > 0) return STATUS_OK;
     return fail(
         err, STATUS_USAGE,
-        "personal norms: the net has no normalisation layers that could stay with a client; give one with groupnorm, "
-        "layernorm or batchnorm, such as resnet8");
+        "personal norms: the net has no normalisation layers that could stay with a client; take one that has some "
+        "(groupnorm, layernorm, batchnorm), such as resnet8");
 }
 
 static Status check_moreau(const PersonalPlan *plan, const Training *training, Error *err) {

@@ -12,8 +12,8 @@
 // of their number; so a round adds the noise of the node that it completes and takes off that of those below. The nodes
 // are functions of (seed, tree, level, index): nothing has to be remembered.
 //
-// The stream of noise follows from the seed: whoever knows that can
-// take the noise away, so a model that is to be shown needs a secret seed.
+// The stream of noise follows from the seed: whoever knows that can take the noise away, so a model that is to be shown
+// needs a secret seed.
 #ifndef SOUNDER_FEDAVG_RULES_RELEASE_RULES_H
 #define SOUNDER_FEDAVG_RULES_RELEASE_RULES_H
 

@@ -88,8 +88,7 @@ void help_print_algorithms(FILE *file) {
         "does not name the part. Numbers have the values shown unless they are given; the first of a rule "
         "needs no name: \"local prox 0.1\". What a client sends may have several parts: \"send clip 1; send qsgd\" "
         "clips the update, then encodes it; in whichever order they are named, it is clipped first and encoded last. "
-        "What "
-        "stands behind \"send\" or \"release\" is for the CPU alone.");
+        "\"send masked\" is for the CPU alone.");
     for (int part = 0; part < PART_COUNT; part++) {
         fputc('\n', file);
         char name[32];
@@ -133,7 +132,7 @@ void help_print_attacks(FILE *file) {
                     "`send` is done to it. "
                     "Who attacks by alie, ipm, min-max, min-sum or mimic has seen the updates of the round: those of "
                     "all honest clients, "
-                    "or with knowledge=own what the attackers have trained. Attacks are for the CPU alone.");
+                    "or with knowledge=own what the attackers have trained. label-flip and backdoor are for the CPU alone.");
     print_rules(file, attack_rules, ATTACK_RULE_COUNT);
 }
 

@@ -316,6 +316,14 @@ static Status ask(bool *is_answered, Meeting *meeting, int fd, Error *err) {
     return STATUS_OK;
 }
 
+// Whether a name may get its address later.
+static bool is_for_later(int reason) {
+#ifdef EAI_NODATA
+    if (reason == EAI_NODATA) return true;
+#endif
+    return reason == EAI_NONAME || reason == EAI_AGAIN || reason == EAI_FAIL;
+}
+
 // Waits for a name that nobody knows yet: machines that start together get theirs one after the other. *place: NULL
 // after a signal.
 static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) {
@@ -328,7 +336,10 @@ static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) 
     while (!meeting->group->signals) {
         const int reason = getaddrinfo(options->master_addr, port, &hints, place);
         if (reason == 0) return STATUS_OK;
-        if ((reason != EAI_NONAME && reason != EAI_AGAIN && reason != EAI_FAIL) || seconds_left(meeting) <= 0)
+        if (!is_for_later(reason))
+            return fail(err, STATUS_UNAVAILABLE, "--master-addr %.200s: %s; give the name or address of node 0",
+                        options->master_addr, gai_strerror(reason));
+        if (seconds_left(meeting) <= 0)
             return fail(err, STATUS_UNAVAILABLE,
                         "--master-addr %.200s: %s (asked for %g s: --meet-seconds); give the name or address of node 0",
                         options->master_addr, gai_strerror(reason), options->meet_seconds);

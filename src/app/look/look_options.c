@@ -41,7 +41,7 @@ static const Option sweep_rows[] = {
     {.name = "number", .type = OPTION_WHOLE, FIELD(number), .also = "samples trials n", .placeholder = "N", .derived = "must be given with --search random",
      .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "how many runs of the grid --search random draws"},
     {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
-     .minimum = 1, .maximum = 256, .help = "runs side by side, as a rule a fourth more than cores, where a run has one worker; on a card, and to time runs, start with 1"},
+     .minimum = 1, .maximum = 256, .help = "runs side by side, as a rule a fourth more than cores, rounded up, where a run has one worker; on a card, and to time runs, start with 1"},
     {.name = "part", .type = OPTION_TEXT, FIELD(part), .also = "shard task share", .placeholder = "I/N", .derived = "all",
      .help = "run number I, I + N, ... alone, where N processes or machines share a sweep and its --out (tools/slurm/sweep.sbatch)"},
     {.name = "dry-run", .type = OPTION_FLAG, FIELD(dry_run), .also = "list plan", .preset = "false",

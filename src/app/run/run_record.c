@@ -101,7 +101,7 @@ static Status compare(const char *what, const char *before, const char *now, con
 Status run_record_check(const RunRecord *past, const RunRecord *now, const char *folder, Error *err) {
     TRY(compare("data set", past->data, now->data, folder, err));
     TRY(compare("split of the data", past->partition, now->partition, folder, err));
-    TRY(compare("recorded schedule of --clock replay:", past->recording, now->recording, folder, err));
+    TRY(compare("recorded schedule of --clock replay:FILE", past->recording, now->recording, folder, err));
     if (!past->device[0]) return STATUS_OK;
     if (strcmp(past->device, now->device) == 0) {
         if (strcmp(past->blas, now->blas) != 0)

@@ -38,7 +38,8 @@ def find_torches(named, say):
     which must work; those of install-torch and install-peers may fail, which is said."""
     found = {}
     wanted = named + [path for path in [os.environ.get("SOUNDER_BENCH_TORCH")] if path]
-    usual = [INSTALLED_TORCH, PEERS_TORCH, shutil.which("python3"), "/usr/bin/python3", "/usr/local/bin/python3"]
+    usual = [PEERS_TORCH, INSTALLED_TORCH,  # the peers' has JAX, too
+             shutil.which("python3"), "/usr/bin/python3", "/usr/local/bin/python3"]
     for python in wanted + [path for path in usual if path and os.path.exists(path)]:
         version = output_of(python, "-c", "import numpy, PIL, torch; print(torch.__version__)")
         if version is None and python in wanted:
