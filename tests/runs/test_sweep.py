@@ -96,7 +96,7 @@ class Sweep(RunCase):
         self.wait_for_round("s/lr=0.05", 70)
         process.kill()
         process.wait()
-        self.assertTrue(wait_until(lambda: "elsewhere" not in self.sweep(*arguments, "--dry-run")))
+        self.assertTrue(wait_until(lambda: "running" not in subprocess.run([SOUNDER, "runs", "s"], cwd=self.folder.name, capture_output=True, text=True).stdout))
         self.sweep(*arguments)
         self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("1e-6", "0.05", "2e-6")], [66, 200, 66])
 
