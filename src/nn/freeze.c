@@ -41,15 +41,18 @@ bool spec_freezes_of(const Spec *spec, const Layer *layer) {
     return false;
 }
 
-// A layer is frozen when all its tensors are. Returns whether something is left to learn.
+// A layer is frozen when all its tensors are. Returns whether something is left to learn: running statistics are not.
 static bool freeze_layers(Spec *spec) {
     bool learns = false;
     for (int l = 0; l < spec->layer_count; l++) {
         Layer *layer = &spec->layers[l];
         layer->frozen = layer_has_parameters(layer);
-        for (int t = 0; t < spec->tensor_count; t++)
-            if (is_in(&spec->tensors[t], layer)) layer->frozen = layer->frozen && spec->tensors[t].frozen;
-        learns = learns || layer_learns(layer);
+        for (int t = 0; t < spec->tensor_count; t++) {
+            const ParameterTensor *tensor = &spec->tensors[t];
+            if (!is_in(tensor, layer)) continue;
+            layer->frozen = layer->frozen && tensor->frozen;
+            learns = learns || (!tensor->frozen && !tensor->follows);
+        }
     }
     return learns;
 }
@@ -63,5 +66,5 @@ Status spec_freeze(Spec *spec, const char *patterns, Error *err) {
         spec->freezes = true;
     }
     if (freeze_layers(spec)) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "every tensor of the net would be frozen; leave one to learn");
+    return fail(err, STATUS_USAGE, "every tensor of the net that learns would be frozen; leave one");
 }

@@ -223,9 +223,10 @@ void net_follow(const Net *net, float *parameters) {
         if (layer->kind != LAYER_BATCH_NORM) continue;
         const size_t channels = norm_weights(layer), means = layer->bias + channels;
         const BatchStatistics *of = (const BatchStatistics *)(const void *)net->buffers->layers[l].statistics;
+        const bool mean_rests = net_leaves(net, means), variance_rests = net_leaves(net, means + channels);
         for (size_t c = 0; c < channels; c++) {
-            if (!net_leaves(net, means)) parameters[means + c] = of[c].next_mean;
-            if (!net_leaves(net, means + channels)) parameters[means + channels + c] = of[c].next_variance;
+            if (!mean_rests) parameters[means + c] = of[c].next_mean;
+            if (!variance_rests) parameters[means + channels + c] = of[c].next_variance;
         }
     }
 }

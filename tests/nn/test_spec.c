@@ -379,7 +379,9 @@ static void patterns_freeze_tensors_and_what_fits_none_is_refused(void **state) 
     assert_string_equal(err.message, "\"norm*\" fits none of the net's tensors; there are conv1.weight, conv1.bias, "
                                      "conv2.weight, conv2.bias, fc1.weight, fc1.bias, fc2.weight, fc2.bias");
     assert_int_equal(spec_freeze(&spec, "*", &err), STATUS_USAGE);
-    assert_string_equal(err.message, "every tensor of the net would be frozen; leave one to learn");
+    assert_string_equal(err.message, "every tensor of the net that learns would be frozen; leave one");
+    check_ok(spec_parse(&spec, "batchnorm; linear 10", grey, 10, &err));
+    assert_int_equal(spec_freeze(&spec, "*.weight,*.bias", &err), STATUS_USAGE); // running statistics do not learn
 }
 
 int main(int argc, char **argv) {

@@ -72,7 +72,7 @@ class Init(RunCase):
 
     def test_what_cannot_be_frozen_is_refused(self):
         for options, sentence in ((["--freeze", "conv9.*"], '--freeze: "conv9.*" fits none of the net\'s tensors; there are conv1.weight'),
-                                  (["--freeze", "*"], "--freeze: every tensor of the net would be frozen; leave one to learn"),
+                                  (["--freeze", "*"], "--freeze: every tensor of the net that learns would be frozen; leave one"),
                                   (["--freeze", "conv*", "--algorithm", "ssgd", "--weight-decay", "0.1", "--device", "cpu"],
                                    "frozen tensors would decay with --weight-decay under --algorithm hogwild or ssgd")):
             _, err = self.train(*TASK, "--model", NET, *options, "--out", "refused", code=64)
