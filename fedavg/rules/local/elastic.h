@@ -7,8 +7,8 @@
 // this is EAMSGD: what is trained is then x_k + momentum v, where its gradients are taken. A replica begins as the
 // centre of its first turn. Asynchronously (Algorithm 1, schedule buffered K=1) e_k is that of the centre of the moment
 // in which the client has made its steps: the centre gets it then, the replica loses it in the first step of its next
-// turn, unless that turn is refused. What it gives is what it loses, a multiple of 2^-40: the sum of all x_k and c is the
-// same after the exchange, exactly. The server's half is in server/elastic.h.
+// turn, unless that turn is refused. What it gives is what it loses, a multiple of 2^-40: the sum of all x_k and c is
+// the same after the exchange, exactly. The server's half is in server/elastic.h.
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_ELASTIC_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_ELASTIC_H
 

@@ -99,8 +99,9 @@ static Status start_job(Job *job, Sweep *sweep, Error *err) {
 }
 
 // How many cores the runs side by side may ask for. A run waits for the disk, and its worker for its parent, for some
-// part of its time: runs of one worker (on one core, all) are a fourth more than cores, rounded up, so that none is idle. On two cores three of them
-// instead of two take a quarter off a sweep of runs of 70 ms, and 4% where a run computes for a third of a second.
+// part of its time: runs of one worker (on one core, all) are a fourth more than cores, rounded up, so that none is
+// idle. On two cores three of them instead of two take a quarter off a sweep of runs of 70 ms, and 4% where a run
+// computes for a third of a second.
 static int room(const Sweep *sweep) {
     for (size_t i = 0; i < sweep->plan.count; i++)
         if (sweep->jobs[i].width > 1) return sweep->cores;
