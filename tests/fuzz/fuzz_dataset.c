@@ -9,6 +9,15 @@ static void must_lie_within(const uint8_t *block, size_t bytes, const void *from
     must(begin >= block && (size_t)(begin - block) <= bytes && count <= bytes - (size_t)(begin - block));
 }
 
+// A split's samples, unless they lie in a file: nothing then says where.
+static void must_have_samples_within(const uint8_t *block, size_t bytes, const Dataset *data, DatasetSplitKind kind) {
+    const DatasetSplit *split = kind == DATASET_TRAIN ? &data->train : &data->test;
+    if (data->items.outside & 1u << kind)
+        must(!split->pixels);
+    else
+        must_lie_within(block, bytes, split->pixels, dataset_sample_bytes(data, split));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     Error err = {.message = ""};
     size_t room = (bytes + DATASET_ALIGNMENT) / DATASET_ALIGNMENT * DATASET_ALIGNMENT;
@@ -25,10 +34,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     }
     Dataset data;
     if (refused_with_a_sentence(dataset_view(&data, block, bytes, &err), &err) == STATUS_OK) {
-        size_t sample = shape_size(data.shape);
-        must_lie_within(block, bytes, data.train.pixels, data.train.count * sample * data.items.pixel_bytes);
+        must_have_samples_within(block, bytes, &data, DATASET_TRAIN);
+        must_have_samples_within(block, bytes, &data, DATASET_TEST);
         must_lie_within(block, bytes, data.train.labels, data.train.count * data.items.label_bytes);
-        must_lie_within(block, bytes, data.test.pixels, data.test.count * sample * data.items.pixel_bytes);
         must_lie_within(block, bytes, data.test.labels, data.test.count * data.items.label_bytes);
         if (data.users) must_lie_within(block, bytes, data.train.owners, data.train.count * sizeof(uint32_t));
         if (data.users) must_lie_within(block, bytes, data.test.owners, data.test.count * sizeof(uint32_t));
