@@ -56,6 +56,12 @@ static void note_goals(Run *run, const RoundReport *report) {
         progress_say(&run->progress, "no test has been better since round %u: patience ends\n", goals->best_round);
 }
 
+// What has read the data set may have failed of what was done to its copy: that is the sentence then.
+static Status check_data(const Run *run, Status status, Error *err) {
+    TRY(dataset_segment_check(&run->memory.data_segment, err));
+    return status;
+}
+
 static Status run_round(Run *run, Error *err) {
     const Options *options = &run->options;
     RoundReport *report = &run->report;
@@ -64,18 +70,15 @@ static Status run_round(Run *run, Error *err) {
     uint64_t begin = trace_begin(run->rounds.trace);
     TRY(rounds_draw(&run->rounds, round, err));
     progress_begin(&run->progress, round, rounds_samples(&run->rounds, evaluate));
-    Status status = rounds_train(&run->rounds, round, report, err);
-    TRY(dataset_segment_check(&run->memory.data_segment, err)); // first: workers may have died of it
-    TRY(status);
+    TRY(check_data(run, rounds_train(&run->rounds, round, report, err), err));
     run->published = round;
     if (train_is_first(run)) TRY(report_clients(&run->metrics, &run->memory, round, err));
     if (evaluate) {
-        TRY(rounds_evaluate(&run->rounds, round, report, err));
+        TRY(check_data(run, rounds_evaluate(&run->rounds, round, report, err), err));
         run->evaluated = *report;
     }
     if (run->options.eval_clients_every > 0 && is_due(options->eval_clients_every, round, last))
-        TRY(evaluate_clients(run, round, err));
-    TRY(dataset_segment_check(&run->memory.data_segment, err)); // of what the tests have read
+        TRY(check_data(run, evaluate_clients(run, round, err), err));
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
@@ -206,7 +209,9 @@ static Status begin_files(Run *run, Error *err) {
     run->record.rounds_done = run->rounds_done;
     if (run->memory.schedule.count > 0) TRY(run_schedule_write(&folder, &run->memory.schedule, err));
     Status status = run_record_write(&run->metrics, &run->record, &run->options, run->argc, run->argv, err);
-    if (status == STATUS_OK) status = run_folder_link_live(&run->folder, run->memory.weights_segment.fd, run->memory.control_segment.fd, err);
+    if (status == STATUS_OK)
+        status =
+            run_folder_link_live(&run->folder, run->memory.weights_segment.fd, run->memory.control_segment.fd, err);
     if (status != STATUS_OK) metrics_close(&run->metrics);
     if (status != STATUS_OK) return status;
     tensorboard_begin(&run->tensorboard, &folder, &run->options, run->rounds_done);

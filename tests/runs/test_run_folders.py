@@ -2,16 +2,16 @@
 
 Usage: test_run_folders.py PATH_OF_SOUNDER [unittest arguments]
 """
-import gzip, os, random, re, shutil, struct, subprocess, sys, unittest
+import gzip, os, random, re, shutil, struct, subprocess, sys, time, unittest
 
 from runs import DATA, DEADLINE, DIVERGING, SMALL, SOUNDER, RunCase, merged, parse_safetensors
 
 
-def write_packed_data(folder):
-    """Random images and labels, 1,000 for training and 500 for tests, in the four packed IDX files."""
+def write_packed_data(folder, train=1000, test=500):
+    """Random images and labels in the four packed IDX files."""
     random_bytes = random.Random(1)
     os.makedirs(folder)
-    for stem, count in (("train", 1000), ("t10k", 500)):
+    for stem, count in (("train", train), ("t10k", test)):
         for kind, extents in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):
             header = bytes([0, 0, 8, len(extents)]) + struct.pack(f">{len(extents)}I", *extents)
             values = random_bytes.randbytes(28 * 28 * count) if len(extents) == 3 else bytes(i % 10 for i in range(count))
@@ -268,10 +268,10 @@ class RunFolders(RunCase):
 
     # Packed data -----------------------------------------------------------------------------------------------------
 
-    def packed_run(self, *arguments, out):
+    def packed_run(self, *arguments, out, **counts):
         """The command line and the environment of a run on packed files, with a cache of the test's own."""
         if not os.path.isdir(self.path("packed")):
-            write_packed_data(self.path("packed"))
+            write_packed_data(self.path("packed"), **counts)
         environment = {**os.environ, "XDG_CACHE_HOME": self.path("cache"), "SOUNDER_CACHE": "on"}
         return [*SMALL, "--data", self.path("packed"), "--workers", "2", *arguments, "--out", out], environment
 
@@ -338,6 +338,17 @@ class RunFolders(RunCase):
             self.assertRegex(err, "error: the data set's unpacked copy .* was written to")
             done = self.rounds(run)[-1]["round"]
             self.train("--resume", run, "--rounds", str(done + 1), env=environment)
+
+    def test_a_copy_that_is_cut_off_while_the_model_is_tested_on_it_ends_the_run_with_the_same_sentence(self):
+        arguments, environment = self.packed_run("--rounds", "500", "--checkpoint-every", "0", out="run", train=40, test=10000)
+        self.train(*arguments, "--rounds", "1", "--out", "calm", env=environment)  # the tests take nearly all of the time
+        process = self.start(*arguments, env=environment)
+        self.wait_for_round("run", 1)
+        time.sleep(0.1)  # the next round's training is over
+        os.chmod(self.unpacked_copy(), 0o600)
+        os.truncate(self.unpacked_copy(), 0)
+        _, err = self.finish(process, 65)
+        self.assertRegex(err, "error: the data set's unpacked copy .* was written to")
 
 
 if __name__ == "__main__":
