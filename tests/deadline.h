@@ -4,6 +4,7 @@
 #define SOUNDER_TESTS_DEADLINE_H
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -14,9 +15,13 @@ static inline void deadline_passed(int signal_number) {
     _exit(1);
 }
 
-// First thing in main. Seconds for all that follows, until it is called again.
+// First thing in main. Seconds for all that follows, until it is called again. Signals that a shell in the background,
+// or nohup, has its children ignore are heard again.
 static inline void deadline_set(unsigned seconds) {
     if (getpgrp() != getpid()) setpgid(0, 0);
+    static const int heard[] = {SIGINT, SIGHUP, SIGTERM, SIGPIPE};
+    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++)
+        signal(heard[i], SIG_DFL);
     signal(SIGALRM, deadline_passed);
     alarm(seconds);
 }

@@ -5,7 +5,7 @@ Exits with 77 where there is no mpirun or sounder was built without MPI.
 """
 import os, random, signal, sys, unittest
 
-from runs import SLOWED
+from runs import SLOWED, SOUNDER
 from test_nodes import ENVIRONMENT, NodesCase, can_run
 
 TINY = ["--data", "synthetic:1x8x8:160:60", "--model", "conv 3 3; pool 2; relu; dropout 0.2; linear 10", "--batch-size", "16",
@@ -67,7 +67,7 @@ class CudaNodes(NodesCase):
         self.assertEqual(self.model("cpu"), self.model("run"))
 
     def test_nodes_with_and_without_a_card_are_refused(self):
-        arguments = ["-np", "1", sys.argv[1], "train", *TINY, "--device", "auto", "--workers", "1", "--out", "run"]
+        arguments = ["-np", "1", SOUNDER, "train", *TINY, "--device", "auto", "--workers", "1", "--out", "run"]
         process = self.start_command(["mpirun", *arguments, ":", "-x", "SOUNDER_EMULATED_DEVICES=0", *arguments])
         _, err = process.communicate(timeout=60 * SLOWED)
         self.assertRegex(err, "sounder: error: node 1 computes with .* and node 0 with ")

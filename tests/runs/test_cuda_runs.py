@@ -241,7 +241,7 @@ class Deaths(CardCase):
                 children = children_of(process.pid)
                 process.kill()
                 process.communicate()
-                self.assertTrue(wait_until(lambda: not any(alive(child) for child in children), 5), "a worker lives on")
+                self.assertTrue(wait_until(lambda: not any(alive(child) for child in children)), "a worker lives on")
                 self.assertEqual(in_shared_memory() - self.shm_before, set())
                 self.train("--resume", algorithm)
                 self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))
@@ -261,9 +261,9 @@ class Deaths(CardCase):
         self.assertTrue(wait_until(lambda: len(children_of(process.pid)) == 2))
         time.sleep(0.5 * SLOWED)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.3 * SLOWED)
-        process.send_signal(signal.SIGINT)
-        self.finish(process, 128 + signal.SIGINT)
+        # Signals that come together are one, so that the second is sent until it is heard.
+        self.assertTrue(wait_until(lambda: process.poll() is not None or process.send_signal(signal.SIGINT)))
+        self.assertIn(process.returncode, (128 + signal.SIGINT, -signal.SIGINT))  # the latter: one more came as it ended
 
     def test_updates_that_are_not_finite_are_refused_by_name(self):
         _, err = self.train(*CARD, "--workers", "2", *DIVERGING, "--local-epochs", "4", "--out", "run", code=70)
@@ -412,7 +412,7 @@ class Failures(CardCase):
             if victim == "worker":
                 self.finish(process)
             process.communicate()
-            self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers), 10))
+            self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers)))
             self.train(*CARD, "--workers", "2", "--out", "after-" + victim, env=environment)
 
     def test_without_a_wish_launches_are_as_large_as_memory_allows(self):
@@ -529,7 +529,7 @@ class Options(CardCase):
                     return file.read().endswith("quit\n") and not os.path.exists(self.path(run, "mps/pipe"))
             except OSError:
                 return False
-        return wait_until(quiet, 10)
+        return wait_until(quiet)
 
     def test_mps_start_keeps_a_daemon_for_the_run_and_no_longer(self):
         out, _ = self.train(*CARD, "--workers", "2", "--mps", "start", "--out", "run", env=self.fake_mps())

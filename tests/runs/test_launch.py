@@ -52,7 +52,7 @@ class LaunchTest(unittest.TestCase):
             for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
                 signal.signal(number, signal.SIG_DFL)
         environment = {key: value for key, value in os.environ.items()
-                       if key != "OMP_NUM_THREADS" and not key.startswith(("PET_", "TORCH"))}
+                       if key != "OMP_NUM_THREADS" and not key.startswith(("PET_", "TORCH")) and not key.endswith(("RANK", "WORLD_SIZE"))}
         more = {"stdin": settings.pop("stdin", subprocess.DEVNULL)}
         environment.update(settings, TMPDIR=self.folder.name)
         process = subprocess.Popen(
@@ -247,10 +247,15 @@ class Launch(LaunchTest):
         for rank, lines in lines_of_ranks(run.stdout).items():
             self.assertEqual(collections.Counter(lines), expected, f"rank {rank}")
 
+    def when_all_listen(self, ranks, failing):
+        """A condition of the ranks' script, behind its trap: true for the rank that shall fail, once all have come so far."""
+        return (f": >{self.path('listens')}.$RANK; [ $RANK = {failing} ] && "
+                f"until [ $(ls {self.folder.name} | grep -c '^listens') = {ranks} ]; do sleep 0.01; done")
+
     def test_the_failure_of_a_rank_is_reported_and_stops_the_others(self):
-        script = """
+        script = f"""
             trap 'echo asked; exit 0' TERM
-            if [ $RANK = 2 ]; then sleep 0.3; echo last words >&2; exit 3; fi
+            {self.when_all_listen(4, 2)} && {{ echo last words >&2; exit 3; }}
             while :; do sleep 0.05; done"""
         out, err = self.launch("-n", "4", "sh", "-c", script, code=3)
         self.assertEqual(lines_of_ranks(out), {0: ["asked"], 1: ["asked"], 3: ["asked"]})
@@ -260,7 +265,7 @@ class Launch(LaunchTest):
         )
 
     def test_the_exit_code_is_that_of_the_first_failure_not_of_those_it_brings_about(self):
-        script = "trap 'exit 9' TERM; if [ $RANK = 1 ]; then sleep 0.3; exit 5; fi; while :; do sleep 0.05; done"
+        script = f"trap 'exit 9' TERM; {self.when_all_listen(4, 1)} && exit 5; while :; do sleep 0.05; done"
         _, err = self.launch("-n", "4", "sh", "-c", script, code=5)
         self.assertEqual(err.count("error:"), 1)
         self.assertIn("rank 1 ", err)
@@ -289,7 +294,7 @@ class Launch(LaunchTest):
         self.assertRegex(err, r"rank 0 \(pid \d+\) was killed by SIGSEGV; the other ranks are stopped")
 
     def test_who_does_not_listen_to_sigterm_is_killed_after_the_grace_time(self):
-        script = "if [ $RANK = 0 ]; then sleep 0.3; exit 7; fi; trap '' TERM; while :; do sleep 0.05; done"
+        script = f"trap '' TERM; {self.when_all_listen(2, 0)} && exit 7; while :; do sleep 0.05; done"
         _, err = self.launch("-n", "2", "--grace-seconds", "0.2", "sh", "-c", script, code=7)
         self.assertRegex(err, r"warning: rank 1 \(pid \d+\) has not ended within 0.2 s and is killed\n")
 
@@ -367,13 +372,13 @@ class Launch(LaunchTest):
 
     def test_the_warnings_of_a_batch_system_are_handed_on_and_nobody_ends(self):
         script = f"""
-            trap 'echo usr1' USR1; trap 'echo usr2; exit 0' USR2
+            trap "echo usr1; echo 1 >{self.folder.name}/usr1.$RANK" USR1; trap 'echo usr2; exit 0' USR2
             echo $$ >{self.folder.name}/pid.$RANK
             while :; do sleep 0.05; done"""
         process = self.start("-n", "2", "sh", "-c", script)
         self.read_files("pid.0", "pid.1")
         process.send_signal(signal.SIGUSR1)
-        time.sleep(0.2)
+        self.read_files("usr1.0", "usr1.1")
         process.send_signal(signal.SIGUSR2)
         out, err = self.finish(process)
         self.assertEqual(lines_of_ranks(out), {0: ["usr1", "usr2"], 1: ["usr1", "usr2"]})
@@ -397,12 +402,12 @@ class Launch(LaunchTest):
         pids = [int(text) for text in self.read_files("pid.0", "pid.1", "pid.2")]
         self.assertTrue(all(map(alive, pids)))
         process.kill()
-        self.assertTrue(wait_until(lambda: not any(map(alive, pids)), seconds=5))
+        self.assertTrue(wait_until(lambda: not any(map(alive, pids))))
 
     def test_what_a_rank_started_ends_with_it(self):
         script = "sleep 300 & echo $!"
         pid = int(self.launch("-n", "1", "sh", "-c", script)[0].split()[1])
-        self.assertTrue(wait_until(lambda: not alive(pid), seconds=5))
+        self.assertTrue(wait_until(lambda: not alive(pid)))
 
     def test_a_daemon_that_keeps_the_pipe_open_does_not_keep_the_launcher(self):
         out, _ = self.launch("-n", "1", "sh", "-c", f"setsid sleep 30 & echo $! >{self.folder.name}/pid; echo done")
@@ -420,9 +425,10 @@ class Launch(LaunchTest):
         self.assertTrue(wait_until(lambda: process.poll() is not None))
 
     def test_when_the_reader_goes_the_ranks_go_on_and_the_launcher_says_so(self):
-        script = f"for i in 1 2 3; do echo $i; sleep 0.1; done; echo done >{self.folder.name}/done"
+        script = f"until [ -e {self.path('gone')} ]; do sleep 0.01; done; for i in 1 2 3; do echo $i; done; echo done >{self.path('done')}"
         process = self.start("-n", "1", "sh", "-c", script)
         process.stdout.close()
+        self.write("gone", "")
         self.assertEqual(process.wait(timeout=DEADLINE), 74)
         self.assertEqual(self.read_files("done"), ["done\n"])
         self.assertIn("standard output cannot be written: Broken pipe", process.stderr.read())

@@ -89,7 +89,7 @@ class NodesCase(RunCase):
         os.kill(parents[-1], number)
         _, err = process.communicate(timeout=60 * SLOWED)
         self.assertNotEqual(process.returncode, 0)
-        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents + workers), 20), "somebody lives on")
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents + workers)), "somebody lives on")
         return err
 
 
@@ -358,7 +358,7 @@ class TwoNetworks(NodesCase):
         parents = [pid for name in self.names for pid in self.inside(name) if command_line(pid)[:2] == [SOUNDER.encode(), b"train"]]
         self.assertEqual(len(parents), 2)
         self.need(["ip", "-n", self.names[0], "link", "set", self.ends[0], "down"])
-        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents), 30), "a node lives on")
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents)), "a node lives on")
         # What the far node says, and that it is gone, does not come through to mpirun, which may wait for it for long.
         for name in self.names:
             for pid in self.inside(name):

@@ -325,6 +325,13 @@ class Runs(RunCase):
                 total += int(re.search(r"(?m)^voluntary_ctxt_switches:\s*(\d+)", file.read()).group(1))
         return total
 
+    def sleeps_for_half_a_second(self, pids):
+        if any(state_of(pid) != "S" for pid in pids):
+            return False
+        before = self.naps(pids)
+        time.sleep(0.5)
+        return self.naps(pids) - before < 20 and all(state_of(pid) == "S" for pid in pids)
+
     def test_who_waits_for_a_bound_or_for_a_client_sleeps_until_it_is_called(self):
         task = ["--data", "synthetic:1x8x8:24000:60", "--rounds", "2000", "--eval-every", "0", "--checkpoint-every", "0", "--quiet", "--device", "cpu"]
         for run, options in (("wild", ["--algorithm", "hogwild bound=0", "--workers", "3", "--model", "linear 64; relu; linear 10"]),
@@ -335,11 +342,7 @@ class Runs(RunCase):
             # The others come as far as the bound allows; nobody gets another client.
             os.kill(workers[0] if run == "wild" else process.pid, signal.SIGSTOP)
             waiting = workers[1:] if run == "wild" else workers
-            self.assertTrue(wait_until(lambda: all(state_of(pid) == "S" for pid in waiting)))
-            time.sleep(0.2)
-            before = self.naps(waiting)
-            time.sleep(0.5)
-            self.assertLess(self.naps(waiting) - before, 20, run)
+            self.assertTrue(wait_until(lambda: self.sleeps_for_half_a_second(waiting)), run)
             process.kill()
             process.communicate()
 
@@ -409,7 +412,7 @@ class Faults(RunCase):
             workers = children_of(process.pid)
             process.kill()
             process.communicate()
-            self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers), 5), "a worker lives on")
+            self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers)), "a worker lives on")
             self.assertEqual(in_shared_memory() - self.shm_before, set())
 
     def test_the_first_signal_finishes_the_round_and_the_run_resumes_to_the_same_bits(self):
@@ -445,8 +448,9 @@ class Faults(RunCase):
         process.send_signal(signal.SIGINT)
         time.sleep(0.5 * SLOWED)
         self.assertIsNone(process.poll(), "the first signal only asks")
-        process.send_signal(signal.SIGINT)
-        self.finish(process, 128 + signal.SIGINT)
+        # Signals that come together are one, so that the second is sent until it is heard.
+        self.assertTrue(wait_until(lambda: process.poll() is not None or process.send_signal(signal.SIGINT)))
+        self.assertIn(process.returncode, (128 + signal.SIGINT, -signal.SIGINT))  # the latter: one more came as it ended
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@
 #include "tests/deadline.h"
 #include "shm/barrier.h"
 
-enum { RANKS = 3, STEPPED = 0, PEER_CROSSINGS = 3, INSTRUCTIONS_MAX = 20000, PATIENCE_SECONDS = 5, EXIT_SKIPPED = 77 };
+enum { RANKS = 3, STEPPED = 0, PEER_CROSSINGS = 3, INSTRUCTIONS_MAX = 20000, PATIENCE_SECONDS = 60, EXIT_SKIPPED = 77 };
 enum { POLLS_A_LOOK = 50 };
 
 typedef struct Shared {

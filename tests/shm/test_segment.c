@@ -3,17 +3,16 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "own_folder.h"
 #include "tests/check.h"
 #include "tests/deadline.h"
 
@@ -212,9 +211,7 @@ enum { CHILD_SKIPPED = 77 };
 static int use_a_small_shared_memory_folder(int warnings) {
     Error err = {0};
     Segment segment;
-    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return CHILD_SKIPPED;
-    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return CHILD_SKIPPED;
-    if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) return CHILD_SKIPPED;
+    if (!own_folder("size=1m")) return CHILD_SKIPPED;
     dup2(warnings, STDERR_FILENO);
     if (segment_create(&segment, "small", 1000, &err) != STATUS_OK) return 1;
     segment_free(&segment);
