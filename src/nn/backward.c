@@ -155,6 +155,9 @@ static void sequence_backward(const Net *net, const LayerBuffers *at, const Laye
     const Kernels *kernels = net->kernels;
     if (layer->kind == LAYER_EMBEDDING)
         kernels->embedding_backward(at->slopes, at->in, at->out_gradient, layer, chunk.samples);
+    else if (layer->kind == LAYER_LINEAR_EACH)
+        kernels->linear_each_backward(at->slopes, at->in_gradient, net->buffers->scratch, at->rows, at->out_gradient,
+                                      pass->parameters + layer->weight, layer, chunk.count, chunk.samples);
     else
         kernels->lstm_backward(at->slopes, at->in_gradient, at->statistics, net->buffers->scratch, at->out_gradient,
                                pass->parameters + layer->weight, layer, chunk.samples);
@@ -184,6 +187,7 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
         break;
     case LAYER_EMBEDDING:
     case LAYER_LSTM:
+    case LAYER_LINEAR_EACH:
         sequence_backward(net, at, layer, pass, chunk);
         break;
     case LAYER_POOL:

@@ -57,6 +57,12 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
         at->rows = carve_floats(carver, linear_row_floats(layer) * n);
         if (!is_first) *scratch = larger(*scratch, linear_scratch_floats(layer, samples));
     }
+    if (layer->kind == LAYER_LINEAR_EACH) {
+        const Layer one = linear_at_place(layer);
+        at->slopes = carve_floats(carver, layer_parameters(layer));
+        at->rows = carve_floats(carver, linear_places(layer) * linear_row_floats(&one) * n);
+        *scratch = larger(*scratch, linear_scratch_floats(&one, samples));
+    }
     if (layer->kind == LAYER_NORM) {
         at->slopes = carve_floats(carver, layer_parameters(layer));
         at->statistics = carve_floats(carver, 2 * (size_t)layer->groups * n);
@@ -167,7 +173,8 @@ int buffers_chunk(const Spec *spec, bool through_blas) {
         const Layer *layer = &spec->layers[l];
         if (!layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
         if (layer->kind == LAYER_LSTM) floats += lstm_places(layer, 1).end, weights += layer_parameters(layer);
-        if (layer->kind == LAYER_LINEAR) weights += shape_size(layer->in) * shape_size(layer->out);
+        if (layer_is_linear(layer)) weights += linear_ins(layer) * linear_outs(layer);
+        if (layer->kind == LAYER_LINEAR_EACH) floats += shape_size(layer->in);
         if (linear_is_wide(layer)) wide += shape_size(layer->in) * shape_size(layer->out);
     }
     size_t matching = wide / floats / SAMPLES_UNIT * SAMPLES_UNIT;

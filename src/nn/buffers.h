@@ -23,7 +23,7 @@ typedef struct LayerBuffers {
     float *other_gradient;           // add, concat: of the other value; NULL if nobody needs it
     bool other_adds;                 // others have written there before
     float *packed, *packed_gradient; // of a convolution
-    float *slopes;                   // of all but linear layers: the gradients of their parameters
+    float *slopes;                   // of all but plain linear layers: the gradients of their parameters
     float *statistics;               // of a norm; of an lstm: what it keeps (sequence.h)
     float *rows;                     // of a linear layer: its input, sample by sample
     int8_t *keep;                    // dropout: (elements,N) or (channels,N)
@@ -34,9 +34,9 @@ typedef struct NetBuffers {
     float *gradients[FLOW_MAX_SLOTS]; // where they lie: flow.h
     float *scratch;
     uint16_t *labels; // (N)
-    float *targets;  // (N), with the squared loss
-    uint8_t *images; // (N, C,H,W), where training changes images
-    int first_layer; // the first with parameters: the way back ends there
+    float *targets;   // (N), with the squared loss
+    uint8_t *images;  // (N, C,H,W), where training changes images
+    int first_layer;  // the first with parameters: the way back ends there
 } NetBuffers;
 
 // How many features a dropout layer decides about.

@@ -55,6 +55,7 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_CONV:
         return in + out + arrays(pass, layer_parameters(layer));
     case LAYER_LINEAR:
+    case LAYER_LINEAR_EACH:
         return in + 3 * out + arrays(pass, layer_parameters(layer)); // the bias is added afterwards
     case LAYER_DROPOUT:
     case LAYER_DROPOUT2D:
@@ -109,7 +110,7 @@ static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *o
     if (!op || !product) return 0;
     const Layer *layer = op->layer;
     double samples = (double)pass->step.models * pass->plan.batch_size;
-    if (layer->kind == LAYER_LINEAR) return 2 * samples * (double)(shape_size(layer->in) * shape_size(layer->out));
+    if (layer_is_linear(layer)) return 2 * samples * (double)(linear_ins(layer) * shape_size(layer->out));
     if (layer->kind == LAYER_LSTM)
         return 2 * samples * lstm_steps(layer) * 4 * (double)lstm_units(layer) *
                (layer->in.columns + lstm_units(layer));
@@ -126,6 +127,7 @@ static void name_part(char *name, CudaPart part, const CudaOp *op) {
                                          [LAYER_DROPOUT] = "dropout",
                                          [LAYER_DROPOUT2D] = "dropout2d",
                                          [LAYER_LINEAR] = "linear",
+                                         [LAYER_LINEAR_EACH] = "linear each",
                                          [LAYER_AVERAGE] = "average",
                                          [LAYER_ACTIVATION] = "activation",
                                          [LAYER_NORM] = "norm",

@@ -40,7 +40,7 @@ static int fuse(CudaOp *op, const Spec *spec, const int *readers, int l) {
     if (next && (next->source != l || readers[l] > 1)) next = NULL;
     bool before_relu = next && next->kind == LAYER_RELU, relu_then_pool = false;
     if (layer->kind == LAYER_RELU) relu_then_pool = next && next->kind == LAYER_POOL;
-    bool relu = relu_then_pool || (before_relu && (layer->kind == LAYER_LINEAR || layer->kind == LAYER_POOL));
+    bool relu = relu_then_pool || (before_relu && (layer_is_linear(layer) || layer->kind == LAYER_POOL));
     *op = (CudaOp){.layer = relu_then_pool ? next : layer, .number = relu_then_pool ? l + 1 : l, .relu = relu};
     return relu ? 2 : 1;
 }
@@ -61,7 +61,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
             .other = layer->other == SPEC_INPUT ? FLOW_INPUT : op_of[layer->other],
             .has_parameters = layer_learns(layer),
             .in_place = layer_is_in_place(layer),
-            .looks_back = layer->kind == LAYER_RELU || (layer->kind == LAYER_LINEAR && op->relu),
+            .looks_back = layer->kind == LAYER_RELU || (layer_is_linear(layer) && op->relu),
             .passes = layer->kind == LAYER_ADD, // a part of a join's gradient has another distance between models
             .in = shape_size(layer->in),
             .out = shape_size(layer->out),

@@ -57,11 +57,12 @@ void cuda_conv_any_backward_weight(float *weight_gradient, const float *in, cons
                                    const Layer *layer, const CudaStep *step);
 
 // The part of a linear layer's CUDA twin (linear_cuda.c) that is kernels: the bias, before and after cuBLAS's products.
-// out (M, OUT,N) += bias (M strided; OUT) of its row; with relu, then max(0, .).
-void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step);
+// out (M, places, OUT,N) += bias (M strided; OUT) of its row; with relu, then max(0, .).
+void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int places, int outs,
+                          const CudaStep *step);
 
-// bias_gradient (M strided; OUT) = sums of the rows of out_gradient (M, OUT,N).
-void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int outs,
+// bias_gradient (M strided; OUT) = sums of the rows of out_gradient (M, places, OUT,N).
+void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int places, int outs,
                           const CudaStep *step);
 
 #ifdef __cplusplus

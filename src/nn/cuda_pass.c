@@ -102,6 +102,7 @@ static void forward(const CudaPass *pass, bool training) {
             if (training) drop_forward(pass, op);
             break;
         case LAYER_LINEAR:
+        case LAYER_LINEAR_EACH:
             cuda_linear_forward(op->out, op->in, weight, bias, plan->weights_stride, op->relu, layer, pass->blas, step);
             break;
         }
@@ -134,6 +135,11 @@ enum { MOST_STEPPED_SAMPLES = 128 };
 // Whether the way back moves a linear layer's weights as soon as it knows their slopes.
 static bool steps_linear_layers(const CudaPass *pass) {
     return !pass->plan.updates && !pass->plan.slope_shifts && pass->step.samples <= MOST_STEPPED_SAMPLES;
+}
+
+// Whether it does for this one.
+static bool steps_on_the_way(const CudaPass *pass, const Layer *layer) {
+    return layer->kind == LAYER_LINEAR && !spec_freezes_of(&pass->plan.spec, layer);
 }
 
 static void linear_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
@@ -236,8 +242,8 @@ static void backward(const CudaPass *pass, bool steps) {
         if (!op->works) continue;
         if (op->layer->kind == LAYER_CONV)
             conv_backward(pass, op);
-        else if (op->layer->kind == LAYER_LINEAR)
-            linear_backward(pass, op, steps && !spec_freezes_of(&pass->plan.spec, op->layer));
+        else if (layer_is_linear(op->layer))
+            linear_backward(pass, op, steps && steps_on_the_way(pass, op->layer));
         else if (op->layer->kind == LAYER_NORM)
             norm_backward(pass, op);
         else if (op->layer->kind == LAYER_EMBEDDING || op->layer->kind == LAYER_LSTM)
@@ -278,7 +284,7 @@ static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, co
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
         const Layer *layer = spec_layer_of(spec, tensor);
-        if (tensor->frozen || (steps && layer->kind == LAYER_LINEAR && !spec_freezes_of(spec, layer))) continue;
+        if (tensor->frozen || (steps && steps_on_the_way(pass, layer))) continue;
         if (tensor->first != end && end > first) kernel(&descent, plan->gradient, first, end - first, step);
         if (tensor->first != end) first = tensor->first;
         end = tensor->first + tensor->count;

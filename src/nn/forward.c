@@ -89,6 +89,10 @@ void net_forward(Net *net, const float *parameters, const Noise *noise, bool tra
         case LAYER_LINEAR:
             linear_forward(net, at, layer, parameters, chunk);
             break;
+        case LAYER_LINEAR_EACH:
+            kernels->linear_each_forward(at->out, at->rows, at->in, parameters + layer->weight, layer, chunk.count,
+                                         chunk.samples);
+            break;
         }
     }
 }

@@ -182,6 +182,15 @@ typedef struct Kernels {
     void (*linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient, const Descent *descent,
                                  const Layer *layer, int samples);
 
+    // The same at each place of a layer of LAYER_LINEAR_EACH: out (C,H,OUT,N), in (C,H,IN,N), rows (places, N,
+    // linear_row_floats) of one place. weight, gradient: (OUT,IN) and behind it the bias (OUT). Adds to gradient;
+    // overwrites in_gradient, unless that is NULL.
+    void (*linear_each_forward)(float *out, float *rows, const float *in, const float *weight, const Layer *layer,
+                                int count, int samples);
+    void (*linear_each_backward)(float *gradient, float *in_gradient, float *scratch, const float *rows,
+                                 const float *out_gradient, const float *weight, const Layer *layer, int count,
+                                 int samples);
+
     // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats; of the distribution
     // that gives every class smoothing / classes and the label the rest, as PyTorch's label_smoothing. Overwrites
     // gradient (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is

@@ -185,8 +185,15 @@ static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
 }
 
 static Status read_linear(Layer *layer, LayerText *of, Error *err) {
-    layer->out = (Shape){0, 1, 1};
-    return layer_text_whole(&layer->out.channels, of, "FEATURES", 1, MAX_CHANNELS, err);
+    int features;
+    TRY(layer_text_whole(&features, of, "FEATURES", 1, MAX_CHANNELS, err));
+    if (layer_text_key(of, "each")) {
+        layer->kind = LAYER_LINEAR_EACH;
+        layer->out.columns = features;
+    } else {
+        layer->out = (Shape){features, 1, 1};
+    }
+    return STATUS_OK;
 }
 
 // Two inputs ----------------------------------------------------------------------------------------------------------
@@ -232,7 +239,8 @@ const LayerForm layer_forms[] = {
     {"gelu", "gelu", "x times the share of the normal distribution below x"},
     {"dropout", "dropout RATE", "elements dropped in training"},
     {"dropout2d", "dropout2d RATE", "whole channels dropped in training"},
-    {"linear", "linear FEATURES", "fully connected, with bias"},
+    {"linear", "linear FEATURES [each]",
+     "fully connected, with bias; with each, of every row by itself, as of a sequence's steps"},
     {"groupnorm", "groupnorm GROUPS",
      "each sample's values of a group of channels get mean 0 and variance 1, then a "
      "factor and a shift of their channel"},

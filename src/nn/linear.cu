@@ -17,28 +17,30 @@ __device__ float rectified(float value, bool relu) {
 
 // One thread for four samples of one feature.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    add_bias(float4 *out, const float *bias, size_t stride, bool relu, uint32_t row, uint32_t items) {
+    add_bias(float4 *out, const float *bias, size_t stride, bool relu, uint32_t outs, uint32_t row, uint32_t items) {
     ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
     if (at.item >= items) return;
-    float shift = bias[at.model * stride + at.item / row];
+    float shift = bias[at.model * stride + at.item / row % outs];
     out += (size_t)at.model * items + at.item;
     float4 value = *out;
     *out = make_float4(rectified(value.x + shift, relu), rectified(value.y + shift, relu),
                        rectified(value.z + shift, relu), rectified(value.w + shift, relu));
 }
 
+// Rows of the same number at all places are summed.
 __global__ void __launch_bounds__(ITEM_THREADS)
-    sum_rows(float *sums, const float4 *values, size_t stride, uint32_t rows, uint32_t row) {
+    sum_rows(float *sums, const float4 *values, size_t stride, uint32_t places, uint32_t rows, uint32_t row) {
     __shared__ float parts[SUM_ROWS][SUM_WIDTH];
     uint32_t place = threadIdx.x / SUM_WIDTH, x = threadIdx.x % SUM_WIDTH;
     ModelItem at = model_item(blockIdx.x, place, SUM_ROWS, rows);
     float sum = 0;
     if (at.item < rows) {
-        values += ((size_t)at.model * rows + at.item) * row;
-        for (uint32_t i = x; i < row; i += SUM_WIDTH) {
-            float4 four = values[i];
-            sum += (four.x + four.y) + (four.z + four.w);
-        }
+        values += ((size_t)at.model * places * rows + at.item) * row;
+        for (uint32_t p = 0; p < places; p++, values += (size_t)rows * row)
+            for (uint32_t i = x; i < row; i += SUM_WIDTH) {
+                float4 four = values[i];
+                sum += (four.x + four.y) + (four.z + four.w);
+            }
     }
     parts[place][x] = sum;
     for (uint32_t half = SUM_WIDTH / 2; half > 0; half /= 2) {
@@ -131,14 +133,15 @@ void cuda_linear_step(const CudaDescent *descent, const float *in, const float *
            layer->bias, ins, outs, (uint32_t)step->samples / 4, step->counts);
 }
 
-void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int outs, const CudaStep *step) {
-    uint32_t row = (uint32_t)step->samples / 4, items = (uint32_t)outs * row;
-    launch_items(add_bias, items, step, (float4 *)out, bias, stride, relu, row, items);
+void cuda_linear_add_bias(float *out, const float *bias, size_t stride, bool relu, int places, int outs,
+                          const CudaStep *step) {
+    uint32_t row = (uint32_t)step->samples / 4, items = (uint32_t)places * (uint32_t)outs * row;
+    launch_items(add_bias, items, step, (float4 *)out, bias, stride, relu, (uint32_t)outs, row, items);
 }
 
-void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int outs,
+void cuda_linear_sum_rows(float *bias_gradient, const float *out_gradient, size_t stride, int places, int outs,
                           const CudaStep *step) {
     uint32_t rows = (uint32_t)outs;
     launch(sum_rows, (size_t)step->models * parts_of(rows, SUM_ROWS), ITEM_THREADS, step->stream, bias_gradient,
-           (const float4 *)out_gradient, stride, rows, (uint32_t)step->samples / 4);
+           (const float4 *)out_gradient, stride, (uint32_t)places, rows, (uint32_t)step->samples / 4);
 }

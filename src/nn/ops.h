@@ -38,7 +38,7 @@
     EACH(norm_forward, norm_forward)                                                                                   \
     EACH(norm_backward, norm_backward)                                                                                 \
     EACH(batch_norm_forward, batch_norm_forward)                                                                       \
-    EACH(batch_norm_backward, batch_norm_backward)                                                                    \
+    EACH(batch_norm_backward, batch_norm_backward)                                                                     \
     EACH(embedding_forward, embedding_forward)                                                                         \
     EACH(embedding_backward, embedding_backward)                                                                       \
     EACH(lstm_forward, lstm_forward)                                                                                   \
@@ -50,6 +50,8 @@
     EACH(linear_backward_input, linear_backward_input)                                                                 \
     EACH(linear_backward_weight, linear_backward_weight)                                                               \
     EACH(linear_backward_bias, linear_backward_bias)                                                                   \
+    EACH(linear_each_forward, linear_each_forward)                                                                     \
+    EACH(linear_each_backward, linear_each_backward)                                                                   \
     EACH(softmax_cross_entropy, softmax_cross_entropy)
 
 #define DECLARE_OP(member, op) __typeof__(*((const Kernels *)NULL)->member) ISA_NAME(op);

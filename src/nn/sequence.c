@@ -1,5 +1,5 @@
-// Embedding, and long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers, Schmidhuber, Cummins
-// 2000) as PyTorch's LSTM has it, one layer in one direction:
+// Embedding, linear layers of each step, and long short-term memory (Hochreiter and Schmidhuber 1997; with forget
+// gates, Gers, Schmidhuber, Cummins 2000) as PyTorch's LSTM has it, one layer in one direction:
 //   i, f, o = sigmoid(W x + b + U h + c) each, g = tanh of the same, cell = f cell + i g, h = o tanh(cell)
 // The products are those of linear layers (linear.c); a step's are of the whole chunk, and the weight's gradient is one
 // product over all steps.
@@ -37,6 +37,35 @@ void ISA_NAME(embedding_backward)(float *weight_gradient, const float *in, const
             for (size_t d = 0; d < width; d++)
                 row[d] += out_gradient[(t * width + d) * n + s];
         }
+}
+
+// Linear layers of each place -----------------------------------------------------------------------------------------
+// The ops of a linear layer, place after place.
+
+void ISA_NAME(linear_each_forward)(float *out, float *rows, const float *in, const float *weight, const Layer *layer,
+                                   int count, int samples) {
+    const Layer one = linear_at_place(layer);
+    const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
+    for (size_t p = 0; p < linear_places(layer); p++)
+        ISA_NAME(linear_forward)
+        (out + p * outs * n, rows + p * n * linear_row_floats(&one), in + p * ins * n, weight, weight + outs * ins,
+         &one, count, samples);
+}
+
+void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *scratch, const float *rows,
+                                    const float *out_gradient, const float *weight, const Layer *layer, int count,
+                                    int samples) {
+    const Layer one = linear_at_place(layer);
+    const Descent descent = {.keep = 1};
+    const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
+    for (size_t p = 0; p < linear_places(layer); p++, rows += n * linear_row_floats(&one)) {
+        const float *slopes = out_gradient + p * outs * n;
+        if (in_gradient)
+            ISA_NAME(linear_backward_input)
+            (in_gradient + p * ins * n, scratch, slopes, weight, &one, count, samples);
+        ISA_NAME(linear_backward_weight)(gradient, NULL, rows, slopes, &descent, &one, count, samples);
+        ISA_NAME(linear_backward_bias)(gradient + outs * ins, NULL, slopes, &descent, &one, samples);
+    }
 }
 
 // Long short-term memory ----------------------------------------------------------------------------------------------

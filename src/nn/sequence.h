@@ -15,6 +15,12 @@ static inline Layer lstm_state_product(const Layer *layer) {
     return (Layer){.kind = LAYER_LINEAR, .in = {lstm_units(layer), 1, 1}, .out = {4 * lstm_units(layer), 1, 1}};
 }
 
+// What a linear layer is at one place.
+static inline Layer linear_at_place(const Layer *layer) {
+    const Shape in = {(int)linear_ins(layer), 1, 1}, out = {(int)linear_outs(layer), 1, 1};
+    return (Layer){.kind = LAYER_LINEAR, .in = in, .out = out};
+}
+
 // Where the parts of what an lstm keeps for the way back lie, in floats. T steps, H units, F inputs of a step.
 typedef struct LstmPlaces {
     size_t gates;        // (4H, T, N): input, forget, cell, output, as their functions left them; then their gradients

@@ -80,7 +80,8 @@ static void add_lstm(Spec *spec, Layer *layer, int ordinal) {
 static void add_weights(Spec *spec, Layer *layer, int ordinal) {
     const bool conv = layer->kind == LAYER_CONV;
     const Sides side = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : layer->window.size;
-    const int64_t outs = layer->out.channels, fan_in = (int64_t)(conv ? conv_inputs(layer) : shape_size(layer->in));
+    const int64_t outs = conv ? layer->out.channels : (int64_t)linear_outs(layer);
+    const int64_t fan_in = (int64_t)(conv ? conv_inputs(layer) : linear_ins(layer));
     const int64_t ins = conv ? fan_in / side.rows / side.columns : fan_in;
     const char *word = conv ? "conv" : "fc";
     layer->weight = spec->parameter_count;
@@ -103,6 +104,8 @@ static double count_parameters(const Layer *layer) {
         return (double)layer->vocabulary * layer->out.columns;
     case LAYER_LSTM:
         return 4.0 * lstm_units(layer) * ((double)layer->in.columns + lstm_units(layer) + 2);
+    case LAYER_LINEAR_EACH:
+        return (layer->in.columns + 1.0) * layer->out.columns;
     default:
         return (in + 1) * outs;
     }
@@ -234,7 +237,8 @@ static double layer_products(const Layer *layer) {
     case LAYER_CONV:
         return outputs * (double)conv_inputs(layer);
     case LAYER_LINEAR:
-        return outputs * (double)shape_size(layer->in);
+    case LAYER_LINEAR_EACH:
+        return outputs * (double)linear_ins(layer);
     case LAYER_LSTM:
         return 4.0 * lstm_steps(layer) * lstm_units(layer) * (layer->in.columns + lstm_units(layer));
     default:

@@ -14,7 +14,9 @@
 //   relu, relu6, leakyrelu [SLOPE], tanh, sigmoid, gelu
 //   dropout RATE                            each element zeroed with probability RATE, the rest divided by 1 - RATE
 //   dropout2d RATE                          the same for whole channels
-//   linear FEATURES                         fully connected, bias; flattens its input (C,H,W) in that order
+//   linear FEATURES [each]                  fully connected, bias; flattens its input (C,H,W) in that order. With each:
+//                                           a place's W values become FEATURES, C x H x FEATURES: at every step of a
+//                                           sequence the same
 //   groupnorm GROUPS, layernorm             normalisation within each sample, with a factor and a shift of each channel
 //                                           or, as layernorm, of each value
 //   batchnorm                               normalisation of each channel over the batch, in tests by running means
@@ -54,6 +56,7 @@ typedef enum LayerKind {
     LAYER_DROPOUT,
     LAYER_DROPOUT2D,
     LAYER_LINEAR,
+    LAYER_LINEAR_EACH, // of the last axis, at each place of the others
     LAYER_ACTIVATION,
     LAYER_AVERAGE, // average pooling, of windows or of everything
     LAYER_NORM,    // group and layer normalisation
@@ -123,11 +126,28 @@ static inline bool layer_is_in_place(const Layer *layer) {
     return layer->kind == LAYER_RELU || layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D;
 }
 
+// Whether it is fully connected: of everything, or of the last axis at each place.
+static inline bool layer_is_linear(const Layer *layer) {
+    return layer->kind == LAYER_LINEAR || layer->kind == LAYER_LINEAR_EACH;
+}
+
+// Where a linear layer is applied by itself, and what it takes and gives there.
+static inline size_t linear_places(const Layer *layer) {
+    return layer->kind == LAYER_LINEAR ? 1 : (size_t)layer->in.channels * (size_t)layer->in.rows;
+}
+static inline size_t linear_ins(const Layer *layer) {
+    return shape_size(layer->in) / linear_places(layer);
+}
+static inline size_t linear_outs(const Layer *layer) {
+    return shape_size(layer->out) / linear_places(layer);
+}
+
 // Whether it has a weight and a bias.
 static inline bool layer_has_parameters(const Layer *layer) {
     switch (layer->kind) {
     case LAYER_CONV:
     case LAYER_LINEAR:
+    case LAYER_LINEAR_EACH:
     case LAYER_NORM:
     case LAYER_BATCH_NORM:
     case LAYER_EMBEDDING:
@@ -169,6 +189,8 @@ static inline size_t layer_parameters(const Layer *layer) {
         return weights;
     case LAYER_LSTM:
         return weights + 8 * (size_t)lstm_units(layer);
+    case LAYER_LINEAR_EACH:
+        return weights + linear_outs(layer);
     default:
         return weights + (size_t)layer->out.channels;
     }

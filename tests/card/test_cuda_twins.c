@@ -59,6 +59,8 @@ static const Twin twins[] = {
     {OP(linear_backward_input), " cuda_linear_backward_input ", check_linear},
     {OP(linear_backward_weight), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
     {OP(linear_backward_bias), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
+    {OP(linear_each_forward), " cuda_linear_forward ", check_linear_each},
+    {OP(linear_each_backward), " cuda_linear_backward_input cuda_linear_backward_weight ", check_linear_each},
     {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
 };
 

@@ -31,6 +31,50 @@ void check_embedding(const Trial *trial) {
     drop_all(in, slopes, weights, out, gradient);
 }
 
+static void check_one_each(const Trial *trial, const Layer *layer, bool relu, CudaBlas *blas) {
+    const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
+    const Layer one = linear_at_place(layer);
+    Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+    Values weights = parameters(trial, own, 6), out = values_of(trial, slopes.each, 0);
+    Values in_gradient = values_of(trial, in.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
+    Tensor rows = tensor_new(linear_places(layer) * n * linear_row_floats(&one));
+    Tensor scratch = tensor_new(linear_scratch_floats(&one, trial->samples));
+    const size_t bias = layer->bias - layer->weight;
+    cuda_linear_forward(on_card(&out), on_card(&in), on_card(&weights), on_card(&weights) + bias, weights.stride, relu,
+                        layer, blas, &trial->step);
+    cuda_linear_backward_input(on_card(&in_gradient), on_card(&slopes), on_card(&weights), weights.stride, layer, blas,
+                               &trial->step);
+    cuda_linear_backward_weight(on_card(&gradient), on_card(&gradient) + bias, on_card(&in), on_card(&slopes),
+                                gradient.stride, layer, blas, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        const float *weight = weights.host[m].at;
+        memset(gradient.host[m].at, 0, own * sizeof(float));
+        trial->cpu->linear_each_forward(out.host[m].at, rows.at, in.host[m].at, weight, layer, trial->samples,
+                                        trial->samples);
+        if (relu) trial->cpu->relu_forward(out.host[m].at, shape_size(layer->out), trial->samples);
+        trial->cpu->linear_each_backward(gradient.host[m].at, in_gradient.host[m].at, scratch.at, rows.at,
+                                         slopes.host[m].at, weight, layer, trial->samples, trial->samples);
+    }
+    compare("linear each forward", &out, NULL, 1, 1e-5);
+    compare("linear each input", &in_gradient, NULL, 1, 1e-5);
+    compare("linear each weight and bias", &gradient, NULL, 1, 1e-5);
+    tensor_free(rows);
+    tensor_free(scratch);
+    drop_all(in, slopes, weights, out, in_gradient, gradient);
+}
+
+void check_linear_each(const Trial *trial) {
+    Error err;
+    CudaBlas blas;
+    Spec spec;
+    check_ok(spec_parse(&spec, "linear 6 each; linear 13 each; linear 2", (Shape){3, 2, 5}, 2, &err));
+    check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
+    check_one_each(trial, &spec.layers[0], false, &blas);
+    check_one_each(trial, &spec.layers[1], true, &blas);
+    check_ok(cuda_blas_check(&blas, &err));
+    cuda_blas_close(&blas);
+}
+
 static void check_one_lstm(const Trial *trial, const Layer *layer, CudaBlas *blas) {
     const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
     Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);

@@ -23,8 +23,9 @@ void check_activation(const Trial *trial);
 void check_relu(const Trial *trial);
 void check_dropout(const Trial *trial);
 
-// twin_sequences.c: an embedding, and an lstm.
+// twin_sequences.c: an embedding, linear layers of each step, and an lstm.
 void check_embedding(const Trial *trial);
+void check_linear_each(const Trial *trial);
 void check_lstm(const Trial *trial);
 
 // twin_steps.c: samples, losses, wide layers and steps.

@@ -1,5 +1,5 @@
-// Embedding and long short-term memory by every build: against a reference in double precision and finite differences
-// of it.
+// Embedding, linear layers of each step and long short-term memory by every build: against references in double
+// precision and finite differences of them.
 #include "builds.h"
 #include "nn/sequence.h"
 #include "tests/tensor.h"
@@ -118,6 +118,61 @@ static void lstms_agree_with_the_reference_and_finite_differences(void **state) 
     with_each_build(check_lstms);
 }
 
+// Of a tensor (C,H,W,N) the W values at each of C x H places; there and back twice, as the slopes of the parameters add
+// up.
+static void check_each(const Kernels *kernels, Shape shape, int outs, int count, int vectors) {
+    const size_t n = (size_t)(vectors * kernels->lanes), to = (size_t)outs, from = (size_t)shape.columns;
+    Layer layer = {.kind = LAYER_LINEAR_EACH, .in = shape, .out = {shape.channels, shape.rows, outs}};
+    layer.bias = to * from;
+    const Layer one = linear_at_place(&layer);
+    const size_t places = linear_places(&layer), own = layer_parameters(&layer), values = places * from * n;
+    Tensor in = tensor_random(values, 7), out = tensor_new(places * to * n), weight = tensor_random(own, 8);
+    Tensor slopes = tensor_random(out.count, 9), gradient = tensor_zeros(own), in_gradient = tensor_new(values);
+    Tensor rows = tensor_new(places * n * linear_row_floats(&one));
+    Tensor scratch = tensor_new(linear_scratch_floats(&one, (int)n));
+    double *given = calloc(out.count, sizeof *given), *back = calloc(values, sizeof *back);
+    double *expected = calloc(own, sizeof *expected);
+    assert_true(given && back && expected && own == to * (from + 1) && places == (size_t)(shape.channels * shape.rows));
+    for (size_t i = 0; i < out.count; i++)
+        if (i % n >= (size_t)count) slopes.at[i] = 0;
+    for (size_t i = 0; i < out.count; i++) {
+        const size_t s = i % n, o = i / n % to, p = i / n / to;
+        given[i] = (double)weight.at[to * from + o];
+        expected[to * from + o] += 2 * (double)slopes.at[i];
+        for (size_t f = 0; f < from; f++) {
+            const double value = (double)in.at[(p * from + f) * n + s], w = (double)weight.at[o * from + f];
+            given[i] += w * value;
+            expected[o * from + f] += 2 * (double)slopes.at[i] * value;
+            back[(p * from + f) * n + s] += (double)slopes.at[i] * w;
+        }
+    }
+    for (int only = 0; only < 2; only++) {
+        kernels->linear_each_forward(out.at, rows.at, in.at, weight.at, &layer, count, (int)n);
+        kernels->linear_each_backward(gradient.at, only == 0 ? NULL : in_gradient.at, scratch.at, rows.at, slopes.at,
+                                      weight.at, &layer, count, (int)n);
+    }
+    for (size_t i = 0; i < out.count; i++)
+        if (i % n >= (size_t)count) given[i] = (double)(out.at[i] = 0); // they mean nothing
+    check_close("outputs of each place", out.at, given, out.count, 2e-6);
+    check_close("weight and bias", gradient.at, expected, own, 1e-5);
+    check_close("input", in_gradient.at, back, values, 1e-5);
+    free(given), free(back), free(expected);
+    const Tensor all[] = {in, out, weight, slopes, gradient, in_gradient, rows, scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+}
+
+static void check_linears_of_each(const Kernels *kernels) {
+    check_each(kernels, (Shape){1, 5, 3}, 7, kernels->lanes - 1, 1);
+    check_each(kernels, (Shape){2, 3, 37}, 5, 2 * kernels->lanes, 2);
+    check_each(kernels, (Shape){1, 1, 1}, 1, 1, 1);
+}
+
+static void linear_layers_of_each_place_agree_with_the_reference(void **state) {
+    (void)state;
+    with_each_build(check_linears_of_each);
+}
+
 static void check_embedding(const Kernels *kernels) {
     enum { ROWS = 4, WIDTH = 3, NUMBERS = 2 };
     const size_t n = (size_t)kernels->lanes, outs = NUMBERS * WIDTH * n;
@@ -153,6 +208,7 @@ static void embeddings_give_rows_of_their_table_and_add_up_the_slopes(void **sta
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lstms_agree_with_the_reference_and_finite_differences),
+        cmocka_unit_test(linear_layers_of_each_place_agree_with_the_reference),
         cmocka_unit_test(embeddings_give_rows_of_their_table_and_add_up_the_slopes),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

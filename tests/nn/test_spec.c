@@ -135,7 +135,7 @@ static const struct {
     {"conv 3 3 pad", "layer 1 (\"conv 3 3 pad\"): write it as \"" CONV "\""},
     {"conv 3 3 bad 1", "layer 1 (\"conv 3 3 bad 1\"): write it as \"" CONV "\""},
     {"relu 3", "layer 1 (\"relu 3\"): write it as \"relu\""},
-    {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES\""},
+    {"linear 10 10", "layer 1 (\"linear 10 10\"): write it as \"linear FEATURES [each]\""},
     {"linear 10 relu linear 10 relu linear 10",
      "layer 1 (\"linear 10 relu linear 10 relu linear 10\"): too many words; layers are separated by ';'"},
     {"conv 0 3", "layer 1 (\"conv 0 3\"): CHANNELS is \"0\"; give a whole number from 1 to 1048576"},
@@ -358,6 +358,15 @@ static void embeddings_and_lstms_have_pytorchs_names_shapes_and_order(void **sta
     assert_int_equal(spec.layers[1].out.rows, 12);
     assert_int_equal(spec.layers[2].out.channels, 5);
     assert_int_equal(spec.parameter_count, 2464 + 20 * (16 + 5 + 2) + 60);
+    Spec each;
+    check_ok(spec_parse(&each, "linear 9 each; linear 2 each; linear 10", (Shape){3, 4, 7}, 10, &err));
+    assert_int_equal(each.layers[1].out.channels * 100 + each.layers[1].out.rows * 10 + each.layers[1].out.columns,
+                     342);
+    assert_string_equal(each.tensors[2].name, "fc2.weight");
+    assert_memory_equal(each.tensors[2].shape, ((int64_t[]){2, 9}), 2 * sizeof(int64_t));
+    assert_int_equal(each.tensors[3].count, 2);
+    assert_int_equal(each.parameter_count, 9 * 8 + 2 * 10 + 10 * 25);
+    assert_true(spec_training_flop(&each) == 2.0 * (2 * 12 * 9 * 7 + 3 * 12 * 2 * 9 + 3 * 24 * 10));
     float parameters[3000];
     double squares = 0;
     spec_initialise(parameters, &spec, 1);

@@ -41,6 +41,8 @@ NETS = [
     ("resnet8, smooth", RESNET8.replace("relu", "gelu"), COLOUR, 10, 0),
     ("characters", "embedding 256 8; lstm 20; lstm 13 last; linear 10", (1, 1, 12), 21, 0.01),
     ("rows of pixels", "conv 1 3; lstm 24; relu; linear 10", (1, 10, 9), 10, 0),
+    ("steps by themselves", "embedding 256 8; linear 33 each; gelu; linear 6 each; lstm 9; linear 10", (1, 1, 12), 21, 0.01),
+    ("rows by themselves", "linear 20 each; relu; conv 4 3; linear 7 each; tanh; linear 10", COLOUR, 10, 0.01),
     ("global", "conv 16 3; relu; pool 3x2 stride 2x3 pad 1; conv 10 3; leakyrelu; globalpool", COLOUR, 20, 0.01),
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
 ]
@@ -134,6 +136,8 @@ class Net(nn.Module):
                 return lambda value: lstm(value[:, 0])[0][:, -1, :, None, None]
             return lambda value: lstm(value[:, 0])[0][:, None]
         if word == "linear":
+            if words[1:] == ["each"]:
+                return self.named("fc", nn.Linear(seen.shape[3], int(words[0])))
             linear = self.named("fc", nn.Linear(seen[0].numel(), int(words[0])))
             return lambda value: linear(value.flatten(1))[..., None, None]
         return FUNCTIONS[word]()

@@ -89,8 +89,8 @@ class Draw:
         self.put(self.random.choice(["layernorm", "batchnorm", f"groupnorm {self.random.choice(groups)}"]), self.shape)
 
     def linear(self):
-        features = self.random.randint(2, 40)
-        self.put(f"linear {features}", (features, 1, 1))
+        features, each = self.random.randint(2, 40), self.random.random() < 0.5
+        self.put(f"linear {features}{' each' if each else ''}", (*self.shape[:2], features) if each else (features, 1, 1))
 
     def lstm(self):
         """Of one channel: its rows are the steps."""

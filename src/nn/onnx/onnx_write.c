@@ -301,6 +301,7 @@ static bool write_layer(Writer *writer, int l) {
     case LAYER_BATCH_NORM:
         write_batch_norm(writer, in, out, layer);
         return true;
+    case LAYER_LINEAR_EACH:
     case LAYER_EMBEDDING:
     case LAYER_LSTM:
         return false; // ONNX has other orders of gates and steps
