@@ -189,17 +189,19 @@ ALWAYS_INLINE void weight_row(float *weight_gradient, const Planes *in, const La
             weight_tile(to + kx, kernel_floats, from + kx, row, slopes, layer->out, vectors, channels, 1);
 }
 
+// The slopes of a few output channels stay in the cache while all input channels meet them.
 static void weight_backward(float *weight_gradient, const Planes *in, const Lanes *gradient, const Layer *layer,
                             size_t vectors) {
-    int outs = layer->out.channels;
-    for (int i = 0; i < in->channels; i++)
-        for (int ky = 0; ky < layer->kernel; ky++) {
-            int o = 0;
-            for (; o + TILE_GRADIENT_CHANNELS <= outs; o += TILE_GRADIENT_CHANNELS)
+    const int outs = layer->out.channels;
+    int o = 0;
+    for (; o + TILE_GRADIENT_CHANNELS <= outs; o += TILE_GRADIENT_CHANNELS)
+        for (int i = 0; i < in->channels; i++)
+            for (int ky = 0; ky < layer->kernel; ky++)
                 weight_row(weight_gradient, in, gradient, layer, o, i, ky, vectors, TILE_GRADIENT_CHANNELS);
-            for (; o < outs; o++)
+    for (; o < outs; o++)
+        for (int i = 0; i < in->channels; i++)
+            for (int ky = 0; ky < layer->kernel; ky++)
                 weight_row(weight_gradient, in, gradient, layer, o, i, ky, vectors, 1);
-        }
 }
 
 void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples) {
