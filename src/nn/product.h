@@ -175,4 +175,23 @@ ALWAYS_INLINE void outer_product(float *sums, const Lanes *left, const Lanes *ri
             outer_tile(sums, left, right, r0, c0, rows, columns, inner, row_lanes);
 }
 
+// to (vectors * SOUNDER_LANES, rows) = from (rows, vectors); rows of each are so many floats apart, and what lies behind
+// `rows` in the last vector of a row of `to` is zero.
+ALWAYS_INLINE void transpose(float *to, size_t to_floats, const float *from, size_t from_floats, int rows,
+                             int vectors) {
+    for (int r = 0; r < rows; r += SOUNDER_LANES)
+        for (int v = 0; v < vectors; v++) {
+            Lanes square[SOUNDER_LANES];
+#pragma GCC unroll 16
+            for (int i = 0; i < SOUNDER_LANES; i++) {
+                const float *row = from + (size_t)(r + i) * from_floats + (size_t)v * SOUNDER_LANES;
+                square[i] = r + i < rows ? *(const Lanes *)row : lanes_of(0);
+            }
+            lanes_transpose(square);
+#pragma GCC unroll 16
+            for (int i = 0; i < SOUNDER_LANES; i++)
+                *(Lanes *)(to + (size_t)(v * SOUNDER_LANES + i) * to_floats + r) = square[i];
+        }
+}
+
 #endif

@@ -20,24 +20,50 @@
 #include "nn/product.h"
 
 // Vectors of one channel at one point that are worked on together: many enough to feed the products' register tiles,
-// few enough for 36 of them a channel to stay in the cache.
-enum { BLOCK_VECTORS = 16, BLOCK_FLOATS = BLOCK_VECTORS * SOUNDER_LANES };
+// few enough for 36 of them a channel to stay in the second cache, if that leaves a register tile's width.
+enum { MOST_VECTORS = 16, LEAST_VECTORS = PRODUCT_COLUMNS, CACHED_BYTES = 5 << 18 };
 
-// Floats of one point: (channels, BLOCK_FLOATS), and a vector more, so that the 36 values that a transform reads or
-// writes together, one in each point, do not compete for the same set of a cache.
-static size_t point_floats(int channels) {
-    return (size_t)channels * BLOCK_FLOATS + SOUNDER_LANES;
+static size_t block_floats(const Layer *layer) {
+    size_t vector_bytes = (size_t)(layer->in.channels + layer->out.channels) * POINTS_2D * sizeof(Lanes);
+    size_t vectors = CACHED_BYTES / vector_bytes / LEAST_VECTORS * LEAST_VECTORS;
+    if (vectors < LEAST_VECTORS) vectors = LEAST_VECTORS;
+    return (vectors < MOST_VECTORS ? vectors : MOST_VECTORS) * SOUNDER_LANES;
+}
+
+// Floats of one point: (channels, block), and a vector more, so that the 36 values that a transform reads or writes
+// together, one in each point, do not compete for the same set of a cache.
+static size_t point_floats(int channels, size_t block) {
+    return (size_t)channels * block + SOUNDER_LANES;
+}
+
+// The kernels' gradient at one point is a product over samples. Where there are enough input channels to make up for
+// it, the outputs' slopes are transposed, so that output channels are the lanes: gradient (IC, OC). Otherwise lanes are
+// samples, summed up at the end: gradient as outer_place says.
+static bool transposes(const Layer *layer) {
+    return layer->in.channels >= 2 * SOUNDER_LANES;
+}
+
+// Floats of a row of the transposed slopes, and of the gradient.
+static size_t gradient_row(int outs) {
+    return ((size_t)outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
+}
+
+// Of the gradient at one point.
+static size_t gradient_floats(const Layer *layer) {
+    int outs = layer->out.channels, ins = layer->in.channels;
+    return transposes(layer) ? (size_t)ins * gradient_row(outs) : OUTER_TILE * outer_tiles(outs, ins);
 }
 
 ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
-    size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels;
+    size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels, block = block_floats(layer);
+    size_t points = point_floats((int)outs, block) + point_floats((int)ins, block);
     return (ConvSizes){.packed = POINTS_2D * outs * ins,
-                       .gradient = POINTS_2D * OUTER_TILE * outer_tiles((int)outs, (int)ins),
-                       .scratch = POINTS_2D * (point_floats((int)outs) + point_floats((int)ins))};
+                       .gradient = POINTS_2D * gradient_floats(layer),
+                       .scratch = POINTS_2D * points + (transposes(layer) ? block * gradient_row((int)outs) : 0)};
 }
 
 // Kernels -------------------------------------------------------------------------------------------------------------
-// Lanes are consecutive kernels here, not samples.
+// Lanes are kernels here, not samples.
 
 // packed: (36, OC,IC), the kernel's values at the points, each divided by what interpolation leaves out.
 ALWAYS_INLINE void pack(float *packed, const float *weight, size_t kernels, int k) {
@@ -64,31 +90,44 @@ void ISA_NAME(winograd_pack)(float *packed, const float *weight, const Layer *la
         pack(packed, weight, kernels, 3);
 }
 
-ALWAYS_INLINE void unpack(float *weight_gradient, const float *packed_gradient, int outs, int ins, int k) {
-    size_t kernels = (size_t)outs * (size_t)ins, gradient_floats = OUTER_TILE * outer_tiles(outs, ins);
-    int taps = k * k;
-    for (size_t first = 0; first < kernels; first += SOUNDER_LANES) {
-        size_t lanes = kernels - first < SOUNDER_LANES ? kernels - first : SOUNDER_LANES;
-        Lanes kernel[25], values[POINTS_2D] = {{0}};
-        for (size_t i = 0; i < lanes; i++) {
-            size_t place = outer_place((int)(first + i) / ins, (int)(first + i) % ins, ins);
-            for (int q = 0; q < POINTS_2D; q++)
-                values[q][i] = packed_gradient[(size_t)q * gradient_floats + place];
-        }
-        for (int q = 0; q < POINTS_2D; q++)
-            values[q] *= point_weight(q / POINTS) * point_weight(q % POINTS);
+// Output and input channel of a kernel.
+typedef struct Channels {
+    size_t out, in;
+} Channels;
+
+// Of the kernel whose gradient lies at that place of each point; there are places behind the last channels, too.
+static Channels channels_at(const Layer *layer, size_t place) {
+    size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels;
+    if (transposes(layer)) return (Channels){place % gradient_row((int)outs), place / gradient_row((int)outs)};
+    size_t tile = place / OUTER_TILE, across = (ins + OUTER_COLUMNS - 1) / OUTER_COLUMNS;
+    return (Channels){tile / across * OUTER_ROWS + place % OUTER_TILE / OUTER_COLUMNS,
+                      tile % across * OUTER_COLUMNS + place % OUTER_COLUMNS};
+}
+
+// k: the kernel's side, a constant where this is inlined.
+ALWAYS_INLINE void unpack(float *weight_gradient, const float *packed_gradient, const Layer *layer, int k) {
+    size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels, floats = gradient_floats(layer);
+    size_t taps = (size_t)(k * k);
+    for (size_t place = 0; place < floats; place += SOUNDER_LANES) {
+        Lanes kernel[25], values[POINTS_2D];
+        for (size_t q = 0; q < POINTS_2D; q++)
+            values[q] = *(const Lanes *)(packed_gradient + q * floats + place) *
+                        (point_weight((int)q / POINTS) * point_weight((int)q % POINTS));
         transform_2d(evaluate_transposed, (Square){kernel, (size_t)k, 1}, k, (Square){values, POINTS, 1}, POINTS, k);
-        for (size_t i = 0; i < lanes; i++)
-            for (int t = 0; t < taps; t++)
-                weight_gradient[(first + i) * (size_t)taps + (size_t)t] = kernel[t][i];
+        for (size_t lane = 0; lane < SOUNDER_LANES; lane++) {
+            Channels at = channels_at(layer, place + lane);
+            if (at.out >= outs || at.in >= ins) continue;
+            for (size_t t = 0; t < taps; t++)
+                weight_gradient[(at.out * ins + at.in) * taps + t] = kernel[t][lane];
+        }
     }
 }
 
 void ISA_NAME(winograd_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer) {
     if (layer->kernel == 5)
-        unpack(weight_gradient, packed_gradient, layer->out.channels, layer->in.channels, 5);
+        unpack(weight_gradient, packed_gradient, layer, 5);
     else
-        unpack(weight_gradient, packed_gradient, layer->out.channels, layer->in.channels, 3);
+        unpack(weight_gradient, packed_gradient, layer, 3);
 }
 
 // Tiles ---------------------------------------------------------------------------------------------------------------
@@ -157,6 +196,7 @@ ALWAYS_INLINE void store_tile(const Plane *plane, const Lanes *tile, const float
 typedef struct Block {
     int first, count, columns, step;
     int samples;   // in this vector: SOUNDER_LANES or fewer
+    size_t floats; // room for a channel's tiles at one point
     IntLanes real; // true for these
 } Block;
 
@@ -170,11 +210,12 @@ static int tile_x(const Block *block, int t, int offset) {
 
 // Tile t of channel c at the points: one value a point.
 static Square values_at(float *points, Shape shape, const Block *block, int c, int t) {
-    size_t step = point_floats(shape.channels) / SOUNDER_LANES;
-    return (Square){(LooseLanes *)(points + (c * BLOCK_FLOATS + t * block->samples)), POINTS * step, step};
+    size_t step = point_floats(shape.channels, block->floats) / SOUNDER_LANES;
+    return (Square){(LooseLanes *)(points + ((size_t)c * block->floats + (size_t)(t * block->samples))), POINTS * step,
+                    step};
 }
 
-// points (36, channels, BLOCK_FLOATS) = the transforms of the block's tiles, `side` wide, in all channels.
+// points (36, channels, block->floats) = the transforms of the block's tiles, `side` wide, in all channels.
 ALWAYS_INLINE void to_points(Transform *transform, float *points, Lanes *tensor, Shape shape, size_t vectors,
                              const Block *block, int offset, int side) {
     for (int c = 0; c < shape.channels; c++) {
@@ -212,32 +253,40 @@ ALWAYS_INLINE void from_points(Transform *transform, Lanes *tensor, float *point
 // The layer -----------------------------------------------------------------------------------------------------------
 // Products at each point, between the transforms.
 
-// One vector of samples of a layer at work: how it is cut, and where a block's points lie, ins (36, IC, BLOCK_FLOATS)
-// and outs (36, OC, BLOCK_FLOATS).
+// One vector of samples of a layer at work: how it is cut, and where a block's points lie, ins (36, IC, block.floats)
+// and outs (36, OC, block.floats).
 typedef struct Workplace {
     int inputs, outputs; // channels
     int tile_count;
     Block block; // the one at work; its `count` is that of all but the last
     float *ins, *outs;
-    size_t in_floats, out_floats; // of one point
+    float *transposed;                             // (block.floats, OC): outs at one point; NULL without
+    size_t in_floats, out_floats, gradient_floats; // of one point
 } Workplace;
 
-// side: outputs of a tile, squared. The layer's tiles are shared out evenly among as few blocks as can hold them.
+// side: outputs of a tile, squared. All blocks but the last hold as many of the layer's tiles as they can.
 static Workplace workplace_of(const Layer *layer, float *scratch, int side, int samples) {
     int rows = (layer->out.rows + side - 1) / side, columns = (layer->out.columns + side - 1) / side;
-    int tiles = rows * columns, capacity = BLOCK_FLOATS / samples, blocks = (tiles + capacity - 1) / capacity;
-    Block block = {.count = (tiles + blocks - 1) / blocks, .columns = columns, .step = side, .samples = samples};
+    size_t floats = block_floats(layer);
+    int tiles = rows * columns, capacity = (int)floats / samples;
+    Block block = {.count = capacity < tiles ? capacity : tiles,
+                   .columns = columns,
+                   .step = side,
+                   .samples = samples,
+                   .floats = floats};
     for (int s = 0; s < samples; s++)
         block.real[s] = -1;
-    size_t in_floats = point_floats(layer->in.channels), out_floats = point_floats(layer->out.channels);
-    return (Workplace){.inputs = layer->in.channels,
-                       .outputs = layer->out.channels,
-                       .tile_count = tiles,
-                       .block = block,
-                       .ins = scratch,
-                       .outs = scratch + POINTS_2D * in_floats,
-                       .in_floats = in_floats,
-                       .out_floats = out_floats};
+    Workplace work = {.inputs = layer->in.channels,
+                      .outputs = layer->out.channels,
+                      .tile_count = tiles,
+                      .block = block,
+                      .ins = scratch,
+                      .in_floats = point_floats(layer->in.channels, floats),
+                      .out_floats = point_floats(layer->out.channels, floats),
+                      .gradient_floats = gradient_floats(layer)};
+    work.outs = work.ins + POINTS_2D * work.in_floats;
+    if (transposes(layer)) work.transposed = work.outs + POINTS_2D * work.out_floats;
+    return work;
 }
 
 static Block block_at(const Workplace *work, int first) {
@@ -252,27 +301,37 @@ static int vectors_of(const Block *block) {
 }
 
 static void forward_products(const Workplace *work, const float *packed, int vectors) {
-    size_t kernels = (size_t)work->outputs * (size_t)work->inputs;
+    size_t kernels = (size_t)work->outputs * (size_t)work->inputs, row = work->block.floats;
     for (size_t q = 0; q < POINTS_2D; q++) {
         ScalarMatrix weight = {packed + q * kernels, (size_t)work->inputs, 1};
-        product((ProductOut){work->outs + q * work->out_floats, BLOCK_FLOATS, false}, weight,
-                work->ins + q * work->in_floats, work->outputs, (size_t)work->inputs, vectors, BLOCK_FLOATS);
+        product((ProductOut){work->outs + q * work->out_floats, row, false}, weight, work->ins + q * work->in_floats,
+                work->outputs, (size_t)work->inputs, vectors, row);
     }
+}
+
+// Adds what a block's points say to the kernels' gradient at one point.
+static void gradient_product(float *gradient, const Workplace *work, const float *ins, const float *outs, int vectors) {
+    size_t row = work->block.floats, to = gradient_row(work->outputs);
+    if (!work->transposed) {
+        outer_product(gradient, (const Lanes *)outs, (const Lanes *)ins, work->outputs, work->inputs, vectors,
+                      row / SOUNDER_LANES);
+        return;
+    }
+    transpose(work->transposed, to, outs, row, work->outputs, vectors);
+    product((ProductOut){gradient, to, true}, (ScalarMatrix){ins, row, 1}, work->transposed, work->inputs,
+            (size_t)(vectors * SOUNDER_LANES), (int)to / SOUNDER_LANES, to);
 }
 
 // Adds to the weight's gradient; unless last, the inputs' points give way to their gradient's.
 static void backward_products(float *packed_gradient, const Workplace *work, const float *packed, int vectors,
                               bool last) {
-    size_t kernels = (size_t)work->outputs * (size_t)work->inputs;
-    size_t gradient_floats = OUTER_TILE * outer_tiles(work->outputs, work->inputs);
+    size_t kernels = (size_t)work->outputs * (size_t)work->inputs, row = work->block.floats;
     for (size_t q = 0; q < POINTS_2D; q++) {
         float *ins = work->ins + q * work->in_floats, *outs = work->outs + q * work->out_floats;
-        outer_product(packed_gradient + q * gradient_floats, (Lanes *)outs, (Lanes *)ins, work->outputs, work->inputs,
-                      vectors, BLOCK_VECTORS);
+        gradient_product(packed_gradient + q * work->gradient_floats, work, ins, outs, vectors);
         if (last) continue;
         ScalarMatrix transposed = {packed + q * kernels, 1, (size_t)work->inputs};
-        product((ProductOut){ins, BLOCK_FLOATS, false}, transposed, outs, work->inputs, (size_t)work->outputs, vectors,
-                BLOCK_FLOATS);
+        product((ProductOut){ins, row, false}, transposed, outs, work->inputs, (size_t)work->outputs, vectors, row);
     }
 }
 

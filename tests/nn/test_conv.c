@@ -216,6 +216,10 @@ static void check_winograd_convolutions(const Kernels *kernels) {
     check_conv("winograd 1 > 1, 3x3 of a 3x3 input", &kernels->winograd, conv_layer((Shape){1, 3, 3}, 1, 3, 0), n, n);
     check_conv("winograd 1 > 2, 3x3, more tiles than a block", &kernels->winograd,
                conv_layer((Shape){1, 19, 18}, 2, 3, 0), n, n);
+    check_conv("winograd 32 > 17, 3x3 of a 3x3 input, its slopes transposed", &kernels->winograd,
+               conv_layer((Shape){32, 3, 3}, 17, 3, 0), n, n);
+    check_conv("winograd 33 > 2, 5x5, its slopes transposed, 10 samples", &kernels->winograd,
+               conv_layer((Shape){33, 5, 6}, 2, 5, 1), 10, n);
     check_conv("winograd 6 > 7, 5x5, 10 samples", &kernels->winograd, conv_layer((Shape){6, 9, 9}, 7, 5, 2), 10, n);
     check_conv("winograd 5 > 6, 3x3, 1 sample", &kernels->winograd, conv_layer((Shape){5, 19, 18}, 6, 3, 1), 1, n);
     check_conv("winograd 3 > 4, 3x3, a last sample missing", &kernels->winograd, conv_layer((Shape){3, 12, 9}, 4, 3, 0),

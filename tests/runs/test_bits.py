@@ -39,11 +39,11 @@ BITS = {
     ("avx512", "2nn", "hogwild"):
         "e0eca94f3c01c07a4419c66986322a0dc2b7af09b4745b5105b47bd2bba60962",
     ("avx512", "cnn", "fedavg"):
-        "5a511a71e404720526f2fb429647c0acbbcf363479e92c3d801fae8ceb9580e9",
+        "64e3d22accc391fbac9fd6a8e995c49aba09ea44ba68ad7539c0b208e5d829b6",
     ("avx512", "cnn", "ssgd"):
-        "79571eaa2963412a5f235aeac0af0260969db33ec2b0fb3526476c73ba8c5fc2",
+        "d7f2ae65206ef7fed32628d6fe79ca459688c9cccb1e32978475fa609c5c4483",
     ("avx512", "cnn", "hogwild"):
-        "2c2bc01bbc7af6106602462bb05689e73bc178d287a970d078493bf016bcce00",
+        "3622dbc5806ec6f7e89035e6bc46e26c61b3b5e7c19cf52749537a3269b4fda1",
     ("avx2", "lenet", "fedavg"):
         "edc5449df170c5646a55876d22c5ab4487fc2dec04f42dd69cbe2ce83f1d5046",
     ("avx2", "lenet", "ssgd"):
@@ -57,17 +57,17 @@ BITS = {
     ("avx2", "2nn", "hogwild"):
         "b2566d75feca47156dcbcb1a709b428b6d7d54a2abe0e9a27bfd678533825c38",
     ("avx2", "cnn", "fedavg"):
-        "b406ce6bf8e92a7ff50385797ebc429353a094022605b0b0a5a3867aeff1c358",
+        "003c910dfacea8047d45fe683e12ac5832b105fdca2e8e39e28250c823e6f5fc",
     ("avx2", "cnn", "ssgd"):
-        "dade788958eb5a440f1fe1d735a9373b9898f191f6bb8089d241ee9e3fdf25e1",
+        "b2c7a4309ddd6675091de6c107c4a9098e34e032ddff6637d979684d92a9d001",
     ("avx2", "cnn", "hogwild"):
-        "f6957f31bcc564edb401e0d703a42745220b75cb1ce9b748681cb00625b2bd1c",
+        "b575b9666851000d49c350e3437128ea9fa78eaa554e0fed3a08cdaf2e99996e",
     ("baseline", "lenet", "fedavg"):
-        "b40707ea588a633ed922caa72b4ec4de33258aeddfa6031cdfe4f70c03fb2570",
+        "c09c7ff443ab159d81e14ae5d9d6ff771130f45e0130c425cbc42fced6d63191",
     ("baseline", "lenet", "ssgd"):
-        "cf5e50f4eacb20da0a411c7ffcf4dc52b46272869332b5723abe8dd686f7397d",
+        "6ecfc595af78fa3a669347f1afb863ba752d55fb9942bd1398818e4a9e8fed4f",
     ("baseline", "lenet", "hogwild"):
-        "3e6ac78883d87663da0e1da8acd4498a88f5a78b28d4e9727373cf1d717d0b0f",
+        "8234fcc0528d325e076d148fd19b50d44118c90c44c0eab7c2e46cc2e21f47c9",
     ("baseline", "2nn", "fedavg"):
         "7c0aad3e13a90490da537db1321822edc9b978953d10fe518a56ef9faa343f68",
     ("baseline", "2nn", "ssgd"):
@@ -75,11 +75,11 @@ BITS = {
     ("baseline", "2nn", "hogwild"):
         "3a54fb5db7d2ab6fd0e2cba2d373435cd3d692a0cf0c6938eeb8292ea2bf610b",
     ("baseline", "cnn", "fedavg"):
-        "a32c5eadce2980c91b5e665850e2214597a6f1a98bf7230f10816fb5697c4202",
+        "153c2686d3f2e1021b9d88630b080d3c42633e2b9a4b4f71f7187e08fc4ec8a1",
     ("baseline", "cnn", "ssgd"):
-        "4182d91308414487f066e32cbb140e7fc5656273660ec424675dd3083bd686e9",
+        "f3fdb494fde1115349411346cce5ab06bd83b523ef4dd351800ea9a1f5dddccb",
     ("baseline", "cnn", "hogwild"):
-        "75854969f7cf1db042ecca93748df443da1a15ed8fc60d99f156c8e75a3a13f3",
+        "9b16a2bd163072b8d4c6f5aa95c38c6379f43cdf911ed8224e758193f0678e45",
 }
 
 
