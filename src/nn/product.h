@@ -175,7 +175,7 @@ ALWAYS_INLINE void outer_product(float *sums, const Lanes *left, const Lanes *ri
             outer_tile(sums, left, right, r0, c0, rows, columns, inner, row_lanes);
 }
 
-// to (vectors * SOUNDER_LANES, rows) = from (rows, vectors); rows of each are so many floats apart, and what lies behind
+// to (vectors * SOUNDER_LANES, rows) = from (rows, vectors); rows of each are so many floats apart. What lies behind
 // `rows` in the last vector of a row of `to` is zero.
 ALWAYS_INLINE void transpose(float *to, size_t to_floats, const float *from, size_t from_floats, int rows,
                              int vectors) {
