@@ -25,16 +25,8 @@ static bool stands_still(const Net *net, const Layer *layer, const Pass *pass) {
     return pass->stepping && layer->weight >= net->still_first && layer->weight < net->still_end;
 }
 
-// Whether training leaves the tensor that begins with that parameter as it is.
-static bool tensor_is_frozen(const Net *net, size_t parameter) {
-    const Spec *spec = &net->spec;
-    for (int t = 0; t < spec->tensor_count && spec->freezes; t++)
-        if (spec->tensors[t].first == parameter) return spec->tensors[t].frozen;
-    return false;
-}
-
 bool net_leaves(const Net *net, size_t parameter) {
-    return tensor_is_frozen(net, parameter) || (parameter >= net->still_first && parameter < net->still_end);
+    return spec_freezes_at(&net->spec, parameter) || (parameter >= net->still_first && parameter < net->still_end);
 }
 
 // Of `count` parameters that are frozen.
@@ -45,7 +37,7 @@ static void leave(const Pass *pass, size_t first, size_t count) {
 static void linear_backward_weight(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
                                    const Descent *descent, float *weight, Chunk chunk) {
     float *gradient = pass->gradient + layer->weight;
-    if (tensor_is_frozen(net, layer->weight))
+    if (spec_freezes_at(&net->spec, layer->weight))
         leave(pass, layer->weight, layer->bias - layer->weight);
     else if (net->blas && linear_blas_pays(layer, chunk.count))
         linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, descent, layer,
@@ -69,7 +61,7 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
     linear_backward_weight(net, at, layer, pass, &descent, step ? pass->stepping + layer->weight : NULL, chunk);
     if (descent.shift) descent.shift = pass->shift + layer->bias;
-    if (tensor_is_frozen(net, layer->bias))
+    if (spec_freezes_at(&net->spec, layer->bias))
         leave(pass, layer->bias, (size_t)layer->out.channels);
     else
         net->kernels->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,

@@ -61,6 +61,7 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_DROPOUT2D:
         return 2 * in + 2 * keep;
     case LAYER_NORM:
+    case LAYER_BATCH_NORM:
     case LAYER_ADD:
         return 3 * in + 2 * out; // read in several passes
     case LAYER_POOL:
@@ -69,7 +70,6 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_ACTIVATION:
     case LAYER_RELU:
     case LAYER_EMBEDDING:
-    case LAYER_BATCH_NORM: // not on a card
         break;
     case LAYER_LSTM: // a step's weights are read again
         return in + out + lanes(pass, 2 * cuda_lstm_kept_features(layer)) +

@@ -78,6 +78,19 @@ void cuda_norm_backward_input(float *in_gradient, const float *statistics, const
 void cuda_norm_backward_weight(float *weight_gradient, float *bias_gradient, const float *statistics, const float *in,
                                const float *out_gradient, size_t stride, const Layer *layer, const CudaStep *step);
 
+// statistics: (M, C, 4): mean and scale of the way there; backward_weight, which comes first, adds the means that
+// backward_input needs. parameters: weight, bias, running means and variances. means, variances (M strided; C): those
+// parameters, which the batch moves if it trains; NULL: it leaves them. gradient (M strided; weight, bias and zeros for
+// the running ones) is overwritten; NULL: only the means are wanted. An idle model has its running statistics.
+void cuda_batch_norm_forward(float *out, float *statistics, float *means, float *variances, const float *in,
+                             const float *parameters, size_t stride, bool trains, const Layer *layer,
+                             const CudaStep *step);
+void cuda_batch_norm_backward_weight(float *gradient, float *statistics, const float *in, const float *out_gradient,
+                                     size_t stride, const Layer *layer, const CudaStep *step);
+void cuda_batch_norm_backward_input(float *in_gradient, const float *statistics, const float *in,
+                                    const float *out_gradient, const float *weight, size_t stride, const Layer *layer,
+                                    const CudaStep *step);
+
 // Some features of tensors of all models: from `first` on, of a tensor that has `all`.
 typedef struct CudaRows {
     float *at; // (M, all,N)

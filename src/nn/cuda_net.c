@@ -127,9 +127,10 @@ static Status check_plan(const CudaNetPlan *plan, Error *err) {
     if (spec->input.channels > MOST_CHANNELS)
         return fail(err, STATUS_USAGE, "samples of %d channels; on a card at most %d are possible",
                     spec->input.channels, MOST_CHANNELS);
-    for (int l = 0; l < spec->layer_count; l++)
-        if (spec->layers[l].kind == LAYER_BATCH_NORM)
-            return fail(err, STATUS_USAGE, "layer %d, a batchnorm, is for the CPU alone", l + 1);
+    if (plan->updates && spec_needs_whole_batches(spec))
+        return fail(err, STATUS_USAGE,
+                    "running statistics of a batchnorm have no slopes, and updates are counted of "
+                    "slopes only; normalise with groupnorm");
     if (plan->velocity && spec->parameter_count == 0)
         return fail(err, STATUS_USAGE, "a net without parameters cannot be trained; add a linear layer");
     if (plan->velocity && plan->models > 1 && plan->weights_stride == 0)

@@ -84,6 +84,8 @@ static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const 
         bool drops = layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D;
         if (drops && training) op->keep = carve(carver, dropout_features(layer) * carver->lanes);
         if (layer->kind == LAYER_NORM) op->statistics = carve_lanes(carver, 2 * (size_t)layer->groups);
+        if (layer->kind == LAYER_BATCH_NORM) // four of each channel: there are as many columns, or more
+            op->statistics = carve_lanes(carver, (size_t)layer->in.channels);
         if (layer->kind == LAYER_LSTM) op->statistics = carve_lanes(carver, cuda_lstm_kept_features(layer));
     }
     ops->logits = ops->ops[ops->count - 1].out;

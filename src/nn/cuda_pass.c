@@ -54,11 +54,28 @@ static void pass_on(const CudaPass *pass, const CudaOp *op) {
                  op->other_adds, &pass->step);
 }
 
-static void forward(const CudaPass *pass, bool training) {
+// What a pass is for.
+typedef enum Purpose { FOR_TESTS, FOR_GRADIENT, FOR_STEP } Purpose;
+
+// A batch that is for a step moves what is not frozen of the running statistics, too: none is read before the next.
+static void batch_norm_forward(const CudaPass *pass, const CudaOp *op, Purpose purpose) {
+    const CudaNetPlan *plan = &pass->plan;
+    const Layer *layer = op->layer;
+    float *running[2]; // means and variances
+    for (size_t i = 0; i < 2; i++) {
+        const size_t first = layer->bias + (1 + i) * norm_weights(layer);
+        running[i] = purpose == FOR_STEP && !spec_freezes_at(&plan->spec, first) ? plan->weights + first : NULL;
+    }
+    cuda_batch_norm_forward(op->out, op->statistics, running[0], running[1], op->in, plan->weights + layer->weight,
+                            plan->weights_stride, purpose != FOR_TESTS, layer, &pass->step);
+}
+
+static void forward(const CudaPass *pass, Purpose purpose) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
+    const bool trains = purpose != FOR_TESTS, augments = trains && augment_is_on(&plan->spec.augment);
     cuda_gather(pass->ops.ops[0].in, plan->pixels, plan->order, &pass->progress, pass->scale, pass->shift,
-                plan->spec.input, training && augment_is_on(&plan->spec.augment) ? &plan->spec.augment : NULL, step);
+                plan->spec.input, augments ? &plan->spec.augment : NULL, step);
     mark(pass, CUDA_PART_GATHER, NULL);
     for (int i = 0; i < pass->ops.count; i++) {
         const CudaOp *op = &pass->ops.ops[i];
@@ -78,7 +95,8 @@ static void forward(const CudaPass *pass, bool training) {
         case LAYER_CONCAT:
             combine(pass, op);
             break;
-        case LAYER_BATCH_NORM: // refused
+        case LAYER_BATCH_NORM:
+            batch_norm_forward(pass, op, purpose);
             break;
         case LAYER_EMBEDDING:
             cuda_embedding_forward(op->out, op->in, weight, plan->weights_stride, layer, step);
@@ -99,7 +117,7 @@ static void forward(const CudaPass *pass, bool training) {
         case LAYER_DROPOUT:
         case LAYER_DROPOUT2D:
             bring(pass, op->out, op->in, layer);
-            if (training) drop_forward(pass, op);
+            if (trains) drop_forward(pass, op);
             break;
         case LAYER_LINEAR:
         case LAYER_LINEAR_EACH:
@@ -192,6 +210,18 @@ static void norm_backward(const CudaPass *pass, const CudaOp *op) {
     mark(pass, CUDA_PART_SLOPES, op);
 }
 
+static void batch_norm_backward(const CudaPass *pass, const CudaOp *op) {
+    const CudaNetPlan *plan = &pass->plan;
+    const Layer *layer = op->layer;
+    cuda_batch_norm_backward_weight(layer->frozen ? NULL : plan->gradient + layer->weight, op->statistics, op->in,
+                                    op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
+    mark(pass, CUDA_PART_SLOPES, op);
+    if (!op->in_gradient) return;
+    cuda_batch_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient,
+                                   plan->weights + layer->weight, plan->weights_stride, layer, &pass->step);
+    mark(pass, CUDA_PART_INPUT, op);
+}
+
 static void sequence_backward(const CudaPass *pass, const CudaOp *op) {
     const CudaNetPlan *plan = &pass->plan;
     const Layer *layer = op->layer;
@@ -246,6 +276,8 @@ static void backward(const CudaPass *pass, bool steps) {
             linear_backward(pass, op, steps && steps_on_the_way(pass, op->layer));
         else if (op->layer->kind == LAYER_NORM)
             norm_backward(pass, op);
+        else if (op->layer->kind == LAYER_BATCH_NORM)
+            batch_norm_backward(pass, op);
         else if (op->layer->kind == LAYER_EMBEDDING || op->layer->kind == LAYER_LSTM)
             sequence_backward(pass, op);
         else
@@ -256,18 +288,18 @@ static void backward(const CudaPass *pass, bool steps) {
 }
 
 void cuda_pass_evaluate(const CudaPass *pass) {
-    forward(pass, false);
+    forward(pass, FOR_TESTS);
     loss(pass, NULL);
 }
 
-static void forward_and_back(const CudaPass *pass, bool steps) {
-    forward(pass, true);
+static void forward_and_back(const CudaPass *pass, Purpose purpose, bool steps) {
+    forward(pass, purpose);
     loss(pass, pass->ops.logits_gradient);
     backward(pass, steps);
 }
 
 void cuda_pass_gradient(const CudaPass *pass) {
-    forward_and_back(pass, false);
+    forward_and_back(pass, FOR_GRADIENT, false);
 }
 
 // What steps with the descent: SGD, or Hogwild's.
@@ -284,7 +316,7 @@ static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, co
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
         const Layer *layer = spec_layer_of(spec, tensor);
-        if (tensor->frozen || (steps && steps_on_the_way(pass, layer))) continue;
+        if (tensor->frozen || tensor->follows || (steps && steps_on_the_way(pass, layer))) continue;
         if (tensor->first != end && end > first) kernel(&descent, plan->gradient, first, end - first, step);
         if (tensor->first != end) first = tensor->first;
         end = tensor->first + tensor->count;
@@ -304,7 +336,7 @@ static void hogwild(const CudaPass *pass) {
 
 void cuda_pass_train(const CudaPass *pass) {
     const bool steps = steps_linear_layers(pass);
-    forward_and_back(pass, steps);
+    forward_and_back(pass, FOR_STEP, steps);
     if (pass->plan.updates)
         hogwild(pass);
     else

@@ -41,6 +41,12 @@ bool spec_freezes_of(const Spec *spec, const Layer *layer) {
     return false;
 }
 
+bool spec_freezes_at(const Spec *spec, size_t first) {
+    for (int t = 0; t < spec->tensor_count && spec->freezes; t++)
+        if (spec->tensors[t].first == first) return spec->tensors[t].frozen;
+    return false;
+}
+
 // A layer is frozen when all its tensors are. Returns whether something is left to learn: running statistics are not.
 static bool freeze_layers(Spec *spec) {
     bool learns = false;

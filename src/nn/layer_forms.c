@@ -245,8 +245,9 @@ const LayerForm layer_forms[] = {
      "each sample's values of a group of channels get mean 0 and variance 1, then a "
      "factor and a shift of their channel"},
     {"layernorm", "layernorm", "the same for all values together, with a factor and a shift for each"},
-    {"batchnorm", "batchnorm", "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor and a shift; "
-     "tests take running means and variances. On the CPU alone, not with ssgd or hogwild"},
+    {"batchnorm", "batchnorm",
+     "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor and a "
+     "shift; tests take running means and variances. Not with ssgd or hogwild"},
     {"embedding", "embedding VOCABULARY WIDTH", "a learnt row of WIDTH values for each whole number of the input"},
     {"lstm", "lstm UNITS [last]", "long short-term memory over rows: the outputs of all steps, or of the last"},
     {"add", "add NAME", "its input plus what the layer of that name gives"},
@@ -281,21 +282,6 @@ static const struct LayerRow {
     {LAYER_ADD, read_add, 0},
     {LAYER_CONCAT, read_concat, 0},
 };
-
-const char *spec_only_on_cpu(const char *text) {
-    static const LayerKind kinds[] = {LAYER_BATCH_NORM};
-    for (const char *at = text; at; at = strchr(at, ';')) {
-        at += strspn(at, "; \t\n");
-        for (size_t row = 0; row < layer_form_count; row++) {
-            const size_t length = strlen(layer_forms[row].word);
-            if (strncmp(at, layer_forms[row].word, length) != 0 || (at[length] && !strchr("; \t\n", at[length])))
-                continue;
-            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-                if (rows[row].kind == kinds[k]) return layer_forms[row].word;
-        }
-    }
-    return NULL;
-}
 
 // What other programs call a layer; what they need and nets here do not has an explanation instead.
 static const struct LayerSynonym {

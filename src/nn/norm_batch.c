@@ -54,12 +54,9 @@ static float variance_of(const Lanes *in, const Channel *channel, float mean) {
     return lanes_sum(total) * channel->share;
 }
 
-// What the running statistics become; the variance without bias, as far as there is one.
-static void follow(BatchStatistics *of, const float *mean, const float *variance, const Channel *channel) {
-    const float values = (float)(channel->plane * (size_t)channel->count);
-    const float unbiased = values > 1 ? of->variance * (values / (values - 1)) : *variance;
-    of->next_mean = (1 - NORM_MOMENTUM) * *mean + NORM_MOMENTUM * of->mean;
-    of->next_variance = (1 - NORM_MOMENTUM) * *variance + NORM_MOMENTUM * unbiased;
+static void follow(BatchStatistics *of, float mean, float variance, const Channel *channel) {
+    of->next_mean = norm_follow_mean(mean, of->mean);
+    of->next_variance = norm_follow_variance(variance, of->variance, (float)(channel->plane * (size_t)channel->count));
 }
 
 void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in, const float *parameters, bool trains,
@@ -75,7 +72,7 @@ void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in
         of->mean = trains ? mean_of(from, &channel) : means[c];
         of->variance = trains ? variance_of(from, &channel, of->mean) : variances[c] > 0 ? variances[c] : 0;
         of->scale = 1.0f / sqrtf(of->variance + NORM_EPSILON);
-        if (trains) follow(of, &means[c], &variances[c], &channel);
+        if (trains) follow(of, means[c], variances[c], &channel);
         const float mean = of->mean, factor = of->scale * weight[c], shift = bias[c];
         for (size_t i = 0; i < values; i++)
             to[i] = (from[i] - mean) * factor + shift;

@@ -20,6 +20,16 @@ typedef struct BatchStatistics {
     float next_mean, next_variance; // running, after this batch; written in training alone
 } BatchStatistics;
 
+// The running statistics after a batch of so many values of the channel.
+BOTH float norm_follow_mean(float running, float of_batch) {
+    return (1 - NORM_MOMENTUM) * running + NORM_MOMENTUM * of_batch;
+}
+
+BOTH float norm_follow_variance(float running, float of_batch, float values) {
+    const float unbiased = values > 1 ? of_batch * (values / (values - 1)) : running;
+    return (1 - NORM_MOMENTUM) * running + NORM_MOMENTUM * unbiased;
+}
+
 static inline size_t batch_statistics_floats(const Layer *layer) {
     return (size_t)layer->in.channels * sizeof(BatchStatistics) / sizeof(float);
 }

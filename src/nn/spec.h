@@ -220,7 +220,7 @@ typedef struct Spec {
     uint32_t trigger;  // rows and columns of the white square that marks an image; 0: no batch has marked ones
     float smoothing;   // of training labels: this share is spread over all classes evenly (Szegedy et al., CVPR 2016)
     int layer_count, tensor_count;
-    bool freezes; // some tensor is frozen
+    bool freezes;           // some tensor is frozen
     size_t parameter_count; // floats
     Layer layers[SPEC_MAX_LAYERS];
     ParameterTensor tensors[SPEC_MAX_TENSORS];
@@ -248,8 +248,8 @@ const Layer *spec_layer_of(const Spec *spec, const ParameterTensor *tensor);
 // Whether some tensor of the layer is frozen.
 bool spec_freezes_of(const Spec *spec, const Layer *layer);
 
-// The word of a net's first layer that the card does not compute, or NULL.
-const char *spec_only_on_cpu(const char *text);
+// Whether the tensor that begins with that parameter is frozen.
+bool spec_freezes_at(const Spec *spec, size_t first);
 
 // Multiply-adds count as two: floating-point operations of one training sample, forward and backward (the first
 // layer's input gradient is never needed).

@@ -57,6 +57,13 @@ static const Try tries[] = {
      3,
      10,
      {10, 5, 0}},
+    {"batchnorm; conv 4 3 as a; batchnorm; relu as b; conv 4 3 pad 1 from a; batchnorm as c; add b; relu as d; tanh "
+     "from c; concat d; "
+     "linear 9; batchnorm; relu; linear 7",
+     {2, 6, 5},
+     3,
+     10,
+     {30, 5, 0}},
     {"relu; pool 3x2 stride 2x1 pad 1; conv 7 2; relu; globalpool", {1, 6, 5}, 3, 10, {10, 5, 0}},
     {"conv 3 3; conv 3 3; relu; relu; pool 2; linear 7; relu; relu", {1, 9, 8}, 3, 10, {10, 5, 0}},
 };
@@ -400,6 +407,13 @@ static void plans_that_cannot_work_are_refused(void **state) {
     plan = on.plan;
     plan.updates = card_at(on.gradient); // never looked at
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
+    plan = on.plan;
+    plan.models = 1;
+    plan.weights_stride = 0;
+    plan.updates = card_at(on.gradient);
+    check_ok(spec_parse(&plan.spec, "batchnorm; linear 7", (Shape){1, 2, 2}, CARD_CLASSES, &err));
+    assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "running statistics of a batchnorm have no slopes"));
     plan = on.plan;
     plan.spec.parameter_count = 0;
     assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);

@@ -5,18 +5,7 @@
 
 #include "card.h"
 #include "card_trial.h"
-#include "nn/cuda_net.h"
 #include "twins.h"
-
-static void check_refusal(const Trial *trial) {
-    Error err;
-    CudaNet *net;
-    CudaNetPlan plan = {.models = trial->models, .batch_size = 4};
-    check_ok(spec_parse(&plan.spec, "batchnorm; linear 2", (Shape){1, 1, 5}, 2, &err));
-    assert_int_equal(cuda_net_init(&net, &plan, &err), STATUS_USAGE);
-    assert_string_equal(err.message, "layer 1, a batchnorm, is for the CPU alone");
-    assert_null(net);
-}
 
 typedef struct Twin {
     size_t first, bytes; // where the op stands in Kernels
@@ -46,8 +35,8 @@ static const Twin twins[] = {
     {OP(activation_backward), " cuda_activation_backward ", check_activation},
     {OP(norm_forward), " cuda_norm_forward ", check_norm},
     {OP(norm_backward), " cuda_norm_backward_input cuda_norm_backward_weight ", check_norm},
-    {OP(batch_norm_forward), " ", check_refusal},
-    {OP(batch_norm_backward), " ", check_refusal},
+    {OP(batch_norm_forward), " cuda_batch_norm_forward ", check_batch_norm},
+    {OP(batch_norm_backward), " cuda_batch_norm_backward_weight cuda_batch_norm_backward_input ", check_batch_norm},
     {OP(embedding_forward), " cuda_embedding_forward ", check_embedding},
     {OP(embedding_backward), " cuda_embedding_backward ", check_embedding},
     {OP(lstm_forward), " cuda_lstm_forward cuda_lstm_kept_features ", check_lstm},

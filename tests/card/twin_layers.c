@@ -2,6 +2,7 @@
 #include "card.h"
 #include "card_trial.h"
 #include "nn/activation.h"
+#include "nn/norm_batch.h"
 #include "twins.h"
 
 static const Layer convolutions[] = {
@@ -153,6 +154,68 @@ void check_norm(const Trial *trial) {
         tensor_free(on_cpu);
         drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
     }
+}
+
+static const Layer batch_norms[] = {
+    {.kind = LAYER_BATCH_NORM, .in = {3, 4, 7}, .out = {3, 4, 7}, .bias = 3},
+    {.kind = LAYER_BATCH_NORM, .in = {70, 1, 1}, .out = {70, 1, 1}, .bias = 70},
+};
+
+// What the CPU makes of the values of one model; the last two thirds of `parameters` become the running statistics.
+static void batch_norm_on_cpu(const Trial *trial, const Layer *layer, int m, bool trains, const Values *parameters,
+                              const Values *in, const Values *slopes, const Values *out, const Values *in_gradient,
+                              const Values *gradient) {
+    const size_t channels = norm_weights(layer);
+    const int n = trial->samples, count = (int)trial->counts[m];
+    float *own = parameters->host[m].at, *to = gradient->host[m].at;
+    Tensor kept = tensor_new(batch_statistics_floats(layer));
+    memset(to, 0, gradient->each * sizeof *to);
+    trial->cpu->batch_norm_forward(out->host[m].at, kept.at, in->host[m].at, own, trains && count > 0, layer, count, n);
+    const BatchStatistics *of = (const BatchStatistics *)(const void *)kept.at;
+    if (trains && count > 0)
+        trial->cpu->batch_norm_backward(to, in_gradient->host[m].at, kept.at, in->host[m].at, slopes->host[m].at, own,
+                                        layer, count, n);
+    else
+        memset(in_gradient->host[m].at, 0, in_gradient->each * sizeof *to);
+    for (size_t c = 0; c < channels && trains && count > 0; c++) {
+        own[2 * channels + c] = of[c].next_mean;
+        if (layer->frozen) continue;
+        own[3 * channels + c] = of[c].next_variance;
+    }
+    tensor_free(kept);
+}
+
+static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
+    const size_t n = (size_t)trial->samples, channels = norm_weights(&layer);
+    Values in = lanes(trial, shape_size(layer.in), 4), slopes = lanes(trial, shape_size(layer.out), 5);
+    Values own = parameters(trial, layer_parameters(&layer), 6);
+    Values out = values_of(trial, in.each, 0), in_gradient = values_of(trial, in.each, 0);
+    Values gradient = values_of(trial, own.each, PARAMETER_GAP), kept = values_of(trial, 4 * channels, 0);
+    for (int m = 0; m < trial->models; m++) // what lies behind the last sample counts for nothing
+        for (size_t i = 0; i < in.each; i++)
+            in.host[m].at[i] = i % n < trial->counts[m] ? 3 * in.host[m].at[i] + 5 : 7;
+    upload(&in);
+    float *means = on_card(&own) + 2 * channels;
+    layer.frozen = n % 8 == 0; // of the variances
+    cuda_batch_norm_forward(on_card(&out), on_card(&kept), trains ? means : NULL,
+                            trains && !layer.frozen ? means + channels : NULL, on_card(&in), on_card(&own), own.stride,
+                            trains, &layer, &trial->step);
+    cuda_batch_norm_backward_weight(on_card(&gradient), on_card(&kept), on_card(&in), on_card(&slopes), gradient.stride,
+                                    &layer, &trial->step);
+    cuda_batch_norm_backward_input(on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes), on_card(&own),
+                                   own.stride, &layer, &trial->step);
+    for (int m = 0; m < trial->models; m++)
+        batch_norm_on_cpu(trial, &layer, m, trains, &own, &in, &slopes, &out, &in_gradient, &gradient);
+    compare("batch norm forward", &out, trial->counts, n, 1e-5);
+    compare("running statistics", &own, NULL, 1, 1e-6);
+    if (trains) compare("batch norm input", &in_gradient, NULL, 1, 1e-5);
+    if (trains) compare("batch norm weight and bias", &gradient, NULL, 1, 1e-5);
+    drop_all(in, slopes, own, out, in_gradient, gradient, kept);
+}
+
+void check_batch_norm(const Trial *trial) {
+    for (size_t i = 0; i < 2 * LENGTH(batch_norms); i++)
+        check_batch_norm_of(trial, batch_norms[i / 2], i % 2 == 0);
 }
 
 // A sum, by a copy and an addition; and a part of a tensor that is added to a part of another.

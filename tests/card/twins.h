@@ -16,6 +16,7 @@ void check_direct(const Trial *trial);
 void check_winograd(const Trial *trial);
 void check_columns(const Trial *trial);
 void check_norm(const Trial *trial);
+void check_batch_norm(const Trial *trial);
 void check_add(const Trial *trial);
 void check_pool(const Trial *trial);
 void check_average(const Trial *trial);

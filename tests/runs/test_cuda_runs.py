@@ -4,7 +4,8 @@ Usage: test_cuda_runs.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
 import os, pty, random, re, select, signal, subprocess, sys, time, unittest
 
-from runs import DEADLINE, SANITIZED, SLOWED, SOUNDER, RunCase, alive, children_of, in_shared_memory, wait_until
+from runs import (DEADLINE, SANITIZED, SLOWED, SOUNDER, RunCase, alive, children_of, in_shared_memory, parse_safetensors,
+                  wait_until)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = "synthetic:1x8x8:160:60"
@@ -31,6 +32,10 @@ class CardCase(RunCase):
         entry = self.metrics(run)[-1]
         self.assertEqual(entry["type"], "summary")
         return entry
+
+    def tensors(self, run):
+        with open(self.path(run, "model.safetensors"), "rb") as file:
+            return parse_safetensors(file.read())[1]
 
     def has_one_sentence(self, err):
         lines = [line for line in err.splitlines() if line.startswith("sounder: error:")]
@@ -86,6 +91,22 @@ class Results(CardCase):
         _, err = self.train(*CARD, *options, "--attack", "scaled 1000000", "--attackers", "4", "--lr", "10", "--out", "far", "--rounds", "1", "--quiet")
         self.assertRegex(err, "client 4: update refused: its attack scaled made [-0-9.e+]+ of a weight of ")
         self.assertEqual(self.rounds("far")[0]["updates_refused"], 1)
+
+    def test_batch_norms_and_what_is_frozen_of_them_are_those_of_the_cpu(self):
+        options = ["--model", "conv 3 3; batchnorm; relu; linear 9; batchnorm; linear 10", "--clients", "5", "--momentum", "0.8", "--weight-decay", "0.01"]
+        for number, more in enumerate((["--local-epochs", "2"], ["--freeze", "norm1.running_var,norm2.weight,norm2.running_mean"], ["--algorithm", "fedprox"])):
+            with self.subTest(more):
+                self.train(*TINY, *options, *more, "--device", "cpu", "--out", f"cpu-{number}")
+                for workers in "1", "3":
+                    self.train(*CARD, *options, *more, "--workers", workers, "--out", f"{workers}-{number}")
+                self.assertEqual(self.model(f"1-{number}"), self.model(f"3-{number}"))
+                cpu, card = (self.tensors(f"{run}-{number}") for run in ("cpu", "1"))
+                for name in cpu:
+                    for expected, actual in zip(cpu[name][1], card[name][1]):
+                        self.assertAlmostEqual(expected, actual, delta=1e-4, msg=name)
+                for cpu, card in zip(self.rounds(f"cpu-{number}"), self.rounds(f"1-{number}")):
+                    self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
+                    self.assertAlmostEqual(cpu["test_loss"], card["test_loss"], delta=1e-4)
 
     def test_crops_and_flips_are_those_of_the_cpu(self):
         options = ["--clients", "5", "--random-crop", "2", "--random-flip", "--local-epochs", "2"]

@@ -88,7 +88,6 @@ class Init(RunCase):
         _, err = self.train(*TASK, *net, "--random-flip", "--out", "refused", code=64)
         self.assertIn("an embedding reads no images", err)
 
-    @unittest.skipIf(ON_CARD, "a batchnorm is for the CPU alone")
     def test_running_statistics_follow_the_batches_and_nothing_else(self):
         statistics = "norm1.running_mean", "norm1.running_var"
 
@@ -98,17 +97,18 @@ class Init(RunCase):
 
         expected = trained("plain")
         self.assertNotIn(expected["norm1.running_mean"], [(0,) * 4])
-        rules = ("optimizer adam", "optimizer adamw", "optimizer sgd nesterov=yes", "fedprox", "fednova", "ditto")
+        rules = "fedprox", "fednova", *(() if ON_CARD else ("optimizer adam", "optimizer adamw", "optimizer sgd nesterov=yes", "ditto"))
         for number, rule in enumerate(rules):
             self.assertEqual(trained(f"rule{number}", "--algorithm", rule, "--weight-decay", "0.1"), expected, rule)
-        self.assertEqual(trained("clip", "--clip-grad-norm", "1e-3"), expected)
+        if not ON_CARD:
+            self.assertEqual(trained("clip", "--clip-grad-norm", "1e-3"), expected)
         untouched = {"norm1.running_mean": (0,) * 4, "norm1.running_var": (1,) * 4}
         self.assertEqual(trained("frozen", "--freeze", "norm1.running*"), untouched)
-        self.assertEqual(trained("fedbn", "--algorithm", "fedbn"), untouched) # they stay with the clients
+        if not ON_CARD:
+            self.assertEqual(trained("fedbn", "--algorithm", "fedbn"), untouched) # they stay with the clients
         half = trained("half", "--freeze", "norm1.running_var")
         self.assertEqual(half, {"norm1.running_mean": expected["norm1.running_mean"], "norm1.running_var": (1,) * 4})
 
-    @unittest.skipIf(ON_CARD, "a batchnorm is for the CPU alone")
     def test_a_net_with_batch_norms_has_the_same_bits_for_any_number_of_workers(self):
         task = [*TASK, "--data", "synthetic:1x6x6:400:100", "--model", NORM, "--lr", "0.1", "--clients", "5", "--local-epochs", "3",
                 "--rounds", "4", "--batch-size", "20"]
@@ -120,8 +120,7 @@ class Init(RunCase):
         for options, sentence in ((["--batch-size", "257", "--device", "cpu"],
                                    "--batch-size: a batchnorm in --model computes a batch at once, of at most 256 samples, not 257"),
                                   (["--algorithm", "ssgd", "--device", "cpu"], "has running statistics, which have no slopes to add up"),
-                                  (["--algorithm", "hogwild", "--workers", "2", "--device", "cpu"], "has running statistics, which have no slopes to add up"),
-                                  *[(["--device", "cuda"], "a batchnorm in --model is for the CPU alone")] * ON_CARD):
+                                  (["--algorithm", "hogwild", "--workers", "2", "--device", "cpu"], "has running statistics, which have no slopes to add up")):
             _, err = self.train(*TASK, "--model", NORM, *options, "--out", "refused", code=64)
             self.assertIn(sentence, err)
 

@@ -10,9 +10,9 @@
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
-#include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/personal_rules.h"
 #include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/server_rules.h"
 #include "shm/supervisor.h"
 
 Status run_device_check(const Options *options, Error *err) {
@@ -61,9 +61,6 @@ static const char *only_on_cpu(const Options *options) {
         return "schedule wild with steps or a bound is for the CPU alone";
     if (options->freeze[0] && options_engine(options) != ENGINE_ROUNDS)
         return "--freeze with --algorithm ssgd or hogwild is for the CPU alone";
-    char layers[SPEC_TEXT_BYTES];
-    zoo_expand(layers, sizeof layers, options->model, 1);
-    if (spec_only_on_cpu(layers)) return "a batchnorm in --model is for the CPU alone";
     if (!engine_facts[options_engine(options)].in_lockstep) return NULL;
     if (options->training.global_batch) return "--global-batch is for the CPU alone";
     if (options->nodes > 1) return "--algorithm ssgd on several nodes is for their CPUs alone";
