@@ -3,11 +3,12 @@
 Usage: test_slurm.py PATH_OF_SOUNDER PATH_OF_TRAIN_SBATCH [unittest arguments]
 Skips with a line where that Slurm cannot be started, and with exit code 77 where sounder was built without MPI.
 """
-import os, re, shutil, socket, subprocess, sys, tempfile, unittest
+import os, re, shlex, shutil, socket, subprocess, sys, tempfile, unittest
 
-from runs import SLOWED, SMALL, SOUNDER, RunCase, merged, wait_until
+from runs import SLOWED, SOUNDER, RunCase, merged, wait_until
 
-LONG = merged(*SMALL, "--data", "synthetic:1x28x28:2000:600", "--rounds", "120")  # rounds of 50 ms, while Slurm does something
+SMALL = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--clients", "8", "--rounds", "3", "--batch-size", "10"]
+LONG = merged(*SMALL, "--rounds", "1000000")  # for as long as Slurm takes to do something
 SCRIPT = os.path.abspath(sys.argv[2])
 SLURM_CONF = """
 ClusterName=sounder
@@ -33,13 +34,13 @@ SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
-KillWait=2
+KillWait=1
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=all Nodes={host} Default=YES State=UP PriorityTier=5 PreemptMode=OFF
-PartitionName=low Nodes={host} State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=5
+PartitionName=low Nodes={host} State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=3
 PartitionName=high Nodes={host} State=UP PriorityTier=9 PreemptMode=OFF
 """
 
@@ -64,7 +65,7 @@ class Slurm(RunCase):
         for tool in ("munged", "slurmctld", "slurmd", "srun", "sbatch"):
             if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin"):
                 raise unittest.SkipTest(f"Slurm: there is no {tool} here (packages slurm-wlm and munge)")
-        cls.daemons, cls.home, cls.calm = [], tempfile.mkdtemp(prefix="sounder-slurm-"), None
+        cls.daemons, cls.home = [], tempfile.mkdtemp(prefix="sounder-slurm-")
         cls.addClassCleanup(shutil.rmtree, cls.home)
         cls.addClassCleanup(cls.stop)
         for name in ("state", "spool"):
@@ -123,12 +124,11 @@ class Slurm(RunCase):
         return subprocess.run(command, env=self.environment, cwd=self.folder.name, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.STDOUT, timeout=60 * SLOWED).stdout
 
-    def calm_model(self):
-        """Of the long run, when nothing happens to it."""
-        if not self.calm:
-            self.train(*LONG, "--workers", "2", "--checkpoint-every", "0", "--out", "calm")
-            type(self).calm = self.model("calm")
-        return self.calm
+    def assert_undisturbed(self, run):
+        """Every round has the bits of a run to which nothing happens."""
+        rounds = [(entry["round"], entry["model_xxh3"]) for entry in self.rounds(run)]
+        self.train(*LONG, "--rounds", str(len(rounds)), "--workers", "2", "--checkpoint-every", "0", "--quiet", "--out", "calm")
+        self.assertEqual(rounds, [(entry["round"], entry["model_xxh3"]) for entry in self.rounds("calm")])
 
     def submit(self, *arguments, nodes="2", partition="all", **variables):
         """Two nodes of Slurm are two tasks of its one node here."""
@@ -164,13 +164,13 @@ class Slurm(RunCase):
         self.ask("scancel", "--signal=TERM", job)
         log = self.wait_for(job, "FAILED")  # exit code 143
         self.assertIn("--resume torn", log)
-        done = len(self.rounds("torn"))
-        self.assertLess(done, 120)
-        self.wait_for(self.submit(*LONG, nodes="1", OUT="torn"))
-        self.assertEqual(self.calm_model(), self.model("torn"))
+        more = len(self.rounds("torn")) + 2
+        self.wait_for(self.submit(*LONG, "--rounds", str(more), nodes="1", OUT="torn"))
+        self.assertEqual(len(self.rounds("torn")), more)
+        self.assert_undisturbed("torn")
 
     def test_an_array_of_jobs_is_a_sweep(self):
-        options = " ".join(SMALL)
+        options = shlex.join(SMALL)
         told = self.ask("env", "WAIT_SECONDS=1", "sbatch", "--array=1-2", "--requeue", "--cpus-per-task=2", "--output=sweep-%a.log",
                         "--wrap", f"bash {SCRIPT} {options} --seed $SLURM_ARRAY_TASK_ID")
         self.assertRegex(told, r"Submitted batch job \d+")
@@ -200,9 +200,11 @@ class Slurm(RunCase):
         self.wait_for_round("displaced", 2)
         told = self.ask("sbatch", "--partition=high", "--nodes=1", "--exclusive", "--wrap", "sleep 1", "--output=/dev/null")
         self.assertRegex(told, r"Submitted batch job \d+")
-        log = self.wait_for(job)
-        self.assertIn("Restarts=1", self.ask("scontrol", "show", "job", job), log)
-        self.assertEqual(self.calm_model(), self.model("displaced"))
+        self.assertTrue(wait_until(lambda: "Restarts=1" in self.ask("scontrol", "show", "job", job), 150), self.log(job))
+        self.wait_for_round("displaced", self.rounds("displaced")[-1]["round"] + 2)
+        self.ask("scancel", "--full", job)
+        self.wait_for(job, "CANCELLED")
+        self.assert_undisturbed("displaced")
 
 
 if __name__ == "__main__":
