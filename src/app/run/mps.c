@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { START_SECONDS = 10, CLOSE_SECONDS = 2, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
+enum { START_SECONDS = 10, CLOSE_SECONDS = 10, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
 
 static const char control_program[] = "nvidia-cuda-mps-control";
 
