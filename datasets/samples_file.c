@@ -113,12 +113,13 @@ static bool is_same(const DatasetFileState *a, const DatasetFileState *b) {
            a->changed_nanoseconds == b->changed_nanoseconds;
 }
 
-static Status check_state(const SamplesFile *file, Error *err) {
+static Status check_state(const SamplesFile *file, const char *sentence, Error *err) {
     DatasetFileState state;
     TRY(samples_file_state(&state, file->fd, file->said, err));
-    if (is_same(&state, &file->state)) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%s: changed while the data set was being read", file->said);
+    return is_same(&state, &file->state) ? STATUS_OK : fail(err, STATUS_DATA, "%s%s", file->said, sentence);
 }
+
+static const char changed_early[] = ": changed while the data set was being read";
 
 // What sentences call the samples; a member of an archive as the reader of arrays does.
 static void set_names(SamplesFile *file, char path[DATASET_PATH_BYTES], const DatasetSource *source,
@@ -139,7 +140,8 @@ Status samples_file_open(SamplesFile *file, const DatasetSource *source, Dataset
     set_names(&asked, path, source, at);
     asked.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (asked.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
-    Status status = check_state(&asked, err); // no page is touched before the file is known to be as long as it was
+    Status status =
+        check_state(&asked, changed_early, err); // no page is touched before the file is known to be as long as it was
     if (status != STATUS_OK) {
         close(asked.fd);
         return status;
@@ -176,20 +178,16 @@ Status samples_file_verify(const SamplesFile *file, const DatasetSource *source,
     Error found;
     Status status = verify_checksum(file, at, &found);
     if (status == STATUS_OK && source->items.pixel_bytes > 1) status = verify_numbers(file, at->bytes, &found);
-    TRY(check_state(file, err)); // the reason for whatever was found
+    TRY(check_state(file, changed_early, err)); // the reason for whatever was found
     return status == STATUS_OK ? status : fail(err, status, "%s", found.message);
 }
 
 Status samples_file_check(const SamplesFile *file, Error *err) {
-    DatasetFileState state;
     if (file->fd < 0) return STATUS_OK;
-    TRY(samples_file_state(&state, file->fd, file->said, err));
-    if (is_same(&state, &file->state)) return STATUS_OK;
-    return fail(
-        err, STATUS_DATA,
-        "%s was written to, or its time changed, while its samples were read where they lie; start again, a run "
-        "with --resume if the file is what it was",
-        file->said);
+    return check_state(file,
+                       " was written to, or its time changed, while its samples were read where they lie; start again, "
+                       "a run with --resume if the file is what it was",
+                       err);
 }
 
 void samples_file_free(SamplesFile *file) {

@@ -74,19 +74,20 @@ static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Err
     return segment_reopen_readonly(&memory->partition_fd, segment, err);
 }
 
-static const RunMemory EMPTY = {
-    .control_segment.fd = -1,
-    .data_segment = {.segment.fd = -1, .worker_fd = -1, .samples = {{.fd = -1}, {.fd = -1}}},
-    .partition_segment.fd = -1,
-    .weights_segment.fd = -1,
-    .slots_segment.fd = -1,
-    .kept.fd = -1,
-    .partition_fd = -1,
-    .weights_fd = -1};
+static void make_empty(RunMemory *memory) {
+    *memory = (RunMemory){.control_segment.fd = -1,
+                          .data_segment = NO_DATASET_SEGMENT,
+                          .partition_segment.fd = -1,
+                          .weights_segment.fd = -1,
+                          .slots_segment.fd = -1,
+                          .kept.fd = -1,
+                          .partition_fd = -1,
+                          .weights_fd = -1};
+}
 
 Status run_memory_load(RunMemory *memory, const DatasetSource *source, const DatasetSegment *ready,
                        const PartitionSpec *partition, Error *err) {
-    *memory = EMPTY;
+    make_empty(memory);
     if (ready)
         memory->data_segment = *ready;
     else
@@ -146,7 +147,7 @@ fail:
 }
 
 Status run_memory_attach(RunMemory *memory, Error *err) {
-    *memory = EMPTY;
+    make_empty(memory);
     Status status;
     TRY_GOTO(fail, segment_map(&memory->control_segment, FD_CONTROL, SEGMENT_READ_WRITE, err));
     bind_control(memory);
@@ -196,7 +197,7 @@ void run_memory_free(RunMemory *memory) {
     segment_free(&memory->partition_segment);
     dataset_segment_free(&memory->data_segment);
     segment_free(&memory->control_segment);
-    *memory = EMPTY;
+    make_empty(memory);
 }
 
 float *run_memory_vector(const RunMemory *memory, uint32_t index) {

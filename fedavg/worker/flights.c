@@ -25,10 +25,9 @@ static bool is_called(const Control *control, const Flight *flight) {
 
 // False: all land, and there is none.
 static bool wait_for_client(const Control *control, Flight *flight) {
-    static const uint64_t slice_nanoseconds = 500000000;
     while (!is_called(control, flight)) {
         const uint32_t heard = bell_listen(&flight->bell);
-        if (!is_called(control, flight)) bell_wait(&flight->bell, heard, slice_nanoseconds);
+        if (!is_called(control, flight)) bell_wait(&flight->bell, heard, bell_slice_nanoseconds);
     }
     return !atomic_load_explicit(&control->all_land, memory_order_acquire);
 }

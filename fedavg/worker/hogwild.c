@@ -36,14 +36,13 @@ static uint64_t slowest(const Control *control, uint32_t rank, uint64_t none) {
 // Until the slowest is near enough. The parent takes the dead out and kills who hangs, so that this ends.
 static void wait_for_slowest(Control *control, uint32_t rank, uint64_t bound) {
     enum { SPINS = 200 };
-    static const uint64_t slice_nanoseconds = 500000000;
     WildClock *clock = &control->clocks[rank];
     const uint64_t own = atomic_load_explicit(&clock->updates, memory_order_relaxed);
     for (uint32_t tries = 0; own > slowest(control, rank, own) + bound; tries++) {
         if (tries < SPINS) continue;
         atomic_store_explicit(&clock->waits, 1, memory_order_relaxed);
         const uint32_t heard = bell_listen(&control->clocks_bell);
-        if (own > slowest(control, rank, own) + bound) bell_wait(&control->clocks_bell, heard, slice_nanoseconds);
+        if (own > slowest(control, rank, own) + bound) bell_wait(&control->clocks_bell, heard, bell_slice_nanoseconds);
     }
     atomic_store_explicit(&clock->waits, 0, memory_order_relaxed);
 }
