@@ -1,4 +1,5 @@
 // dataset_find: from the value of --data to a DatasetSource.
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -30,12 +31,29 @@ void dataset_places(DatasetPlaces *places) {
 
 _Static_assert(sizeof(DatasetOrigin) == 32, "an origin is compared as bytes");
 
+// The first file of the folder that is a data set by itself, as an archive of arrays is; false when there is none.
+static bool whole_set_in(char path[DATASET_PATH_BYTES], const char *folder) {
+    DIR *listing = opendir(folder);
+    bool found = false;
+    for (const struct dirent *entry; listing && !found && (entry = readdir(listing));) {
+        const int length = snprintf(path, DATASET_PATH_BYTES, "%s/%s", folder, entry->d_name);
+        struct stat about;
+        found =
+            length < DATASET_PATH_BYTES && stat(path, &about) == 0 && S_ISREG(about.st_mode) && dataset_format_of(path);
+    }
+    if (listing) closedir(listing);
+    return found;
+}
+
 // What a place would hold by the names in it, for who sees none of them.
 static Status no_format(const char *place, Error *err) {
     char looked_for[ERROR_MESSAGE_BYTES] = "";
     struct stat about;
     if (stat(place, &about) == 0 && !S_ISDIR(about.st_mode))
         return fail(err, STATUS_NOINPUT, "%s: no file of a form that is known; `sounder help data` lists them", place);
+    char whole[DATASET_PATH_BYTES];
+    if (whole_set_in(whole, place))
+        return fail(err, STATUS_NOINPUT, "%s: the data set is a file in this folder; give %s", place, whole);
     for (uint32_t i = 0; i < dataset_format_count; i++) {
         size_t used = strlen(looked_for);
         snprintf(looked_for + used, sizeof looked_for - used, "%s%s (%s)", i ? ", " : "", dataset_formats[i].files,

@@ -157,7 +157,7 @@ static void the_cache_folder_is_in_the_home_by_default(void **state) {
 }
 
 static void a_missing_set_says_where_it_was_looked_for_and_how_to_get_it(void **state) {
-    char data[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES];
+    char data[SCRATCH_PATH_BYTES], folder[SCRATCH_PATH_BYTES], archive[SCRATCH_PATH_BYTES];
     setenv("SOUNDER_DATA", scratch_path(data, *state, "nowhere"), 1);
     setenv("XDG_CACHE_HOME", data, 1);
     expect_failure("mnist", STATUS_NOINPUT, "sounder data get mnist");
@@ -167,6 +167,8 @@ static void a_missing_set_says_where_it_was_looked_for_and_how_to_get_it(void **
     unsetenv("XDG_CACHE_HOME");
     expect_failure(scratch_path(data, *state, "nowhere"), STATUS_NOINPUT, data);
     expect_failure(new_folder(folder, *state, "empty"), STATUS_NOINPUT, "no file train-images-idx3-ubyte");
+    scratch_write(scratch_path(archive, folder, "mine.npz"), "", 0);
+    expect_failure(folder, STATUS_NOINPUT, archive);
 }
 
 // Writes the gray set with file `f` replaced, and expects a refusal that says so.
