@@ -67,12 +67,22 @@ def others():
                          nn.Dropout(0.3), nn.Linear(20, 10), nn.Softmax(1))
 
 
+def batch():
+    """Behind a convolution the exporter folds a normalisation in, unless it is told to leave training as it is."""
+    return nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 24),
+                         nn.BatchNorm1d(24), nn.Tanh(), nn.Linear(24, 10))
+
+
 def check(name, net, shape, folder):
     """The labels of two samples in three are what the net says: neither all nor a tenth are right."""
     rng = np.random.default_rng(1)
     for parameter in net.parameters():
         if parameter.dim() == 1:  # factors and shifts that are not 1 and 0
             nn.init.uniform_(parameter, -0.5, 1.5)
+    for name_of, buffer in net.named_buffers():
+        if buffer.dim() == 1:  # running means and variances that are not 0 and 1
+            nn.init.uniform_(buffer, *((0.5, 2.0) if "var" in name_of else (-0.5, 0.5)))
     net.eval()
     x = rng.integers(0, 256, (SAMPLES, *shape)).astype(np.uint8)
     with torch.no_grad():
@@ -86,9 +96,12 @@ def check(name, net, shape, folder):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.onnx.export(net, torch.zeros(2, *shape), file, opset_version=opset, input_names=["x"],
-                              dynamic_axes={"x": {0: "n"}} if named else None)
+                              dynamic_axes={"x": {0: "n"}} if named else None,
+                              **({"training": torch.onnx.TrainingMode.PRESERVE} if name == "batch" else {}))
+        with open(file, "rb") as bytes_of:
+            assert name != "batch" or bytes_of.read().count(b"\x22\x12BatchNormalization") == 4, "the exporter has folded one in"
         done = subprocess.run([SOUNDER, "eval", file, "--data", data, "--device", "cpu", "--json"], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
         ours, theirs = json.loads(done.stdout)["hits"], int((said == y).sum())
         print(f"{name} by opset {opset}: sounder {ours}, torch {theirs} of {SAMPLES}")
         assert abs(ours - theirs) <= 1, "one sample may tip over by rounding, not more"
@@ -99,7 +112,7 @@ def main():
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory(prefix="sounder-onnx-") as folder:
         for name, net, shape in (("lenet", LeNet(), (1, 28, 28)), ("cnn", cnn(), (1, 28, 28)), ("resnet20", ResNet20(), (3, 32, 32)),
-                                 ("others", others(), (1, 28, 28))):
+                                 ("others", others(), (1, 28, 28)), ("batch", batch(), (3, 16, 16))):
             check(name, net, shape, folder)
 
 

@@ -33,7 +33,8 @@ Status onnx_read(OnnxNet *net, const char *path, Shape sample, Error *err) {
     TRY(load_module(&module, path, err));
     TRY(module->read(net, path, sample, err));
     if (net->folded > 0)
-        log_warning("%s: %d batch normalisations have become part of the weights before them, and are trained as such",
+        log_warning("%s: %d batch normalisations of an epsilon or momentum that a batchnorm here has not have become part of the "
+                    "weights before them, and are trained as such",
                     path, net->folded);
     return STATUS_OK;
 }

@@ -72,7 +72,7 @@ Status onnx_layers_finish(OnnxNet *net, OnnxLayers *layers, const char *path, Er
     if (layers->count == 0) return fail(err, STATUS_DATA, "%s: the graph has no layers", path);
     TRY(write_text(net, layers, path, err));
     for (int l = 0; l < layers->count; l++)
-        net->parameter_count += layers->of[l].weights + layers->of[l].outs;
+        net->parameter_count += layers->of[l].weights + (layers->of[l].running ? 3 : 1) * layers->of[l].outs;
     net->parameters = malloc((net->parameter_count + 1) * sizeof *net->parameters);
     if (!net->parameters) return fail(err, STATUS_OS, "%s: no memory for %zu parameters", path, net->parameter_count);
     float *next = net->parameters;
@@ -82,6 +82,9 @@ Status onnx_layers_finish(OnnxNet *net, OnnxLayers *layers, const char *path, Er
         memcpy(next, layer->weight, layer->weights * sizeof *next);
         memcpy(next + layer->weights, layer->bias, layer->outs * sizeof *next);
         next += layer->weights + layer->outs;
+        if (!layer->running) continue;
+        memcpy(next, layer->running, 2 * layer->outs * sizeof *next);
+        next += 2 * layer->outs;
     }
     return STATUS_OK;
 }
@@ -90,5 +93,6 @@ void onnx_layers_free(OnnxLayers *layers) {
     for (int l = 0; l < layers->count; l++) {
         free(layers->of[l].weight);
         free(layers->of[l].bias);
+        free(layers->of[l].running);
     }
 }

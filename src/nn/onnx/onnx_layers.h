@@ -18,6 +18,7 @@ typedef struct OnnxLayer {
     size_t outs;    // rows of the weight: outputs, or channels, each with a bias
     size_t weights; // floats of the weight
     float *weight, *bias;
+    float *running; // batchnorm: means and variances (2 outs), malloc'ed; otherwise NULL
 } OnnxLayer;
 
 typedef struct OnnxLayers {

@@ -9,9 +9,11 @@
 // AveragePool, GlobalAveragePool, ReduceMean over an image, Relu, LeakyRelu, Clip from 0 to 6, Tanh, Sigmoid, Gelu and
 // its pattern of Erf, Dropout, InstanceNormalization (also between two Reshapes, which is how group normalisation is
 // written), GroupNormalization, LayerNormalization of whole samples, Add and Concat of two values, Flatten, Reshape
-// with what computes its shape, and a Softmax or LogSoftmax at the end, which follows a net by itself. A factor, a
-// summand and the statistics of a BatchNormalization that follow a layer become part of its weights. Anything else is
-// DATA, with the node and its op. A convolution or product without bias gets one of zeros.
+// with what computes its shape, and a Softmax or LogSoftmax at the end, which follows a net by itself. A factor and a
+// summand that follow a layer become part of its weights. A BatchNormalization is a batchnorm that goes on from the
+// file's running statistics; with another epsilon than 1e-5 or momentum than 0.9 it would not train as there, and
+// becomes part of the weights before it. Anything else is DATA, with the node and its op. A convolution or product
+// without bias gets one of zeros.
 #ifndef SOUNDER_NN_ONNX_ONNX_NET_H
 #define SOUNDER_NN_ONNX_ONNX_NET_H
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nn/norm_batch.h"
+
 static Status check_epsilon(const OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     const float epsilon = onnx_attribute_real(node, "epsilon", NORM_EPSILON);
     if (fabsf(epsilon - NORM_EPSILON) < 1e-3f * NORM_EPSILON) return STATUS_OK;
@@ -64,27 +66,61 @@ Status onnx_layer_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *e
     return onnx_give_layer(import, node, in, err);
 }
 
-// The statistics are constants: (x - mean) / sqrt(variance + epsilon) * gain + shift.
-Status onnx_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
-    OnnxValue *in, *number[4];
-    TRY(onnx_take_samples(&in, import, node, err));
+// What ONNX's momentum is of running statistics that each batch moves a tenth of the way.
+static const float momentum_here = 1 - NORM_MOMENTUM;
+
+// A layer whose running statistics begin where those of the file are.
+static Status add_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in,
+                             OnnxValue *const number[4], Error *err) {
+    const size_t channels = (size_t)in->shape.channels;
+    TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "batchnorm"));
+    TRY(onnx_layers_weigh(&import->layers, channels, channels, err));
+    OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
+    layer->running = malloc(2 * channels * sizeof *layer->running);
+    if (!layer->running) return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, 2 * channels);
+    float *const to[] = {layer->weight, layer->bias, layer->running, layer->running + channels};
+    for (size_t i = 0; i < 4; i++)
+        memcpy(to[i], number[i]->reals, channels * sizeof *to[i]);
+    return onnx_give_layer(import, node, in, err);
+}
+
+// (x - mean) / sqrt(variance + epsilon) * gain + shift, in the weights of the layer before.
+static Status fold_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in,
+                              OnnxValue *const number[4], float epsilon, Error *err) {
     OnnxLayer *layer = in->layer >= 0 ? &import->layers.of[in->layer] : NULL;
     if (!layer || !layer->weight || layer->outs != (size_t)layer->out.channels || in->uses != 1)
-        return fail(err, STATUS_DATA,
-                    NODE_FORMAT "it does not follow a convolution or product whose weights could take it "
-                                "in; use group normalisation",
-                    NODE_ARGS(import, node));
-    for (size_t i = 0; i < 4; i++)
-        TRY(onnx_take_reals(&number[i], import, node, i + 1, layer->outs, err));
-    const float epsilon = onnx_attribute_real(node, "epsilon", NORM_EPSILON);
+        return fail(
+            err, STATUS_DATA,
+            NODE_FORMAT "its epsilon is %g and its momentum %g, a batchnorm's here %g and %g; and no convolution "
+                        "or product is before it whose weights could take it in",
+            NODE_ARGS(import, node), (double)epsilon, (double)onnx_attribute_real(node, "momentum", momentum_here),
+            (double)NORM_EPSILON, (double)momentum_here);
     float *factor = malloc(2 * layer->outs * sizeof *factor), *shift = factor + layer->outs;
     if (!factor) return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, 2 * layer->outs);
     for (size_t c = 0; c < layer->outs; c++) {
-        factor[c] = number[0]->reals[c] / sqrtf(number[3]->reals[c] + epsilon);
+        factor[c] = number[0]->reals[c] / sqrtf(fmaxf(number[3]->reals[c], 0) + epsilon);
         shift[c] = number[1]->reals[c] - number[2]->reals[c] * factor[c];
     }
     onnx_layer_scale(layer, factor, shift);
     free(factor);
     import->folded++;
     return onnx_pass_on(import, node, err);
+}
+
+// A layer, if it would train here as there; otherwise its statistics are constants.
+Status onnx_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *in, *number[4];
+    TRY(onnx_take_samples(&in, import, node, err));
+    if (in->flat && in->shape.rows * in->shape.columns > 1)
+        return fail(err, STATUS_DATA,
+                    NODE_FORMAT "it normalises each value of an image; a batchnorm here has one factor for each of "
+                                "its %d channels, and stands before what flattens it",
+                    NODE_ARGS(import, node), in->shape.channels);
+    for (size_t i = 0; i < 4; i++)
+        TRY(onnx_take_reals(&number[i], import, node, i + 1, (size_t)in->shape.channels, err));
+    const float epsilon = onnx_attribute_real(node, "epsilon", NORM_EPSILON);
+    const float momentum = onnx_attribute_real(node, "momentum", momentum_here);
+    if (fabsf(epsilon - NORM_EPSILON) < 1e-3f * NORM_EPSILON && fabsf(momentum - momentum_here) < 1e-3f)
+        return add_batch_norm(import, node, in, number, err);
+    return fold_batch_norm(import, node, in, number, epsilon, err);
 }

@@ -285,7 +285,7 @@ const OnnxOp onnx_layer_ops[] = {
     {"InstanceNormalization", onnx_groups, "epsilon"},
     {"GroupNormalization", onnx_groups, "epsilon num_groups stash_type"},
     {"LayerNormalization", onnx_layer_norm, "axis epsilon stash_type"},
-    {"BatchNormalization", onnx_batch_norm, "epsilon momentum"},
+    {"BatchNormalization", onnx_batch_norm, "epsilon momentum training_mode"},
     {"Relu", onnx_function, ""},
     {"LeakyRelu", onnx_function, "alpha"},
     {"Tanh", onnx_function, ""},

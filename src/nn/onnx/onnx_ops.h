@@ -25,7 +25,7 @@ Status onnx_give_layer(OnnxImport *import, const Onnx__NodeProto *node, const On
 // Averages over whole images, as GlobalAveragePool does.
 OnnxHandler onnx_global_pool;
 
-// Of onnx_norms.c: groups and instances, whole samples, statistics that are constants.
+// Of onnx_norms.c: groups and instances, whole samples, whole batches.
 OnnxHandler onnx_groups, onnx_layer_norm, onnx_batch_norm;
 
 // Of onnx_functions.c. onnx_two: sum, product and quotient.
