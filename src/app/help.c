@@ -121,8 +121,7 @@ static void print_metrics(FILE *file) {
         {"  accuracy_variance_percent2", "of the clients' accuracies, in squared percentage points"},
         {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
         {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
-        {"round", "a round is done; test_loss and test_accuracy: the global model on the test set; where targets are "
-                  "numbers, an output is right that is less than 0.5 off"},
+        {"round", "a round is done; test_loss, test_accuracy: the model's; of numbers, one less than 0.5 off is right"},
         {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
         {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
         {"  clients_dropped_out, clients_straggling, clients_late",
