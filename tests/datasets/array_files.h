@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "idx_files.h"
 #include "tests/scratch.h"
 
 enum { ARRAY_ROOM = 512, ARRAYS_MOST = 8, ARCHIVE_ROOM = 1 << 14 };
@@ -112,6 +113,53 @@ static inline const char *arrays_write(char path[SCRATCH_PATH_BYTES], const char
         scratch_write(scratch_path(file, path, full), bytes, array_bytes(bytes, set));
     }
     return path;
+}
+
+// Sets that are ready ------------------------------------------------------------------------------------------------
+
+static const int64_t TRAIN_LABELS[3] = {0, 2, 1}, TEST_LABELS[2] = {1, 2};
+
+// The gray set of idx_files.h.
+static const ArrayFile GRAY_ARRAYS[] = {
+    {"x_train", "|u1", "(3, 2, 3)", GRAY_SET[0].bytes + 16, 18},
+    {"y_train", "<i8", "(3,)", TRAIN_LABELS, sizeof TRAIN_LABELS},
+    {"x_test", "|u1", "(2, 2, 3)", GRAY_SET[2].bytes + 16, 12},
+    {"y_test", "<i8", "(2,)", TEST_LABELS, sizeof TEST_LABELS},
+    {0},
+};
+
+// A set of which arrays are replaced or added before it is written.
+typedef struct Altered {
+    ArrayFile files[ARRAYS_MOST + 1];
+} Altered;
+
+static inline Altered altered(const ArrayFile *set) {
+    Altered copy = {0};
+    for (int i = 0; set[i].name; i++)
+        copy.files[i] = set[i];
+    return copy;
+}
+
+static inline void put(Altered *set, const char *name, const char *type, const char *shape, const void *values,
+                       size_t bytes) {
+    int i = 0;
+    while (set->files[i].name && strcmp(set->files[i].name, name) != 0)
+        i++;
+    assert_in_range(i, 0, ARRAYS_MOST - 1);
+    set->files[i] = (ArrayFile){name, type, shape, values, bytes};
+}
+
+static const float TRAIN_NUMBERS[6] = {1, 10, 2, 20, 3, 30}, TEST_NUMBERS[4] = {4, 40, 5, 50};
+static const double TRAIN_TARGETS[3] = {0.5, -1.5, 2.5}, TEST_TARGETS[2] = {3.5, -4.5};
+
+// Two features and a target.
+static inline Altered numbers_set(void) {
+    const ArrayFile set[] = {{"x_train", "<f4", "(3, 2)", TRAIN_NUMBERS, sizeof TRAIN_NUMBERS},
+                             {"y_train", "<f8", "(3, 1)", TRAIN_TARGETS, sizeof TRAIN_TARGETS},
+                             {"x_test", "<f4", "(2, 2)", TEST_NUMBERS, sizeof TEST_NUMBERS},
+                             {"y_test", "<f8", "(2, 1)", TEST_TARGETS, sizeof TEST_TARGETS},
+                             {0}};
+    return altered(set);
 }
 
 #endif
