@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/options/option_table.h"
 #include "base/cores.h"
 #include "base/suggest.h"
 #include "tests/check.h"
@@ -184,7 +183,8 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
     (void)state;
     static const Refusal refusals[] = {
         {"--algorithm|send threshold|--up-bandwidth|1000",
-         "--up-bandwidth does not go with send threshold of --algorithm: how much a client sends is known only when it has "
+         "--up-bandwidth does not go with send threshold of --algorithm: how much a client sends is known only when it "
+         "has "
          "trained; take send top-k"},
         {"--algorithm|dp-fedavg|--sampling|by-size",
          "--sampling does not go with release gaussian of --algorithm, whose epsilon is known only for cohorts of "
@@ -195,15 +195,17 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
         {"--algorithm|dp-fedavg noise=1 epsilon=2",
          "--algorithm: release gaussian: one of noise and epsilon follows from the other; leave one of the two out"},
         {"--algorithm|dp-fedavg epsilon=8|--clients|100|--clients-per-round|10|--privacy-rounds|4|--rounds|5",
-         "--rounds 5: the noise spends epsilon in 4 rounds, and more would spend more; lower that or begin a run with more "
+         "--rounds 5: the noise spends epsilon in 4 rounds, and more would spend more; lower that or begin a run with "
+         "more "
          "--privacy-rounds"},
-        {"--algorithm|dp-fedavg|--privacy-rounds|4",
-         "--privacy-rounds 4: only used with epsilon=E of a release in --algorithm; add that or leave --privacy-rounds out"},
+        {"--algorithm|dp-fedavg|--privacy-rounds|4", "--privacy-rounds 4: only used with epsilon=E of a release in "
+                                                     "--algorithm; add that or leave --privacy-rounds out"},
         {"--algorithm|krum byzantine=3|--clients|8",
          "--clients-per-round 8: so many updates; combine krum of --algorithm needs at least 9; raise that or lower "
          "byzantine"},
         {"--algorithm|mix buckets 3; combine bulyan|--clients|18",
-         "--clients-per-round 18: so many updates, of which mix buckets makes 6; combine bulyan of --algorithm needs at "
+         "--clients-per-round 18: so many updates, of which mix buckets makes 6; combine bulyan of --algorithm needs "
+         "at "
          "least 7; raise that or lower byzantine"},
     };
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
@@ -220,7 +222,8 @@ static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(
          "--attack: sign_flip: no such attack, did you mean sign-flip?; there are label-flip, sign-flip, scaled, "
          "gaussian, zero, free-rider, alie, ipm, min-max, min-sum, mimic, backdoor"},
         {"--attack|zero|--attackers|0.2|--algorithm|scaffold",
-         "--attack zero does not go with local scaffold of --algorithm, whose clients keep what follows from their update; "
+         "--attack zero does not go with local scaffold of --algorithm, whose clients keep what follows from their "
+         "update; "
          "take label-flip"},
         {"--attack|label-flip|--attackers|0.2|--algorithm|ssgd",
          "--attack label-flip: only used with --algorithm fedavg; add that or leave --attack out"},
@@ -253,7 +256,8 @@ static void options_that_contradict_each_other_are_refused(void **state) {
         {"--client-optimizer-state|keep|--algorithm|scaffold",
          "--client-optimizer-state keep does not go with local scaffold of --algorithm: a client keeps one of the two"},
         {"--client-optimizer-state|keep|--algorithm|fednova",
-         "--client-optimizer-state keep does not go with combine nova of --algorithm: the length of a training is known only "
+         "--client-optimizer-state keep does not go with combine nova of --algorithm: the length of a training is "
+         "known only "
          "where the optimizer starts anew"},
         {"--client-optimizer-state|keep|--algorithm|top-k",
          "--client-optimizer-state keep does not go with send top-k of --algorithm: a client keeps one of the two"},
@@ -362,75 +366,6 @@ static void resume_refuses_what_would_be_another_run(void **state) {
     assert_int_equal(status, STATUS_USAGE); // in hogwild the workers are the clients
 }
 
-static void every_option_is_in_help_man_page_and_completion(void **state) {
-    (void)state;
-    void (*const printers[])(FILE *) = {options_print_help, options_print_words, options_print_man};
-    for (size_t p = 0; p < sizeof printers / sizeof *printers; p++) {
-        char *text = NULL;
-        size_t length = 0;
-        FILE *file = open_memstream(&text, &length);
-        assert_non_null(file);
-        printers[p](file);
-        fclose(file);
-        for (int i = 0; i < option_count; i++) {
-            char name[64], *out = name;
-            out += sprintf(out, "%s", printers[p] == options_print_man ? "\\-\\-" : "--");
-            for (const char *c = option_table[i].name; *c; c++) {
-                if (*c == '-' && printers[p] == options_print_man) *out++ = '\\';
-                *out++ = *c;
-            }
-            *out = '\0';
-            bool is_expected = !option_table[i].not_train || printers[p] != options_print_help; // that of train
-            if (!strstr(text, name) == is_expected) fail_msg("%s is %s", name, is_expected ? "missing" : "there");
-        }
-        for (const char *line = text; printers[p] == options_print_help && *line; line += strcspn(line, "\n") + 1)
-            assert_in_range(strcspn(line, "\n"), 0, 80);
-        free(text);
-    }
-}
-
-static void an_options_entry_in_the_man_page_is_whole(void **state) {
-    (void)state;
-    const Option options[] = {
-        {.name = "batch-size",
-         .placeholder = "N",
-         .help = "samples \\ step",
-         .preset = "32",
-         .minimum = 1,
-         .maximum = 64,
-         .type = OPTION_WHOLE,
-         .letter = 'b'},
-        {.name = "quiet", .help = "prints nothing", .derived = "no", .type = OPTION_FLAG},
-    };
-    char *text = NULL;
-    size_t length = 0;
-    FILE *file = open_memstream(&text, &length);
-    assert_non_null(file);
-    for (int i = 0; i < 2; i++)
-        option_print_man(file, &options[i]);
-    fclose(file);
-    assert_string_equal(text, ".TP\n\\fB\\-b\\fR, \\fB\\-\\-batch\\-size\\fR \\fIN\\fR\n"
-                              "samples \\e step (from 1 to 64). Default: 32.\n"
-                              ".TP\n\\fB\\-\\-quiet\\fR\nprints nothing. Default: no.\n");
-    free(text);
-}
-
-static void the_table_is_sound(void **state) {
-    (void)state;
-    for (int i = 0; i < option_count; i++) {
-        const Option *option = &option_table[i];
-        assert_ptr_equal(option_find(option->name), option);
-        assert_true(!option->preset != !option->derived);
-        assert_int_equal(!option->applies, !option->condition);
-        assert_true(option->type == OPTION_FLAG || option->placeholder);
-        // A default must be a value that a user may give.
-        Options options;
-        Error err;
-        if (option->preset) check_ok(option_set(&options, option, option->preset, "", &err));
-    }
-    assert_null(option_find("no-such-option"));
-}
-
 static void eval_takes_one_model_and_its_own_options(void **state) {
     (void)state;
     Options options;
@@ -495,9 +430,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(workers_and_clients_follow_from_each_other),
         cmocka_unit_test(resume_keeps_what_decides_the_bits_and_lets_the_rest_change),
         cmocka_unit_test(resume_refuses_what_would_be_another_run),
-        cmocka_unit_test(every_option_is_in_help_man_page_and_completion),
-        cmocka_unit_test(an_options_entry_in_the_man_page_is_whole),
-        cmocka_unit_test(the_table_is_sound),
         cmocka_unit_test(eval_takes_one_model_and_its_own_options),
         cmocka_unit_test(a_suggestion_is_at_most_two_edits_or_a_beginning_away),
     };
