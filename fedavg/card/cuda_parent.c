@@ -239,6 +239,11 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
         step.states[s] = cuda_blocks_state(&self->blocks, &config->slots, s);
     if (server_rules[row]->tells) step.common = cuda_blocks_vector(&self->blocks, &config->slots, COMMON_VECTOR);
     cuda_server_apply(&step, turn, row, self->stream);
+    for (int t = 0; t < config->spec.tensor_count; t++) {
+        const ParameterTensor *tensor = &config->spec.tensors[t];
+        if (tensor_is_variance(tensor))
+            cuda_floor(step.weights + tensor->first, step.host_view + tensor->first, tensor->count, self->stream);
+    }
     uint32_t not_finite;
     TRY(fetch_view(self, err));
     TRY(copy(self, &not_finite, self->not_finite, sizeof not_finite, err));

@@ -99,6 +99,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     changes[i] = total;
 }
 
+__global__ void __launch_bounds__(ITEM_THREADS) floor_at_zero(float *weights, float *host_view, size_t count) {
+    const size_t i = (size_t)blockIdx.x * ITEM_THREADS + threadIdx.x;
+    if (i < count && weights[i] < 0) weights[i] = host_view[i] = 0;
+}
+
 size_t blocks_of(size_t count) {
     return (count + ITEM_THREADS - 1) / ITEM_THREADS;
 }
@@ -111,6 +116,10 @@ void cuda_server_apply(const CudaServerStep *step, const ServerTurn *turn, uint3
     // What fails shows in cudaGetLastError, as with launches.
     (void)cudaMemsetAsync(step->not_finite, 0, sizeof *step->not_finite, stream);
     launch(server_kernels[row], blocks_of(step->count), ITEM_THREADS, stream, *step, load, *turn);
+}
+
+void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t stream) {
+    launch(floor_at_zero, blocks_of(count), ITEM_THREADS, stream, weights, host_view, count);
 }
 
 void cuda_local_shift(float *shifts, const CudaTurns *at, uint32_t row, cudaStream_t stream) {

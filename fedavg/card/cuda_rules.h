@@ -34,6 +34,9 @@ typedef struct CudaServerStep {
 
 void cuda_server_apply(const CudaServerStep *step, const ServerTurn *turn, uint32_t row, cudaStream_t stream);
 
+// Both (count): what is negative becomes zero, as in spec_floor_variances.
+void cuda_floor(float *weights, float *host_view, size_t count, cudaStream_t stream);
+
 // The local rule of `models` clients; model m's arrays begin m * count floats behind these, its turn is turns[m].
 typedef struct CudaTurns {
     const float *global, *common; // (count) of all models; common: NULL where the rule reads none

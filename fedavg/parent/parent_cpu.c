@@ -154,6 +154,7 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
     const uint32_t row = config->recipe.parts[PART_SERVER].row;
     if (server_rules[row]->tells) memory.common = run_memory_vector(parent->memory, COMMON_VECTOR);
     server_apply(parent->memory->weights, &memory, &sums, turn, row, config->parameters);
+    spec_floor_variances(parent->memory->weights, &config->spec);
     if (config->training.optimizer_state == OPTIMIZER_AVERAGED && mean->arrived > 0)
         aggregate_mean(run_memory_vector(parent->memory, slots_momentum_vector(&config->slots)), self->sums[1], count,
                        mean->arrived, config->parameters);

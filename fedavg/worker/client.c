@@ -254,8 +254,9 @@ static bool is_refused(const LocalModel *model, Job *job, PlainSum plain) {
     const size_t unfit = plain_sum_add(&plain, after, before, count);
     job->fingerprint = plain.fingerprint;
     if (unfit == count) return false;
-    log_warning("client %u: update refused: a weight of %s became %g (it was %g)", job->client,
-                spec_tensor_name(&model->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit]);
+    log_warning("client %u: update refused: a weight of %s became %g (it was %g)%s", job->client,
+                spec_tensor_name(&model->net.spec, unfit), log_real((double)after[unfit]), (double)before[unfit],
+                spec_tensor_remedy(&model->net.spec, unfit));
     return true;
 }
 

@@ -166,8 +166,7 @@ size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Ke
     return carver.used;
 }
 
-int buffers_chunk(const Spec *spec, bool through_blas) {
-    if (spec_needs_whole_batches(spec)) return SPEC_WHOLE_BATCH;
+static int chunk_of_parts(const Spec *spec, bool through_blas) {
     size_t floats = shape_size(spec->input), weights = 0, wide = 0;
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
@@ -184,4 +183,10 @@ int buffers_chunk(const Spec *spec, bool through_blas) {
     size_t least = weights * sizeof(float) > cache_bytes ? 2 * SAMPLES_UNIT : SAMPLES_UNIT;
     if (samples < least) return (int)least;
     return samples > SAMPLES_MOST ? SAMPLES_MOST : (int)samples;
+}
+
+int buffers_chunk(const Spec *spec, bool through_blas) {
+    const int parts = chunk_of_parts(spec, through_blas);
+    const int whole = (spec->whole_batch + SAMPLES_UNIT - 1) / SAMPLES_UNIT * SAMPLES_UNIT;
+    return spec_needs_whole_batches(spec) && whole > parts ? whole : parts;
 }

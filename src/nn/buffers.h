@@ -47,7 +47,8 @@ static inline size_t dropout_features(const Layer *layer) {
 // As many samples as the cache holds: fat matrices for nets of linear layers, 16 for most others. Twice that where the
 // linear layers' weights do not fit the cache either: each chunk brings them in anew. through_blas: where a net's wide
 // layers (linear_blas.h) outweigh its activations by far, hundreds of samples instead, for which OpenBLAS multiplies;
-// the activations then take no more memory than those layers' weights.
+// the activations then take no more memory than those layers' weights. At least the whole batch where samples depend on
+// each other.
 int buffers_chunk(const Spec *spec, bool through_blas);
 
 // Says of which layers a relu is part: a convolution or norm rectifies what it gives while it has it at hand, and a

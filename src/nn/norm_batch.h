@@ -5,8 +5,8 @@
 // training each batch moves them a tenth of the way, the variance without bias (one value says nothing of it, and
 // leaves it); no slope, decay or rule of the local training does. They travel with the update and are averaged as
 // weights are, and with `personal norms` (FedBN) they stay with the client. A frozen tensor does not move. What a
-// server's rule makes of a variance may be negative: tests then take it for zero. An update of 2^20 or more is refused,
-// that of a running variance, too: data far from 1 want a mean and a deviation.
+// server's rule makes of a variance is zero at least, also in tests of weights from elsewhere. An update of 2^20 or
+// more is refused, that of a running variance, too: data far from 1 want a mean and a deviation.
 #ifndef SOUNDER_NN_NORM_BATCH_H
 #define SOUNDER_NN_NORM_BATCH_H
 

@@ -60,6 +60,14 @@ bool spec_needs_whole_batches(const Spec *spec) {
     return false;
 }
 
+void spec_floor_variances(float *parameters, const Spec *spec) {
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        for (size_t i = 0; i < tensor->count && tensor_is_variance(tensor); i++)
+            if (parameters[tensor->first + i] < 0) parameters[tensor->first + i] = 0;
+    }
+}
+
 static void add_embedding(Spec *spec, Layer *layer, int ordinal) {
     layer->weight = spec->parameter_count;
     add_tensor(spec, "embedding", ordinal, "weight", 2, (int64_t[4]){layer->vocabulary, layer->out.columns}, 1);
@@ -183,7 +191,7 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
     if (strlen(text) >= SPEC_TEXT_BYTES)
         return fail(err, STATUS_USAGE, "the net's text has %zu characters; at most %d are read", strlen(text),
                     SPEC_TEXT_BYTES - 1);
-    *spec = (Spec){.input = input, .classes = classes};
+    *spec = (Spec){.input = input, .classes = classes, .whole_batch = SPEC_WHOLE_BATCH};
     LayerText of = {.whole = text, .spec = spec};
     Ordinals ordinals = {0};
     for (const char *rest = text; rest;) {
@@ -258,9 +266,18 @@ double spec_training_flop(const Spec *spec) {
     return flop;
 }
 
-const char *spec_tensor_name(const Spec *spec, size_t parameter) {
-    int tensor = 0;
-    while (parameter >= spec->tensors[tensor].first + spec->tensors[tensor].count)
+static const ParameterTensor *tensor_at(const Spec *spec, size_t parameter) {
+    const ParameterTensor *tensor = spec->tensors;
+    while (parameter >= tensor->first + tensor->count)
         tensor++;
-    return spec->tensors[tensor].name;
+    return tensor;
+}
+
+const char *spec_tensor_name(const Spec *spec, size_t parameter) {
+    return tensor_at(spec, parameter)->name;
+}
+
+const char *spec_tensor_remedy(const Spec *spec, size_t parameter) {
+    if (!tensor_at(spec, parameter)->follows) return "; lower --lr";
+    return "; running statistics move by less than 2^20 in a round: bring the data near 1, by a mean and a deviation";
 }

@@ -219,6 +219,7 @@ typedef struct Spec {
     Augment augment;   // what training makes of images
     uint32_t trigger;  // rows and columns of the white square that marks an image; 0: no batch has marked ones
     float smoothing;   // of training labels: this share is spread over all classes evenly (Szegedy et al., CVPR 2016)
+    int whole_batch;   // samples of the largest batch that a batch norm learns from; SPEC_WHOLE_BATCH after spec_parse
     int layer_count, tensor_count;
     bool freezes;           // some tensor is frozen
     size_t parameter_count; // floats
@@ -239,8 +240,14 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed);
 Status spec_freeze(Spec *spec, const char *patterns, Error *err);
 
 // Whether some layer's work on a sample depends on the others of the batch, which is then computed in one chunk of
-// at most SPEC_WHOLE_BATCH samples.
+// at most spec->whole_batch samples, and that of at most SPEC_WHOLE_BATCH.
 bool spec_needs_whole_batches(const Spec *spec);
+
+// A running variance: what makes it negative, as a server's rule may, leaves zero.
+static inline bool tensor_is_variance(const ParameterTensor *tensor) {
+    return tensor->follows && tensor->start > 0;
+}
+void spec_floor_variances(float *parameters, const Spec *spec);
 
 // Whose tensor it is.
 const Layer *spec_layer_of(const Spec *spec, const ParameterTensor *tensor);
@@ -257,6 +264,9 @@ double spec_training_flop(const Spec *spec);
 
 // The tensor in which parameter number `parameter` lies: for messages.
 const char *spec_tensor_name(const Spec *spec, size_t parameter);
+
+// What helps where that parameter moves too far: the end of such messages.
+const char *spec_tensor_remedy(const Spec *spec, size_t parameter);
 
 // The layers that a text may have: what the error messages and the help say of them.
 typedef struct LayerForm {

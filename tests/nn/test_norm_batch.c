@@ -1,6 +1,7 @@
 // Batch normalisation by every build: against a reference in double precision, gradients against central differences of
 // a loss. The samples do not fill the vectors, and what the lanes behind them hold is not a number.
 #include "builds.h"
+#include "nn/net.h"
 #include "nn/norm_batch.h"
 #include "tests/tensor.h"
 
@@ -148,9 +149,58 @@ static void in_tests_the_running_statistics_count_whatever_the_batch(void **stat
     with_each_build(check_tests);
 }
 
+// Of the batch's size, and not of any that might be.
+static void a_net_takes_the_memory_that_its_largest_batch_needs(void **state) {
+    (void)state;
+    enum { COUNT = 20, PARAMETERS = 512 };
+    Error err;
+    Spec spec;
+    uint8_t pixels[COUNT * 36];
+    uint16_t labels[COUNT];
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 37 + i / 36 * 11);
+    for (uint16_t s = 0; s < COUNT; s++)
+        labels[s] = s % 3;
+    const float scale = 0.01f, shift = -1;
+    const Batch batch = {.pixels = pixels, .labels = labels, .count = COUNT, .scale = &scale, .shift = &shift};
+    float parameters[PARAMETERS], gradients[2][PARAMETERS] = {{0}};
+    size_t bytes[2];
+    check_ok(spec_parse(&spec, "conv 4 3; batchnorm; relu; linear 3", (Shape){1, 6, 6}, 3, &err));
+    assert_true(spec.parameter_count <= PARAMETERS);
+    spec_initialise(parameters, &spec, 1);
+    for (int i = 0; i < 2; i++) {
+        Net net;
+        BatchResult result;
+        if (i > 0) spec.whole_batch = COUNT;
+        check_ok(net_init(&net, &spec, kernels_best(), &err));
+        assert_true(net.chunk >= COUNT);
+        net_gradient(&net, gradients[i], &result, parameters, &batch, NULL);
+        bytes[i] = net.arena_bytes;
+        net_free(&net);
+    }
+    assert_memory_equal(gradients[0], gradients[1], spec.parameter_count * sizeof(float));
+    assert_true(bytes[1] < bytes[0]);
+}
+
+static void no_variance_stays_below_zero(void **state) {
+    (void)state;
+    Error err;
+    Spec spec;
+    check_ok(spec_parse(&spec, "batchnorm; linear 1", (Shape){2, 1, 1}, 1, &err));
+    float parameters[] = {-1, -2, -3, -4, -5, -6, -7, 8, -9, -10, -11};
+    const float floored[] = {-1, -2, -3, -4, -5, -6, 0, 8, -9, -10, -11};
+    assert_int_equal(spec.parameter_count, sizeof parameters / sizeof *parameters);
+    spec_floor_variances(parameters, &spec);
+    assert_memory_equal(parameters, floored, sizeof floored);
+    assert_non_null(strstr(spec_tensor_remedy(&spec, 6), "a mean and a deviation"));
+    assert_string_equal(spec_tensor_remedy(&spec, 8), "; lower --lr");
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_norms_agree_with_the_reference_and_finite_differences),
+        cmocka_unit_test(a_net_takes_the_memory_that_its_largest_batch_needs),
+        cmocka_unit_test(no_variance_stays_below_zero),
         cmocka_unit_test(in_tests_the_running_statistics_count_whatever_the_batch),
     };
     return run_cases(argc, argv, tests, NULL, NULL);

@@ -109,6 +109,25 @@ class Init(RunCase):
         half = trained("half", "--freeze", "norm1.running_var")
         self.assertEqual(half, {"norm1.running_mean": expected["norm1.running_mean"], "norm1.running_var": (1,) * 4})
 
+    def test_no_running_variance_of_a_model_is_negative(self):
+        """A step of ten updates takes a variance that shrinks by a third below zero."""
+        def trained(out, lr):
+            self.train(*TASK, "--model", NORM, "--lr", "1e-30", "--algorithm", f"server average lr={lr}", "--out", out)
+            return self.tensors(out)["norm1.running_var"][1]
+
+        self.assertTrue(all(0 < value < 0.9 for value in trained("one", 1)))
+        self.assertEqual(trained("ten", 10), (0,) * 4)
+
+    @unittest.skipIf(ON_CARD, "float samples are for the CPU alone")
+    def test_a_variance_that_moves_too_far_is_refused_with_a_remedy(self):
+        os.mkdir(self.path("wide"))
+        for part in "train", "test":
+            with open(self.path("wide", part + ".csv"), "w") as file:
+                file.write("label,size\n" + "".join(f"{i % 2},{i * 1e4}\n" for i in range(40)))
+        _, err = self.train(*TASK, "--data", "wide", "--model", "batchnorm; linear 2", "--out", "refused", code=70)
+        self.assertRegex(err, r"client 0: update refused: a weight of norm1.running_var became [0-9.e+]+ \(it was 1\); running statistics move by less "
+                              r"than 2\^20 in a round: bring the data near 1, by a mean and a deviation")
+
     def test_a_net_with_batch_norms_has_the_same_bits_for_any_number_of_workers(self):
         task = [*TASK, "--data", "synthetic:1x6x6:400:100", "--model", NORM, "--lr", "0.1", "--clients", "5", "--local-epochs", "3",
                 "--rounds", "4", "--batch-size", "20"]

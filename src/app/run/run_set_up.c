@@ -247,7 +247,10 @@ Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *opt
         return status;
     }
     if (spec->layers[0].kind == LAYER_EMBEDDING) TRY(check_numbers(named, options, spec, data, err));
-    if (spec_needs_whole_batches(spec)) TRY(check_whole_batches(options, err));
+    if (spec_needs_whole_batches(spec)) {
+        TRY(check_whole_batches(options, err));
+        spec->whole_batch = (int)options->training.batch_size;
+    }
     if (options->freeze[0]) TRY(freeze(spec, options, err));
     if (augment_is_on(&options->training.augment)) TRY(check_augment(options, data, err));
     if (options->training.label_smoothing > 0 && dataset_has_targets(&data->items))
