@@ -264,6 +264,8 @@ static void a_missing_array_is_named_with_how_to_save_it(void **state) {
     assert_int_equal(load(&loaded, arrays_write(path, *state, "missing", GRAY_ARRAYS + 1, ARRAYS_IN_FOLDER), 1, &err),
                      STATUS_NOINPUT);
     assert_non_null(strstr(err.message, "no array x_train"));
+    assert_int_equal(load(&loaded, scratch_path(path, *state, "gone.npz"), 1, &err), STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "gone.npz: No such file or directory"));
 }
 
 // An archive has checksums: it is whole or refused. A folder holds together or is refused.
