@@ -145,14 +145,18 @@ static void pass_to_other(const Net *net, const LayerBuffers *at, const Layer *l
 static void sequence_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
                               Chunk chunk) {
     const Kernels *kernels = net->kernels;
+    const float *weight = pass->parameters + layer->weight;
     if (layer->kind == LAYER_EMBEDDING)
         kernels->embedding_backward(at->slopes, at->in, at->out_gradient, layer, chunk.samples);
     else if (layer->kind == LAYER_LINEAR_EACH)
         kernels->linear_each_backward(at->slopes, at->in_gradient, net->buffers->scratch, at->rows, at->out_gradient,
-                                      pass->parameters + layer->weight, layer, chunk.count, chunk.samples);
+                                      weight, layer, chunk.count, chunk.samples);
+    else if (layer->kind == LAYER_ATTENTION)
+        kernels->attention_backward(at->slopes, at->in_gradient, at->statistics, net->buffers->scratch,
+                                    at->out_gradient, weight, layer, chunk.count, chunk.samples);
     else
         kernels->lstm_backward(at->slopes, at->in_gradient, at->statistics, net->buffers->scratch, at->out_gradient,
-                               pass->parameters + layer->weight, layer, chunk.samples);
+                               weight, layer, chunk.samples);
 }
 
 static void conv_or_norm_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
@@ -180,6 +184,7 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
     case LAYER_EMBEDDING:
     case LAYER_LSTM:
     case LAYER_LINEAR_EACH:
+    case LAYER_ATTENTION:
         sequence_backward(net, at, layer, pass, chunk);
         break;
     case LAYER_POOL:

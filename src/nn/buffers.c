@@ -77,6 +77,11 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
         at->statistics = carve_floats(carver, lstm_places(layer, samples).end);
         *scratch = larger(*scratch, lstm_scratch_floats(layer, samples));
     }
+    if (layer->kind == LAYER_ATTENTION) {
+        at->slopes = carve_floats(carver, layer_parameters(layer));
+        at->statistics = carve_floats(carver, attention_places(layer, samples).end);
+        *scratch = larger(*scratch, attention_scratch_floats(layer, samples));
+    }
     if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
         at->keep = carve(carver, dropout_features(layer) * n);
 }
@@ -172,6 +177,8 @@ static int chunk_of_parts(const Spec *spec, bool through_blas) {
         const Layer *layer = &spec->layers[l];
         if (!layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
         if (layer->kind == LAYER_LSTM) floats += lstm_places(layer, 1).end, weights += layer_parameters(layer);
+        if (layer->kind == LAYER_ATTENTION)
+            floats += attention_places(layer, 1).end, weights += layer_parameters(layer);
         if (layer_is_linear(layer)) weights += linear_ins(layer) * linear_outs(layer);
         if (layer->kind == LAYER_LINEAR_EACH) floats += shape_size(layer->in);
         if (linear_is_wide(layer)) wide += shape_size(layer->in) * shape_size(layer->out);

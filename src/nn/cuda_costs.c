@@ -71,6 +71,9 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_RELU:
     case LAYER_EMBEDDING:
         break;
+    case LAYER_ATTENTION: // shares are read again, and so are the rows that they are of
+        return in + out + lanes(pass, 2 * cuda_attention_kept_features(layer)) +
+               lstm_steps(layer) * arrays(pass, layer_parameters(layer));
     case LAYER_LSTM: // a step's weights are read again
         return in + out + lanes(pass, 2 * cuda_lstm_kept_features(layer)) +
                lstm_steps(layer) * arrays(pass, layer_parameters(layer));
@@ -114,6 +117,8 @@ static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *o
     if (layer->kind == LAYER_LSTM)
         return 2 * samples * lstm_steps(layer) * 4 * (double)lstm_units(layer) *
                (layer->in.columns + lstm_units(layer));
+    if (layer->kind == LAYER_ATTENTION)
+        return 2 * samples * (double)shape_size(layer->in) * (4.0 * layer->in.columns + 2.0 * layer->in.rows);
     if (layer->kind != LAYER_CONV) return 0;
     return 2 * samples * (double)(shape_size(layer->out) * conv_inputs(layer));
 }
@@ -135,6 +140,7 @@ static void name_part(char *name, CudaPart part, const CudaOp *op) {
                                          [LAYER_CONCAT] = "concat",
                                          [LAYER_EMBEDDING] = "embedding",
                                          [LAYER_LSTM] = "lstm",
+                                         [LAYER_ATTENTION] = "attention",
                                          [LAYER_BATCH_NORM] = "batchnorm"};
     if (op)
         snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layers[op->layer->kind], op->number + 1, parts[part]);

@@ -136,6 +136,14 @@ void cuda_lstm_backward(float *gradient, float *in_gradient, float *kept, const 
                         const float *weight, size_t stride, size_t gradient_stride, const Layer *layer,
                         struct CudaBlas *blas, const CudaStep *step);
 
+// The same of an attention.
+size_t cuda_attention_kept_features(const Layer *layer);
+void cuda_attention_forward(float *out, float *kept, const float *in, const float *weight, size_t stride,
+                            const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
+void cuda_attention_backward(float *gradient, float *in_gradient, float *kept, const float *in,
+                             const float *out_gradient, const float *weight, size_t stride, size_t gradient_stride,
+                             const Layer *layer, struct CudaBlas *blas, const CudaStep *step);
+
 // Softmax and cross-entropy. gradient (M, classes, N): d(mean loss over the model's samples) / d(logits); NULL: the
 // step evaluates, and hits are counted. Losses and hits are added to those of progress, whose tasks go on to their next
 // step. Labels by rows as in cuda_gather.

@@ -111,9 +111,13 @@ static bool is_too_large(const Spec *spec, uint32_t batch_size) {
     size_t most = shape_size(spec->input);
     for (int l = 0; l < spec->layer_count; l++)
         if (most < shape_size(spec->layers[l].out)) most = shape_size(spec->layers[l].out);
-    for (int l = 0; l < spec->layer_count; l++)
-        if (spec->layers[l].kind == LAYER_LSTM && most < cuda_lstm_kept_features(&spec->layers[l]))
-            most = cuda_lstm_kept_features(&spec->layers[l]);
+    for (int l = 0; l < spec->layer_count; l++) {
+        const Layer *layer = &spec->layers[l];
+        const size_t kept = layer->kind == LAYER_LSTM        ? cuda_lstm_kept_features(layer)
+                            : layer->kind == LAYER_ATTENTION ? cuda_attention_kept_features(layer)
+                                                             : 0;
+        if (most < kept) most = kept;
+    }
     return most > INT32_MAX / 4 || batch_size > INT32_MAX / most - 3;
 }
 

@@ -87,6 +87,7 @@ static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const 
         if (layer->kind == LAYER_BATCH_NORM) // four of each channel: there are as many columns, or more
             op->statistics = carve_lanes(carver, (size_t)layer->in.channels);
         if (layer->kind == LAYER_LSTM) op->statistics = carve_lanes(carver, cuda_lstm_kept_features(layer));
+        if (layer->kind == LAYER_ATTENTION) op->statistics = carve_lanes(carver, cuda_attention_kept_features(layer));
     }
     ops->logits = ops->ops[ops->count - 1].out;
 }

@@ -102,7 +102,9 @@ static void forward(const CudaPass *pass, Purpose purpose) {
             cuda_embedding_forward(op->out, op->in, weight, plan->weights_stride, layer, step);
             break;
         case LAYER_LSTM:
-            cuda_lstm_forward(op->out, op->statistics, op->in, weight, plan->weights_stride, layer, pass->blas, step);
+        case LAYER_ATTENTION:
+            (layer->kind == LAYER_LSTM ? cuda_lstm_forward : cuda_attention_forward)(
+                op->out, op->statistics, op->in, weight, plan->weights_stride, layer, pass->blas, step);
             break;
         case LAYER_AVERAGE:
             cuda_average_forward(op->out, op->in, layer, step);
@@ -226,10 +228,12 @@ static void sequence_backward(const CudaPass *pass, const CudaOp *op) {
     const CudaNetPlan *plan = &pass->plan;
     const Layer *layer = op->layer;
     float *gradient = layer->frozen ? NULL : plan->gradient + layer->weight;
-    if (layer->kind == LAYER_LSTM)
-        cuda_lstm_backward(gradient, op->in_gradient, op->statistics, op->in, op->out_gradient,
-                           plan->weights + layer->weight, plan->weights_stride, plan->spec.parameter_count, layer,
-                           pass->blas, &pass->step);
+    __typeof__(cuda_lstm_backward) *with_products =
+        layer->kind == LAYER_ATTENTION ? cuda_attention_backward : cuda_lstm_backward;
+    if (layer->kind != LAYER_EMBEDDING)
+        with_products(gradient, op->in_gradient, op->statistics, op->in, op->out_gradient,
+                      plan->weights + layer->weight, plan->weights_stride, plan->spec.parameter_count, layer,
+                      pass->blas, &pass->step);
     else if (gradient) // nobody needs the gradient of numbers
         cuda_embedding_backward(gradient, op->in, op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
     mark(pass, CUDA_PART_SLOPES, op);
@@ -278,7 +282,8 @@ static void backward(const CudaPass *pass, bool steps) {
             norm_backward(pass, op);
         else if (op->layer->kind == LAYER_BATCH_NORM)
             batch_norm_backward(pass, op);
-        else if (op->layer->kind == LAYER_EMBEDDING || op->layer->kind == LAYER_LSTM)
+        else if (op->layer->kind == LAYER_EMBEDDING || op->layer->kind == LAYER_LSTM ||
+                 op->layer->kind == LAYER_ATTENTION)
             sequence_backward(pass, op);
         else
             plain_backward(pass, op);

@@ -37,6 +37,19 @@ static void concat_forward(const LayerBuffers *at, const Layer *layer, Chunk chu
     memcpy(at->out + own, at->other, (all - own) * sizeof *at->out);
 }
 
+static void sequence_forward(const Net *net, const LayerBuffers *at, const Layer *layer, const float *weight,
+                             Chunk chunk) {
+    const Kernels *kernels = net->kernels;
+    if (layer->kind == LAYER_EMBEDDING)
+        kernels->embedding_forward(at->out, at->in, weight, layer, chunk.samples);
+    else if (layer->kind == LAYER_LINEAR_EACH)
+        kernels->linear_each_forward(at->out, at->rows, at->in, weight, layer, chunk.count, chunk.samples);
+    else if (layer->kind == LAYER_ATTENTION)
+        kernels->attention_forward(at->out, at->statistics, at->in, weight, layer, chunk.count, chunk.samples);
+    else
+        kernels->lstm_forward(at->out, at->statistics, net->buffers->scratch, at->in, weight, layer, chunk.samples);
+}
+
 void net_forward(Net *net, const float *parameters, const Noise *noise, bool trains, Chunk chunk) {
     const Kernels *kernels = net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
@@ -59,11 +72,10 @@ void net_forward(Net *net, const float *parameters, const Noise *noise, bool tra
                                         chunk.count, chunk.samples);
             break;
         case LAYER_EMBEDDING:
-            kernels->embedding_forward(at->out, at->in, parameters + layer->weight, layer, chunk.samples);
-            break;
         case LAYER_LSTM:
-            kernels->lstm_forward(at->out, at->statistics, net->buffers->scratch, at->in, parameters + layer->weight,
-                                  layer, chunk.samples);
+        case LAYER_ATTENTION:
+        case LAYER_LINEAR_EACH:
+            sequence_forward(net, at, layer, parameters + layer->weight, chunk);
             break;
         case LAYER_ADD:
             kernels->add(at->out, at->in, at->other, shape_size(layer->out), chunk.samples);
@@ -88,10 +100,6 @@ void net_forward(Net *net, const float *parameters, const Noise *noise, bool tra
             break;
         case LAYER_LINEAR:
             linear_forward(net, at, layer, parameters, chunk);
-            break;
-        case LAYER_LINEAR_EACH:
-            kernels->linear_each_forward(at->out, at->rows, at->in, parameters + layer->weight, layer, chunk.count,
-                                         chunk.samples);
             break;
         }
     }

@@ -191,6 +191,16 @@ typedef struct Kernels {
                                  const float *out_gradient, const float *weight, const Layer *layer, int count,
                                  int samples);
 
+    // out, in: (1,T,E,N). kept (attention_places of sequence.h) is written on the way forward and read on the way back;
+    // scratch: attention_scratch_floats. weight, gradient: all of the layer's parameters. Adds to gradient; overwrites
+    // in_gradient, unless that is NULL. From column count on, outputs mean nothing, out_gradient must be zero and
+    // in_gradient becomes zero.
+    void (*attention_forward)(float *out, float *kept, const float *in, const float *weight, const Layer *layer,
+                              int count, int samples);
+    void (*attention_backward)(float *gradient, float *in_gradient, float *kept, float *scratch,
+                               const float *out_gradient, const float *weight, const Layer *layer, int count,
+                               int samples);
+
     // Softmax and cross-entropy. Returns the summed loss of the first `count` samples, in nats; of the distribution
     // that gives every class smoothing / classes and the label the rest, as PyTorch's label_smoothing. Overwrites
     // gradient (classes,N) with d(scale * sum of losses) / d(logits), zero from count on, unless it is NULL. If hits is

@@ -171,17 +171,37 @@ static Status read_embedding(Layer *layer, LayerText *of, Error *err) {
                 LAYER_ARGS(of));
 }
 
-static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
-    int units;
-    TRY(layer_text_whole(&units, of, "UNITS", 1, MAX_CHANNELS, err));
-    layer->last = layer_text_key(of, "last");
-    layer->out = layer->last ? (Shape){units, 1, 1} : (Shape){1, layer->in.rows, units};
+static Status check_sequence(const Layer *layer, const LayerText *of, Error *err) {
     if (layer->in.channels == 1) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 LAYER_FORMAT
                 "it takes a sequence, 1 x steps x values, not %d x %d x %d; put it behind an embedding, another "
                 "lstm, or images of one channel",
                 LAYER_ARGS(of), layer->in.channels, layer->in.rows, layer->in.columns);
+}
+
+static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
+    int units;
+    TRY(layer_text_whole(&units, of, "UNITS", 1, MAX_CHANNELS, err));
+    layer->last = layer_text_key(of, "last");
+    layer->out = layer->last ? (Shape){units, 1, 1} : (Shape){1, layer->in.rows, units};
+    return check_sequence(layer, of, err);
+}
+
+static Status read_attention(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_whole(&layer->groups, of, "HEADS", 1, MAX_CHANNELS, err));
+    layer->causal = layer_text_key(of, "causal");
+    TRY(check_sequence(layer, of, err));
+    const double shares = (double)layer->groups * layer->in.rows * layer->in.rows;
+    if (layer->in.columns % layer->groups != 0)
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT "%d heads do not divide the %d values of a step; give a number that does",
+                    LAYER_ARGS(of), layer->groups, layer->in.columns);
+    if (shares > LAYER_MOST_VALUES || 3.0 * (double)shape_size(layer->in) > LAYER_MOST_VALUES)
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT "%d heads over %d steps would keep more than %d values; use shorter sequences",
+                    LAYER_ARGS(of), layer->groups, layer->in.rows, LAYER_MOST_VALUES);
+    return STATUS_OK;
 }
 
 static Status read_linear(Layer *layer, LayerText *of, Error *err) {
@@ -250,6 +270,9 @@ const LayerForm layer_forms[] = {
      "shift; tests take running means and variances. Not with ssgd or hogwild"},
     {"embedding", "embedding VOCABULARY WIDTH", "a learnt row of WIDTH values for each whole number of the input"},
     {"lstm", "lstm UNITS [last]", "long short-term memory over rows: the outputs of all steps, or of the last"},
+    {"attention", "attention HEADS [causal]",
+     "softmax attention of a sequence's steps to one another, or only to those before; its width in HEADS parts, no "
+     "dropout"},
     {"add", "add NAME", "its input plus what the layer of that name gives"},
     {"concat", "concat NAME", "the channels of its input, then those of that layer"},
 };
@@ -279,6 +302,7 @@ static const struct LayerRow {
     {LAYER_BATCH_NORM, NULL, 0},
     {LAYER_EMBEDDING, read_embedding, 0},
     {LAYER_LSTM, read_lstm, 0},
+    {LAYER_ATTENTION, read_attention, 0},
     {LAYER_ADD, read_add, 0},
     {LAYER_CONCAT, read_concat, 0},
 };
@@ -303,6 +327,8 @@ static const struct LayerSynonym {
     {"batch_norm", "batchnorm", NULL},
     {"batchnorm2d", "batchnorm", NULL},
     {"embed", "embedding", NULL},
+    {"self_attention", "attention", NULL},
+    {"multiheadattention", "attention", NULL},
     {"residual", "add", NULL},
     {"cat", "concat", NULL},
     {"dense", "linear", NULL},

@@ -3,25 +3,6 @@
 
 #include <math.h>
 
-// e^x for x <= 0 (Cephes' expf: within 2 units in the last place). Below -87 the result would be denormal, and e^-87
-// stands for it. A NaN stays a NaN.
-ALWAYS_INLINE Lanes exponential(Lanes x) {
-    const Lanes lowest = lanes_of(-87.0f);
-    x = lanes_select(x < lowest, lowest, x);
-    Lanes finite = lanes_select(x == x, x, lowest); // converting a NaN to an integer is undefined
-    IntLanes whole = __builtin_convertvector(finite * 1.44269504f - 0.5f, IntLanes);
-    Lanes n = __builtin_convertvector(whole, Lanes);
-    Lanes r = (x - n * 0.693359375f) + n * 2.12194440e-4f; // x - n ln 2, ln 2 in two parts
-    Lanes p = lanes_of(1.9875691500e-4f);
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    Lanes power_of_two = (Lanes)((whole + 127) << 23);
-    return (p * r * r + r + 1.0f) * power_of_two;
-}
-
 // One vector of samples at column s: what their softmax needs.
 typedef struct Scores {
     Lanes largest; // logit
@@ -40,7 +21,7 @@ ALWAYS_INLINE Scores scores_of(const Lanes *logits, IntLanes label, int classes,
         scores.correct = lanes_select(label == k, logit, scores.correct);
     }
     for (int k = 0; k < classes; k++)
-        scores.sum += exponential(logits[(size_t)k * vectors] - scores.largest);
+        scores.sum += lanes_exponential(logits[(size_t)k * vectors] - scores.largest);
     return scores;
 }
 
@@ -49,7 +30,7 @@ ALWAYS_INLINE void gradient_of(Lanes *gradient, const Lanes *logits, const Score
     const float each = smoothing / (float)classes;
     const Lanes share = scale / scores->sum, others = scale * each, own = scale * (1 - smoothing + each);
     for (int k = 0; k < classes; k++) {
-        Lanes probability = exponential(logits[(size_t)k * vectors] - scores->largest) * share;
+        Lanes probability = lanes_exponential(logits[(size_t)k * vectors] - scores->largest) * share;
         Lanes slope = probability - lanes_select(label == k, own, others);
         gradient[(size_t)k * vectors] = lanes_select(scale == lanes_of(0), lanes_of(0), slope);
     }

@@ -52,6 +52,8 @@
     EACH(linear_backward_bias, linear_backward_bias)                                                                   \
     EACH(linear_each_forward, linear_each_forward)                                                                     \
     EACH(linear_each_backward, linear_each_backward)                                                                   \
+    EACH(attention_forward, attention_forward)                                                                         \
+    EACH(attention_backward, attention_backward)                                                                       \
     EACH(softmax_cross_entropy, softmax_cross_entropy)
 
 #define DECLARE_OP(member, op) __typeof__(*((const Kernels *)NULL)->member) ISA_NAME(op);

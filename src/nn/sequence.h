@@ -50,4 +50,46 @@ static inline size_t lstm_scratch_floats(const Layer *layer, int samples) {
     return 8 * h * n + 2 * h * n + (one > other ? one : other);
 }
 
+// The two projections of an attention as linear layers of each step: of its input to queries, keys and values, and of
+// the heads' contexts; and the parameters of the first, weight and bias, behind which those of the second lie.
+static inline Layer attention_input_product(const Layer *layer) {
+    const Shape in = layer->in;
+    return (Layer){.kind = LAYER_LINEAR_EACH, .in = in, .out = {1, in.rows, 3 * in.columns}};
+}
+
+static inline Layer attention_output_product(const Layer *layer) {
+    return (Layer){.kind = LAYER_LINEAR_EACH, .in = layer->in, .out = layer->in};
+}
+
+static inline size_t attention_input_parameters(const Layer *layer) {
+    return 3 * (size_t)layer->in.columns * ((size_t)layer->in.columns + 1);
+}
+
+// Where the parts of what an attention keeps for the way back lie, in floats. T steps of E values.
+typedef struct AttentionPlaces {
+    size_t projected;        // (T, 3E, N): queries, keys, values
+    size_t shares;           // (heads, T, T, N): of each step, what it takes from the others
+    size_t context;          // (T, E, N)
+    size_t rows, mixed_rows; // (T, N, row floats): inputs and contexts, sample by sample
+    size_t end;
+} AttentionPlaces;
+
+static inline AttentionPlaces attention_places(const Layer *layer, int samples) {
+    const Layer product = attention_output_product(layer), one = linear_at_place(&product);
+    const size_t n = (size_t)samples, t = (size_t)layer->in.rows, tensor = shape_size(layer->in) * n;
+    AttentionPlaces at = {.projected = 0};
+    at.shares = at.projected + 3 * tensor;
+    at.context = at.shares + (size_t)layer->groups * t * t * n;
+    at.rows = at.context + tensor;
+    at.mixed_rows = at.rows + t * n * linear_row_floats(&one);
+    at.end = at.mixed_rows + t * n * linear_row_floats(&one);
+    return at;
+}
+
+// The slopes of queries, keys, values and contexts, and what the products need.
+static inline size_t attention_scratch_floats(const Layer *layer, int samples) {
+    const Layer product = attention_input_product(layer), one = linear_at_place(&product);
+    return 4 * shape_size(layer->in) * (size_t)samples + linear_scratch_floats(&one, samples);
+}
+
 #endif

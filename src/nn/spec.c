@@ -14,7 +14,8 @@ static const size_t max_parameters = INT_MAX;
 static void add_tensor(Spec *spec, const char *layer_word, int ordinal, const char *what, int rank,
                        const int64_t shape[4], int64_t fan_in) {
     ParameterTensor *tensor = &spec->tensors[spec->tensor_count++];
-    *tensor = (ParameterTensor){.rank = rank, .first = spec->parameter_count, .count = 1, .fan_in = fan_in};
+    *tensor =
+        (ParameterTensor){.rank = rank, .first = spec->parameter_count, .count = 1, .fan_in = fan_in, .stretch = 1};
     snprintf(tensor->name, sizeof tensor->name, "%s%d.%s", layer_word, ordinal, what);
     for (int i = 0; i < rank; i++) {
         tensor->shape[i] = shape[i];
@@ -25,7 +26,7 @@ static void add_tensor(Spec *spec, const char *layer_word, int ordinal, const ch
 
 // How many layers of each kind that has parameters there are so far.
 typedef struct Ordinals {
-    int convs, linears, norms, embeddings, lstms;
+    int convs, linears, norms, embeddings, lstms, attentions;
 } Ordinals;
 
 static ParameterTensor *last_tensor(Spec *spec) {
@@ -85,6 +86,18 @@ static void add_lstm(Spec *spec, Layer *layer, int ordinal) {
     add_tensor(spec, "lstm", ordinal, "bias_hh_l0", 1, (int64_t[4]){gates}, units);
 }
 
+// The first weight is drawn as Glorot and Bengio (2010) do, from inputs and outputs; biases begin as zeros.
+static void add_attention(Spec *spec, Layer *layer, int ordinal) {
+    const int64_t width = layer->in.columns;
+    layer->weight = spec->parameter_count;
+    add_tensor(spec, "attention", ordinal, "in_proj_weight", 2, (int64_t[4]){3 * width, width}, width);
+    last_tensor(spec)->stretch = sqrt(6.0 / 4.0);
+    layer->bias = spec->parameter_count;
+    add_tensor(spec, "attention", ordinal, "in_proj_bias", 1, (int64_t[4]){3 * width}, 0);
+    add_tensor(spec, "attention", ordinal, "out_proj.weight", 2, (int64_t[4]){width, width}, width);
+    add_tensor(spec, "attention", ordinal, "out_proj.bias", 1, (int64_t[4]){width}, 0);
+}
+
 static void add_weights(Spec *spec, Layer *layer, int ordinal) {
     const bool conv = layer->kind == LAYER_CONV;
     const Sides side = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : layer->window.size;
@@ -114,6 +127,8 @@ static double count_parameters(const Layer *layer) {
         return 4.0 * lstm_units(layer) * ((double)layer->in.columns + lstm_units(layer) + 2);
     case LAYER_LINEAR_EACH:
         return (layer->in.columns + 1.0) * layer->out.columns;
+    case LAYER_ATTENTION:
+        return 4.0 * layer->in.columns * (layer->in.columns + 1.0);
     default:
         return (in + 1) * outs;
     }
@@ -137,6 +152,9 @@ static Status add_parameters(Spec *spec, Layer *layer, Ordinals *ordinals, const
         break;
     case LAYER_LSTM:
         add_lstm(spec, layer, ++ordinals->lstms);
+        break;
+    case LAYER_ATTENTION:
+        add_attention(spec, layer, ++ordinals->attentions);
         break;
     default:
         add_weights(spec, layer, layer->kind == LAYER_CONV ? ++ordinals->convs : ++ordinals->linears);
@@ -214,7 +232,7 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
 }
 
 static void draw_uniform(float *values, const ParameterTensor *tensor, RngKey key) {
-    const float bound = (float)(1.0 / sqrt((double)tensor->fan_in));
+    const float bound = (float)(tensor->stretch / sqrt((double)tensor->fan_in));
     RngBlock block = {{0}};
     for (size_t i = 0; i < tensor->count; i++) {
         if (i % 4 == 0) block = rng_block(key, (uint32_t)(i / 4), 0, 0, 0);
@@ -249,6 +267,8 @@ static double layer_products(const Layer *layer) {
         return outputs * (double)linear_ins(layer);
     case LAYER_LSTM:
         return 4.0 * lstm_steps(layer) * lstm_units(layer) * (layer->in.columns + lstm_units(layer));
+    case LAYER_ATTENTION: // four projections; scores and contexts
+        return outputs * (4.0 * layer->in.columns + 2.0 * layer->in.rows);
     default:
         return 0;
     }

@@ -26,6 +26,8 @@
 //                                           first layer
 //   lstm UNITS [last]                       long short-term memory over a sequence 1 x T x F (an image's rows are one):
 //                                           the outputs of all steps, 1 x T x UNITS, or of the last, UNITS x 1 x 1
+//   attention HEADS [causal]                softmax attention of a sequence 1 x T x E to itself, or with causal of each
+//                                           step to those before it and itself: 1 x T x E, no dropout
 //   add NAME, concat NAME                   its input plus what NAME gives; or the channels of both
 // Each takes what the layer before it gives, or with "from NAME" behind it what NAME gives; "as NAME" behind a layer
 // gives a name to what it gives.
@@ -65,6 +67,7 @@ typedef enum LayerKind {
     LAYER_CONCAT,
     LAYER_EMBEDDING,
     LAYER_LSTM,
+    LAYER_ATTENTION,
 } LayerKind;
 
 // In the place of a layer's number: the net's input.
@@ -92,9 +95,11 @@ typedef struct Layer {
     int pad;               // conv: zeros on each side of a plain layer's input
     Window window;         // conv, pool: all zeros if the layer is plain. Averages always have one
     Sides dilation;        // conv, not plain: from one tap of the kernel to the next
-    int groups;            // conv, not plain: of channels, each convolved by itself; norm: each with its own mean
+    int groups;            // conv, not plain: of channels, each convolved by itself; norm: each with its own mean;
+                           // attention: heads
     int vocabulary;        // embedding: rows of its table
     bool last;             // lstm: only the last step's output is given
+    bool causal;           // attention: no step looks at those behind it
     float rate;            // dropout; leakyrelu: what values below zero are multiplied by
     bool frozen;           // training moves none of its parameters
     // False after spec_parse; a net on the CPU joins a relu with its neighbours (buffers.h), all of whom say so.
@@ -102,10 +107,11 @@ typedef struct Layer {
     bool rectified; // pool: slopes go back as if through the relu before it, too
     // First float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN), norm, embedding
     // (VOCABULARY,WIDTH), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell, output one after
-    // the other.
+    // the other, attention (3 E,E), for queries, keys and values.
     size_t weight;
     // First float of the bias, behind the weight: (OC) or (OUT); lstm: two of (4 UNITS); embedding: none; norm: as many
-    // as of the weight, and of a batch norm as many running means and variances behind them.
+    // as of the weight, and of a batch norm as many running means and variances behind them; attention: (3 E), and
+    // behind it the second projection's weight (E,E) and bias (E).
     size_t bias;
 } Layer;
 
@@ -152,6 +158,7 @@ static inline bool layer_has_parameters(const Layer *layer) {
     case LAYER_BATCH_NORM:
     case LAYER_EMBEDDING:
     case LAYER_LSTM:
+    case LAYER_ATTENTION:
         return true;
     default:
         return false;
@@ -191,6 +198,8 @@ static inline size_t layer_parameters(const Layer *layer) {
         return weights + 8 * (size_t)lstm_units(layer);
     case LAYER_LINEAR_EACH:
         return weights + linear_outs(layer);
+    case LAYER_ATTENTION:
+        return 4 * (size_t)layer->in.columns * ((size_t)layer->in.columns + 1);
     default:
         return weights + (size_t)layer->out.channels;
     }
@@ -204,6 +213,7 @@ typedef struct ParameterTensor {
     size_t first;   // first float in the parameter array
     size_t count;   // floats
     int64_t fan_in; // inputs of one output: bounds the initial values; 0: all are `start`
+    double stretch; // the bound is so many times 1 / sqrt(fan_in)
     float start;
     bool normal;  // the initial values are drawn from the normal distribution
     bool frozen;  // training leaves it as it is, and it is not sent

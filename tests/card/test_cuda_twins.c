@@ -50,6 +50,8 @@ static const Twin twins[] = {
     {OP(linear_backward_bias), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
     {OP(linear_each_forward), " cuda_linear_forward ", check_linear_each},
     {OP(linear_each_backward), " cuda_linear_backward_input cuda_linear_backward_weight ", check_linear_each},
+    {OP(attention_forward), " cuda_attention_forward cuda_attention_kept_features ", check_attention},
+    {OP(attention_backward), " cuda_attention_backward ", check_attention},
     {OP(softmax_cross_entropy), " cuda_softmax_cross_entropy ", check_loss},
 };
 

@@ -116,3 +116,46 @@ void check_lstm(const Trial *trial) {
     check_ok(cuda_blas_check(&blas, &err));
     cuda_blas_close(&blas);
 }
+
+static void check_one_attention(const Trial *trial, const Layer *layer, CudaBlas *blas) {
+    const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
+    Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
+    Values weights = parameters(trial, own, 6), out = values_of(trial, slopes.each, 0);
+    Values in_gradient = values_of(trial, in.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
+    Values kept = values_of(trial, cuda_attention_kept_features(layer) * n, 0);
+    Tensor on_cpu = tensor_new(attention_places(layer, trial->samples).end);
+    Tensor scratch = tensor_new(attention_scratch_floats(layer, trial->samples));
+    cuda_attention_forward(on_card(&out), on_card(&kept), on_card(&in), on_card(&weights), weights.stride, layer, blas,
+                           &trial->step);
+    cuda_attention_backward(on_card(&gradient), on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes),
+                            on_card(&weights), weights.stride, gradient.stride, layer, blas, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        const float *weight = weights.host[m].at;
+        memset(gradient.host[m].at, 0, own * sizeof(float));
+        trial->cpu->attention_forward(out.host[m].at, on_cpu.at, in.host[m].at, weight, layer, trial->samples,
+                                      trial->samples);
+        trial->cpu->attention_backward(gradient.host[m].at, in_gradient.host[m].at, on_cpu.at, scratch.at,
+                                       slopes.host[m].at, weight, layer, trial->samples, trial->samples);
+    }
+    compare("attention forward", &out, NULL, 1, 1e-5);
+    compare("attention input", &in_gradient, NULL, 1, 1e-5);
+    compare("attention weights and biases", &gradient, NULL, 1, 1e-5);
+    tensor_free(on_cpu);
+    tensor_free(scratch);
+    drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
+}
+
+// Of all steps and of those before, with one head and more, and a sequence of a single step.
+void check_attention(const Trial *trial) {
+    Error err;
+    CudaBlas blas;
+    Spec spec, single;
+    check_ok(spec_parse(&spec, "attention 2; attention 3 causal; linear 2", (Shape){1, 5, 6}, 2, &err));
+    check_ok(spec_parse(&single, "attention 1; linear 2", (Shape){1, 1, 3}, 2, &err));
+    check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
+    check_one_attention(trial, &spec.layers[0], &blas);
+    check_one_attention(trial, &spec.layers[1], &blas);
+    check_one_attention(trial, &single.layers[0], &blas);
+    check_ok(cuda_blas_check(&blas, &err));
+    cuda_blas_close(&blas);
+}

@@ -1,17 +1,24 @@
-// Embedding, linear layers of each step and long short-term memory by every build: against references in double
-// precision and finite differences of them.
+// Embedding, linear layers of each step, long short-term memory and attention by every build: against references in
+// double precision and finite differences of them.
 #include "builds.h"
 #include "nn/sequence.h"
 #include "tests/tensor.h"
 
 enum { STEPS = 4, FEATURES = 3, UNITS = 5, GATES = 4 * UNITS, MOST_SAMPLES = 32 };
 enum { PARAMETERS = GATES * (FEATURES + UNITS + 2) };
+enum { EXTENT = 6, MOST_PARAMETERS = 256, MOST_VALUES = STEPS * EXTENT * MOST_SAMPLES };
 
-typedef struct Case {
+typedef struct Case Case;
+
+// sum(slopes * out) of one sample; out: NULL, or all outputs, of which it writes that sample's.
+typedef double Loss(const Case *of, size_t s, double *out);
+
+struct Case {
+    Layer layer;
+    Loss *loss;
     size_t samples;
-    bool last;
     double *in, *parameters, *slopes; // (T,F,N), all of the layer's, and as the outputs
-} Case;
+};
 
 static double sigmoid(double x) {
     return 1 / (1 + exp(-x));
@@ -29,8 +36,7 @@ static double gate_of(const Case *of, size_t row, size_t t, size_t s, const doub
     return sum;
 }
 
-// The loss sum(slopes * out) of one sample; out: NULL, or all outputs, of which it writes that sample's.
-static double loss_of(const Case *of, size_t s, double *out) {
+static double lstm_loss(const Case *of, size_t s, double *out) {
     double outputs[UNITS] = {0}, cells[UNITS] = {0}, before[UNITS], loss = 0;
     for (size_t t = 0; t < STEPS; t++) {
         memcpy(before, outputs, sizeof before);
@@ -40,8 +46,8 @@ static double loss_of(const Case *of, size_t s, double *out) {
                          o = sigmoid(gate_of(of, 3 * UNITS + u, t, s, before));
             cells[u] = f * cells[u] + i * g;
             outputs[u] = o * tanh(cells[u]);
-            if (of->last && t + 1 < STEPS) continue;
-            const size_t place = ((of->last ? 0 : t * UNITS) + u) * of->samples + s;
+            if (of->layer.last && t + 1 < STEPS) continue;
+            const size_t place = ((of->layer.last ? 0 : t * UNITS) + u) * of->samples + s;
             if (out) out[place] = outputs[u];
             loss += of->slopes[place] * outputs[u];
         }
@@ -54,58 +60,132 @@ static double slope_of(const Case *of, double *value, size_t from, size_t to) {
     double difference = 0;
     for (size_t s = from; s < to; s++) {
         *value = kept + step;
-        difference += loss_of(of, s, NULL);
+        difference += of->loss(of, s, NULL);
         *value = kept - step;
-        difference -= loss_of(of, s, NULL);
+        difference -= of->loss(of, s, NULL);
     }
     *value = kept;
     return difference / (2 * step);
 }
 
-static void check_back(const Kernels *kernels, const Case *of, const Layer *layer, Tensor kept, Tensor scratch,
-                       const float *in, const float *slopes, const float *parameters) {
-    const size_t n = of->samples, count = STEPS * FEATURES * n;
-    Tensor gradient = tensor_zeros(PARAMETERS), in_gradient = tensor_new(count);
-    Tensor out = tensor_new(shape_size(layer->out) * n);
-    double expected[PARAMETERS + STEPS * FEATURES * MOST_SAMPLES];
-    for (int only = 0; only < 2; only++) { // the second adds to the slopes of the parameters
-        kernels->lstm_forward(out.at, kept.at, scratch.at, in, parameters, layer, (int)n);
-        kernels->lstm_backward(gradient.at, only == 0 ? NULL : in_gradient.at, kept.at, scratch.at, slopes, parameters,
-                               layer, (int)n);
+// Of one step: `rows` linear functions of its EXTENT values, with the weight and bias that begin at `parameters`.
+static void project(double *to, const double *parameters, size_t rows, const double *values) {
+    for (size_t r = 0; r < rows; r++) {
+        to[r] = parameters[rows * EXTENT + r];
+        for (size_t i = 0; i < EXTENT; i++)
+            to[r] += parameters[r * EXTENT + i] * values[i];
     }
-    for (size_t i = 0; i < PARAMETERS; i++)
-        expected[i] = 2 * slope_of(of, &of->parameters[i], 0, n);
-    check_close("parameters", gradient.at, expected, PARAMETERS, 2e-5);
-    for (size_t i = 0; i < count; i++)
-        expected[i] = slope_of(of, &of->in[i], i % n, i % n + 1);
-    check_close("input", in_gradient.at, expected, count, 1e-5);
-    tensor_free(gradient), tensor_free(in_gradient), tensor_free(out);
 }
 
-static void check_lstm(const Kernels *kernels, bool last, int vectors) {
-    const size_t n = (size_t)(vectors * kernels->lanes);
-    Layer layer = {.kind = LAYER_LSTM, .in = {1, STEPS, FEATURES}, .out = {1, STEPS, UNITS}, .last = last};
-    if (last) layer.out = (Shape){UNITS, 1, 1};
-    const size_t outs = shape_size(layer.out) * n;
-    Tensor in = tensor_random(STEPS * FEATURES * n, 1), out = tensor_new(outs), slopes = tensor_random(outs, 2);
-    Tensor parameters = tensor_random(PARAMETERS, 3), kept = tensor_new(lstm_places(&layer, (int)n).end);
-    Tensor scratch = tensor_new(lstm_scratch_floats(&layer, (int)n));
-    const Case of = {.samples = n,
-                     .last = last,
-                     .in = doubles(in.at, in.count),
-                     .parameters = doubles(parameters.at, PARAMETERS),
-                     .slopes = doubles(slopes.at, outs)};
+static double attention_loss(const Case *of, size_t s, double *out) {
+    const size_t heads = (size_t)of->layer.groups, features = EXTENT / heads;
+    double projected[STEPS][3 * EXTENT], values[EXTENT], given[EXTENT], loss = 0;
+    for (size_t t = 0; t < STEPS; t++) {
+        for (size_t i = 0; i < EXTENT; i++)
+            values[i] = of->in[(t * EXTENT + i) * of->samples + s];
+        project(projected[t], of->parameters, 3 * EXTENT, values);
+    }
+    for (size_t t = 0; t < STEPS; t++) {
+        for (size_t head = 0; head < heads; head++) {
+            const size_t seen = of->layer.causal ? t + 1 : STEPS, first = head * features, end = first + features;
+            double shares[STEPS], sum = 0;
+            for (size_t u = 0; u < seen; u++) {
+                double score = 0;
+                for (size_t i = first; i < end; i++)
+                    score += projected[t][i] * projected[u][EXTENT + i];
+                sum += shares[u] = exp(score / sqrt((double)features));
+            }
+            for (size_t i = first; i < end; i++) {
+                values[i] = 0;
+                for (size_t u = 0; u < seen; u++)
+                    values[i] += shares[u] / sum * projected[u][2 * EXTENT + i];
+            }
+        }
+        project(given, of->parameters + 3 * EXTENT * (EXTENT + 1), EXTENT, values);
+        for (size_t i = 0; i < EXTENT; i++) {
+            const size_t place = (t * EXTENT + i) * of->samples + s;
+            if (out) out[place] = given[i];
+            loss += of->slopes[place] * given[i];
+        }
+    }
+    return loss;
+}
+
+// What the ops work on.
+typedef struct Tensors {
+    Tensor in, out, slopes, parameters, gradient, in_gradient, kept, scratch;
+} Tensors;
+
+static void forward(const Kernels *kernels, const Case *of, const Tensors *at) {
+    const int n = (int)of->samples;
+    if (of->layer.kind == LAYER_LSTM)
+        kernels->lstm_forward(at->out.at, at->kept.at, at->scratch.at, at->in.at, at->parameters.at, &of->layer, n);
+    else
+        kernels->attention_forward(at->out.at, at->kept.at, at->in.at, at->parameters.at, &of->layer, n, n);
+}
+
+static void backward(const Kernels *kernels, const Case *of, const Tensors *at, float *in_gradient) {
+    const int n = (int)of->samples;
+    if (of->layer.kind == LAYER_LSTM)
+        kernels->lstm_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->slopes.at,
+                               at->parameters.at, &of->layer, n);
+    else
+        kernels->attention_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->slopes.at,
+                                    at->parameters.at, &of->layer, n, n);
+}
+
+static void check_back(const Kernels *kernels, const Case *of, const Tensors *at) {
+    const size_t n = of->samples, parameters = at->parameters.count, count = at->in.count;
+    double expected[MOST_VALUES > MOST_PARAMETERS ? MOST_VALUES : MOST_PARAMETERS];
+    assert_true(parameters <= MOST_PARAMETERS && count <= MOST_VALUES);
+    for (int only = 0; only < 2; only++) { // the second adds to the slopes of the parameters
+        forward(kernels, of, at);
+        backward(kernels, of, at, only == 0 ? NULL : at->in_gradient.at);
+    }
+    for (size_t i = 0; i < parameters; i++)
+        expected[i] = 2 * slope_of(of, &of->parameters[i], 0, n);
+    check_close("parameters", at->gradient.at, expected, parameters, 2e-5);
+    for (size_t i = 0; i < count; i++)
+        expected[i] = slope_of(of, &of->in[i], i % n, i % n + 1);
+    check_close("input", at->in_gradient.at, expected, count, 1e-5);
+}
+
+// kept, scratch: floats of the ops' own.
+static void check_layer(const Kernels *kernels, Layer layer, Loss *loss, int samples, size_t parameters, size_t kept,
+                        size_t scratch) {
+    const size_t n = (size_t)samples, values = shape_size(layer.in) * n, outs = shape_size(layer.out) * n;
+    const Tensors at = {.in = tensor_random(values, 1),
+                        .out = tensor_new(outs),
+                        .slopes = tensor_random(outs, 2),
+                        .parameters = tensor_random(parameters, 3),
+                        .gradient = tensor_zeros(parameters),
+                        .in_gradient = tensor_new(values),
+                        .kept = tensor_new(kept),
+                        .scratch = tensor_new(scratch)};
+    const Case of = {.layer = layer,
+                     .loss = loss,
+                     .samples = n,
+                     .in = doubles(at.in.at, values),
+                     .parameters = doubles(at.parameters.at, parameters),
+                     .slopes = doubles(at.slopes.at, outs)};
     double *expected = malloc(outs * sizeof *expected);
     assert_true(expected && of.in && of.parameters && of.slopes && n <= MOST_SAMPLES);
     for (size_t s = 0; s < n; s++)
-        loss_of(&of, s, expected);
-    kernels->lstm_forward(out.at, kept.at, scratch.at, in.at, parameters.at, &layer, (int)n);
-    check_close("outputs", out.at, expected, outs, 2e-6);
-    check_back(kernels, &of, &layer, kept, scratch, in.at, slopes.at, parameters.at);
+        loss(&of, s, expected);
+    forward(kernels, &of, &at);
+    check_close("outputs", at.out.at, expected, outs, 2e-6);
+    check_back(kernels, &of, &at);
     free(expected), free(of.in), free(of.parameters), free(of.slopes);
-    const Tensor all[] = {in, out, slopes, parameters, kept, scratch};
+    const Tensor all[] = {at.in, at.out, at.slopes, at.parameters, at.gradient, at.in_gradient, at.kept, at.scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
+}
+
+static void check_lstm(const Kernels *kernels, bool last, int vectors) {
+    const int n = vectors * kernels->lanes;
+    Layer layer = {.kind = LAYER_LSTM, .in = {1, STEPS, FEATURES}, .out = {1, STEPS, UNITS}, .last = last};
+    if (last) layer.out = (Shape){UNITS, 1, 1};
+    check_layer(kernels, layer, lstm_loss, n, PARAMETERS, lstm_places(&layer, n).end, lstm_scratch_floats(&layer, n));
 }
 
 static void check_lstms(const Kernels *kernels) {
@@ -162,6 +242,25 @@ static void check_each(const Kernels *kernels, Shape shape, int outs, int count,
         tensor_free(all[i]);
 }
 
+static void check_attention(const Kernels *kernels, int heads, bool causal, int vectors) {
+    const int n = vectors * kernels->lanes;
+    const Shape shape = {1, STEPS, EXTENT};
+    const Layer layer = {.kind = LAYER_ATTENTION, .in = shape, .out = shape, .groups = heads, .causal = causal};
+    check_layer(kernels, layer, attention_loss, n, layer_parameters(&layer), attention_places(&layer, n).end,
+                attention_scratch_floats(&layer, n));
+}
+
+static void check_attentions(const Kernels *kernels) {
+    check_attention(kernels, 1, false, 1);
+    check_attention(kernels, 2, true, 2);
+    check_attention(kernels, 6, false, 1);
+}
+
+static void attentions_agree_with_the_reference_and_finite_differences(void **state) {
+    (void)state;
+    with_each_build(check_attentions);
+}
+
 static void check_linears_of_each(const Kernels *kernels) {
     check_each(kernels, (Shape){1, 5, 3}, 7, kernels->lanes - 1, 1);
     check_each(kernels, (Shape){2, 3, 37}, 5, 2 * kernels->lanes, 2);
@@ -208,6 +307,7 @@ static void embeddings_give_rows_of_their_table_and_add_up_the_slopes(void **sta
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lstms_agree_with_the_reference_and_finite_differences),
+        cmocka_unit_test(attentions_agree_with_the_reference_and_finite_differences),
         cmocka_unit_test(linear_layers_of_each_place_agree_with_the_reference),
         cmocka_unit_test(embeddings_give_rows_of_their_table_and_add_up_the_slopes),
     };

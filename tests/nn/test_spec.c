@@ -117,7 +117,7 @@ static void shapes_follow_from_the_text(void **state) {
 #define ALL_WORDS                                                                                                      \
     "; use conv, pool, avgpool, globalpool, relu, relu6, leakyrelu, tanh, sigmoid, gelu, dropout, dropout2d, linear, " \
     "groupnorm, "                                                                                                      \
-    "layernorm, batchnorm, embedding, lstm, add or concat"
+    "layernorm, batchnorm, embedding, lstm, attention, add or concat"
 
 static const struct {
     const char *text, *sentence;
@@ -140,6 +140,9 @@ static const struct {
      "layer 1 (\"linear 10 relu linear 10 relu linear 10\"): too many words; layers are separated by ';'"},
     {"conv 0 3", "layer 1 (\"conv 0 3\"): CHANNELS is \"0\"; give a whole number from 1 to 1048576"},
     {"conv 3x 3", "layer 1 (\"conv 3x 3\"): CHANNELS is \"3x\"; give a whole number from 1 to 1048576"},
+    {"conv 3 9; attention 2 causal; linear 10",
+     "layer 2 (\"attention 2 causal\"): it takes a sequence, 1 x steps x values, not 3 x 20 x 20; put it behind an "
+     "embedding, another lstm, or images of one channel"},
     {"linear 99999999999999999999",
      "layer 1 (\"linear 99999999999999999999\"): FEATURES is \"99999999999999999999\"; give a whole number from 1 "
      "to 1048576"},
@@ -336,7 +339,16 @@ static void training_flop_are_those_of_the_layers(void **state) {
     assert_true(spec_training_flop(&spec) == 2.0 * 2 * 7840);
 }
 
-static void embeddings_and_lstms_have_pytorchs_names_shapes_and_order(void **state) {
+static void check_tensors(const Spec *spec, const ParameterTensor *expected, size_t count) {
+    for (size_t t = 0; t < count; t++) {
+        assert_string_equal(spec->tensors[t].name, expected[t].name);
+        assert_memory_equal(spec->tensors[t].shape, expected[t].shape, sizeof expected[t].shape);
+        assert_int_equal(spec->tensors[t].first, expected[t].first);
+        assert_int_equal(spec->tensors[t].count, expected[t].count);
+    }
+}
+
+static void layers_of_sequences_have_pytorchs_names_shapes_and_order(void **state) {
     (void)state;
     Error err;
     Spec spec;
@@ -349,15 +361,56 @@ static void embeddings_and_lstms_have_pytorchs_names_shapes_and_order(void **sta
         {.name = "lstm1.bias_hh_l0", .rank = 1, .shape = {64}, .first = 2400, .count = 64},
         {.name = "lstm2.weight_ih_l0", .rank = 2, .shape = {20, 16}, .first = 2464, .count = 320},
     };
-    for (size_t t = 0; t < sizeof expected / sizeof *expected; t++) {
-        assert_string_equal(spec.tensors[t].name, expected[t].name);
-        assert_memory_equal(spec.tensors[t].shape, expected[t].shape, sizeof expected[t].shape);
-        assert_int_equal(spec.tensors[t].first, expected[t].first);
-        assert_int_equal(spec.tensors[t].count, expected[t].count);
-    }
+    check_tensors(&spec, expected, sizeof expected / sizeof *expected);
     assert_int_equal(spec.layers[1].out.rows, 12);
     assert_int_equal(spec.layers[2].out.channels, 5);
     assert_int_equal(spec.parameter_count, 2464 + 20 * (16 + 5 + 2) + 60);
+    float parameters[3000];
+    double squares = 0;
+    spec_initialise(parameters, &spec, 1);
+    for (int i = 0; i < 800; i++)
+        squares += (double)parameters[i] * (double)parameters[i] / 800;
+    assert_true(fabs(squares - 1) < 0.2); // the embedding's: normally distributed
+    for (size_t i = 800; i < 2464; i++)
+        assert_true(fabsf(parameters[i]) <= 0.25f);
+}
+
+static void attentions_have_pytorchs_names_shapes_order_and_bounds(void **state) {
+    (void)state;
+    Error err;
+    float parameters[500];
+    Spec attention;
+    check_ok(spec_parse(&attention, "attention 2 causal; linear 10", (Shape){1, 5, 6}, 10, &err));
+    const ParameterTensor projections[] = {
+        {.name = "attention1.in_proj_weight", .shape = {18, 6}, .count = 108},
+        {.name = "attention1.in_proj_bias", .shape = {18}, .first = 108, .count = 18},
+        {.name = "attention1.out_proj.weight", .shape = {6, 6}, .first = 126, .count = 36},
+        {.name = "attention1.out_proj.bias", .shape = {6}, .first = 162, .count = 6},
+        {.name = "fc1.weight", .shape = {10, 30}, .first = 168, .count = 300},
+    };
+    check_tensors(&attention, projections, sizeof projections / sizeof *projections);
+    spec_initialise(parameters, &attention, 1);
+    float largest = 0, second = 0;
+    for (size_t i = 0; i < 108; i++)
+        largest = fmaxf(largest, fabsf(parameters[i]));
+    for (size_t i = 126; i < 162; i++)
+        second = fmaxf(second, fabsf(parameters[i]));
+    assert_true(largest > 0.47f && largest <= 0.5f);      // sqrt(6 / (18 + 6))
+    assert_true(second > 0.37f && second <= 0.40824831f); // 1 / sqrt(6)
+    for (size_t i = 108; i < 168; i = i == 125 ? 162 : i + 1)
+        assert_true(parameters[i] == 0);
+    assert_int_equal(spec_parse(&attention, "attention 4; linear 10", (Shape){1, 5, 6}, 10, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "layer 1 (\"attention 4\"): 4 heads do not divide the 6 values of a step; give a "
+                                     "number that does");
+    assert_int_equal(spec_parse(&attention, "attention 1; linear 10", (Shape){1, 1 << 15, 6}, 10, &err), STATUS_USAGE);
+    assert_string_equal(err.message,
+                        "layer 1 (\"attention 1\"): 1 heads over 32768 steps would keep more than 268435456 "
+                        "values; use shorter sequences");
+}
+
+static void linear_layers_of_each_place_keep_the_other_axes(void **state) {
+    (void)state;
+    Error err;
     Spec each;
     check_ok(spec_parse(&each, "linear 9 each; linear 2 each; linear 10", (Shape){3, 4, 7}, 10, &err));
     assert_int_equal(each.layers[1].out.channels * 100 + each.layers[1].out.rows * 10 + each.layers[1].out.columns,
@@ -367,14 +420,6 @@ static void embeddings_and_lstms_have_pytorchs_names_shapes_and_order(void **sta
     assert_int_equal(each.tensors[3].count, 2);
     assert_int_equal(each.parameter_count, 9 * 8 + 2 * 10 + 10 * 25);
     assert_true(spec_training_flop(&each) == 2.0 * (2 * 12 * 9 * 7 + 3 * 12 * 2 * 9 + 3 * 24 * 10));
-    float parameters[3000];
-    double squares = 0;
-    spec_initialise(parameters, &spec, 1);
-    for (int i = 0; i < 800; i++)
-        squares += (double)parameters[i] * (double)parameters[i] / 800;
-    assert_true(fabs(squares - 1) < 0.2); // the embedding's: normally distributed
-    for (size_t i = 800; i < 2464; i++)
-        assert_true(fabsf(parameters[i]) <= 0.25f);
 }
 
 static void patterns_freeze_tensors_and_what_fits_none_is_refused(void **state) {
@@ -404,7 +449,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_mistake_is_shown_where_it_stands),
         cmocka_unit_test(texts_and_inputs_beyond_the_limits_are_refused),
         cmocka_unit_test(initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed),
-        cmocka_unit_test(embeddings_and_lstms_have_pytorchs_names_shapes_and_order),
+        cmocka_unit_test(layers_of_sequences_have_pytorchs_names_shapes_and_order),
+        cmocka_unit_test(attentions_have_pytorchs_names_shapes_order_and_bounds),
+        cmocka_unit_test(linear_layers_of_each_place_keep_the_other_axes),
         cmocka_unit_test(patterns_freeze_tensors_and_what_fits_none_is_refused),
         cmocka_unit_test(training_flop_are_those_of_the_layers),
     };

@@ -42,6 +42,9 @@ NETS = [
     ("characters", "embedding 256 8; lstm 20; lstm 13 last; linear 10", (1, 1, 12), 21, 0.01),
     ("rows of pixels", "conv 1 3; lstm 24; relu; linear 10", (1, 10, 9), 10, 0),
     ("steps by themselves", "embedding 256 8; linear 33 each; gelu; linear 6 each; lstm 9; linear 10", (1, 1, 12), 21, 0.01),
+    ("attention", "embedding 256 12; attention 3; linear 7 each; tanh; attention 1 causal; lstm 9; linear 10", (1, 1, 12), 21, 0.01),
+    ("transformer's block", "embedding 256 16 as e; attention 4 causal; add e; layernorm as n; linear 32 each; gelu; linear 16 each; "
+     "add n; layernorm; linear 10", (1, 1, 12), 10, 0),
     ("rows by themselves", "linear 20 each; relu; conv 4 3; linear 7 each; tanh; linear 10", COLOUR, 10, 0.01),
     ("global", "conv 16 3; relu; pool 3x2 stride 2x3 pad 1; conv 10 3; leakyrelu; globalpool", COLOUR, 20, 0.01),
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
@@ -67,7 +70,7 @@ class Net(nn.Module):
 
     def __init__(self, text, shape):
         super().__init__()
-        self.steps, self.counts, values, names = [], dict.fromkeys(("conv", "fc", "norm", "embedding", "lstm"), 0), [], {}
+        self.steps, self.counts, values, names = [], dict.fromkeys(("conv", "fc", "norm", "embedding", "lstm", "attention"), 0), [], {}
         for layer in text.split(";"):
             word, *words = layer.split()
             source, name = len(values) - 1, None
@@ -135,6 +138,10 @@ class Net(nn.Module):
             if words[1:] == ["last"]:
                 return lambda value: lstm(value[:, 0])[0][:, -1, :, None, None]
             return lambda value: lstm(value[:, 0])[0][:, None]
+        if word == "attention":
+            attention, steps = self.named("attention", nn.MultiheadAttention(seen.shape[3], int(words[0]), batch_first=True)), seen.shape[2]
+            behind = torch.ones(steps, steps, dtype=torch.bool).triu(1) if words[1:] == ["causal"] else None
+            return lambda value: attention(*[value[:, 0]] * 3, need_weights=False, attn_mask=behind)[0][:, None]
         if word == "linear":
             if words[1:] == ["each"]:
                 return self.named("fc", nn.Linear(seen.shape[3], int(words[0])))

@@ -26,7 +26,7 @@ class Draw:
         self.shape = (self.random.randint(1, 3), self.random.randint(4, 12), self.random.randint(4, 12))
         self.input, self.classes = self.shape, self.random.randint(2, 12)
         if self.random.random() < 0.3:
-            self.lstm()
+            self.random.choice([self.lstm, self.attention])()
         for _ in range(self.random.randint(1, 5)):
             self.random.choices([self.single, self.residual, self.projection, self.join], [6, 1, 1, 1])[0]()
         if self.random.random() < 0.3:
@@ -99,12 +99,19 @@ class Draw:
         units, last = self.random.randint(1, 12), self.random.random() < 0.5
         self.put(f"lstm {units}{' last' if last else ''}", (units, 1, 1) if last else (1, self.shape[1], units))
 
+    def attention(self):
+        """Of one channel, too."""
+        if self.shape[0] > 1:
+            return
+        heads = self.random.choice([h for h in range(1, self.shape[2] + 1) if self.shape[2] % h == 0])
+        self.put(f"attention {heads}{self.random.choice(['', ' causal'])}", self.shape)
+
     def function(self):
         self.put(self.random.choice(FUNCTIONS), self.shape)
 
     def single(self):
-        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.lstm, self.function],
-                            [5, 2, 2, 1, 3, 4])[0]()
+        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.lstm, self.attention, self.function],
+                            [5, 2, 2, 1, 3, 3, 4])[0]()
 
     def same_shape(self):
         """Layers that leave the shape as it is."""

@@ -79,7 +79,7 @@ class Init(RunCase):
             self.assertIn(sentence, err)
 
     def test_nets_of_sequences_learn_with_any_number_of_workers(self):
-        net = ["--model", "embedding 256 4; linear 7 each; relu; lstm 6; lstm 5 last; linear 10", "--lr", "0.5"]
+        net = ["--model", "embedding 256 4 as e; attention 2 causal; add e; layernorm; linear 7 each; relu; lstm 6; lstm 5 last; linear 10", "--lr", "0.5"]
         for workers in ("1", "3"):
             self.train(*TASK, *net, "--local-epochs", "3", "--workers", workers, "--out", f"sequence{workers}")
         self.assertEqual(self.tensors("sequence1"), self.tensors("sequence3"))
@@ -143,16 +143,19 @@ class Init(RunCase):
             _, err = self.train(*TASK, "--model", NORM, *options, "--out", "refused", code=64)
             self.assertIn(sentence, err)
 
-    def test_an_lstm_learns_a_text_by_heart(self):
+    def test_an_lstm_and_a_net_with_attention_learn_a_text_by_heart(self):
         os.mkdir(self.path("texts"))
         for name, times in (("train.txt", 60), ("test.txt", 10)):
             with open(self.path("texts", name), "w") as file:
                 file.write("a sounder is a group of wild hogs. " * times)
         with open(self.path("texts", "text.json"), "w") as file:
             file.write('{"length": 12}')
-        self.train("--data", "texts", "--model", "embedding 32 8; lstm 24; lstm 24 last; linear classes", "--clients", "2", "--workers", "1",
-                   "--batch-size", "20", "--lr", "1", "--momentum", "0.5", "--rounds", "8", "--quiet", "--out", "text")
-        self.assertGreater(self.rounds("text")[-1]["test_accuracy"], 0.9)
+        block = "embedding 32 16 as e; attention 4 causal; add e; layernorm; linear 32 each; gelu; linear classes"
+        nets = [("embedding 32 8; lstm 24; lstm 24 last; linear classes", "1"), *[(block, "0.1")] * (not ON_CARD)] # an emulated one is slow
+        for net, lr in nets:
+            self.train("--data", "texts", "--model", net, "--clients", "2", "--workers", "1", "--batch-size", "20", "--lr", lr, "--momentum",
+                       "0.5", "--rounds", "8", "--quiet", "--out", f"text{lr}")
+            self.assertGreater(self.rounds(f"text{lr}")[-1]["test_accuracy"], 0.9)
 
     def test_a_run_that_is_resumed_goes_on_from_where_it_was(self):
         self.train(*TASK, "--model", NET, "--seed", "3", "--lr", "0.1", "--out", "first")
