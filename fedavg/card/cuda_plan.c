@@ -5,6 +5,7 @@
 #include "fedavg/card/cuda_blocks.h"
 #include "fedavg/card/cuda_clients.h"
 #include "fedavg/card/cuda_worker.h"
+#include "fedavg/rules/optimizer_rules.h"
 #include "nn/cuda_net.h"
 
 enum {
@@ -56,8 +57,9 @@ static CardNeed card_need(const RunConfig *config, const Spec *spec, const Datas
     CardNeed need = {.contexts = (uint64_t)workers * CONTEXT_BYTES}; // the parent's is there already
     // A worker has weights, velocity and gradient of each local model, and what its rule adds and keeps, and zeros
     // where it sends something else than it has trained; the parent the host's view and two copies.
+    const uint64_t squares = optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states - 1;
     need.weights = block_bytes(card->weights_bytes) + block_bytes(slots_bytes(&slots)) +
-                   model_bytes(config) * ((3 + cuda_clients_arrays(config)) * (uint64_t)workers * models +
+                   model_bytes(config) * ((3 + cuda_clients_arrays(config) + squares) * (uint64_t)workers * models +
                                           (cuda_sends(config) ? workers : 0) + 3);
     need.data = block_bytes(card->data_bytes) + workers * align(data->train.count * sizeof(uint32_t));
     need.activations = workers * cuda_net_bytes(spec, (int)models, config->training.batch_size) +

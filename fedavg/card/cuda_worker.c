@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_aggregate.h"
+#include "fedavg/rules/optimizer_rules.h"
 
 Status cuda_worker_wait(const CudaWorker *self, Error *err, const char *what) {
     CUDA_TRY(cudaGetLastError(), err, "%s", what); // of a launch that was refused
@@ -33,6 +34,7 @@ static void cuda_worker_free(void *worker) {
     cudaFree(self->order);
     cudaFree(self->gradient);
     cudaFree(self->velocity);
+    cudaFree(self->squares);
     cudaFree(self->weights);
     cuda_send_free(self);
     cuda_clients_free(&self->clients);
@@ -79,6 +81,8 @@ static Status allocate_device(CudaWorker *self, Error *err) {
     size_t parameters = self->models * (size_t)config->parameters;
     if (!facts->writes_weights) TRY(allocate(&self->weights, parameters, sizeof(float), "local models", err));
     if (!facts->in_lockstep) TRY(allocate(&self->velocity, parameters, sizeof(float), "velocities", err));
+    if (optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1)
+        TRY(allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
     TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
     TRY(allocate(&self->order, self->memory->partition.samples, sizeof(uint32_t), "the order of samples", err));
     TRY(allocate(&self->shares, self->models, sizeof(double), "shares", err));
@@ -100,6 +104,10 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .weights = self->blocks.weights,
                         .velocity = self->velocity,
                         .gradient = self->gradient,
+                        .optimizer = {.nesterov = config->training.nesterov,
+                                      .adam = optimizer_adam(&config->recipe.parts[PART_OPTIMIZER]),
+                                      .squares = self->squares,
+                                      .clip = config->training.clip},
                         .slope_shifts = self->clients.shifts,
                         .pulls = self->clients.pulls};
     memcpy(plan.scale, data->scale, sizeof plan.scale);
@@ -271,8 +279,10 @@ static Status hand_in(CudaWorker *self, uint32_t jobs, uint32_t round, Error *er
 Status cuda_worker_train(CudaWorker *self, uint32_t jobs, uint32_t round, Error *err) {
     const RunConfig *config = self->memory->config;
     cuda_broadcast(self->weights, self->blocks.weights, config->parameters, (int)jobs, self->stream);
-    if (config->training.sgd.momentum > 0)
-        TRY(clear(self, self->velocity, jobs * config->parameters * sizeof(float), err));
+    const size_t bytes = jobs * (size_t)config->parameters * sizeof(float);
+    if (config->training.sgd.momentum > 0 || config->training.clip > 0 || self->squares)
+        TRY(clear(self, self->velocity, bytes, err));
+    if (self->squares) TRY(clear(self, self->squares, bytes, err));
     return cuda_train_models(self, jobs, round, err);
 }
 

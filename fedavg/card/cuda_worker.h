@@ -31,6 +31,7 @@ typedef struct CudaWorker {
     CudaNet *net;                         // owned
     cudaStream_t stream;                  // the net's
     float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own
+    float *squares;                       // device, owned, likewise: Adam's; NULL without
     CudaClients clients;                  // what the local rule does with them
     uint32_t *order;                      // device, owned (partition's samples): which sample comes when
     double *shares;                       // device, owned (models): p_k of each client

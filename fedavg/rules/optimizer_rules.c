@@ -24,6 +24,11 @@ const OptimizerRule optimizer_rules[OPTIMIZER_COUNT] = {
                          .states = 2},
 };
 
+Adam optimizer_adam(const Chosen *chosen) {
+    const double *number = chosen->number;
+    return (Adam){number[0], number[1], number[2], chosen->row == OPTIMIZER_ADAMW};
+}
+
 static double cosine(const LrSchedule *schedule, double lr, uint32_t turn) {
     const double pi = 3.141592653589793, length = schedule->rounds - schedule->warm_up;
     return schedule->minimum + (lr - schedule->minimum) * (1 + cos(pi * turn / length)) / 2;

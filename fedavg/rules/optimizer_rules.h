@@ -20,6 +20,9 @@ typedef struct OptimizerRule {
 
 extern const OptimizerRule optimizer_rules[OPTIMIZER_COUNT];
 
+// What was chosen of adam or adamw; means nothing with sgd.
+Adam optimizer_adam(const Chosen *chosen);
+
 // The learning rate of a round: a pure function of the options and the round, constant inside it. The parent of the
 // first node computes it (powers and cosines may differ between C libraries) and gives it to everybody with the round's
 // order.

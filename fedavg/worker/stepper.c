@@ -9,6 +9,7 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step) {
     const Training *training = &memory->config->training;
     return (Stepper){.optimizer = &memory->config->recipe.parts[PART_OPTIMIZER],
                      .step = *step,
+                     .adam = optimizer_adam(&memory->config->recipe.parts[PART_OPTIMIZER]),
                      .nesterov = training->nesterov && training->sgd.momentum != 0, // without it, SGD's very bits
                      .clip = training->clip,
                      .forgotten = {1, 1}};
@@ -92,22 +93,6 @@ AGGREGATE_VECTORS static void step_adam(float *restrict weights, float *restrict
         weights[i] = adam_moved(weights[i], &moment[i], &square[i], slopes[i], &step);
 }
 
-// Products instead of powers, which C libraries round differently.
-static AdamStep next_adam_step(Stepper *stepper) {
-    const double *number = stepper->optimizer->number, lr = (double)stepper->step.sgd.lr;
-    const double decay = (double)stepper->step.sgd.weight_decay;
-    const bool shrinks = stepper->optimizer->row == OPTIMIZER_ADAMW;
-    for (int moment = 0; moment < 2; moment++)
-        stepper->forgotten[moment] *= number[moment];
-    return (AdamStep){.beta1 = (float)number[0],
-                      .beta2 = (float)number[1],
-                      .eps = (float)number[2],
-                      .rate = (float)(lr / (1 - stepper->forgotten[0])),
-                      .root = (float)sqrt(1 - stepper->forgotten[1]),
-                      .decay = shrinks ? 0 : (float)decay,
-                      .shrink = shrinks ? (float)(1 - lr * decay) : 1};
-}
-
 // The weights from first to end - 1.
 static void step_along(const Stepper *stepper, const AdamStep *adam, LocalModel *model, size_t first, size_t end) {
     float *weights = model->weights + first, *velocity = model->velocity + first;
@@ -153,7 +138,8 @@ void stepper_step(Stepper *stepper, LocalModel *model, BatchResult *result, cons
     zero_frozen(model);
     clip_gradient(model->gradient, stepper->clip, count);
     AdamStep adam = {0};
-    if (stepper->optimizer->row != OPTIMIZER_SGD) adam = next_adam_step(stepper);
+    if (stepper->optimizer->row != OPTIMIZER_SGD)
+        adam = adam_next(stepper->forgotten, &stepper->adam, (double)step->sgd.lr, (double)step->sgd.weight_decay);
     step_along(stepper, &adam, model, 0, still);
     step_along(stepper, &adam, model, moves, count);
     if (batch->count > 0) net_follow(&model->net, model->weights);

@@ -15,6 +15,7 @@
 typedef struct Stepper {
     const Chosen *optimizer;
     LocalStep step;
+    Adam adam;
     bool nesterov;
     double clip;
     double forgotten[2]; // Adam's: of the moments' start, what is left after the steps so far

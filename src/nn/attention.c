@@ -69,8 +69,7 @@ static void attend(const Head *head, size_t t) {
     Lanes *shares = head->shares + t * head->steps * vectors, *context = head->context + t * head->step;
     Lanes largest = lanes_of(0), sum = lanes_of(0);
     for (size_t u = 0; u < seen; u++) {
-        const Lanes score =
-            head->scale * dot(head->query + 3 * t * head->step, head->key + 3 * u * head->step, head);
+        const Lanes score = head->scale * dot(head->query + 3 * t * head->step, head->key + 3 * u * head->step, head);
         shares[u * vectors] = score;
         largest = u == 0 ? score : lanes_select(score > largest, score, largest);
     }

@@ -169,6 +169,27 @@ void cuda_sgd_step(const CudaDescent *descent, const float *gradient, size_t fir
 void cuda_sgd_step_atomically(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
                               const CudaStep *step);
 
+struct CudaOptimizer; // cuda_net.h
+
+// What a step needs that looks at a model's whole gradient first, or remembers more than a velocity. Device (M each).
+typedef struct CudaWholeStep {
+    double *lengths; // squared, of the gradients; zeros between steps
+    float *factors;  // what the gradient is multiplied by, so that it is not longer than it may be
+    AdamStep *adam;
+} CudaWholeStep;
+
+// gradient (M, parameters) += the shifts and pulls that join the slopes otherwise, of those parameters.
+void cuda_join_terms(float *gradient, const CudaDescent *descent, size_t first, size_t count, const CudaStep *step);
+// lengths += the sums of those slopes' squares, in a fixed order.
+void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count,
+                      const CudaStep *step);
+// factors and adam of each model's next step, from lengths and forgotten (M, 2).
+void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const struct CudaOptimizer *optimizer,
+                           const CudaDescent *descent, const CudaStep *step);
+// The step of those parameters. The shifts and pulls have joined the slopes.
+void cuda_whole_step(const CudaDescent *descent, const CudaWholeStep *whole, const struct CudaOptimizer *optimizer,
+                     const float *gradient, size_t first, size_t count, const CudaStep *step);
+
 // cuda_linear_backward_weight and the step of the layer's parameters in one pass over them: no gradient is stored.
 void cuda_linear_step(const CudaDescent *descent, const float *in, const float *out_gradient, const Layer *layer,
                       const CudaStep *step);

@@ -56,6 +56,10 @@ static size_t carve_progress(CudaPass *pass, char *base, const Spec *spec, int m
         *words[i] = carve(&carver, m, sizeof(uint32_t));
     progress->keys = carve(&carver, m * ((size_t)spec->layer_count + 1), sizeof(RngKey));
     progress->read_at = carve(&carver, 1, sizeof(uint64_t));
+    progress->forgotten = carve(&carver, 2 * m, sizeof(double));
+    pass->whole.lengths = carve(&carver, m, sizeof(double));
+    pass->whole.factors = carve(&carver, m, sizeof(float));
+    pass->whole.adam = carve(&carver, m, sizeof(AdamStep));
     pass->scale = carve(&carver, MOST_CHANNELS, sizeof(float));
     pass->shift = carve(&carver, MOST_CHANNELS, sizeof(float));
     pass->lr = carve(&carver, 1, sizeof(float));

@@ -37,6 +37,14 @@ typedef struct CudaFence {
     uint32_t expected;
 } CudaFence;
 
+// How a step follows from a gradient where not as plain SGD: all zeros for that.
+typedef struct CudaOptimizer {
+    bool nesterov;
+    Adam adam;      // where there are squares
+    float *squares; // (M strided by parameters) device, of the caller's; NULL: SGD
+    double clip;    // the length that a model's gradient may have; 0: any
+} CudaOptimizer;
+
 // Device pointers, all of the caller's.
 typedef struct CudaNetPlan {
     Spec spec;
@@ -44,19 +52,20 @@ typedef struct CudaNetPlan {
     uint32_t batch_size; // samples of one model in one step, at most
     bool tf32;           // products may round their factors to 10 bits
     Sgd sgd;
-    const uint8_t *pixels;  // the data set: (samples, C,H,W)
-    const uint16_t *labels; // (samples)
-    const uint32_t *order;          // indices of samples, see CudaTask; NULL: samples themselves are numbered
-    float scale[16], shift[16];     // by channel, host values
-    float *weights;                 // (M strided) parameters
-    size_t weights_stride;          // floats; 0: all models share one array, which then only M = 1 may train (Hogwild)
-    float *velocity;                // (M strided by parameters); NULL: only gradients and evaluation are wanted
-    const float *slope_shifts;      // (M strided by parameters): joins every slope; NULL: none
-    const float *pulls;             // (M): on top of the weight decay; where there are slope_shifts
-    float *gradient;                // (M strided by parameters); NULL: only evaluation is wanted. Scratch of training
-    uint64_t *updates;              // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
-    bool atomic_updates;            // Hogwild: one atomic add a weight instead of plain stores
-    CudaFence fence;                // Hogwild: the weights are written only while it is open
+    const uint8_t *pixels;      // the data set: (samples, C,H,W)
+    const uint16_t *labels;     // (samples)
+    const uint32_t *order;      // indices of samples, see CudaTask; NULL: samples themselves are numbered
+    float scale[16], shift[16]; // by channel, host values
+    float *weights;             // (M strided) parameters
+    size_t weights_stride;      // floats; 0: all models share one array, which then only M = 1 may train (Hogwild)
+    float *velocity;            // (M strided by parameters); NULL: only gradients and evaluation are wanted
+    CudaOptimizer optimizer;
+    const float *slope_shifts; // (M strided by parameters): joins every slope; NULL: none
+    const float *pulls;        // (M): on top of the weight decay; where there are slope_shifts
+    float *gradient;           // (M strided by parameters); NULL: only evaluation is wanted. Scratch of training
+    uint64_t *updates;         // Hogwild: steps applied by everybody so far, counted on the device; NULL otherwise
+    bool atomic_updates;       // Hogwild: one atomic add a weight instead of plain stores
+    CudaFence fence;           // Hogwild: the weights are written only while it is open
 } CudaNetPlan;
 
 // What model m does: steps through order[first] ... order[first + count - 1] in batches. Its batch b is number

@@ -152,9 +152,15 @@ static CudaDescent descent_of(const CudaPass *pass) {
 // From so many samples on cuBLAS's product and a step of its own are the faster way.
 enum { MOST_STEPPED_SAMPLES = 128 };
 
+// Whether a step may begin before the whole gradient is known.
+static bool steps_plainly(const CudaOptimizer *optimizer) {
+    return !optimizer->squares && !optimizer->nesterov && optimizer->clip == 0;
+}
+
 // Whether the way back moves a linear layer's weights as soon as it knows their slopes.
 static bool steps_linear_layers(const CudaPass *pass) {
-    return !pass->plan.updates && !pass->plan.slope_shifts && pass->step.samples <= MOST_STEPPED_SAMPLES;
+    return !pass->plan.updates && !pass->plan.slope_shifts && steps_plainly(&pass->plan.optimizer) &&
+           pass->step.samples <= MOST_STEPPED_SAMPLES;
 }
 
 // Whether it does for this one.
@@ -307,26 +313,54 @@ void cuda_pass_gradient(const CudaPass *pass) {
     forward_and_back(pass, FOR_GRADIENT, false);
 }
 
+// Neighbouring parameters that step alike.
+typedef struct Run {
+    size_t first, count;
+} Run;
+
+// Those that are not frozen, follow no batches and have not made their step, as linear layers have with `steps`.
+// Returns how many runs they are.
+static int runs_of(Run runs[SPEC_MAX_TENSORS], const CudaPass *pass, bool steps) {
+    const Spec *spec = &pass->plan.spec;
+    int count = 0;
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        if (tensor->frozen || tensor->follows || (steps && steps_on_the_way(pass, spec_layer_of(spec, tensor))))
+            continue;
+        if (count == 0 || tensor->first != runs[count - 1].first + runs[count - 1].count)
+            runs[count++] = (Run){tensor->first, 0};
+        runs[count - 1].count += tensor->count;
+    }
+    return count;
+}
+
 // What steps with the descent: SGD, or Hogwild's.
 typedef void StepKernel(const CudaDescent *descent, const float *gradient, size_t first, size_t count,
                         const CudaStep *step);
 
-// The step of all parameters that are not frozen and have not made theirs, as linear layers have with `steps`: one
-// launch for each run of neighbours.
+// One launch for each run.
 static void step_others(const CudaPass *pass, StepKernel *kernel, bool steps, const CudaStep *step) {
-    const CudaNetPlan *plan = &pass->plan;
-    const Spec *spec = &plan->spec;
     const CudaDescent descent = descent_of(pass);
-    size_t first = 0, end = 0;
-    for (int t = 0; t < spec->tensor_count; t++) {
-        const ParameterTensor *tensor = &spec->tensors[t];
-        const Layer *layer = spec_layer_of(spec, tensor);
-        if (tensor->frozen || tensor->follows || (steps && steps_on_the_way(pass, layer))) continue;
-        if (tensor->first != end && end > first) kernel(&descent, plan->gradient, first, end - first, step);
-        if (tensor->first != end) first = tensor->first;
-        end = tensor->first + tensor->count;
-    }
-    if (end > first) kernel(&descent, plan->gradient, first, end - first, step);
+    Run runs[SPEC_MAX_TENSORS];
+    for (int r = 0, count = runs_of(runs, pass, steps); r < count; r++)
+        kernel(&descent, pass->plan.gradient, runs[r].first, runs[r].count, step);
+}
+
+// Clipped, with Nesterov's momentum, or Adam's: once the whole gradient is known.
+static void step_whole(const CudaPass *pass) {
+    const CudaNetPlan *plan = &pass->plan;
+    const CudaOptimizer *optimizer = &plan->optimizer;
+    const CudaDescent descent = descent_of(pass);
+    Run runs[SPEC_MAX_TENSORS];
+    const int count = runs_of(runs, pass, false);
+    for (int r = 0; r < count && descent.shifts; r++)
+        cuda_join_terms(plan->gradient, &descent, runs[r].first, runs[r].count, &pass->step);
+    for (int r = 0; r < count && optimizer->clip > 0; r++)
+        cuda_add_lengths(pass->whole.lengths, plan->gradient, plan->spec.parameter_count, runs[r].first, runs[r].count,
+                         &pass->step);
+    cuda_begin_whole_step(&pass->whole, pass->progress.forgotten, optimizer, &descent, &pass->step);
+    for (int r = 0; r < count; r++)
+        cuda_whole_step(&descent, &pass->whole, optimizer, plan->gradient, runs[r].first, runs[r].count, &pass->step);
 }
 
 // The step is refused on the card, by a count of zero: to SGD the model is then idle.
@@ -344,6 +378,8 @@ void cuda_pass_train(const CudaPass *pass) {
     forward_and_back(pass, FOR_STEP, steps);
     if (pass->plan.updates)
         hogwild(pass);
+    else if (!steps_plainly(&pass->plan.optimizer))
+        step_whole(pass);
     else
         step_others(pass, cuda_sgd_step, steps, &pass->step);
     mark(pass, CUDA_PART_STEP, NULL);

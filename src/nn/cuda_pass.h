@@ -29,6 +29,7 @@ typedef struct CudaPass {
     CudaStep step;
     float *scale, *shift; // device (C)
     float *lr;            // device (1)
+    CudaWholeStep whole;  // device
     CudaBlas *blas;
     void (*mark)(void *context, CudaPart part, const CudaOp *op); // NULL, but for cuda_costs.h
     void *mark_context;

@@ -27,6 +27,7 @@ typedef struct CudaProgress {
     // Counters since the last fresh assignment. (M)
     double *loss_sums;
     uint32_t *hits;
+    double *forgotten; // (M, 2) as adam_next has it
     // Hogwild, one model. applied: counts, but 0 where the step is refused.
     uint64_t *updates; // the plan's; NULL without Hogwild
     CudaFence fence;   // the plan's

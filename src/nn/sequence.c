@@ -48,8 +48,8 @@ void ISA_NAME(linear_each_forward)(float *out, float *rows, const float *in, con
     const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
     for (size_t p = 0; p < linear_places(layer); p++)
         ISA_NAME(linear_forward)
-        (out + p * outs * n, rows + p * n * linear_row_floats(&one), in + p * ins * n, weight, weight + outs * ins,
-         &one, count, samples);
+    (out + p * outs * n, rows + p * n * linear_row_floats(&one), in + p * ins * n, weight, weight + outs * ins, &one,
+     count, samples);
 }
 
 void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *scratch, const float *rows,
@@ -60,9 +60,8 @@ void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *
     const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
     for (size_t p = 0; p < linear_places(layer); p++, rows += n * linear_row_floats(&one)) {
         const float *slopes = out_gradient + p * outs * n;
-        if (in_gradient)
-            ISA_NAME(linear_backward_input)
-            (in_gradient + p * ins * n, scratch, slopes, weight, &one, count, samples);
+        if (in_gradient) ISA_NAME(linear_backward_input)
+        (in_gradient + p * ins * n, scratch, slopes, weight, &one, count, samples);
         ISA_NAME(linear_backward_weight)(gradient, NULL, rows, slopes, &descent, &one, count, samples);
         ISA_NAME(linear_backward_bias)(gradient + outs * ins, NULL, slopes, &descent, &one, samples);
     }
@@ -182,15 +181,13 @@ void ISA_NAME(lstm_backward)(float *gradient, float *in_gradient, float *kept, f
     memset(output_slopes, 0, block * sizeof *output_slopes);
     memset(cell_slopes, 0, block * sizeof *cell_slopes);
     for (size_t t = of.steps; t-- > 0;) {
-        if (!layer->last || t + 1 == of.steps)
-            ISA_NAME(add)
-            (output_slopes, output_slopes, out_gradient + (layer->last ? 0 : t * block), of.units, samples);
+        if (!layer->last || t + 1 == of.steps) ISA_NAME(add)
+        (output_slopes, output_slopes, out_gradient + (layer->last ? 0 : t * block), of.units, samples);
         step_backward(kept, slopes, cell_slopes, output_slopes, &of, t);
         ISA_NAME(linear_backward_input)
         (output_slopes, products, slopes, weight + of.state_weight, &of.state, samples, samples);
-        if (in_gradient)
-            ISA_NAME(linear_backward_input)
-            (in_gradient + t * of.features * n, products, slopes, weight, &of.input, samples, samples);
+        if (in_gradient) ISA_NAME(linear_backward_input)
+        (in_gradient + t * of.features * n, products, slopes, weight, &of.input, samples, samples);
     }
     add_slopes(gradient, kept, &of);
 }

@@ -3,6 +3,7 @@
 #define SOUNDER_NN_STEP_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/both.h"
@@ -55,7 +56,13 @@ BOTH float sgd_nesterov(float *velocity, float slope, float weight, const Sgd *s
     return decayed + sgd->momentum * *velocity;
 }
 
-// A step of Adam or AdamW as PyTorch has them, as far as it is the same for all weights.
+// Adam or AdamW as PyTorch has them.
+typedef struct Adam {
+    double beta1, beta2, eps;
+    bool shrinks; // AdamW: the decay shrinks the weight instead of joining the slope
+} Adam;
+
+// A step of them, as far as it is the same for all weights.
 typedef struct AdamStep {
     float beta1, beta2, eps;
     float rate;   // lr / (1 - beta1^t)
@@ -63,6 +70,22 @@ typedef struct AdamStep {
     float decay;  // that joins the slope: Adam's
     float shrink; // what the weight is multiplied by first: AdamW's 1 - lr decay, otherwise 1
 } AdamStep;
+
+// The next step with this learning rate. forgotten (2): how much of the moment and of the square is still that of their
+// start; ones at first. Products instead of powers, which C libraries round differently.
+BOTH AdamStep adam_next(double *forgotten, const Adam *adam, double lr, double decay) {
+    AdamStep step;
+    forgotten[0] *= adam->beta1;
+    forgotten[1] *= adam->beta2;
+    step.beta1 = (float)adam->beta1;
+    step.beta2 = (float)adam->beta2;
+    step.eps = (float)adam->eps;
+    step.rate = (float)(lr / (1 - forgotten[0]));
+    step.root = (float)sqrt(1 - forgotten[1]);
+    step.decay = adam->shrinks ? 0 : (float)decay;
+    step.shrink = adam->shrinks ? (float)(1 - lr * decay) : 1;
+    return step;
+}
 
 // Returns the new weight. moment, square: start as zeros.
 BOTH float adam_moved(float weight, float *moment, float *square, float slope, const AdamStep *step) {

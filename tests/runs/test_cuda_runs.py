@@ -108,6 +108,24 @@ class Results(CardCase):
                     self.assertAlmostEqual(cpu["train_loss"], card["train_loss"], delta=1e-4)
                     self.assertAlmostEqual(cpu["test_loss"], card["test_loss"], delta=1e-4)
 
+    def test_steps_that_need_the_whole_gradient_are_those_of_the_cpu(self):
+        """Adam's epsilon is large enough that slopes near zero, which round differently, make no whole steps."""
+        options = ["--clients", "5", "--local-epochs", "2", "--batch-size", "7"]
+        for number, more in enumerate((["--algorithm", "fedavg; optimizer adam eps=0.01", "--lr", "0.01"],
+                                       ["--algorithm", "fedprox mu=0.1; optimizer adamw eps=0.01", "--lr", "0.01", "--clip-grad-norm", "0.5"],
+                                       ["--algorithm", "fedavg; optimizer sgd nesterov=yes", "--momentum", "0.8", "--weight-decay", "0.01"],
+                                       ["--algorithm", "scaffold", "--clip-grad-norm", "0.3", "--momentum", "0"],
+                                       ["--clip-grad-norm", "0.3", "--momentum", "0.8", "--freeze", "fc1.weight"])):
+            with self.subTest(more):
+                self.train(*TINY, *options, *more, "--device", "cpu", "--out", f"cpu-{number}")
+                self.train(*CARD, *options, *more, "--workers", "1", "--models-per-launch", "5", "--out", f"one-{number}")
+                self.train(*CARD, *options, *more, "--workers", "3", "--models-per-launch", "5", "--out", f"three-{number}")
+                self.assertEqual(self.model(f"one-{number}"), self.model(f"three-{number}"))
+                cpu, card = (self.tensors(f"{run}-{number}") for run in ("cpu", "one"))
+                for name in cpu:
+                    for expected, actual in zip(cpu[name][1], card[name][1]):
+                        self.assertAlmostEqual(expected, actual, delta=1e-4, msg=name)
+
     def test_crops_and_flips_are_those_of_the_cpu(self):
         options = ["--clients", "5", "--random-crop", "2", "--random-flip", "--local-epochs", "2"]
         for algorithm in ("fedavg", "ssgd"):

@@ -34,7 +34,7 @@ for name in ("local-sgd", "post-local-sgd"):
     REASONS[name, "card"] = "--client-optimizer-state keep and average are for the CPU alone"  # without momentum below
 for name in ("", "async-"):
     REASONS[name + "easgd", "card"] = "--client-optimizer-state keep and average are for the CPU alone"
-    REASONS[name + "eamsgd", "card"] = "another optimizer than sgd without nesterov is for the CPU alone"
+    REASONS[name + "eamsgd", "card"] = REASONS[name + "easgd", "card"]
 # What so few clients need: noise in their count that is below that of their updates, a buffer that they do not fill.
 NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 # What an algorithm wants of the world.

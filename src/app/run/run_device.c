@@ -37,11 +37,10 @@ enum { NVIDIA = 0x10de }; // among the vendors of PCI devices
 
 // What the card's lockstep cannot do, or NULL.
 static const char *only_on_cpu(const Options *options) {
-    if (options->recipe.parts[PART_OPTIMIZER].row != OPTIMIZER_SGD || options->training.nesterov)
-        return "--algorithm with another optimizer than sgd without nesterov is for the CPU alone";
     if (options->training.optimizer_state != OPTIMIZER_FRESH)
         return "--client-optimizer-state keep and average are for the CPU alone";
-    if (options->training.clip > 0) return "--clip-grad-norm is for the CPU alone";
+    if (options->training.clip > 0 && options_engine(options) != ENGINE_ROUNDS)
+        return "--clip-grad-norm with --algorithm ssgd or hogwild is for the CPU alone";
     if (local_looks(&options->recipe.parts[PART_LOCAL])) return "local scaffold option=I is for the CPU alone";
     if (options->recipe.parts[PART_PERSONAL].row != PERSONAL_NONE) return "personal models are for the CPU alone";
     if (options->recipe.parts[PART_CODE].row == SEND_ROW_masked)
