@@ -2,7 +2,7 @@
 
 Every run is a child with a deadline, in a process group that is killed when the test ends.
 """
-import hashlib, json, os, re, signal, struct, subprocess, sys, tempfile, time, unittest
+import hashlib, json, os, re, select, signal, struct, subprocess, sys, tempfile, time, unittest
 
 SOUNDER = os.path.abspath(sys.argv[1])
 SLOWED = float(os.environ.get("SOUNDER_TEST_SLOWDOWN", "1"))  # qemu takes longer
@@ -23,7 +23,7 @@ SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", 
 DIVERGING = ["--lr", "1000", "--weight-decay", "1"]  # every step multiplies the weights by about -999
 
 # A test that was started in the background, or by nohup, finds signals ignored, and so would the runs that it starts.
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
@@ -70,6 +70,12 @@ def state_of(pid):
             return file.read().rsplit(")", 1)[1].split()[0]
     except OSError:
         return None
+
+
+def computed_seconds(pid):
+    """Of a processor's time, by all its threads, since it began."""
+    with open(f"/proc/{pid}/stat") as file:
+        return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def alive(pid):
@@ -162,6 +168,26 @@ class RunCase(unittest.TestCase):
         out, err = process.communicate(timeout=DEADLINE)
         self.assertEqual(process.returncode, code, f"stdout: {out}\nstderr: {err}")
         return out, err
+
+    def end_at_once(self, process):
+        """In a long first round: a signal, the answer to it, and one more, which ends the run and its workers; what stderr says then."""
+        def trains():
+            workers = children_of(process.pid)
+            return workers and min(map(computed_seconds, workers)) > SLOWED  # a start takes less
+        self.assertTrue(wait_until(trains))
+        process.send_signal(signal.SIGINT)
+        answer = b""
+        while b"; again: stop now and lose it" not in answer:
+            ready, _, _ = select.select([process.stderr], [], [], DEADLINE)
+            piece = os.read(process.stderr.fileno(), 65536) if ready else b""
+            self.assertTrue(piece, f"the first signal got no answer, but: {answer}")
+            answer += piece
+        self.assertIsNone(process.poll(), "the first signal only asks")
+        workers = children_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        _, err = self.finish(process, 128 + signal.SIGINT)
+        self.assertTrue(wait_until(lambda: not any(map(alive, workers))), "a worker lives on")
+        return err
 
     def train(self, *arguments, code=0, **more):
         return self.finish(self.start(*arguments, **more), code)

@@ -443,14 +443,7 @@ class Faults(RunCase):
 
     def test_the_second_signal_ends_the_run_at_once(self):
         process = self.start(*SMALL, "--workers", "2", "--local-epochs", "1000", "--out", "run")
-        self.assertTrue(wait_until(lambda: len(children_of(process.pid)) == 2))
-        time.sleep(0.5 * SLOWED)
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.5 * SLOWED)
-        self.assertIsNone(process.poll(), "the first signal only asks")
-        # Signals that come together are one, so that the second is sent until it is heard.
-        self.assertTrue(wait_until(lambda: process.poll() is not None or process.send_signal(signal.SIGINT)))
-        self.assertIn(process.returncode, (128 + signal.SIGINT, -signal.SIGINT))  # the latter: one more came as it ended
+        self.end_at_once(process)
 
 
 if __name__ == "__main__":
