@@ -265,7 +265,7 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     Status status = run_device_open(&device, options, NULL, err);
     if (status == STATUS_OK) {
         status = evaluate(parameters, &spec, subject, data, options, &device, err);
-        run_device_close(&device);
+        run_device_close(&device, false);
     }
     free(parameters);
     return status;

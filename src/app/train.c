@@ -126,7 +126,7 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     TRY_GOTO(close, nodes_agree(&run->nodes, create_memory(run, err), err));
     status = train_in_folder(run, exit_code, err);
 close:
-    if (open) run_device_close(&run->device);
+    if (open) run_device_close(&run->device, status == STATUS_CANCELLED);
     return status;
 }
 

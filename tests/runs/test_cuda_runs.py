@@ -2,7 +2,7 @@
 
 Usage: test_cuda_runs.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 """
-import os, pty, random, re, select, signal, subprocess, sys, time, unittest
+import os, pty, random, re, select, signal, subprocess, sys, unittest
 
 from runs import (DEADLINE, SANITIZED, SLOWED, SOUNDER, RunCase, alive, children_of, in_shared_memory, parse_safetensors,
                   wait_until)
@@ -576,6 +576,27 @@ class Options(CardCase):
             process.send_signal(number)
             process.communicate(timeout=DEADLINE)
             self.assertTrue(self.has_ended(number.name), number.name)
+
+    def test_a_daemon_that_is_slow_to_quit_is_named_and_delays_a_stopped_run_but_briefly(self):
+        warning = r"sounder: warning: --mps start: \S+ has not ended within {} s; .*: echo quit \| CUDA_MPS_PIPE_DIRECTORY={}/mps/pipe nvidia-"
+        environment = {**self.fake_mps(), "FAKE_MPS_HOLD": self.path("hold")}
+        with open(self.path("hold"), "w"):
+            pass
+        options = [*CARD, "--workers", "2", "--mps", "start"]
+        runs = {run: self.start(*options, *more, "--out", run, env=environment) for run, more in
+                (("calm", []), ("ended", []), ("stopped", ["--local-epochs", "1000"]))}
+        def trained():
+            try:
+                return {self.metrics(run)[-1]["type"] for run in ("calm", "ended")} == {"summary"}
+            except (OSError, ValueError, IndexError):
+                return False
+        self.assertTrue(wait_until(trained))
+        runs["ended"].send_signal(signal.SIGTERM)
+        said = {"stopped": self.end_at_once(runs["stopped"]), "calm": self.finish(runs["calm"])[1], "ended": runs["ended"].communicate()[1]}
+        for run, seconds in (("calm", 10), ("ended", 2), ("stopped", 2)):
+            self.assertRegex(said[run], warning.format(seconds, re.escape(self.path(run))))
+        os.unlink(self.path("hold"))
+        self.assertTrue(all(map(self.has_ended, runs)))
 
     def test_a_running_mps_is_used_unless_it_is_not_wanted(self):
         environment = self.fake_mps()

@@ -17,8 +17,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "shm/supervisor.h"
 
-enum { START_SECONDS = 10, CLOSE_SECONDS = 10, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
+enum { START_SECONDS = 10, CLOSE_SECONDS = 10, QUICK_SECONDS = 2, POLL_MILLISECONDS = 20, SHELL_FD = 3 };
 
 static const char control_program[] = "nvidia-cuda-mps-control";
 
@@ -163,11 +164,25 @@ Status mps_check_clients(int clients, Error *err) {
     return STATUS_OK;
 }
 
-void mps_close(Mps *mps) {
+static bool stop_signal_waits(void) {
+    sigset_t pending, stop, both;
+    stop_signals(&stop);
+    return sigpending(&pending) == 0 && sigandset(&both, &pending, &stop) == 0 && !sigisemptyset(&both);
+}
+
+void mps_close(Mps *mps, bool quickly) {
     if (mps->keeper_fd < 0) return;
     close(mps->keeper_fd);
     mps->keeper_fd = -1;
     const uint64_t start = clock_nanoseconds();
-    while (waitpid(mps->keeper, NULL, WNOHANG) == 0 && clock_seconds_since(start) < CLOSE_SECONDS)
+    while (waitpid(mps->keeper, NULL, WNOHANG) == 0) {
+        const int most = quickly || stop_signal_waits() ? QUICK_SECONDS : CLOSE_SECONDS;
+        if (clock_seconds_since(start) > most) {
+            log_warning("--mps start: %s has not ended within %d s; should it stay, end it: echo quit | "
+                        "CUDA_MPS_PIPE_DIRECTORY=%s %s",
+                        control_program, most, mps_pipe_folder(), control_program);
+            return;
+        }
         nanosleep(&(struct timespec){.tv_nsec = POLL_MILLISECONDS * 1000000L}, NULL);
+    }
 }

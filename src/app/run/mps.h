@@ -4,7 +4,7 @@
 //
 //   TRY(mps_prepare(&mps, MPS_AUTO, folder, err));   // before device_open, with the stop signals blocked
 //   mps.state                                        // what there is
-//   mps_close(&mps);
+//   mps_close(&mps, false);
 //
 // A daemon of the run's own has its sockets and logs in FOLDER/mps. A shell that this process starts keeps it and ends
 // it as soon as this process is gone, in whatever way: it waits for the other end of a pipe to close. No setting of the
@@ -42,7 +42,8 @@ Status mps_prepare(Mps *mps, MpsUse use, const char *folder, Error *err);
 // USAGE, or a warning, when that many processes are more than MPS serves at a time.
 Status mps_check_clients(int clients, Error *err);
 
-// Waits, at most two seconds, until a daemon of the run's own has ended: its sockets' folder may be taken away next.
-void mps_close(Mps *mps);
+// Waits until a daemon of the run's own has ended: its sockets' folder may be taken away next. A warning says how to
+// end one that takes longer than ten seconds, or than two when it shall go quickly or a stop signal is pending.
+void mps_close(Mps *mps, bool quickly);
 
 #endif

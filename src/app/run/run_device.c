@@ -110,14 +110,14 @@ Status run_device_open(RunDevice *device, const Options *options, const char *fo
     else if (mps_status != STATUS_OK)
         *err = mps_err, status = mps_status;
     if (device->on_card && status == STATUS_OK) return STATUS_OK;
-    run_device_close(device);
+    run_device_close(device, false);
     return do_without ? STATUS_OK : status;
 }
 
-void run_device_close(RunDevice *device) {
+void run_device_close(RunDevice *device, bool quickly) {
     if (device->on_card) device_close();
     device->on_card = false;
-    mps_close(&device->mps);
+    mps_close(&device->mps, quickly);
     if (device->signals_are_blocked) sigprocmask(SIG_SETMASK, &device->saved_mask, NULL);
     device->signals_are_blocked = false;
 }

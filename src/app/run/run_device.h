@@ -2,7 +2,7 @@
 //
 //   TRY(run_device_open(&device, &options, folder, err));     // folder: the run's; NULL: no daemon is started there
 //   device.on_card ? ... : ...
-//   run_device_close(&device);
+//   run_device_close(&device, false);
 #ifndef SOUNDER_APP_RUN_RUN_DEVICE_H
 #define SOUNDER_APP_RUN_RUN_DEVICE_H
 
@@ -27,7 +27,7 @@ typedef struct RunDevice {
 // signals (shm/supervisor.h) are blocked from here to run_device_close when a card is used: CUDA's threads must not
 // take those, and a daemon that was started must not be left without its run.
 Status run_device_open(RunDevice *device, const Options *options, const char *folder, Error *err);
-void run_device_close(RunDevice *device);
+void run_device_close(RunDevice *device, bool quickly); // quickly: somebody wants the end now
 
 // Whether workers work on the card side by side, by MPS.
 bool run_device_side_by_side(const RunDevice *device);
