@@ -41,17 +41,17 @@ class Terminal(RunCase):
     # The moving line -------------------------------------------------------------------------------------------------
 
     def test_a_line_moves_within_the_terminals_width_and_leaves_nothing_behind(self):
-        moves = r"(round 1/\d  \[[#.]*\]  +\d+[^\r\n\x1b]*)\x1b\[K\r"
-        process = self.start_on_terminal(*LONG, "--out", "40", columns=40)
-        self.read_until(moves)
-        process.kill()
-        self.assertLess(max(map(len, re.findall(moves, self.seen))), 40)
-        # Long enough for several of the five looks a second, also where nothing else runs.
-        process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "15", "--rounds", "1", "--out", "80")
-        self.read_until(None)
-        self.assertEqual(process.wait(DEADLINE), 0)
-        self.assertLess(max(map(len, re.findall(moves, self.seen))), 80)
-        self.assertRegex(self.seen, r"\r\x1b\[Kround 1/1  loss \d")
+        moves = r"(round 1/1[^\r\n]*?)\x1b\[K\r"
+        for columns in (40, 80):
+            # Long enough for several of the five looks a second, also where nothing else runs.
+            process = self.start_on_terminal(*SMALL, "--workers", "2", "--local-epochs", "15", "--rounds", "1", "--out", str(columns),
+                                             columns=columns)
+            self.read_until(None)
+            self.assertEqual(process.wait(DEADLINE), 0)
+            moving = re.findall(moves, self.seen)
+            self.assertTrue(moving, self.seen)
+            self.assertLess(max(map(len, moving)), columns)
+            self.assertRegex(self.seen, r"\r\x1b\[Kround 1/1  loss \d")
 
     def test_a_terminal_that_obeys_no_escapes_gets_none(self):
         for term in ("dumb", "", None):
@@ -169,12 +169,13 @@ class Terminal(RunCase):
 
     def test_a_signal_that_was_ignored_from_the_start_stays_ignored(self):
         for number in (signal.SIGHUP, signal.SIGINT):
-            process = self.start(*SMALL, "--data", "synthetic:1x28x28:400:100", "--workers", "2", "--rounds", "20", "--out", number.name,
+            process = self.start(*SMALL, "--data", "synthetic:1x28x28:400:100", "--workers", "2", "--rounds", "40", "--out", number.name,
                                  preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
             self.wait_for_round(number.name, 1)
             process.send_signal(number)
+            self.assertIsNone(process.poll(), "it was still to be ignored")
             self.finish(process)
-            self.assertEqual(len(self.rounds(number.name)), 20)
+            self.assertEqual(len(self.rounds(number.name)), 40)
 
     # Lost outputs ----------------------------------------------------------------------------------------------------
 
