@@ -352,7 +352,10 @@ class Launch(LaunchTest):
         self.assertTrue(wait_until(lambda: process.poll() is not None))
 
     def test_when_the_reader_goes_the_ranks_go_on_and_the_launcher_says_so(self):
-        script = f"until [ -e {self.path('gone')} ]; do sleep 0.01; done; for i in 1 2 3; do echo $i; done; echo done >{self.path('done')}"
+        # The launcher meets the broken pipe with the first line, while more are to come.
+        script = f"""
+            until [ -e {self.path('gone')} ]; do sleep 0.01; done
+            for i in 1 2 3; do echo $i; sleep 0.2; done; echo done >{self.path('done')}"""
         process = self.start("-n", "1", "sh", "-c", script)
         process.stdout.close()
         self.write("gone", "")
