@@ -15,13 +15,15 @@ static inline void deadline_passed(int signal_number) {
     _exit(1);
 }
 
-// First thing in main. Seconds for all that follows, until it is called again. Signals that a shell in the background,
-// or nohup, has its children ignore are heard again.
+// First thing in main. Seconds for all that follows, until it is called again. Signals that were ignored from
+// the start, as by a shell in the background, nohup or Python, have their default action again.
 static inline void deadline_set(unsigned seconds) {
     if (getpgrp() != getpid()) setpgid(0, 0);
-    static const int heard[] = {SIGINT, SIGHUP, SIGTERM, SIGPIPE};
-    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++)
-        signal(heard[i], SIG_DFL);
+    static const int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE};
+    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) {
+        struct sigaction was;
+        if (sigaction(heard[i], NULL, &was) == 0 && was.sa_handler == SIG_IGN) signal(heard[i], SIG_DFL);
+    }
     signal(SIGALRM, deadline_passed);
     alarm(seconds);
 }

@@ -2,7 +2,7 @@
 
 Ranks tell what they see by printing it, and that they live by their pid.
 """
-import collections, os, re, signal, socket, subprocess, tempfile, unittest
+import collections, os, re, socket, subprocess, tempfile, unittest
 
 from runs import SLOWED, SOUNDER, wait_until
 
@@ -46,17 +46,13 @@ class LaunchTest(unittest.TestCase):
         return self.path(name)
 
     def start(self, *arguments, **settings):
-        # What a shell in the background or under nohup ignores, its children would ignore, too.
-        def listen():
-            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
-                signal.signal(number, signal.SIG_DFL)
         environment = {key: value for key, value in os.environ.items()
                        if key != "OMP_NUM_THREADS" and not key.startswith(("PET_", "TORCH")) and not key.endswith(("RANK", "WORLD_SIZE"))}
         more = {"stdin": settings.pop("stdin", subprocess.DEVNULL)}
         environment.update(settings, TMPDIR=self.folder.name)
         process = subprocess.Popen(
             [SOUNDER, "launch", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True,
-            preexec_fn=listen, **more
+            **more
         )
         self.started.append(process)
         return process
