@@ -125,6 +125,22 @@ static Status sum_over_nodes(Parent *parent, size_t count, double noise, uint32_
     return nodes_sum(parent->nodes, self->total, config->slots.each * config->parameters, err);
 }
 
+// The model's, and those that clients begin with (ServerRule.trains_state): the states of such a rule are weights, too.
+static void floor_variances(const RunMemory *memory) {
+    const Spec *spec = &memory->config->spec;
+    const ServerRule *rule = server_rules[memory->config->recipe.parts[PART_SERVER].row];
+    spec_floor_variances(memory->weights, spec);
+    if (rule->trains_state == 0) return;
+    for (int t = 0; t < spec->tensor_count; t++) {
+        const ParameterTensor *tensor = &spec->tensors[t];
+        for (uint32_t s = 0; s < rule->states && tensor_is_variance(tensor); s++) {
+            ServerState *values = run_memory_state(memory, s) + tensor->first;
+            for (size_t i = 0; i < tensor->count; i++)
+                if (values[i].real < 0) values[i].real = 0;
+        }
+    }
+}
+
 static Status cpu_average(Parent *parent, bool *finite, const bool *used, const Mean *mean, const ServerTurn *turn,
                           Error *err) {
     const RunConfig *config = parent->memory->config;
@@ -154,7 +170,7 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
     const uint32_t row = config->recipe.parts[PART_SERVER].row;
     if (server_rules[row]->tells) memory.common = run_memory_vector(parent->memory, COMMON_VECTOR);
     server_apply(parent->memory->weights, &memory, &sums, turn, row, config->parameters);
-    spec_floor_variances(parent->memory->weights, &config->spec);
+    floor_variances(parent->memory);
     if (config->training.optimizer_state == OPTIMIZER_AVERAGED && mean->arrived > 0)
         aggregate_mean(run_memory_vector(parent->memory, slots_momentum_vector(&config->slots)), self->sums[1], count,
                        mean->arrived, config->parameters);

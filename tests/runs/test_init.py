@@ -111,12 +111,17 @@ class Init(RunCase):
 
     def test_no_running_variance_of_a_model_is_negative(self):
         """A step of ten updates takes a variance that shrinks by a third below zero."""
-        def trained(out, lr):
-            self.train(*TASK, "--model", NORM, "--lr", "1e-30", "--algorithm", f"server average lr={lr}", "--out", out)
+        def trained(out, lr, rule="average", rounds=1):
+            self.train(*TASK, "--model", NORM, "--lr", "1e-30", "--rounds", str(rounds), "--algorithm", f"server {rule} lr={lr}", "--out", out)
             return self.tensors(out)["norm1.running_var"][1]
 
         self.assertTrue(all(0 < value < 0.9 for value in trained("one", 1)))
         self.assertEqual(trained("ten", 10), (0,) * 4)
+        if not ON_CARD: # clients begin with another state than the model, whose mean over two rounds is half of the second's
+            after = trained("after", 10, rounds=2)
+            self.assertTrue(all(value > 0 for value in after))
+            for value, mean in zip(after, trained("means", 10, "rounds-mean", 2)):
+                self.assertAlmostEqual(mean, value / 2, delta=1e-6 * value)
 
     @unittest.skipIf(ON_CARD, "float samples are for the CPU alone")
     def test_a_variance_that_moves_too_far_is_refused_with_a_remedy(self):
