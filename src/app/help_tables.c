@@ -32,7 +32,7 @@ void help_print_models(FILE *file) {
         "takes "
         "the weights alone. What of its graph is no layer here is named by node and op. A BatchNormalization "
         "is a batchnorm that goes on from the file's running statistics; with another epsilon than 1e-5 or momentum "
-        "than 0.9, by which it would not train as there, it becomes part of the weights before it. PyTorch keeps one "
+        "than 0.9 (PyTorch's 0.1), by which it would not train as there, it becomes part of the weights before it. PyTorch keeps one "
         "behind a convolution only if it exports with training=TrainingMode.PRESERVE.");
 }
 

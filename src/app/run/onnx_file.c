@@ -32,10 +32,13 @@ Status onnx_read(OnnxNet *net, const char *path, Shape sample, Error *err) {
     const OnnxModule *module;
     TRY(load_module(&module, path, err));
     TRY(module->read(net, path, sample, err));
+    const bool one = net->folded == 1;
     if (net->folded > 0)
-        log_warning("%s: %d batch normalisations of an epsilon or momentum that a batchnorm here has not have become part of the "
-                    "weights before them, and are trained as such",
-                    path, net->folded);
+        log_warning(
+            "%s: %d batchnorm%s became part of the weights before %s and %s trained as such: %s epsilon or momentum "
+            "is not the 1e-5 and 0.9 (PyTorch's 0.1) of a batchnorm here; export with these to keep %s",
+            path, net->folded, one ? "" : "s", one ? "it" : "them", one ? "is" : "are", one ? "its" : "their",
+            one ? "it" : "them");
     return STATUS_OK;
 }
 
