@@ -102,8 +102,7 @@ static void print_metrics(FILE *file) {
     static const struct {
         const char *field, *meaning;
     } fields[] = {
-        {"start",
-         "a process begins the run or goes on with it: version, host, device, hashes (XXH3) of data and split"},
+        {"start", "a process begins the run or goes on with it: version, host, device, XXH3 of data and split"},
         {"client", "a client has trained in a round"},
         {"  share", "its weight in the mean of the round's updates"},
         {"  visit", "so many times it had begun from this model before (schedule buffered)"},
@@ -121,7 +120,8 @@ static void print_metrics(FILE *file) {
         {"  accuracy_variance_percent2", "of the clients' accuracies, in squared percentage points"},
         {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
         {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
-        {"round", "a round is done; test_loss, test_accuracy: the model's; of numbers, one less than 0.5 off is right"},
+        {"round", "a round is done; test_loss: of the global model, of the test set"},
+        {"  test_accuracy", "share of the test samples that are right; where targets are numbers: less than 0.5 off"},
         {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
         {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
         {"  clients_dropped_out, clients_straggling, clients_late",
