@@ -56,8 +56,9 @@ static void note_goals(Run *run, const RoundReport *report) {
         progress_say(&run->progress, "no test has been better since round %u: patience ends\n", goals->best_round);
 }
 
-// What has read the data set may have failed of what was done to its copy: that is the sentence then.
+// A failure may come from a data set that was changed meanwhile; then that is what the user is told.
 static Status check_data(const Run *run, Status status, Error *err) {
+    if (status == STATUS_CANCELLED) return status;
     TRY(dataset_segment_check(&run->memory.data_segment, err));
     return status;
 }
