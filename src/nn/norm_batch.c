@@ -70,7 +70,7 @@ void ISA_NAME(batch_norm_forward)(float *out, float *statistics, const float *in
     BatchStatistics *of = (BatchStatistics *)(void *)statistics;
     for (size_t c = 0; c < channels; c++, from += values, to += values, of++) {
         of->mean = trains ? mean_of(from, &channel) : means[c];
-        of->variance = trains ? variance_of(from, &channel, of->mean) : variances[c] > 0 ? variances[c] : 0;
+        of->variance = trains ? variance_of(from, &channel, of->mean) : variances[c] < 0 ? 0 : variances[c];
         of->scale = 1.0f / sqrtf(of->variance + NORM_EPSILON);
         if (trains) follow(of, means[c], variances[c], &channel);
         const float mean = of->mean, factor = of->scale * weight[c], shift = bias[c];

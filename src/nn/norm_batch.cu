@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(THREADS)
     const uint32_t count = trains ? counts[model] : 0;
     const float *running = parameters + model * stride + 2 * norm.channels + channel;
     const float running_mean = running[0], running_variance = running[norm.channels];
-    float mean = running_mean, variance = running_variance > 0 ? running_variance : 0;
+    float mean = running_mean, variance = running_variance < 0 ? 0 : running_variance;
     if (count > 0) {
         const float4 *from = in + (size_t)blockIdx.x * norm.quads;
         mean = mean_of(shared, from, 0, false, norm, count);

@@ -141,6 +141,9 @@ static void check_tests(const Kernels *kernels) {
     assert_true(fabsf(out.at[0] - (4 / sqrtf(4 + 1e-5f) * 2 + 10)) < 1e-5f);
     assert_true(fabsf(out.at[1] - (-1 / sqrtf(4 + 1e-5f) * 2 + 10)) < 1e-5f);
     assert_true(fabsf(out.at[2 * n] - (1 / sqrtf(1e-5f) * 3 + 20)) < 1e-2f);
+    const float lost[] = {2, 3, 10, 20, 1, -1, 4, NAN}; // what is no number stays none
+    kernels->batch_norm_forward(out.at, statistics.at, in.at, lost, false, &layer, (int)n, (int)n);
+    assert_true(isnan(out.at[2 * n]) && !isnan(out.at[0]));
     tensor_free(in), tensor_free(out), tensor_free(statistics);
 }
 

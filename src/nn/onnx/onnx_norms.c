@@ -98,7 +98,8 @@ static Status fold_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, c
     float *factor = malloc(2 * layer->outs * sizeof *factor), *shift = factor + layer->outs;
     if (!factor) return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, 2 * layer->outs);
     for (size_t c = 0; c < layer->outs; c++) {
-        factor[c] = number[0]->reals[c] / sqrtf(fmaxf(number[3]->reals[c], 0) + epsilon);
+        const float variance = number[3]->reals[c];
+        factor[c] = number[0]->reals[c] / sqrtf((variance < 0 ? 0 : variance) + epsilon);
         shift[c] = number[1]->reals[c] - number[2]->reals[c] * factor[c];
     }
     onnx_layer_scale(layer, factor, shift);
