@@ -175,8 +175,8 @@ static Status check_sequence(const Layer *layer, const LayerText *of, Error *err
     if (layer->in.channels == 1) return STATUS_OK;
     return fail(err, STATUS_USAGE,
                 LAYER_FORMAT
-                "it takes a sequence, 1 x steps x values, not %d x %d x %d; put it behind an embedding, another "
-                "lstm, or images of one channel",
+                "it takes a sequence, 1 x steps x values, not %d x %d x %d; put it behind an embedding, an lstm, an "
+                "attention, or images of one channel",
                 LAYER_ARGS(of), layer->in.channels, layer->in.rows, layer->in.columns);
 }
 
@@ -199,8 +199,9 @@ static Status read_attention(Layer *layer, LayerText *of, Error *err) {
                     LAYER_ARGS(of), layer->groups, layer->in.columns);
     if (shares > LAYER_MOST_VALUES || 3.0 * (double)shape_size(layer->in) > LAYER_MOST_VALUES)
         return fail(err, STATUS_USAGE,
-                    LAYER_FORMAT "%d heads over %d steps would keep more than %d values; use shorter sequences",
-                    LAYER_ARGS(of), layer->groups, layer->in.rows, LAYER_MOST_VALUES);
+                    LAYER_FORMAT "%d heads over %d steps of %d values would keep more than %d values; use shorter "
+                                 "sequences, fewer heads or fewer values",
+                    LAYER_ARGS(of), layer->groups, layer->in.rows, layer->in.columns, LAYER_MOST_VALUES);
     return STATUS_OK;
 }
 
@@ -271,8 +272,8 @@ const LayerForm layer_forms[] = {
     {"embedding", "embedding VOCABULARY WIDTH", "a learnt row of WIDTH values for each whole number of the input"},
     {"lstm", "lstm UNITS [last]", "long short-term memory over rows: the outputs of all steps, or of the last"},
     {"attention", "attention HEADS [causal]",
-     "softmax attention of a sequence's steps to one another, or only to those before; its width in HEADS parts, no "
-     "dropout"},
+     "softmax attention of each of a sequence's steps to all, or only to itself and those before; its width in HEADS "
+     "parts, no dropout; it knows no positions"},
     {"add", "add NAME", "its input plus what the layer of that name gives"},
     {"concat", "concat NAME", "the channels of its input, then those of that layer"},
 };

@@ -142,7 +142,7 @@ static const struct {
     {"conv 3x 3", "layer 1 (\"conv 3x 3\"): CHANNELS is \"3x\"; give a whole number from 1 to 1048576"},
     {"conv 3 9; attention 2 causal; linear 10",
      "layer 2 (\"attention 2 causal\"): it takes a sequence, 1 x steps x values, not 3 x 20 x 20; put it behind an "
-     "embedding, another lstm, or images of one channel"},
+     "embedding, an lstm, an attention, or images of one channel"},
     {"linear 99999999999999999999",
      "layer 1 (\"linear 99999999999999999999\"): FEATURES is \"99999999999999999999\"; give a whole number from 1 "
      "to 1048576"},
@@ -403,9 +403,9 @@ static void attentions_have_pytorchs_names_shapes_order_and_bounds(void **state)
     assert_string_equal(err.message, "layer 1 (\"attention 4\"): 4 heads do not divide the 6 values of a step; give a "
                                      "number that does");
     assert_int_equal(spec_parse(&attention, "attention 1; linear 10", (Shape){1, 1 << 15, 6}, 10, &err), STATUS_USAGE);
-    assert_string_equal(err.message,
-                        "layer 1 (\"attention 1\"): 1 heads over 32768 steps would keep more than 268435456 "
-                        "values; use shorter sequences");
+    assert_string_equal(
+        err.message, "layer 1 (\"attention 1\"): 1 heads over 32768 steps of 6 values would keep more than 268435456 "
+                     "values; use shorter sequences, fewer heads or fewer values");
 }
 
 static void linear_layers_of_each_place_keep_the_other_axes(void **state) {
