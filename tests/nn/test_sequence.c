@@ -16,7 +16,7 @@ typedef double Loss(const Case *of, size_t s, double *out);
 struct Case {
     Layer layer;
     Loss *loss;
-    size_t samples;
+    size_t count, samples;            // real ones; lanes
     double *in, *parameters, *slopes; // (T,F,N), all of the layer's, and as the outputs
 };
 
@@ -117,21 +117,21 @@ typedef struct Tensors {
 } Tensors;
 
 static void forward(const Kernels *kernels, const Case *of, const Tensors *at) {
-    const int n = (int)of->samples;
+    const int n = (int)of->samples, count = (int)of->count;
     if (of->layer.kind == LAYER_LSTM)
         kernels->lstm_forward(at->out.at, at->kept.at, at->scratch.at, at->in.at, at->parameters.at, &of->layer, n);
     else
-        kernels->attention_forward(at->out.at, at->kept.at, at->in.at, at->parameters.at, &of->layer, n, n);
+        kernels->attention_forward(at->out.at, at->kept.at, at->in.at, at->parameters.at, &of->layer, count, n);
 }
 
 static void backward(const Kernels *kernels, const Case *of, const Tensors *at, float *in_gradient) {
-    const int n = (int)of->samples;
+    const int n = (int)of->samples, count = (int)of->count;
     if (of->layer.kind == LAYER_LSTM)
         kernels->lstm_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->slopes.at,
                                at->parameters.at, &of->layer, n);
     else
         kernels->attention_backward(at->gradient.at, in_gradient, at->kept.at, at->scratch.at, at->slopes.at,
-                                    at->parameters.at, &of->layer, n, n);
+                                    at->parameters.at, &of->layer, count, n);
 }
 
 static void check_back(const Kernels *kernels, const Case *of, const Tensors *at) {
@@ -143,16 +143,16 @@ static void check_back(const Kernels *kernels, const Case *of, const Tensors *at
         backward(kernels, of, at, only == 0 ? NULL : at->in_gradient.at);
     }
     for (size_t i = 0; i < parameters; i++)
-        expected[i] = 2 * slope_of(of, &of->parameters[i], 0, n);
+        expected[i] = 2 * slope_of(of, &of->parameters[i], 0, of->count);
     check_close("parameters", at->gradient.at, expected, parameters, 2e-5);
     for (size_t i = 0; i < count; i++)
-        expected[i] = slope_of(of, &of->in[i], i % n, i % n + 1);
+        expected[i] = i % n < of->count ? slope_of(of, &of->in[i], i % n, i % n + 1) : 0;
     check_close("input", at->in_gradient.at, expected, count, 1e-5);
 }
 
-// kept, scratch: floats of the ops' own.
-static void check_layer(const Kernels *kernels, Layer layer, Loss *loss, int samples, size_t parameters, size_t kept,
-                        size_t scratch) {
+// kept, scratch: floats of the ops' own. What the lanes behind the last sample hold is not a number.
+static void check_layer(const Kernels *kernels, Layer layer, Loss *loss, int count, int samples, size_t parameters,
+                        size_t kept, size_t scratch) {
     const size_t n = (size_t)samples, values = shape_size(layer.in) * n, outs = shape_size(layer.out) * n;
     const Tensors at = {.in = tensor_random(values, 1),
                         .out = tensor_new(outs),
@@ -162,17 +162,24 @@ static void check_layer(const Kernels *kernels, Layer layer, Loss *loss, int sam
                         .in_gradient = tensor_new(values),
                         .kept = tensor_new(kept),
                         .scratch = tensor_new(scratch)};
+    for (size_t i = 0; i < values; i++)
+        if (i % n >= (size_t)count) at.in.at[i] = NAN;
+    for (size_t i = 0; i < outs; i++)
+        if (i % n >= (size_t)count) at.slopes.at[i] = 0;
     const Case of = {.layer = layer,
                      .loss = loss,
+                     .count = (size_t)count,
                      .samples = n,
                      .in = doubles(at.in.at, values),
                      .parameters = doubles(at.parameters.at, parameters),
                      .slopes = doubles(at.slopes.at, outs)};
     double *expected = malloc(outs * sizeof *expected);
     assert_true(expected && of.in && of.parameters && of.slopes && n <= MOST_SAMPLES);
-    for (size_t s = 0; s < n; s++)
+    for (size_t s = 0; s < of.count; s++)
         loss(&of, s, expected);
     forward(kernels, &of, &at);
+    for (size_t i = 0; i < outs; i++)
+        if (i % n >= of.count) expected[i] = (double)(at.out.at[i] = 0); // they mean nothing
     check_close("outputs", at.out.at, expected, outs, 2e-6);
     check_back(kernels, &of, &at);
     free(expected), free(of.in), free(of.parameters), free(of.slopes);
@@ -185,7 +192,8 @@ static void check_lstm(const Kernels *kernels, bool last, int vectors) {
     const int n = vectors * kernels->lanes;
     Layer layer = {.kind = LAYER_LSTM, .in = {1, STEPS, FEATURES}, .out = {1, STEPS, UNITS}, .last = last};
     if (last) layer.out = (Shape){UNITS, 1, 1};
-    check_layer(kernels, layer, lstm_loss, n, PARAMETERS, lstm_places(&layer, n).end, lstm_scratch_floats(&layer, n));
+    check_layer(kernels, layer, lstm_loss, n, n, PARAMETERS, lstm_places(&layer, n).end,
+                lstm_scratch_floats(&layer, n));
 }
 
 static void check_lstms(const Kernels *kernels) {
@@ -242,18 +250,18 @@ static void check_each(const Kernels *kernels, Shape shape, int outs, int count,
         tensor_free(all[i]);
 }
 
-static void check_attention(const Kernels *kernels, int heads, bool causal, int vectors) {
+static void check_attention(const Kernels *kernels, int heads, bool causal, int count, int vectors) {
     const int n = vectors * kernels->lanes;
     const Shape shape = {1, STEPS, EXTENT};
     const Layer layer = {.kind = LAYER_ATTENTION, .in = shape, .out = shape, .groups = heads, .causal = causal};
-    check_layer(kernels, layer, attention_loss, n, layer_parameters(&layer), attention_places(&layer, n).end,
+    check_layer(kernels, layer, attention_loss, count, n, layer_parameters(&layer), attention_places(&layer, n).end,
                 attention_scratch_floats(&layer, n));
 }
 
 static void check_attentions(const Kernels *kernels) {
-    check_attention(kernels, 1, false, 1);
-    check_attention(kernels, 2, true, 2);
-    check_attention(kernels, 6, false, 1);
+    check_attention(kernels, 1, false, kernels->lanes, 1);
+    check_attention(kernels, 2, true, 2 * kernels->lanes - 3, 2);
+    check_attention(kernels, 6, false, 1, 1);
 }
 
 static void attentions_agree_with_the_reference_and_finite_differences(void **state) {
