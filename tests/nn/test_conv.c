@@ -226,6 +226,43 @@ static void check_winograd_convolutions(const Kernels *kernels) {
                n - 1, n);
 }
 
+// Against the direct one, where finite differences would take too long: more tiles than a block.
+static void check_large(const char *name, const Kernels *kernels, Layer layer) {
+    const int n = kernels->lanes;
+    const ConvKernels *const ways[] = {&kernels->conv, &kernels->winograd};
+    ConvTensors made[2];
+    for (int i = 0; i < 2; i++) {
+        const ConvTensors *t = &made[i];
+        made[i] = conv_tensors(ways[i], &layer, n);
+        ways[i]->pack(t->packed.at, t->weight.at, &layer);
+        ways[i]->forward(t->out.at, t->scratch.at, t->in.at, t->packed.at, t->bias.at, &layer, n, n);
+        ways[i]->backward(t->packed_gradient.at, t->bias_gradient.at, t->in_gradient.at, t->scratch.at, t->in.at,
+                          t->slopes.at, t->packed.at, &layer, n, n);
+        ways[i]->unpack(t->weight_gradient.at, t->packed_gradient.at, &layer);
+    }
+    const Tensor direct[] = {made[0].out, made[0].weight_gradient, made[0].bias_gradient, made[0].in_gradient};
+    const Tensor winograd[] = {made[1].out, made[1].weight_gradient, made[1].bias_gradient, made[1].in_gradient};
+    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
+        double *expected = doubles(direct[i].at, direct[i].count);
+        check_close(name, winograd[i].at, expected, direct[i].count, 1e-5);
+        free(expected);
+    }
+    conv_tensors_free(&made[0]);
+    conv_tensors_free(&made[1]);
+}
+
+// With so many input channels the slopes are transposed.
+static void check_large_winograd_convolutions(const Kernels *kernels) {
+    check_large("winograd 32 > 2, 3x3", kernels, conv_layer((Shape){32, 19, 18}, 2, 3, 0));
+    check_large("winograd 33 > 7, 5x5, pad 2", kernels, conv_layer((Shape){33, 11, 10}, 7, 5, 2));
+    check_large("winograd 8 > 140, 3x3, pad 1", kernels, conv_layer((Shape){8, 19, 18}, 140, 3, 1));
+}
+
+static void winograd_convolution_of_many_tiles_agrees_with_the_direct_one(void **state) {
+    (void)state;
+    with_each_build(check_large_winograd_convolutions);
+}
+
 static void direct_convolution_agrees_with_the_reference_and_finite_differences(void **state) {
     (void)state;
     with_each_build(check_direct_convolutions);
@@ -246,6 +283,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(direct_convolution_agrees_with_the_reference_and_finite_differences),
         cmocka_unit_test(plain_convolution_through_columns_agrees_with_the_reference),
         cmocka_unit_test(winograd_convolution_agrees_with_the_reference_and_finite_differences),
+        cmocka_unit_test(winograd_convolution_of_many_tiles_agrees_with_the_direct_one),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }
