@@ -31,18 +31,21 @@ void dataset_places(DatasetPlaces *places) {
 
 _Static_assert(sizeof(DatasetOrigin) == 32, "an origin is compared as bytes");
 
-// The first file of the folder that is a data set by itself, as an archive of arrays is; false when there is none.
-static bool whole_set_in(char path[DATASET_PATH_BYTES], const char *folder) {
+// The only file of the folder that is a data set by itself, as an archive of arrays is; false for none and several.
+static bool lone_set_in(char path[DATASET_PATH_BYTES], const char *folder) {
     DIR *listing = opendir(folder);
-    bool found = false;
-    for (const struct dirent *entry; listing && !found && (entry = readdir(listing));) {
-        const int length = snprintf(path, DATASET_PATH_BYTES, "%s/%s", folder, entry->d_name);
+    int found = 0;
+    for (const struct dirent *entry; listing && (entry = readdir(listing));) {
+        char file[DATASET_PATH_BYTES];
+        const int length = snprintf(file, sizeof file, "%s/%s", folder, entry->d_name);
         struct stat about;
-        found =
-            length < DATASET_PATH_BYTES && stat(path, &about) == 0 && S_ISREG(about.st_mode) && dataset_format_of(path);
+        if (length >= DATASET_PATH_BYTES || stat(file, &about) != 0 || !S_ISREG(about.st_mode)) continue;
+        if (!dataset_format_of(file)) continue;
+        memcpy(path, file, sizeof file);
+        found++;
     }
     if (listing) closedir(listing);
-    return found;
+    return found == 1;
 }
 
 // What a place would hold by the names in it, for who sees none of them.
@@ -51,9 +54,9 @@ static Status no_format(const char *place, Error *err) {
     struct stat about;
     if (stat(place, &about) == 0 && !S_ISDIR(about.st_mode))
         return fail(err, STATUS_NOINPUT, "%s: no file of a form that is known; `sounder help data` lists them", place);
-    char whole[DATASET_PATH_BYTES];
-    if (whole_set_in(whole, place))
-        return fail(err, STATUS_NOINPUT, "%s: the data set is a file in this folder; give %s", place, whole);
+    char lone[DATASET_PATH_BYTES];
+    if (lone_set_in(lone, place))
+        return fail(err, STATUS_NOINPUT, "%s: the data set is a file in this folder; give %s", place, lone);
     for (uint32_t i = 0; i < dataset_format_count; i++) {
         size_t used = strlen(looked_for);
         snprintf(looked_for + used, sizeof looked_for - used, "%s%s (%s)", i ? ", " : "", dataset_formats[i].files,

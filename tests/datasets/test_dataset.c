@@ -169,6 +169,8 @@ static void a_missing_set_says_where_it_was_looked_for_and_how_to_get_it(void **
     expect_failure(new_folder(folder, *state, "empty"), STATUS_NOINPUT, "no file train-images-idx3-ubyte");
     scratch_write(scratch_path(archive, folder, "mine.npz"), "", 0);
     expect_failure(folder, STATUS_NOINPUT, archive);
+    scratch_write(scratch_path(archive, folder, "other.npz"), "", 0); // which of two is meant cannot be known
+    expect_failure(folder, STATUS_NOINPUT, "no file train-images-idx3-ubyte");
 }
 
 // Writes the gray set with file `f` replaced, and expects a refusal that says so.
