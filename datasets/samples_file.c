@@ -113,13 +113,17 @@ static bool is_same(const DatasetFileState *a, const DatasetFileState *b) {
            a->changed_nanoseconds == b->changed_nanoseconds;
 }
 
+// What is said of a file in another state: before it serves, and while it serves.
+static const char changed_early[] = ": changed while the data set was being read; start again when nobody writes to it";
+static const char changed_late[] = " was written to, or its time changed, while its samples were read where they lie; "
+                                   "start again, a run with --resume "
+                                   "if the file is what it was";
+
 static Status check_state(const SamplesFile *file, const char *sentence, Error *err) {
     DatasetFileState state;
     TRY(samples_file_state(&state, file->fd, file->said, err));
     return is_same(&state, &file->state) ? STATUS_OK : fail(err, STATUS_DATA, "%s%s", file->said, sentence);
 }
-
-static const char changed_early[] = ": changed while the data set was being read";
 
 // What sentences call the samples; a member of an archive as the reader of arrays does.
 static void set_names(SamplesFile *file, char path[DATASET_PATH_BYTES], const DatasetSource *source,
@@ -184,10 +188,7 @@ Status samples_file_verify(const SamplesFile *file, const DatasetSource *source,
 
 Status samples_file_check(const SamplesFile *file, Error *err) {
     if (file->fd < 0) return STATUS_OK;
-    return check_state(file,
-                       " was written to, or its time changed, while its samples were read where they lie; start again, "
-                       "a run with --resume if the file is what it was",
-                       err);
+    return check_state(file, changed_late, err);
 }
 
 void samples_file_free(SamplesFile *file) {
