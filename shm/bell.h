@@ -25,7 +25,7 @@ typedef struct Bell {
 // What has been heard so far. Look once more at what is waited for before you sleep.
 uint32_t bell_listen(Bell *bell);
 
-static const uint64_t bell_slice_nanoseconds = 500000000; // between two looks of who waits for as long as it takes
+static const uint64_t bell_slice_nanoseconds = 500000000; // a process that waits without a limit looks again so often
 
 // Sleeps until the bell has rung since `heard`, at most so long.
 void bell_wait(Bell *bell, uint32_t heard, uint64_t nanoseconds);
