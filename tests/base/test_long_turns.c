@@ -22,7 +22,11 @@ static void turns_become_longer_and_nothing_else_changes(void **state) {
     const int nicer = getpriority(PRIO_PROCESS, 0) + 5; // only root may be less nice than it was
     assert_int_equal(setpriority(PRIO_PROCESS, 0, nicer < 19 ? nicer : 19), 0);
     struct sched_attr before = scheduling();
-    if (before.sched_policy != SCHED_NORMAL) skip(); // it was started under another policy
+    if (before.sched_policy != SCHED_NORMAL) {
+        print_message("skipped: the test was started under scheduling policy %u, not SCHED_NORMAL\n",
+                      before.sched_policy);
+        skip();
+    }
     long_turns_request();
     struct sched_attr after = scheduling();
     // A kernel before 6.12 knows of no turns and tells 0.

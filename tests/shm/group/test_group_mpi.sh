@@ -4,7 +4,8 @@ set -eu
 program=$1
 command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+running=
+trap '[ -z "$running" ] || kill "$running" 2>/dev/null || true; rm -rf "$work"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export LSAN_OPTIONS=detect_leaks=0 # MPI's own
@@ -12,7 +13,7 @@ export LSAN_OPTIONS=detect_leaks=0 # MPI's own
 # start RANKS SCENARIO: its output is in $work/out, its exit code in $code.
 start() {
     code=0
-    timeout 100 mpirun -np "$1" "$program" "$2" >"$work/out" 2>&1 </dev/null || code=$?
+    timeout --kill-after=5 100 mpirun -np "$1" "$program" "$2" >"$work/out" 2>&1 </dev/null || code=$?
     [ "$code" != 77 ] || { echo "skipped: built without MPI"; exit 77; }
 }
 
@@ -30,13 +31,16 @@ passes() {
 
 # So many ranks say the words, and stand still.
 says() {
-    timeout 100 mpirun -np "$1" "$program" "$2" >"$work/out" 2>&1 </dev/null &
+    : >"$work/out" # words of the scenario before are none of this one's
+    timeout --kill-after=5 100 mpirun -np "$1" "$program" "$2" >"$work/out" 2>&1 </dev/null &
+    running=$!
     until [ "$(grep -c "$4" "$work/out")" -ge "$3" ]; do
-        kill -0 $! 2>/dev/null || refuse "$2 on $1 ranks: too few say '$4'"
+        kill -0 "$running" 2>/dev/null || refuse "$2 on $1 ranks: too few say '$4'"
         sleep 0.05
     done
-    kill $!
-    wait $! || true
+    kill "$running"
+    wait "$running" || true
+    running=
 }
 
 for ranks in 1 2 3 7; do
@@ -52,7 +56,7 @@ passes 3 divide
 says 2 misfit 2 "rank says MISMATCH: .*rank 0's call 1 is barrier, but rank 1's call 1 is broadcast of 8 f32 from rank 1"
 says 2 misfit-message 1 "rank says MISMATCH: .*message 1 to rank 1 is send of 7 f32, but rank 1 called recv of 8 f32"
 for allocation in 1 2 3 4 5; do # of the group, then of what MPI needs for it
-    timeout 100 mpirun -np 1 "$program" no-memory $allocation >"$work/out" 2>&1 </dev/null || refuse "no-memory $allocation"
+    timeout --kill-after=5 100 mpirun -np 1 "$program" no-memory $allocation >"$work/out" 2>&1 </dev/null || refuse "no-memory $allocation"
     grep -q "^OS: out of memory for a " "$work/out" || refuse "no-memory $allocation: another sentence"
 done
 says 3 late 1 "rank says TIMEOUT: rank [02] waited 0.2 s in barrier .*: rank 1 did not come"

@@ -34,8 +34,11 @@ static uint32_t sockets_at(const char *place) {
 }
 
 static void wait_for_sockets(const char *place, uint32_t count) {
-    while (sockets_at(place) < count)
+    enum { MILLISECONDS = 30000 };
+    for (int waited = 0; sockets_at(place) < count; waited++) {
+        if (waited == MILLISECONDS) requirement_not_met("the sockets never came", place, (int)count);
         usleep(1000);
+    }
 }
 
 static void meet_as(const Guest *guest) {
