@@ -64,6 +64,11 @@ static const Try tries[] = {
      3,
      10,
      {30, 5, 0}},
+    {"linear 6 each; relu; attention 2 as a; linear 6 each; add a; layernorm; attention 3 causal; linear 7",
+     {1, 5, 6},
+     3,
+     10,
+     {10, 5, 0}},
     {"relu; pool 3x2 stride 2x1 pad 1; conv 7 2; relu; globalpool", {1, 6, 5}, 3, 10, {10, 5, 0}},
     {"conv 3 3; conv 3 3; relu; relu; pool 2; linear 7; relu; relu", {1, 9, 8}, 3, 10, {10, 5, 0}},
 };

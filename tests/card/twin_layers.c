@@ -200,10 +200,12 @@ static void check_batch_norm_of(const Trial *trial, Layer layer, bool trains) {
     cuda_batch_norm_forward(on_card(&out), on_card(&kept), trains ? means : NULL,
                             trains && !layer.frozen ? means + channels : NULL, on_card(&in), on_card(&own), own.stride,
                             trains, &layer, &trial->step);
-    cuda_batch_norm_backward_weight(on_card(&gradient), on_card(&kept), on_card(&in), on_card(&slopes), gradient.stride,
-                                    &layer, &trial->step);
+    cuda_batch_norm_backward_weight(NULL, on_card(&kept), on_card(&in), on_card(&slopes), gradient.stride, &layer,
+                                    &trial->step); // as of a frozen layer: for the input's slopes alone
     cuda_batch_norm_backward_input(on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes), on_card(&own),
                                    own.stride, &layer, &trial->step);
+    cuda_batch_norm_backward_weight(on_card(&gradient), on_card(&kept), on_card(&in), on_card(&slopes), gradient.stride,
+                                    &layer, &trial->step);
     for (int m = 0; m < trial->models; m++)
         batch_norm_on_cpu(trial, &layer, m, trains, &own, &in, &slopes, &out, &in_gradient, &gradient);
     compare("batch norm forward", &out, trial->counts, n, 1e-5);
