@@ -10,11 +10,11 @@ __device__ uint32_t seen_from(const AttentionKept &kept, uint32_t t) {
     return kept.causal ? t + 1 : kept.steps;
 }
 
-// A thread's sample of one step in one head. Places in the tensors of the projected (queries, keys and values are
-// `width` features apart) and of contexts.
+// A thread's sample of one step in one head. Queries, keys and values are `width` features apart.
 struct Head {
-    uint32_t features, step; // of the head; of all threads the step is theirs
-    size_t projected, shares, context;
+    uint32_t features, step;   // of the head; the thread's own
+    size_t projected, context; // places of the head's first feature at the first step
+    size_t shares;             // that of the first share of the thread's step
     __device__ Head(const AttentionKept &kept, ModelItem at) {
         const uint32_t place = at.item / kept.samples, sample = at.item - place * kept.samples;
         const uint32_t head = place / kept.steps;

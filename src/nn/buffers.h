@@ -25,7 +25,7 @@ typedef struct LayerBuffers {
     float *packed, *packed_gradient; // of a convolution
     float *slopes;                   // of all but plain linear layers: the gradients of their parameters
     float *statistics;               // of a norm; of an lstm or attention: what it keeps (sequence.h)
-    float *rows;                     // of a linear layer: its input, sample by sample
+    float *rows;                     // of a linear layer: its input, sample by sample (with each, at each place)
     int8_t *keep;                    // dropout: (elements,N) or (channels,N)
 } LayerBuffers;
 

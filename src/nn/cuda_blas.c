@@ -98,5 +98,5 @@ void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaF
 Status cuda_blas_check(CudaBlas *blas, Error *err) {
     cublasStatus_t failure = blas->failure;
     blas->failure = CUBLAS_STATUS_SUCCESS;
-    return blas_try(failure, "a product of a linear or lstm layer", err);
+    return blas_try(failure, "a product of a layer", err);
 }

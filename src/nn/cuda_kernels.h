@@ -110,7 +110,8 @@ void cuda_dropout_draw(int8_t *keep, const RngKey *keys, const uint32_t *numbers
 void cuda_dropout_apply(float *values, const int8_t *keep, float rate, size_t features, size_t plane,
                         const CudaStep *step);
 
-// cuBLAS, strided and batched over the models, then one kernel for the bias (and max(0, .) with relu).
+// cuBLAS, strided and batched over the models, once for each place of in (M, places, IN,N) and out (M, places, OUT,N):
+// a layer of all values has one. Then one kernel for the bias (and max(0, .) with relu).
 struct CudaBlas; // cuda_blas.h
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,
                          const Layer *layer, struct CudaBlas *blas, const CudaStep *step);

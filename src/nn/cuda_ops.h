@@ -26,7 +26,8 @@ typedef struct CudaOp {
     float *sum;                        // what in_gradient is added to afterwards, or NULL
     float *other_gradient;             // add, concat: NULL if nobody needs it
     bool other_adds;                   // others have written there before
-    float *statistics; // norm: (M, groups, 2, N); batch norm: (M, C, 4); lstm, attention: what they keep (cuda_lstm.h)
+    float *statistics; // norm: (M, groups, 2, N); batch norm: (M, C, 4); lstm, attention: what they keep
+                       // (cuda_lstm.h, cuda_attention.h)
     int8_t *keep;      // dropout: (M, features, N)
 } CudaOp;
 

@@ -70,6 +70,19 @@ static void batch_norm_forward(const CudaPass *pass, const CudaOp *op, Purpose p
                             plan->weights_stride, purpose != FOR_TESTS, layer, &pass->step);
 }
 
+static void sequence_forward(const CudaPass *pass, const CudaOp *op, const float *weight) {
+    const CudaNetPlan *plan = &pass->plan;
+    const Layer *layer = op->layer;
+    if (layer->kind == LAYER_EMBEDDING)
+        cuda_embedding_forward(op->out, op->in, weight, plan->weights_stride, layer, &pass->step);
+    else if (layer->kind == LAYER_ATTENTION)
+        cuda_attention_forward(op->out, op->statistics, op->in, weight, plan->weights_stride, layer, pass->blas,
+                               &pass->step);
+    else
+        cuda_lstm_forward(op->out, op->statistics, op->in, weight, plan->weights_stride, layer, pass->blas,
+                          &pass->step);
+}
+
 static void forward(const CudaPass *pass, Purpose purpose) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
@@ -99,12 +112,9 @@ static void forward(const CudaPass *pass, Purpose purpose) {
             batch_norm_forward(pass, op, purpose);
             break;
         case LAYER_EMBEDDING:
-            cuda_embedding_forward(op->out, op->in, weight, plan->weights_stride, layer, step);
-            break;
         case LAYER_LSTM:
         case LAYER_ATTENTION:
-            (layer->kind == LAYER_LSTM ? cuda_lstm_forward : cuda_attention_forward)(
-                op->out, op->statistics, op->in, weight, plan->weights_stride, layer, pass->blas, step);
+            sequence_forward(pass, op, weight);
             break;
         case LAYER_AVERAGE:
             cuda_average_forward(op->out, op->in, layer, step);
@@ -233,13 +243,14 @@ static void batch_norm_backward(const CudaPass *pass, const CudaOp *op) {
 static void sequence_backward(const CudaPass *pass, const CudaOp *op) {
     const CudaNetPlan *plan = &pass->plan;
     const Layer *layer = op->layer;
+    const float *weight = plan->weights + layer->weight;
     float *gradient = layer->frozen ? NULL : plan->gradient + layer->weight;
-    __typeof__(cuda_lstm_backward) *with_products =
-        layer->kind == LAYER_ATTENTION ? cuda_attention_backward : cuda_lstm_backward;
-    if (layer->kind != LAYER_EMBEDDING)
-        with_products(gradient, op->in_gradient, op->statistics, op->in, op->out_gradient,
-                      plan->weights + layer->weight, plan->weights_stride, plan->spec.parameter_count, layer,
-                      pass->blas, &pass->step);
+    if (layer->kind == LAYER_ATTENTION)
+        cuda_attention_backward(gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, weight,
+                                plan->weights_stride, plan->spec.parameter_count, layer, pass->blas, &pass->step);
+    else if (layer->kind == LAYER_LSTM)
+        cuda_lstm_backward(gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, weight,
+                           plan->weights_stride, plan->spec.parameter_count, layer, pass->blas, &pass->step);
     else if (gradient) // nobody needs the gradient of numbers
         cuda_embedding_backward(gradient, op->in, op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
     mark(pass, CUDA_PART_SLOPES, op);

@@ -305,7 +305,7 @@ static bool write_layer(Writer *writer, int l) {
     case LAYER_EMBEDDING:
     case LAYER_LSTM:
     case LAYER_ATTENTION:
-        return false; // ONNX has other orders of gates and steps
+        return false; // nets of sequences are not written
     }
     return false;
 }
