@@ -50,6 +50,18 @@ typedef struct CudaProduct {
     bool adds; // to what is there
 } CudaProduct;
 
+// Block number `block` of a tensor (M, blocks, rows,N), where N are `samples`: as a factor, and as what a product becomes.
+static inline CudaFactor cuda_blas_lanes(const float *tensor, int rows, int block, int blocks, int samples,
+                                         cublasOperation_t as) {
+    const size_t floats = (size_t)rows * (size_t)samples;
+    return (CudaFactor){tensor + (size_t)block * floats, samples, (size_t)blocks * floats, as};
+}
+
+static inline CudaProduct cuda_blas_become_lanes(float *tensor, int rows, int block, int blocks, int samples) {
+    const size_t floats = (size_t)rows * (size_t)samples;
+    return (CudaProduct){tensor + (size_t)block * floats, (size_t)blocks * floats, false};
+}
+
 // product (rows, columns) of each model = a * b, where `inner` is summed over; in cuBLAS's view, columns first.
 void cuda_blas_multiply(CudaBlas *blas, CudaProduct product, CudaFactor a, CudaFactor b, int columns, int rows,
                         int inner, int models);

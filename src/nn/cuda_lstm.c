@@ -40,13 +40,11 @@ LstmKept lstm_kept(float *kept, const Layer *layer, const CudaStep *step) {
 
 // Blocks of lanes (rows,N) at step t of tensors (M, T, rows,N): as a factor, and as what a product becomes.
 static CudaFactor lanes_at(const float *tensor, int rows, int t, cublasOperation_t as, const Sizes *of) {
-    const size_t block = (size_t)rows * (size_t)of->samples;
-    return (CudaFactor){tensor + (size_t)t * block, of->samples, (size_t)of->steps * block, as};
+    return cuda_blas_lanes(tensor, rows, t, of->steps, of->samples, as);
 }
 
 static CudaProduct become_lanes(float *tensor, int rows, int t, const Sizes *of) {
-    const size_t block = (size_t)rows * (size_t)of->samples;
-    return (CudaProduct){tensor + (size_t)t * block, (size_t)of->steps * block, false};
+    return cuda_blas_become_lanes(tensor, rows, t, of->steps, of->samples);
 }
 
 void cuda_lstm_forward(float *out, float *kept, const float *in, const float *weight, size_t stride, const Layer *layer,

@@ -13,13 +13,11 @@ static Sizes sizes_of(const Layer *layer, const CudaStep *step) {
 
 // Place p of a tensor of lanes (M, places, features,N): as a factor, and as what a product becomes.
 static CudaFactor lanes(const float *at, int features, int p, cublasOperation_t as, const Sizes *of) {
-    const size_t floats = (size_t)features * (size_t)of->samples;
-    return (CudaFactor){at + (size_t)p * floats, of->samples, (size_t)of->places * floats, as};
+    return cuda_blas_lanes(at, features, p, of->places, of->samples, as);
 }
 
 static CudaProduct become_lanes(float *at, int features, int p, const Sizes *of) {
-    const size_t floats = (size_t)features * (size_t)of->samples;
-    return (CudaProduct){at + (size_t)p * floats, (size_t)of->places * floats, false};
+    return cuda_blas_become_lanes(at, features, p, of->places, of->samples);
 }
 
 void cuda_linear_forward(float *out, const float *in, const float *weight, const float *bias, size_t stride, bool relu,

@@ -34,10 +34,11 @@ __global__ void __launch_bounds__(ITEM_THREADS)
     gradient[place] = gradient[place] + descent.pulls[at.model] * weight + descent.shifts[place];
 }
 
-// A block for a model.
-__global__ void __launch_bounds__(LENGTH_THREADS)
-    add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count) {
+// A block for a model. What an idle one's gradient is stays out of its next step.
+__global__ void __launch_bounds__(LENGTH_THREADS) add_lengths(double *lengths, const float *gradient, size_t parameters,
+                                                              size_t first, size_t count, const uint32_t *counts) {
     __shared__ double sums[LENGTH_THREADS];
+    if (counts[blockIdx.x] == 0) return;
     const float *slopes = gradient + blockIdx.x * parameters + first;
     double sum = 0;
     for (size_t i = threadIdx.x; i < count; i += LENGTH_THREADS)
@@ -103,8 +104,8 @@ void cuda_join_terms(float *gradient, const CudaDescent *descent, size_t first, 
 
 void cuda_add_lengths(double *lengths, const float *gradient, size_t parameters, size_t first, size_t count,
                       const CudaStep *step) {
-    launch(add_lengths, (size_t)step->models, LENGTH_THREADS, step->stream, lengths, gradient, parameters, first,
-           count);
+    launch(add_lengths, (size_t)step->models, LENGTH_THREADS, step->stream, lengths, gradient, parameters, first, count,
+           step->counts);
 }
 
 void cuda_begin_whole_step(const CudaWholeStep *whole, double *forgotten, const CudaOptimizer *optimizer,

@@ -75,28 +75,44 @@ void check_linear_each(const Trial *trial) {
     cuda_blas_close(&blas);
 }
 
-static void check_one_lstm(const Trial *trial, const Layer *layer, CudaBlas *blas) {
+// Of an lstm or an attention: what goes through products and keeps something on the way there.
+static void run_on_cpu(const Trial *trial, const Layer *layer, float *out, float *kept, float *scratch, float *gradient,
+                       float *in_gradient, const float *in, const float *slopes, const float *weight) {
+    const int n = trial->samples;
+    if (layer->kind == LAYER_LSTM) {
+        trial->cpu->lstm_forward(out, kept, scratch, in, weight, layer, n);
+        trial->cpu->lstm_backward(gradient, in_gradient, kept, scratch, slopes, weight, layer, n);
+    } else {
+        trial->cpu->attention_forward(out, kept, in, weight, layer, n, n);
+        trial->cpu->attention_backward(gradient, in_gradient, kept, scratch, slopes, weight, layer, n, n);
+    }
+}
+
+static void check_with_products(const Trial *trial, const Layer *layer, CudaBlas *blas) {
+    const bool is_lstm = layer->kind == LAYER_LSTM;
     const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
     Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
     Values weights = parameters(trial, own, 6), out = values_of(trial, slopes.each, 0);
     Values in_gradient = values_of(trial, in.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
-    Values kept = values_of(trial, cuda_lstm_kept_features(layer) * n, 0);
-    Tensor on_cpu = tensor_new(lstm_places(layer, trial->samples).end);
-    Tensor scratch = tensor_new(lstm_scratch_floats(layer, trial->samples));
-    cuda_lstm_forward(on_card(&out), on_card(&kept), on_card(&in), on_card(&weights), weights.stride, layer, blas,
-                      &trial->step);
-    cuda_lstm_backward(on_card(&gradient), on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes),
-                       on_card(&weights), weights.stride, gradient.stride, layer, blas, &trial->step);
+    Values kept =
+        values_of(trial, (is_lstm ? cuda_lstm_kept_features(layer) : cuda_attention_kept_features(layer)) * n, 0);
+    Tensor on_cpu =
+        tensor_new(is_lstm ? lstm_places(layer, trial->samples).end : attention_places(layer, trial->samples).end);
+    Tensor scratch = tensor_new(is_lstm ? lstm_scratch_floats(layer, trial->samples)
+                                        : attention_scratch_floats(layer, trial->samples));
+    (is_lstm ? cuda_lstm_forward : cuda_attention_forward)(
+        on_card(&out), on_card(&kept), on_card(&in), on_card(&weights), weights.stride, layer, blas, &trial->step);
+    (is_lstm ? cuda_lstm_backward : cuda_attention_backward)(
+        on_card(&gradient), on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes), on_card(&weights),
+        weights.stride, gradient.stride, layer, blas, &trial->step);
     for (int m = 0; m < trial->models; m++) {
-        const float *weight = weights.host[m].at;
         memset(gradient.host[m].at, 0, own * sizeof(float));
-        trial->cpu->lstm_forward(out.host[m].at, on_cpu.at, scratch.at, in.host[m].at, weight, layer, trial->samples);
-        trial->cpu->lstm_backward(gradient.host[m].at, in_gradient.host[m].at, on_cpu.at, scratch.at, slopes.host[m].at,
-                                  weight, layer, trial->samples);
+        run_on_cpu(trial, layer, out.host[m].at, on_cpu.at, scratch.at, gradient.host[m].at, in_gradient.host[m].at,
+                   in.host[m].at, slopes.host[m].at, weights.host[m].at);
     }
-    compare("lstm forward", &out, NULL, 1, 1e-5);
-    compare("lstm input", &in_gradient, NULL, 1, 1e-5);
-    compare("lstm weights and biases", &gradient, NULL, 1, 1e-5);
+    compare(is_lstm ? "lstm forward" : "attention forward", &out, NULL, 1, 1e-5);
+    compare(is_lstm ? "lstm input" : "attention input", &in_gradient, NULL, 1, 1e-5);
+    compare(is_lstm ? "lstm parameters" : "attention parameters", &gradient, NULL, 1, 1e-5);
     tensor_free(on_cpu);
     tensor_free(scratch);
     drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
@@ -110,39 +126,11 @@ void check_lstm(const Trial *trial) {
     Spec single;
     check_ok(spec_parse(&single, "lstm 5; linear 2", (Shape){1, 1, 4}, 2, &err));
     check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
-    check_one_lstm(trial, &spec.layers[1], &blas);
-    check_one_lstm(trial, &spec.layers[2], &blas);
-    check_one_lstm(trial, &single.layers[0], &blas);
+    check_with_products(trial, &spec.layers[1], &blas);
+    check_with_products(trial, &spec.layers[2], &blas);
+    check_with_products(trial, &single.layers[0], &blas);
     check_ok(cuda_blas_check(&blas, &err));
     cuda_blas_close(&blas);
-}
-
-static void check_one_attention(const Trial *trial, const Layer *layer, CudaBlas *blas) {
-    const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
-    Values in = lanes(trial, shape_size(layer->in), 4), slopes = lanes(trial, shape_size(layer->out), 5);
-    Values weights = parameters(trial, own, 6), out = values_of(trial, slopes.each, 0);
-    Values in_gradient = values_of(trial, in.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
-    Values kept = values_of(trial, cuda_attention_kept_features(layer) * n, 0);
-    Tensor on_cpu = tensor_new(attention_places(layer, trial->samples).end);
-    Tensor scratch = tensor_new(attention_scratch_floats(layer, trial->samples));
-    cuda_attention_forward(on_card(&out), on_card(&kept), on_card(&in), on_card(&weights), weights.stride, layer, blas,
-                           &trial->step);
-    cuda_attention_backward(on_card(&gradient), on_card(&in_gradient), on_card(&kept), on_card(&in), on_card(&slopes),
-                            on_card(&weights), weights.stride, gradient.stride, layer, blas, &trial->step);
-    for (int m = 0; m < trial->models; m++) {
-        const float *weight = weights.host[m].at;
-        memset(gradient.host[m].at, 0, own * sizeof(float));
-        trial->cpu->attention_forward(out.host[m].at, on_cpu.at, in.host[m].at, weight, layer, trial->samples,
-                                      trial->samples);
-        trial->cpu->attention_backward(gradient.host[m].at, in_gradient.host[m].at, on_cpu.at, scratch.at,
-                                       slopes.host[m].at, weight, layer, trial->samples, trial->samples);
-    }
-    compare("attention forward", &out, NULL, 1, 1e-5);
-    compare("attention input", &in_gradient, NULL, 1, 1e-5);
-    compare("attention weights and biases", &gradient, NULL, 1, 1e-5);
-    tensor_free(on_cpu);
-    tensor_free(scratch);
-    drop_all(in, slopes, weights, out, in_gradient, gradient, kept);
 }
 
 // Of all steps and of those before, with one head and more, and a sequence of a single step.
@@ -153,9 +141,9 @@ void check_attention(const Trial *trial) {
     check_ok(spec_parse(&spec, "attention 2; attention 3 causal; linear 2", (Shape){1, 5, 6}, 2, &err));
     check_ok(spec_parse(&single, "attention 1; linear 2", (Shape){1, 1, 3}, 2, &err));
     check_ok(cuda_blas_open(&blas, trial->step.stream, false, &err));
-    check_one_attention(trial, &spec.layers[0], &blas);
-    check_one_attention(trial, &spec.layers[1], &blas);
-    check_one_attention(trial, &single.layers[0], &blas);
+    check_with_products(trial, &spec.layers[0], &blas);
+    check_with_products(trial, &spec.layers[1], &blas);
+    check_with_products(trial, &single.layers[0], &blas);
     check_ok(cuda_blas_check(&blas, &err));
     cuda_blas_close(&blas);
 }

@@ -255,7 +255,87 @@ static void check_sgd_of(const Trial *trial, bool atomically, float momentum, si
     drop_all(weights, velocity, gradient, unused);
 }
 
+static void whole_step_on_host(float *weight, float *speed, float *square, float *slope, const float *shift, float pull,
+                               double *forgotten, const CudaOptimizer *optimizer, const Sgd *sgd, int count) {
+    double length = 0;
+    for (int i = 0; i < count; i++) {
+        slope[i] += pull * weight[i] + shift[i];
+        length += (double)slope[i] * (double)slope[i];
+    }
+    const double bound = optimizer->clip > 0 ? optimizer->clip / (sqrt(length) + 1e-6) : 1;
+    const float factor = bound < 1 ? (float)bound : 1;
+    const AdamStep step = adam_next(forgotten, &optimizer->adam, (double)sgd->lr, (double)sgd->weight_decay);
+    for (int i = 0; i < count; i++) {
+        const float bounded = slope[i] * factor;
+        if (optimizer->squares)
+            weight[i] = adam_moved(weight[i], &speed[i], &square[i], bounded, &step);
+        else if (optimizer->nesterov)
+            weight[i] -= sgd->lr * sgd_nesterov(&speed[i], bounded, weight[i], sgd);
+        else
+            weight[i] -= sgd->lr * (speed[i] = sgd_velocity(speed[i], bounded, weight[i], sgd));
+    }
+}
+
+// Steps by the whole gradient: terms join the slopes in the middle, their length is bounded, then these parameters step.
+static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float momentum) {
+    enum { COUNT = 301, FIRST = 17, MIDDLE = 260 };
+    const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
+    double forgotten[2 * MOST_MODELS], zeros[MOST_MODELS] = {0};
+    float pulls[MOST_MODELS];
+    for (int m = 0; m < MOST_MODELS; m++) {
+        forgotten[2 * m] = 0.5;
+        forgotten[2 * m + 1] = 0.25;
+        pulls[m] = 0.1f * (float)m;
+    }
+    Values weights = parameters(trial, COUNT, 13), velocity = random_values(trial, COUNT, 0, 14);
+    Values gradient = random_values(trial, COUNT, 0, 15), shifts = random_values(trial, COUNT, 0, 16);
+    Values squares = random_values(trial, COUNT, 0, 17);
+    for (int m = 0; m < trial->models; m++)
+        for (size_t i = 0; i < COUNT; i++)
+            squares.host[m].at[i] = fabsf(squares.host[m].at[i]);
+    upload(&squares);
+    if (optimizer.adam.beta1 > 0) optimizer.squares = on_card(&squares);
+    CardTensor lr = card_copy(&sgd.lr, sizeof sgd.lr, 0), card_pulls = card_copy(pulls, sizeof pulls, 0);
+    CardTensor powers = card_copy(forgotten, sizeof forgotten, 0), lengths = card_copy(zeros, sizeof zeros, 0);
+    CardTensor factors = card_new(MOST_MODELS * sizeof(float), 0), adam = card_new(MOST_MODELS * sizeof(AdamStep), 0);
+    CudaDescent descent = descent_of(&weights, &velocity, &lr, sgd);
+    descent.shifts = on_card(&shifts);
+    descent.pulls = card_at(card_pulls);
+    const CudaWholeStep whole = {card_at(lengths), card_at(factors), card_at(adam)};
+    cuda_join_terms(on_card(&gradient), &descent, FIRST, MIDDLE, &trial->step);
+    if (optimizer.clip > 0) cuda_add_lengths(whole.lengths, on_card(&gradient), COUNT, FIRST, MIDDLE, &trial->step);
+    cuda_begin_whole_step(&whole, card_at(powers), &optimizer, &descent, &trial->step);
+    cuda_whole_step(&descent, &whole, &optimizer, on_card(&gradient), FIRST, MIDDLE, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        float *weight = weights.host[m].at + FIRST, *speed = velocity.host[m].at + FIRST;
+        float *slope = gradient.host[m].at + FIRST, *square = squares.host[m].at + FIRST;
+        if (!is_idle(trial, m))
+            whole_step_on_host(weight, speed, square, slope, shifts.host[m].at + FIRST, pulls[m], &forgotten[2 * m],
+                               &optimizer, &sgd, MIDDLE);
+    }
+    compare("slopes of a whole step", &gradient, NULL, 1, 1e-6);
+    compare("weights of a whole step", &weights, NULL, 1, 1e-6);
+    compare("velocity of a whole step", &velocity, NULL, 1, 1e-6);
+    compare("squares of a whole step", &squares, NULL, 1, 1e-6);
+    card_read(zeros, lengths);
+    for (int m = 0; m < trial->models; m++)
+        assert_true(zeros[m] == 0); // for the next step
+    const CardTensor all[] = {lr, card_pulls, powers, lengths, factors, adam};
+    for (size_t i = 0; i < LENGTH(all); i++)
+        card_free(all[i]);
+    drop_all(weights, velocity, gradient, shifts, squares);
+}
+
+static void check_whole_steps(const Trial *trial) {
+    const Adam adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}, adamw = {0.9, 0.99, 1e-3, .shrinks = true};
+    check_whole_step(trial, (CudaOptimizer){.adam = adam}, 0);
+    check_whole_step(trial, (CudaOptimizer){.adam = adamw, .clip = 2}, 0);
+    check_whole_step(trial, (CudaOptimizer){.nesterov = true, .clip = 1e6}, 0.9f);
+    check_whole_step(trial, (CudaOptimizer){.clip = 0.5}, 0.9f);
+}
+
 void check_sgd(const Trial *trial) {
+    check_whole_steps(trial);
     for (int atomically = 0; atomically < 2; atomically++) {
         check_sgd_of(trial, atomically, 0.9f, 0, 301);
         check_sgd_of(trial, atomically, 0, 0, 301);
