@@ -50,7 +50,7 @@ typedef struct CudaProduct {
     bool adds; // to what is there
 } CudaProduct;
 
-// Block number `block` of a tensor (M, blocks, rows,N), where N are `samples`: as a factor, and as what a product becomes.
+// Block number `block` of a tensor (M, blocks, rows,N), N being `samples`: as a factor, and as what a product becomes.
 static inline CudaFactor cuda_blas_lanes(const float *tensor, int rows, int block, int blocks, int samples,
                                          cublasOperation_t as) {
     const size_t floats = (size_t)rows * (size_t)samples;

@@ -276,7 +276,7 @@ static void whole_step_on_host(float *weight, float *speed, float *square, float
     }
 }
 
-// Steps by the whole gradient: terms join the slopes in the middle, their length is bounded, then these parameters step.
+// Steps by the whole gradient: terms join the slopes in the middle, their length is bounded, and these weights step.
 static void check_whole_step(const Trial *trial, CudaOptimizer optimizer, float momentum) {
     enum { COUNT = 301, FIRST = 17, MIDDLE = 260 };
     const Sgd sgd = {.lr = 0.1f, .momentum = momentum, .weight_decay = 0.01f};
