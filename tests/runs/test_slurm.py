@@ -3,7 +3,7 @@
 Usage: test_slurm.py PATH_OF_SOUNDER PATH_OF_TRAIN_SBATCH [unittest arguments]
 Skips with a line where that Slurm cannot be started, and with exit code 77 where sounder was built without MPI.
 """
-import os, re, shlex, shutil, socket, subprocess, sys, tempfile, unittest
+import json, os, re, shlex, shutil, socket, subprocess, sys, tempfile, unittest
 
 from runs import SLOWED, SOUNDER, RunCase, merged, wait_until
 
@@ -34,13 +34,13 @@ SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
-KillWait=1
+KillWait=2
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=all Nodes={host} Default=YES State=UP PriorityTier=5 PreemptMode=OFF
-PartitionName=low Nodes={host} State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=3
+PartitionName=low Nodes={host} State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=4
 PartitionName=high Nodes={host} State=UP PriorityTier=9 PreemptMode=OFF
 """
 
@@ -123,6 +123,11 @@ class Slurm(RunCase):
     def ask(self, *command):
         return subprocess.run(command, env=self.environment, cwd=self.folder.name, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.STDOUT, timeout=60 * SLOWED).stdout
+
+    def metrics(self, run):
+        """Without a last line that a killed job did not finish."""
+        with open(self.path(run, "metrics.jsonl")) as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
 
     def assert_undisturbed(self, run):
         """Every round has the bits of a run to which nothing happens."""
