@@ -1,0 +1,179 @@
+"""Runs on the emulated card (cards.py): where it is chosen, refused or absent, and the Multi-Process Service.
+
+Usage: test_cuda_runs_options.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
+"""
+import os, re, signal, subprocess, sys, unittest
+
+from cards import CARD, DATA, MODEL, TINY, CardCase
+from runs import DEADLINE, wait_until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Options(CardCase):
+    def test_without_a_card_auto_trains_on_the_cpu_and_says_why_in_one_line_where_a_card_was_asked_for(self):
+        self.train(*TINY, "--device", "cpu", "--workers", "2", "--out", "cpu")
+        for missing in ({"DEVICES": 0}, {"DRIVER": 0}):
+            for wish, lines in (([], 0), (["--gpu", "0"], 1)):
+                run = f"{missing}-{lines}"
+                out, err = self.train(*TINY, *wish, "--workers", "2", "--out", run, env=self.emulated(**missing))
+                self.assertEqual(err, "")
+                self.assertEqual(len([line for line in out.splitlines() if line.startswith("device: the CPU, for ")]), lines, out)
+                self.assertEqual(self.model("cpu"), self.model(run))
+        self.assertEqual(self.train(*TINY, "--workers", "2", "--quiet", "--out", "quiet", env=self.emulated(DEVICES=0)), ("", ""))
+
+    def test_float_samples_are_for_the_cpu_which_auto_takes(self):
+        options = ["--data", "fcube samples=100", "--model", "linear 2", "--rounds", "1", "--workers", "1"]
+        _, err = self.train(*options, "--device", "cuda", "--out", "run", code=64)
+        self.assertIn("--data fcube: its samples are float numbers, which are for the CPU alone; use --device cpu",
+                      self.has_one_sentence(err))
+        self.train(*options, "--out", "auto")
+        self.assertEqual(self.summary("auto")["device"], "cpu")
+
+    def test_what_waits_or_keeps_replicas_is_for_the_cpu_alone(self):
+        for algorithm, sentence in (("hogwild bound=1", "schedule wild with steps or a bound is for the CPU alone"),
+                                    ("hogwild steps=2", "schedule wild with steps or a bound is for the CPU alone"),
+                                    ("easgd", "local elastic is for the CPU alone")):
+            _, err = self.train("--data", DATA, "--model", MODEL, "--momentum", "0", "--algorithm", algorithm, "--device", "cuda", "--out", "no", code=64)
+            self.assertIn(sentence, self.has_one_sentence(err))
+
+    def test_without_a_card_cuda_is_refused_and_nothing_is_left(self):
+        for missing in ({"DEVICES": 0}, {"DRIVER": 0}):
+            _, err = self.train(*CARD, code=69, env=self.emulated(**missing))
+            self.has_one_sentence(err)
+            self.assertFalse(os.path.exists(self.path("runs")) and os.listdir(self.path("runs")))
+
+    def test_gpu_and_local_rank_choose_the_card(self):
+        for options, local_rank, card in ((["--gpu", "1"], "0", 1), ([], "2", 2), ([], "4", 1), ([], None, 0), (["--gpu", "0"], "2", 0)):
+            environment = self.emulated(DEVICES=3)
+            if local_rank:
+                environment["LOCAL_RANK"] = local_rank
+            run = f"run-{options}-{local_rank}"
+            out, _ = self.train(*CARD, "--workers", "1", *options, "--out", run, env=environment)
+            self.assertIn(f"(card {card})", out)
+        _, err = self.train(*CARD, "--gpu", "3", "--out", "none", code=69, env=self.emulated(DEVICES=3))
+        self.assertIn("3", self.has_one_sentence(err))
+
+    def test_a_run_without_options_takes_one_worker_and_with_mps_a_few(self):
+        cores = len(os.sched_getaffinity(0))
+        free = [option for pair in zip(TINY[::2], TINY[1::2]) if pair[0] != "--clients" for option in pair]
+        out, _ = self.train(*free, "--out", "run")
+        self.assertRegex(out, rf"^Sounder .* 1 worker, {cores} clients?, Emulated card\n")
+        out, _ = self.train(*free, "--algorithm", "ssgd", "--out", "ssgd")
+        self.assertRegex(out, rf"^Sounder .* 1 worker, {cores} clients?, Emulated card\n")
+        out, _ = self.train(*free, "--algorithm", "hogwild", "--hogwild-data", "shard", "--out", "hogwild")
+        self.assertRegex(out, r"^Sounder .* 1 worker, 1 client, Emulated card\n")
+        self.assertEqual(self.rounds("hogwild")[-1]["samples"], 160)
+        out, _ = self.train(*free, "--clients", "8", "--mps", "start", "--out", "mps", env=self.fake_mps())
+        self.assertRegex(out, rf"^Sounder .* {4 if cores >= 8 else 2} workers, 8 clients, Emulated card\n")
+        self.train("--resume", "run", "--rounds", "3", "--workers", "2")  # who asks for more gets them
+        self.assertEqual(len(self.rounds("run")[-1]["barrier_wait_seconds"]), 2)
+
+    def test_more_workers_than_mps_serves_are_refused(self):
+        """And the daemon that was started for them is gone, though its folder is taken away at once."""
+        _, err = self.train(*TINY, "--clients", "70", "--workers", "60", "--device", "cuda", "--mps", "start", "--out", "run", code=64,
+                            env=self.fake_mps())
+        self.assertIn("--workers 60: MPS serves at most 60 processes on a card at a time", self.has_one_sentence(err))
+        self.assertEqual(self.processes_of(self.path("bin")), [])
+
+    @staticmethod
+    def processes_of(folder):
+        """Command lines that name the folder."""
+        lines = []
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{number}/cmdline", "rb") as file:
+                    lines.append(file.read())
+            except OSError:
+                continue  # it has ended meanwhile
+        return [line for line in lines if folder.encode() in line]
+
+    def test_tf32_trains(self):
+        self.train(*CARD, "--workers", "1", "--tf32", "--out", "run")
+        with open(self.path("run/config.yaml")) as file:
+            self.assertIn("tf32: true", file.read())
+
+    def test_a_configuration_of_a_card_serves_the_cpu(self):
+        self.train(*TINY, "--workers", "2", "--out", "run")
+        self.train("run/config.yaml", "--device", "cpu", "--out", "again")
+        _, err = self.train("run/config.yaml", "--device", "cpu", "--mps", "off", "--out", "refused", code=64)
+        self.assertIn("--mps off: only used with --device cuda", self.has_one_sentence(err))
+
+    def fake_mps(self):
+        """A folder with a stand-in for NVIDIA's control program, and an environment that finds it."""
+        folder = self.path("bin")
+        os.makedirs(folder, exist_ok=True)
+        link = os.path.join(folder, "nvidia-cuda-mps-control")
+        if not os.path.exists(link):
+            os.symlink(os.path.join(HERE, "fake_mps_control.py"), link)
+        environment = self.emulated()
+        environment["PATH"] = folder + ":" + environment["PATH"]
+        del environment["CUDA_MPS_PIPE_DIRECTORY"]
+        return environment
+
+    def has_ended(self, run):
+        def quiet():
+            try:
+                with open(self.path(run, "mps/log/control.log")) as file:
+                    return file.read().endswith("quit\n") and not os.path.exists(self.path(run, "mps/pipe"))
+            except OSError:
+                return False
+        return wait_until(quiet)
+
+    def test_mps_start_keeps_a_daemon_for_the_run_and_no_longer(self):
+        out, _ = self.train(*CARD, "--workers", "2", "--mps", "start", "--out", "run", env=self.fake_mps())
+        self.assertIn("2 workers work side by side (MPS, started for this run)", out)
+        self.assertTrue(self.has_ended("run"))
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            process = self.start(*CARD, "--workers", "2", "--mps", "start", "--rounds", "50", "--out", number.name, env=self.fake_mps())
+            self.wait_for_round(number.name, 1)
+            self.assertTrue(os.path.exists(self.path(number.name, "mps/pipe/control")))
+            process.send_signal(number)
+            process.communicate(timeout=DEADLINE)
+            self.assertTrue(self.has_ended(number.name), number.name)
+
+    def test_a_daemon_that_is_slow_to_quit_is_named_and_delays_a_stopped_run_but_briefly(self):
+        warning = r"sounder: warning: --mps start: \S+ has not ended within {} s; .*: echo quit \| CUDA_MPS_PIPE_DIRECTORY={}/mps/pipe nvidia-"
+        environment = {**self.fake_mps(), "FAKE_MPS_HOLD": self.path("hold")}
+        with open(self.path("hold"), "w"):
+            pass
+        options = [*CARD, "--workers", "2", "--mps", "start"]
+        runs = {run: self.start(*options, *more, "--out", run, env=environment) for run, more in
+                (("calm", []), ("ended", []), ("stopped", ["--local-epochs", "1000"]))}
+        def trained():
+            try:
+                return {self.metrics(run)[-1]["type"] for run in ("calm", "ended")} == {"summary"}
+            except (OSError, ValueError, IndexError):
+                return False
+        self.assertTrue(wait_until(trained))
+        runs["ended"].send_signal(signal.SIGTERM)
+        said = {"stopped": self.end_at_once(runs["stopped"]), "calm": self.finish(runs["calm"])[1], "ended": runs["ended"].communicate()[1]}
+        for run, seconds in (("calm", 10), ("ended", 2), ("stopped", 2)):
+            self.assertRegex(said[run], warning.format(seconds, re.escape(self.path(run))))
+        os.unlink(self.path("hold"))
+        self.assertTrue(all(map(self.has_ended, runs)))
+
+    def test_a_running_mps_is_used_unless_it_is_not_wanted(self):
+        environment = self.fake_mps()
+        environment["CUDA_MPS_PIPE_DIRECTORY"] = self.path("pipe")
+        environment["CUDA_MPS_LOG_DIRECTORY"] = self.path("log")
+        os.makedirs(self.path("pipe")), os.makedirs(self.path("log"))
+        control = os.path.join(self.path("bin"), "nvidia-cuda-mps-control")
+        subprocess.run([control, "-d"], env=environment, check=True)
+        self.assertTrue(wait_until(lambda: os.path.exists(self.path("pipe/control"))))
+        try:
+            for use, words in (("auto", "side by side (MPS),"), ("start", "side by side (MPS),"), ("off", "take turns (no MPS)")):
+                out, _ = self.train(*CARD, "--workers", "2", "--mps", use, "--out", use, env=environment)
+                self.assertIn(words, out)
+        finally:
+            subprocess.run([control], input="quit\n", text=True, env=environment, check=True)
+
+    def test_mps_that_cannot_be_started_is_refused(self):
+        _, err = self.train(*CARD, "--mps", "start", "--out", "run", code=69)
+        self.assertIn("no nvidia-cuda-mps-control in PATH", self.has_one_sentence(err))
+        long = "x" * 100
+        _, err = self.train(*CARD, "--mps", "start", "--out", long, code=64, env=self.fake_mps())
+        self.assertIn("too long a path for a socket", self.has_one_sentence(err))
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
