@@ -251,7 +251,7 @@ const Option option_table[] = {
     {.name = "lr", .type = OPTION_FLOAT, FIELD(training.sgd.lr), .group = GROUP_TRAINING, .common = true,
      .also = "learning-rate eta step-size",
      .placeholder = "X", .preset = "0.01", .minimum = 0, .above_minimum = true, .maximum = 1000,
-     .help = "learning rate of training (a server's own is lr= in --algorithm)"},
+     .help = "learning rate of training, not a server's lr="},
     {.name = "lr-schedule", .type = OPTION_CHOICE, FIELD(training.schedule.kind), .group = GROUP_TRAINING,
      .also = "scheduler lr-scheduler schedule",
      .placeholder = "HOW", .preset = "constant",
