@@ -104,7 +104,7 @@ static CudaNetPlan make_plan(const CudaWorker *self) {
                         .weights = self->blocks.weights,
                         .velocity = self->velocity,
                         .gradient = self->gradient,
-                        .optimizer = {.nesterov = config->training.nesterov,
+                        .optimizer = {.nesterov = config->training.nesterov && config->training.sgd.momentum > 0,
                                       .adam = optimizer_adam(&config->recipe.parts[PART_OPTIMIZER]),
                                       .squares = self->squares,
                                       .clip = config->training.clip},
