@@ -94,8 +94,9 @@ void ISA_NAME(attention_forward)(float *out, float *kept, const float *in, const
             for (size_t t = 0; t < head.steps; t++)
                 attend(&head, t);
         }
-    ISA_NAME(linear_each_forward)
-    (out, kept + at.mixed_rows, kept + at.context, weight + attention_input_parameters(layer), &from, count, samples);
+    float *context = kept + at.context, *rows = kept + at.mixed_rows;
+    const float *behind = weight + attention_input_parameters(layer);
+    ISA_NAME(linear_each_forward)(out, rows, context, behind, &from, count, samples);
 }
 
 // What the slopes of step t's context say of queries, keys and values. The mean of the shares' slopes, weighted by the
@@ -121,9 +122,9 @@ void ISA_NAME(attention_backward)(float *gradient, float *in_gradient, float *ke
     const AttentionPlaces at = attention_places(layer, samples);
     const size_t tensor = shape_size(layer->in) * (size_t)samples, behind = attention_input_parameters(layer);
     float *projected_slopes = scratch, *context_slopes = scratch + 3 * tensor, *products = scratch + 4 * tensor;
+    const float *mixed = kept + at.mixed_rows, *rows = kept + at.rows, *output = weight + behind;
     ISA_NAME(linear_each_backward)
-    (gradient + behind, context_slopes, products, kept + at.mixed_rows, out_gradient, weight + behind, &from, count,
-     samples);
+    (gradient + behind, context_slopes, products, mixed, out_gradient, output, &from, count, samples);
     memset(projected_slopes, 0, 3 * tensor * sizeof *projected_slopes);
     for (size_t number = 0; number < (size_t)layer->groups; number++)
         for (size_t v = 0; v < (size_t)samples / SOUNDER_LANES; v++) {
@@ -134,5 +135,5 @@ void ISA_NAME(attention_backward)(float *gradient, float *in_gradient, float *ke
                 attend_back(&slopes, &head, given, t);
         }
     ISA_NAME(linear_each_backward)
-    (gradient, in_gradient, products, kept + at.rows, projected_slopes, weight, &into, count, samples);
+    (gradient, in_gradient, products, rows, projected_slopes, weight, &into, count, samples);
 }

@@ -1,7 +1,7 @@
 // The GPU's side of attention.c, between the projections: shares, contexts and their slopes.
 #include "nn/activation.h"
-#include "nn/cuda_attention.h"
 #include "nn/cuda_launch.h"
+#include "nn/cuda_sequence.h"
 
 namespace {
 

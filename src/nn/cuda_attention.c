@@ -1,4 +1,4 @@
-#include "nn/cuda_attention.h"
+#include "nn/cuda_sequence.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "nn/cuda_lstm.h"
+#include "nn/cuda_sequence.h"
 
 #include "nn/cuda_blas.h"
 

@@ -27,7 +27,7 @@ typedef struct CudaOp {
     float *other_gradient;             // add, concat: NULL if nobody needs it
     bool other_adds;                   // others have written there before
     float *statistics; // norm: (M, groups, 2, N); batch norm: (M, C, 4); lstm, attention: what they keep
-                       // (cuda_lstm.h, cuda_attention.h)
+                       // (cuda_sequence.h)
     int8_t *keep;      // dropout: (M, features, N)
 } CudaOp;
 

@@ -46,10 +46,10 @@ void ISA_NAME(linear_each_forward)(float *out, float *rows, const float *in, con
                                    int count, int samples) {
     const Layer one = linear_at_place(layer);
     const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
-    for (size_t p = 0; p < linear_places(layer); p++)
-        ISA_NAME(linear_forward)
-    (out + p * outs * n, rows + p * n * linear_row_floats(&one), in + p * ins * n, weight, weight + outs * ins, &one,
-     count, samples);
+    for (size_t p = 0; p < linear_places(layer); p++, rows += n * linear_row_floats(&one)) {
+        const float *bias = weight + outs * ins;
+        ISA_NAME(linear_forward)(out + p * outs * n, rows, in + p * ins * n, weight, bias, &one, count, samples);
+    }
 }
 
 void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *scratch, const float *rows,
@@ -60,8 +60,10 @@ void ISA_NAME(linear_each_backward)(float *gradient, float *in_gradient, float *
     const size_t n = (size_t)samples, ins = linear_ins(layer), outs = linear_outs(layer);
     for (size_t p = 0; p < linear_places(layer); p++, rows += n * linear_row_floats(&one)) {
         const float *slopes = out_gradient + p * outs * n;
-        if (in_gradient) ISA_NAME(linear_backward_input)
-        (in_gradient + p * ins * n, scratch, slopes, weight, &one, count, samples);
+        if (in_gradient) {
+            float *to = in_gradient + p * ins * n;
+            ISA_NAME(linear_backward_input)(to, scratch, slopes, weight, &one, count, samples);
+        }
         ISA_NAME(linear_backward_weight)(gradient, NULL, rows, slopes, &descent, &one, count, samples);
         ISA_NAME(linear_backward_bias)(gradient + outs * ins, NULL, slopes, &descent, &one, samples);
     }
@@ -126,12 +128,12 @@ void ISA_NAME(lstm_forward)(float *out, float *kept, float *scratch, const float
     float *sums = scratch, *more = scratch + 4 * block, *outputs = kept + of.at.outputs;
     memset(outputs, 0, block * sizeof *outputs);
     for (size_t t = 0; t < of.steps; t++) {
-        ISA_NAME(linear_forward)
-        (sums, kept + of.at.rows + t * n * linear_row_floats(&of.input), in + t * of.features * n, weight,
-         weight + of.input_bias, &of.input, samples, samples);
-        ISA_NAME(linear_forward)
-        (more, kept + of.at.states + t * n * linear_row_floats(&of.state), outputs + t * block,
-         weight + of.state_weight, weight + of.state_bias, &of.state, samples, samples);
+        float *rows = kept + of.at.rows + t * n * linear_row_floats(&of.input);
+        float *states = kept + of.at.states + t * n * linear_row_floats(&of.state);
+        const float *now = in + t * of.features * n, *before = outputs + t * block, *back = weight + of.state_weight;
+        const float *input_bias = weight + of.input_bias, *state_bias = weight + of.state_bias;
+        ISA_NAME(linear_forward)(sums, rows, now, weight, input_bias, &of.input, samples, samples);
+        ISA_NAME(linear_forward)(more, states, before, back, state_bias, &of.state, samples, samples);
         step_forward(kept, sums, more, &of, t);
     }
     const float *given = outputs + (layer->last ? of.steps : 1) * block;
@@ -166,8 +168,8 @@ static void add_slopes(float *gradient, const float *kept, const Sequence *of) {
     const float *slopes = kept + of->at.gates;
     const int all = (int)(of->steps * of->n);
     ISA_NAME(linear_backward_weight)(gradient, NULL, kept + of->at.rows, slopes, &descent, &of->input, all, all);
-    ISA_NAME(linear_backward_weight)
-    (gradient + of->state_weight, NULL, kept + of->at.states, slopes, &descent, &of->state, all, all);
+    const float *states = kept + of->at.states;
+    ISA_NAME(linear_backward_weight)(gradient + of->state_weight, NULL, states, slopes, &descent, &of->state, all, all);
     ISA_NAME(linear_backward_bias)(gradient + of->input_bias, NULL, slopes, &descent, &of->input, all);
     ISA_NAME(linear_backward_bias)(gradient + of->state_bias, NULL, slopes, &descent, &of->state, all);
 }
@@ -181,13 +183,16 @@ void ISA_NAME(lstm_backward)(float *gradient, float *in_gradient, float *kept, f
     memset(output_slopes, 0, block * sizeof *output_slopes);
     memset(cell_slopes, 0, block * sizeof *cell_slopes);
     for (size_t t = of.steps; t-- > 0;) {
-        if (!layer->last || t + 1 == of.steps) ISA_NAME(add)
-        (output_slopes, output_slopes, out_gradient + (layer->last ? 0 : t * block), of.units, samples);
+        if (!layer->last || t + 1 == of.steps) {
+            const float *given = out_gradient + (layer->last ? 0 : t * block);
+            ISA_NAME(add)(output_slopes, output_slopes, given, of.units, samples);
+        }
         step_backward(kept, slopes, cell_slopes, output_slopes, &of, t);
-        ISA_NAME(linear_backward_input)
-        (output_slopes, products, slopes, weight + of.state_weight, &of.state, samples, samples);
-        if (in_gradient) ISA_NAME(linear_backward_input)
-        (in_gradient + t * of.features * n, products, slopes, weight, &of.input, samples, samples);
+        const float *back = weight + of.state_weight;
+        ISA_NAME(linear_backward_input)(output_slopes, products, slopes, back, &of.state, samples, samples);
+        if (!in_gradient) continue;
+        float *to = in_gradient + t * of.features * n;
+        ISA_NAME(linear_backward_input)(to, products, slopes, weight, &of.input, samples, samples);
     }
     add_slopes(gradient, kept, &of);
 }

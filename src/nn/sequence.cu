@@ -1,7 +1,7 @@
 // The GPU's side of sequence.c: an embedding, and what an lstm does between its products (cuda_lstm.c).
 #include "nn/activation.h"
 #include "nn/cuda_launch.h"
-#include "nn/cuda_lstm.h"
+#include "nn/cuda_sequence.h"
 
 namespace {
 

@@ -302,7 +302,6 @@ const char *spec_tensor_remedy(const Spec *spec, size_t parameter) {
     if (!tensor->follows) return "; lower --lr";
     if (spec_layer_of(spec, tensor)->source != SPEC_INPUT)
         return "; running statistics move by less than 2^20 in a round: lower --lr, or bring the data near 1, by a "
-               "mean "
-               "and a deviation";
+               "mean and a deviation";
     return "; running statistics move by less than 2^20 in a round: bring the data near 1, by a mean and a deviation";
 }

@@ -1,10 +1,11 @@
-// What an lstm on the card keeps for the way back, and the kernels between its products: cuda_lstm.c multiplies,
-// sequence.cu does the rest. A step's products are of all models at once, from the first step to the last.
+// What an lstm and an attention keep on the card for the way back, and the kernels between their products: cuda_lstm.c
+// and cuda_attention.c multiply, sequence.cu and attention.cu do the rest. A product is of all models at once, from the
+// first step to the last; attention projects as linear layers of each step do (linear_cuda.c).
 //
-//   forward, each step:   gates = W in + U outputs before (cuBLAS); cuda_lstm_step_forward: gates, cells, outputs
-//   backward, each step:  cuda_lstm_step_backward: the gates' slopes, in their place; then the products of those
-#ifndef SOUNDER_NN_CUDA_LSTM_H
-#define SOUNDER_NN_CUDA_LSTM_H
+//   lstm forward, each step:   gates = W in + U outputs before (cuBLAS); cuda_lstm_step_forward: gates, cells, outputs
+//   lstm backward, each step:  cuda_lstm_step_backward: the gates' slopes, in their place; then the products of those
+#ifndef SOUNDER_NN_CUDA_SEQUENCE_H
+#define SOUNDER_NN_CUDA_SEQUENCE_H
 
 #include "nn/cuda_kernels.h"
 
@@ -33,6 +34,23 @@ void cuda_lstm_step_forward(const LstmKept *kept, float *out, const float *bias,
 void cuda_lstm_step_backward(const LstmKept *kept, const float *out_gradient, uint32_t t, const CudaStep *step);
 // Sums of the gates' slopes over steps and samples, once for each of the biases.
 void cuda_lstm_bias_slopes(float *bias_gradient, const LstmKept *kept, size_t stride, const CudaStep *step);
+
+// Places in device memory, for M models, T steps of E values and N columns. Travels to kernels by value.
+typedef struct AttentionKept {
+    float *projected;        // (M, T, 3E,N): queries, keys, values
+    float *shares;           // (M, heads, T, T,N); on the way back the slopes of the scores
+    float *context;          // (M, T, E,N)
+    float *projected_slopes; // as projected
+    float *context_slopes;   // as context
+    uint32_t steps, width, heads, samples;
+    float scale; // of the scores
+    bool causal;
+} AttentionKept;
+
+// The shares and contexts of the projected.
+void cuda_attention_mix(const AttentionKept *kept, const CudaStep *step);
+// projected_slopes from context_slopes.
+void cuda_attention_mix_back(const AttentionKept *kept, const CudaStep *step);
 
 #ifdef __cplusplus
 }
