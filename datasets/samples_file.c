@@ -116,8 +116,7 @@ static bool is_same(const DatasetFileState *a, const DatasetFileState *b) {
 // What is said of a file in another state: before it serves, and while it serves.
 static const char changed_early[] = ": changed while the data set was being read; start again when nobody writes to it";
 static const char changed_late[] = " was written to, or its time changed, while its samples were read where they lie; "
-                                   "start again, a run with --resume "
-                                   "if the file is what it was";
+                                   "start again, a run with --resume if the file is what it was";
 
 static Status check_state(const SamplesFile *file, const char *sentence, Error *err) {
     DatasetFileState state;

@@ -29,11 +29,10 @@ void help_print_models(FILE *file) {
     print_paragraph(
         file, 0,
         "A file NET.onnx in place of a net is read as such layers, with its weights to begin from; --init NET.onnx "
-        "takes "
-        "the weights alone. What of its graph is no layer here is named by node and op. A BatchNormalization "
+        "takes the weights alone. What of its graph is no layer here is named by node and op. A BatchNormalization "
         "is a batchnorm that goes on from the file's running statistics; with another epsilon than 1e-5 or momentum "
-        "than 0.9 (PyTorch's 0.1), by which it would not train as there, it becomes part of the weights before it. PyTorch keeps one "
-        "behind a convolution only if it exports with training=TrainingMode.PRESERVE.");
+        "than 0.9 (PyTorch's 0.1), by which it would not train as there, it becomes part of the weights before it. "
+        "PyTorch keeps one behind a convolution only if it exports with training=TrainingMode.PRESERVE.");
 }
 
 // A table of forms: each with what it does, who described it, and its parts.

@@ -2,7 +2,7 @@
 
 Usage: test_run_folders.py PATH_OF_SOUNDER [unittest arguments]
 """
-import gzip, os, random, re, shutil, struct, subprocess, sys, time, unittest
+import gzip, os, random, re, shutil, struct, subprocess, sys, unittest
 
 from runs import DATA, DEADLINE, DIVERGING, SMALL, SOUNDER, RunCase, merged, parse_safetensors
 
@@ -343,8 +343,7 @@ class RunFolders(RunCase):
         arguments, environment = self.packed_run("--rounds", "500", "--checkpoint-every", "0", out="run", train=40, test=10000)
         self.train(*arguments, "--rounds", "1", "--out", "calm", env=environment)  # the tests take nearly all of the time
         process = self.start(*arguments, env=environment)
-        self.wait_for_round("run", 1)
-        time.sleep(0.1)  # the next round's training is over
+        self.wait_for_round("run", 1)  # and what is next is, but for a thousandth of the time, a test
         os.chmod(self.unpacked_copy(), 0o600)
         os.truncate(self.unpacked_copy(), 0)
         _, err = self.finish(process, 65)
