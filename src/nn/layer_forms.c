@@ -155,8 +155,9 @@ static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
 }
 
 static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
-    (void)of, (void)err;
-    layer->groups = 1;
+    (void)err;
+    layer->each = layer_text_key(of, "each");
+    layer->groups = layer->each ? layer->in.channels * layer->in.rows : 1;
     return STATUS_OK;
 }
 
@@ -265,7 +266,9 @@ const LayerForm layer_forms[] = {
     {"groupnorm", "groupnorm GROUPS",
      "each sample's values of a group of channels get mean 0 and variance 1, then a "
      "factor and a shift of their channel"},
-    {"layernorm", "layernorm", "the same for all values together, with a factor and a shift for each"},
+    {"layernorm", "layernorm [each]",
+     "the same for all values together, with a factor and a shift for each; with each, of every row by itself, with "
+     "the same factors and shifts"},
     {"batchnorm", "batchnorm",
      "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor and a "
      "shift; tests take running means and variances. Not with ssgd or hogwild"},

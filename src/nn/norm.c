@@ -1,6 +1,6 @@
 // Group normalisation (Wu and He, ECCV 2018) and layer normalisation (Ba, Kiros, Hinton 2016) as PyTorch has them: each
 // sample's values of a group of channels get mean 0 and variance 1, then a factor and a shift of their channel or, as
-// layer normalisation, of their own.
+// layer normalisation, of their own. Where each row is normalised by itself, it is a group and has one channel.
 //   out = (in - mean) / sqrt(variance + 1e-5) * weight + bias
 #include "ops.h"
 
@@ -11,17 +11,19 @@ typedef struct Group {
     size_t first, channels; // channels of the group
     size_t plane, vectors;  // places of a channel; vectors of samples
     bool singly;            // each value has a weight of its own
+    bool repeats;           // all groups have the same weights
     float share;            // one over the group's values
 } Group;
 
 static Group group_of(const Layer *layer, int number, int samples) {
-    const size_t channels = (size_t)(layer->in.channels / layer->groups);
-    const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns;
+    const size_t channels = layer->each ? 1 : (size_t)(layer->in.channels / layer->groups);
+    const size_t plane = (size_t)(layer->each ? 1 : layer->in.rows) * (size_t)layer->in.columns;
     return (Group){.first = (size_t)number * channels,
                    .channels = channels,
                    .plane = plane,
                    .vectors = (size_t)samples / SOUNDER_LANES,
-                   .singly = norm_weights(layer) > (size_t)layer->in.channels,
+                   .singly = layer->each || norm_weights(layer) > (size_t)layer->in.channels,
+                   .repeats = layer->each,
                    .share = 1.0f / (float)(channels * plane)};
 }
 
@@ -32,7 +34,7 @@ static size_t channel_at(const Group *group, size_t channel, size_t v) {
 
 // The first weight of a channel; with `singly` those of its other places follow.
 static const float *weights_at(const Group *group, const float *weight, size_t channel) {
-    return weight + (group->first + channel) * (group->singly ? group->plane : 1);
+    return group->repeats ? weight : weight + (group->first + channel) * (group->singly ? group->plane : 1);
 }
 
 // Sums of each channel first: of few values each, they round less.

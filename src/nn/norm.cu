@@ -11,6 +11,7 @@ struct Norm {
     uint32_t groups, channels; // of a model; of a group
     uint32_t plane, quads;     // places of a channel; fours of samples
     bool singly;               // each value has a weight of its own
+    bool repeats;              // all groups have the same weights
 };
 
 // What a thread has to do with: the group's values are rows of `quads`; the thread looks at every DEPTH-th.
@@ -65,6 +66,7 @@ __device__ float scale_of(float variance) {
 
 // Where a group's row has its weight.
 __device__ size_t weight_of(const Norm &norm, const Place &place, uint32_t row) {
+    if (norm.repeats) return row;
     const size_t channel = (size_t)place.group * norm.channels;
     return norm.singly ? channel * norm.plane + row : channel + row / norm.plane;
 }
@@ -136,21 +138,35 @@ __device__ float sum_of(float4 value) {
     return (value.x + value.y) + (value.z + value.w);
 }
 
+// Of the i-th four of slopes that one weight sums up: where they are, and where the statistics of their group.
+struct Source {
+    size_t at, statistics;
+};
+
+__device__ Source source_of(const Norm &norm, uint32_t model, uint32_t own, uint32_t i) {
+    const uint32_t row = i / norm.quads, quad = i - row * norm.quads, values = norm.channels * norm.plane;
+    const uint32_t group = norm.repeats ? row : norm.singly ? own / values : own / norm.channels;
+    const uint32_t place = norm.repeats ? row * values + own : norm.singly ? own : own * norm.plane + row;
+    Source source;
+    source.at = ((size_t)model * norm.groups * values + place) * norm.quads + quad;
+    source.statistics = 2 * ((size_t)model * norm.groups + group) * norm.quads + quad;
+    return source;
+}
+
 // A block for each model and weight: the sums of its places and samples.
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_backward_weight(float *weight_gradient, float *bias_gradient, const float4 *statistics, const float4 *in,
                          const float4 *out_gradient, size_t stride, Norm norm) {
     __shared__ float weight_sums[NORM_THREADS], bias_sums[NORM_THREADS];
-    const uint32_t weights = norm.groups * norm.channels * (norm.singly ? norm.plane : 1);
+    const uint32_t all = norm.groups * norm.channels;
+    const uint32_t weights = norm.repeats ? norm.plane : all * (norm.singly ? norm.plane : 1);
     const uint32_t model = blockIdx.x / weights, own = blockIdx.x - model * weights;
-    const uint32_t rows = norm.singly ? 1 : norm.plane, group = own * rows / (norm.channels * norm.plane);
-    const size_t first = ((size_t)model * weights + own) * rows * norm.quads;
-    statistics += 2 * ((size_t)model * norm.groups + group) * norm.quads;
+    const uint32_t rows = norm.repeats ? norm.groups : norm.singly ? 1 : norm.plane; // with the weight
     float product = 0, slope = 0;
     for (uint32_t i = threadIdx.x; i < rows * norm.quads; i += NORM_THREADS) {
-        const uint32_t quad = i % norm.quads;
-        const float4 given = out_gradient[first + i];
-        const float4 value = times(minus(in[first + i], statistics[quad]), statistics[norm.quads + quad]);
+        const Source source = source_of(norm, model, own, i);
+        const float4 given = out_gradient[source.at], *from = statistics + source.statistics;
+        const float4 value = times(minus(in[source.at], from[0]), from[norm.quads]);
         product += sum_of(times(given, value));
         slope += sum_of(given);
     }
@@ -168,9 +184,13 @@ __global__ void __launch_bounds__(NORM_THREADS)
 }
 
 Norm norm_of(const Layer *layer, const CudaStep *step) {
-    Norm norm = {(uint32_t)layer->groups, (uint32_t)(layer->in.channels / layer->groups),
-                 (uint32_t)(layer->in.rows * layer->in.columns), (uint32_t)step->samples / 4,
-                 norm_weights(layer) > (size_t)layer->in.channels};
+    Norm norm;
+    norm.groups = (uint32_t)layer->groups;
+    norm.channels = layer->each ? 1 : (uint32_t)(layer->in.channels / layer->groups);
+    norm.plane = (uint32_t)((layer->each ? 1 : layer->in.rows) * layer->in.columns);
+    norm.quads = (uint32_t)step->samples / 4;
+    norm.singly = layer->each || norm_weights(layer) > (size_t)layer->in.channels;
+    norm.repeats = layer->each;
     return norm;
 }
 

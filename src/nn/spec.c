@@ -35,8 +35,8 @@ static ParameterTensor *last_tensor(Spec *spec) {
 
 static void add_norm(Spec *spec, Layer *layer, int ordinal, bool singly) {
     const Shape in = layer->in;
-    const int rank = singly && in.rows * in.columns > 1 ? 3 : 1;
-    const int64_t shape[4] = {in.channels, in.rows, in.columns};
+    const int rank = singly && !layer->each && in.rows * in.columns > 1 ? 3 : 1;
+    const int64_t shape[4] = {layer->each ? in.columns : in.channels, in.rows, in.columns};
     layer->weight = spec->parameter_count;
     add_tensor(spec, "norm", ordinal, "weight", rank, shape, 0);
     last_tensor(spec)->start = 1;

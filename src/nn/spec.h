@@ -17,8 +17,9 @@
 //   linear FEATURES [each]                  fully connected, bias; flattens its input (C,H,W) in that order. With each:
 //                                           a place's W values become FEATURES, C x H x FEATURES: at every step of a
 //                                           sequence the same
-//   groupnorm GROUPS, layernorm             normalisation within each sample, with a factor and a shift of each channel
-//                                           or, as layernorm, of each value
+//   groupnorm GROUPS, layernorm [each]      normalisation within each sample, with a factor and a shift of each channel
+//                                           or, as layernorm, of each value. With each: of every row of W values by
+//                                           itself, as of a sequence's steps, with the same W factors and shifts
 //   batchnorm                               normalisation of each channel over the batch, in tests by running means
 //                                           and variances
 //   embedding VOCABULARY WIDTH              a row of WIDTH values for each whole number of a sample, as the data set
@@ -100,6 +101,7 @@ typedef struct Layer {
     int vocabulary;        // embedding: rows of its table
     bool last;             // lstm: only the last step's output is given
     bool causal;           // attention: no step looks at those behind it
+    bool each;             // norm: each row by itself, by the same factors
     float rate;            // dropout; leakyrelu: what values below zero are multiplied by
     bool frozen;           // training moves none of its parameters
     // False after spec_parse; a net on the CPU joins a relu with its neighbours (buffers.h), all of whom say so.
@@ -178,7 +180,7 @@ static inline int lstm_units(const Layer *layer) {
     return layer->last ? layer->out.channels : layer->out.columns;
 }
 
-// Factors of a normalisation: of each channel, or of each value.
+// Factors of a normalisation: of each channel, of each value, or of each value of a row.
 static inline size_t norm_weights(const Layer *layer) {
     return layer->bias - layer->weight;
 }

@@ -64,7 +64,7 @@ static const Try tries[] = {
      3,
      10,
      {30, 5, 0}},
-    {"linear 6 each; relu; attention 2 as a; linear 6 each; add a; layernorm; attention 3 causal; linear 7",
+    {"linear 6 each; relu; attention 2 as a; linear 6 each; add a; layernorm each; attention 3 causal; linear 7",
      {1, 5, 6},
      3,
      10,

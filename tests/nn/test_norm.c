@@ -4,7 +4,7 @@
 
 typedef struct Case {
     Layer layer;
-    size_t samples, weights, plane; // plane: values that share a weight
+    size_t samples, weights, plane; // plane: neighbours that share a weight
     double *in, *weight, *bias, *slopes;
 } Case;
 
@@ -20,7 +20,8 @@ static double loss_of(const Case *of, size_t s, double *out) {
             variance += pow(of->in[f * of->samples + s] - mean, 2) / (double)group;
         for (size_t f = first; f < first + group; f++) {
             const double value = (of->in[f * of->samples + s] - mean) / sqrt(variance + 1e-5);
-            const double result = value * of->weight[f / of->plane] + of->bias[f / of->plane];
+            const size_t own = f / of->plane % of->weights;
+            const double result = value * of->weight[own] + of->bias[own];
             if (out) out[f] = result;
             loss += of->slopes[f * of->samples + s] * result;
         }
@@ -65,13 +66,15 @@ static void check_back(const Kernels *kernels, const Case *of, const float *in, 
     tensor_free(in_gradient), tensor_free(weight_gradient), tensor_free(bias_gradient);
 }
 
-static void check_norm(const Kernels *kernels, Shape shape, int groups, bool singly, int vectors) {
-    const size_t features = shape_size(shape), weights = singly ? features : (size_t)shape.channels;
+// weights: of each channel, of each value, or of each value of a row.
+static void check_norm(const Kernels *kernels, Shape shape, int groups, size_t weights, bool each, int vectors) {
+    const size_t features = shape_size(shape), channels = (size_t)shape.channels;
     const size_t n = (size_t)(vectors * kernels->lanes), count = features * n;
-    Case of = {.layer = {.kind = LAYER_NORM, .in = shape, .out = shape, .groups = groups, .bias = weights},
-               .samples = n,
-               .weights = weights,
-               .plane = features / weights};
+    Case of = {
+        .layer = {.kind = LAYER_NORM, .in = shape, .out = shape, .groups = groups, .bias = weights, .each = each},
+        .samples = n,
+        .weights = weights,
+        .plane = weights == channels && !each ? features / channels : 1};
     Tensor in = tensor_random(count, 1), out = tensor_new(count), slopes = tensor_random(count, 2);
     Tensor weight = tensor_random(weights, 3), bias = tensor_random(weights, 4);
     Tensor statistics = tensor_new(2 * (size_t)groups * n);
@@ -96,11 +99,14 @@ static void check_norm(const Kernels *kernels, Shape shape, int groups, bool sin
 }
 
 static void check_norms(const Kernels *kernels) {
-    check_norm(kernels, (Shape){6, 3, 5}, 3, false, 1);
-    check_norm(kernels, (Shape){4, 2, 2}, 1, false, 2);
-    check_norm(kernels, (Shape){5, 3, 1}, 5, false, 1); // each channel by itself
-    check_norm(kernels, (Shape){7, 1, 1}, 1, true, 2);
-    check_norm(kernels, (Shape){3, 4, 3}, 1, true, 1);
+    check_norm(kernels, (Shape){6, 3, 5}, 3, 6, false, 1);
+    check_norm(kernels, (Shape){4, 2, 2}, 1, 4, false, 2);
+    check_norm(kernels, (Shape){5, 3, 1}, 5, 5, false, 1); // each channel by itself
+    check_norm(kernels, (Shape){7, 1, 1}, 1, 7, false, 2);
+    check_norm(kernels, (Shape){3, 4, 3}, 1, 36, false, 1);
+    check_norm(kernels, (Shape){1, 4, 6}, 4, 6, true, 2); // each step of a sequence
+    check_norm(kernels, (Shape){3, 1, 3}, 3, 3, true, 1); // each row, of as many values as there are channels
+    check_norm(kernels, (Shape){2, 3, 5}, 6, 5, true, 1);
 }
 
 static void norms_agree_with_the_reference_and_finite_differences(void **state) {

@@ -43,8 +43,8 @@ NETS = [
     ("rows of pixels", "conv 1 3; lstm 24; relu; linear 10", (1, 10, 9), 10, 0),
     ("steps by themselves", "embedding 256 8; linear 33 each; gelu; linear 6 each; lstm 9; linear 10", (1, 1, 12), 21, 0.01),
     ("attention", "embedding 256 12; attention 3; linear 7 each; tanh; attention 1 causal; lstm 9; linear 10", (1, 1, 12), 21, 0.01),
-    ("transformer's block", "embedding 256 16 as e; attention 4 causal; add e; layernorm as n; linear 32 each; gelu; linear 16 each; "
-     "add n; layernorm; linear 10", (1, 1, 12), 10, 0),
+    ("transformer's block", "embedding 256 16 as e; attention 4 causal; add e; layernorm each as n; linear 32 each; gelu; linear 16 each; "
+     "add n; layernorm each; linear 10", (1, 1, 12), 10, 0),
     ("rows by themselves", "linear 20 each; relu; conv 4 3; linear 7 each; tanh; linear 10", COLOUR, 10, 0.01),
     ("global", "conv 16 3; relu; pool 3x2 stride 2x3 pad 1; conv 10 3; leakyrelu; globalpool", COLOUR, 20, 0.01),
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
@@ -129,7 +129,7 @@ class Net(nn.Module):
         if word == "batchnorm":
             return self.named("norm", nn.BatchNorm2d(seen.shape[1]))
         if word == "layernorm":
-            return self.named("norm", nn.LayerNorm(list(seen.shape[1:])))
+            return self.named("norm", nn.LayerNorm(list(seen.shape[3 if words else 1:])))
         if word == "embedding":
             table = self.named("embedding", nn.Embedding(int(words[0]), int(words[1])))
             return lambda value: table(((value + 1) * 128).round().long().flatten(1))[:, None]  # the bytes again

@@ -86,7 +86,8 @@ class Draw:
         groups = [g for g in range(1, self.shape[0] + 1) if self.shape[0] % g == 0 and self.shape[0] // g * values > 1]
         if not groups:
             return
-        self.put(self.random.choice(["layernorm", "batchnorm", f"groupnorm {self.random.choice(groups)}"]), self.shape)
+        each = ["layernorm each"] if self.shape[2] > 2 else [] # two values become -1 and 1, whatever they are
+        self.put(self.random.choice(["layernorm", *each, "batchnorm", f"groupnorm {self.random.choice(groups)}"]), self.shape)
 
     def linear(self):
         features, each = self.random.randint(2, 40), self.random.random() < 0.5

@@ -290,6 +290,7 @@ static bool write_layer(Writer *writer, int l) {
         write_activation(writer, in, out, l);
         return true;
     case LAYER_NORM:
+        if (layer->each) return false;
         write_norm(writer, in, out, l);
         return true;
     case LAYER_ADD:
