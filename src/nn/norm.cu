@@ -64,11 +64,14 @@ __device__ float scale_of(float variance) {
     return 1.0f / sqrtf(variance + NORM_EPSILON);
 }
 
-// Where a group's row has its weight.
-__device__ size_t weight_of(const Norm &norm, const Place &place, uint32_t row) {
-    if (norm.repeats) return row;
-    const size_t channel = (size_t)place.group * norm.channels;
-    return norm.singly ? channel * norm.plane + row : channel + row / norm.plane;
+// The first weight of the place's group, and which of the group's is that of a row.
+__device__ size_t first_weight(const Norm &norm, const Place &place, size_t stride) {
+    const uint32_t weights = norm.channels * (norm.singly ? norm.plane : 1);
+    return place.model * stride + (norm.repeats ? 0 : (size_t)place.group * weights);
+}
+
+__device__ uint32_t weight_of(const Norm &norm, uint32_t row) {
+    return norm.singly ? row : row / norm.plane;
 }
 
 __global__ void __launch_bounds__(NORM_THREADS)
@@ -91,8 +94,9 @@ __global__ void __launch_bounds__(NORM_THREADS)
     const float4 variance = scaled(sum_column(shared, sum), share);
     const float4 scale =
         make_float4(scale_of(variance.x), scale_of(variance.y), scale_of(variance.z), scale_of(variance.w));
+    const size_t first = first_weight(norm, place, stride);
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
-        const size_t own = place.model * stride + weight_of(norm, place, row);
+        const size_t own = first + weight_of(norm, row);
         const float shift = bias[own];
         const float4 value = times(minus(from[(size_t)row * norm.quads], mean), scaled(scale, weight[own]));
         out[(place.first + row) * norm.quads + place.quad] =
@@ -112,6 +116,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     const uint32_t rows = place.quad < norm.quads ? norm.channels * norm.plane : 0;
     const float share = 1.0f / (float)(norm.channels * norm.plane);
     const size_t at = place.first * norm.quads + place.quad;
+    weight += first_weight(norm, place, stride);
     float4 mean = make_float4(0, 0, 0, 0), scale = mean, slopes = mean, products = mean;
     if (rows > 0) {
         statistics += 2 * ((size_t)place.model * norm.groups + place.group) * norm.quads + place.quad;
@@ -120,7 +125,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     }
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
         const size_t i = at + (size_t)row * norm.quads;
-        const float4 slope = scaled(out_gradient[i], weight[place.model * stride + weight_of(norm, place, row)]);
+        const float4 slope = scaled(out_gradient[i], weight[weight_of(norm, row)]);
         slopes = plus(slopes, slope);
         products = plus(products, times(slope, times(minus(in[i], mean), scale)));
     }
@@ -128,7 +133,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     products = scaled(sum_column(shared, products), share);
     for (uint32_t row = place.lane; row < rows; row += DEPTH) {
         const size_t i = at + (size_t)row * norm.quads;
-        const float4 slope = scaled(out_gradient[i], weight[place.model * stride + weight_of(norm, place, row)]);
+        const float4 slope = scaled(out_gradient[i], weight[weight_of(norm, row)]);
         const float4 value = times(minus(in[i], mean), scale);
         in_gradient[i] = times(scale, minus(minus(slope, slopes), times(value, products)));
     }
