@@ -74,6 +74,17 @@ def graphs():
            node("ReduceMean", "n axes", "p"), node("Squeeze", "p axes", "f"), node("Transpose", "h", "i", perm=[1, 0]), node("LayerNormalization", "f u u", "q"),
            node("Slice", "axes one one", "cut"), node("Gather", "axes one", "axis", axis=0), node("MatMul", "q i", "y")], \
           [real("g", 1), real("u", 1), real("h", 3, 1), *shapes]
+    letters = [node("Flatten", "x", "f"), node("Cast", "f", "i", to=7), node("Gather", "t i", "e"), node("Transpose", "e", "s", perm=[1, 0, 2])]
+    ones = [onnx_tensor("u", [1], [1]), onnx_tensor("z", [1], [0]), onnx_tensor("l", [], [-1])]
+    lstm = [real("t", 9, 3), real("w", 1, 8, 3), real("v", 1, 8, 2), real("r", 1, 8, 2), real("b", 1, 16), real("h", 3, 2), real("m", 2, 2), real("g", 2), *ones]
+    yield [*letters, node("Shape", "e", "n"), node("Gather", "n z", "k"), node("Concat", "u k u", "o", axis=0), node("ConstantOfShape", "o", "q", value=onnx_tensor("", [1], [0.0])),
+           node("Slice", "q z u z", "a"), node("LSTM", "s w r b - a q", "c d", hidden_size=2, direction="forward", activations=["Sigmoid", "Tanh", "Tanh"], layout=0),
+           node("Squeeze", "c u", "p"), node("LSTM", "p v r b", "- j", hidden_size=2), node("Concat", "d j", "J", axis=0), node("Gather", "J l", "E"), node("Gemm", "E h", "y", transB=1)], lstm
+    yield [*letters, node("Expand", "zero u", "q"), node("LSTM", "s w r b - q q", "c", hidden_size=2), node("Squeeze", "c u", "p"), node("MatMul", "p m", "k"), node("Add", "k g", "n"),
+           node("LayerNormalization", "n g g", "o", axis=-1), node("Relu", "o", "r0"), node("Transpose", "r0", "r1", perm=[1, 0, 2]), node("Slice", "r1 l1 end u u", "r2"), node("Unsqueeze", "r2 u", "r3"),
+           node("Squeeze", "r3", "r4"), node("Gemm", "r4 h", "y", transB=1)], [*lstm, onnx_tensor("zero", [1, 1, 2], [0.0, 0.0]), onnx_tensor("l1", [1], [-1]), onnx_tensor("end", [1], [2**62])]
+    yield [*letters, node("MatMul", "e m3", "a"), node("Add", "a e", "c"), node("LayerNormalization", "c k k", "d"), node("Flatten", "d", "p"), node("Gemm", "p q", "y")], \
+          [*lstm, real("m3", 3, 3), real("k", 3), real("q", 192, 3)]
 
 
 SEEDS = {

@@ -42,6 +42,8 @@ def attribute(name, value):
         return message + field(3, value) + field(20, 2)
     if isinstance(value, (str, bytes)):
         return message + (field(4, value) + field(20, 3) if isinstance(value, str) else field(5, value) + field(20, 4))
+    if value and isinstance(value[0], str):
+        return message + b"".join(field(9, text) for text in value) + field(20, 8)
     return message + b"".join(field(8, number) for number in value) + field(20, 7)
 
 
@@ -51,13 +53,13 @@ def node(op, inputs, outputs, name="", **attributes):
             field(3, name or op.lower()) + field(4, op) + b"".join(field(5, attribute(*pair)) for pair in attributes.items()))
 
 
-def info(name, shape):
-    """shape: numbers, or texts for extents that have a name."""
+def info(name, shape, kind=1):
+    """shape: numbers, or texts for extents that have a name; kind: 1 of floats, 7 of whole numbers."""
     extents = b"".join(field(1, field(2, e) if isinstance(e, str) else field(1, e)) for e in shape)
-    return field(1, name) + field(2, field(1, field(1, 1) + field(2, extents)))
+    return field(1, name) + field(2, field(1, field(1, kind) + field(2, extents)))
 
 
-def model(nodes, tensors, shape, output="y"):
+def model(nodes, tensors, shape, output="y", kind=1):
     graph = (b"".join(field(1, one) for one in nodes) + field(2, "g") + b"".join(field(5, one) for one in tensors) +
-             field(11, info("x", shape)) + field(12, info(output, [])))
+             field(11, info("x", shape, kind)) + field(12, info(output, [])))
     return field(1, 8) + field(2, "a test") + field(7, graph) + field(8, field(1, "") + field(2, 17))

@@ -15,7 +15,7 @@ except ImportError as missing:
     sys.exit(77)
 
 SOUNDER = os.path.abspath(sys.argv[1])
-SAMPLES, MEAN, DEVIATION = 120, 0.5, 0.25
+SAMPLES, MEAN, DEVIATION, LETTERS = 120, 0.5, 0.25, 20
 
 
 class LeNet(nn.Module):
@@ -74,7 +74,37 @@ def batch():
                          nn.BatchNorm1d(24), nn.Tanh(), nn.Linear(24, 10))
 
 
-def check(name, net, shape, folder):
+class Letters(nn.Module):
+    """The next letter after a few, by two LSTMs whose last output is taken by one of the usual forms."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.table, self.lstm, self.head, self.form = nn.Embedding(LETTERS, 8), nn.LSTM(8, 16, 2, batch_first=form != "steps first"), nn.Linear(16, 10), form
+
+    def forward(self, x):
+        x = x.long()
+        steps, (state, _) = self.lstm(self.table(x.t() if self.form == "steps first" else x))
+        if self.form == "state":
+            return self.head(state[-1])
+        if self.form == "each":
+            return F.relu(self.head(steps))[:, -1, :]
+        return self.head(steps[-1] if self.form == "steps first" else steps[:, -1])
+
+
+class Steps(nn.Module):
+    """Linear layers of each step, between an embedding and the sum of all."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.up, self.down, self.norm = nn.Embedding(LETTERS, 8), nn.Linear(8, 12), nn.Linear(12, 8, bias=False), nn.LayerNorm(8)
+        self.head = nn.Linear(8 * 6, 10)
+
+    def forward(self, x):
+        x = self.table(x.view(x.size(0), -1).long())
+        return self.head((x + self.down(torch.tanh(self.up(self.norm(x))))).flatten(1))
+
+
+def check(name, net, shape, folder, letters=0):
     """The labels of two samples in three are what the net says: neither all nor a tenth are right."""
     rng = np.random.default_rng(1)
     for parameter in net.parameters():
@@ -84,15 +114,15 @@ def check(name, net, shape, folder):
         if buffer.dim() == 1:  # running means and variances that are not 0 and 1
             nn.init.uniform_(buffer, *((0.5, 2.0) if "var" in name_of else (-0.5, 0.5)))
     net.eval()
-    x = rng.integers(0, 256, (SAMPLES, *shape)).astype(np.uint8)
+    x = rng.integers(0, letters or 256, (SAMPLES, *shape)).astype(np.uint8)
     with torch.no_grad():
-        said = net((torch.from_numpy(x).float() / 255 - MEAN) / DEVIATION).numpy().argmax(1)
+        said = net(torch.from_numpy(x).float() if letters else (torch.from_numpy(x).float() / 255 - MEAN) / DEVIATION).numpy().argmax(1)
     y = said.copy()
     y[::3] = rng.integers(0, 10, len(y[::3]))
     y[0] = 9
-    data, file = os.path.join(folder, name + ".npz"), os.path.join(folder, name + ".onnx")
-    np.savez(data, x_train=x, y_train=y, x_test=x, y_test=y, mean=np.float32([MEAN] * shape[0]), std=np.float32([DEVIATION] * shape[0]))
-    for opset, named in ((17, True),) if name == "cnn" else ((11, False), (17, True)):
+    channels, data, file = 1 if letters else shape[0], os.path.join(folder, name + ".npz"), os.path.join(folder, name + ".onnx")
+    np.savez(data, x_train=x, y_train=y, x_test=x, y_test=y, mean=np.float32([MEAN] * channels), std=np.float32([DEVIATION] * channels))
+    for opset, named in ((17, True),) if name in ("cnn", "steps") else ((11, False), (17, True)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.onnx.export(net, torch.zeros(2, *shape), file, opset_version=opset, input_names=["x"],
@@ -114,6 +144,9 @@ def main():
         for name, net, shape in (("lenet", LeNet(), (1, 28, 28)), ("cnn", cnn(), (1, 28, 28)), ("resnet20", ResNet20(), (3, 32, 32)),
                                  ("others", others(), (1, 28, 28)), ("batch", batch(), (3, 16, 16))):
             check(name, net, shape, folder)
+        for form in "last", "state", "each", "steps first":
+            check(form, Letters(form), (6,), folder, LETTERS)
+        check("steps", Steps(), (1, 1, 6), folder, LETTERS)
 
 
 main()

@@ -12,6 +12,7 @@
 static Status add_function(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const char *text,
                            Error *err) {
     TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "%s", text));
+    import->layers.of[import->layers.count - 1].is_each = true;
     OnnxValue like = *in;
     like.kind = VALUE_SAMPLES;
     return onnx_give_layer(import, node, &like, err);
@@ -86,8 +87,8 @@ Status onnx_softmax(OnnxImport *import, const Onnx__NodeProto *node, Error *err)
     OnnxValue *in;
     TRY(onnx_take_samples(&in, import, node, err));
     const int64_t axis = onnx_attribute_whole(node, "axis", -1);
-    if (result && strcmp(result, node->output[0]) == 0 && in->shape.rows == 1 && in->shape.columns == 1 && in->flat &&
-        (axis == 1 || axis == -1))
+    if (result && strcmp(result, node->output[0]) == 0 && in->shape.rows == 1 && in->shape.columns == 1 &&
+        onnx_is_vector(in) && (axis == 1 || axis == -1))
         return onnx_pass_on(import, node, err);
     return fail(err, STATUS_DATA, NODE_FORMAT "is a layer here only at the end, over classes", NODE_ARGS(import, node));
 }
@@ -108,16 +109,20 @@ static bool fits_outputs(const OnnxValue *in, const OnnxValue *constant, const O
     if (!constant->reals) return false;
     if (constant->count == 1) return true;
     if (constant->count != layer->outs) return false;
-    if (layer->outs != (size_t)in->shape.channels) return true; // layernorm: of each value
-    const int place = in->flat ? constant->rank - 1 : constant->rank - 3;
-    return place >= 0 && constant->extent[place] == in->shape.channels;
+    const bool is_image = strcmp(in->view, "nchw") == 0;
+    const char last = in->view[strlen(in->view) - 1];
+    if (!layer->is_each && layer->outs != (size_t)in->shape.channels) // layernorm: of each value
+        return onnx_is_in_order(in);
+    const int place = constant->rank - (is_image && !layer->is_each ? 3 : 1);
+    return (layer->is_each ? last == 'w' : is_image || last == 'f') && place >= 0 &&
+           constant->extent[place] == (int64_t)layer->outs;
 }
 
 // A factor or a summand becomes part of the weights before it.
 static Status change_layer(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in,
                            const OnnxValue *constant, bool is_factor, Error *err) {
     OnnxLayer *layer = in->layer >= 0 ? &import->layers.of[in->layer] : NULL;
-    if (!layer || !layer->weight || in->uses != 1 || !fits_outputs(in, constant, layer))
+    if (!layer || !layer->weight || layer->is_rigid || in->uses != 1 || !fits_outputs(in, constant, layer))
         return fail(err, STATUS_DATA,
                     NODE_FORMAT "its constant cannot become part of the weights of the layer before it",
                     NODE_ARGS(import, node));
@@ -133,7 +138,8 @@ static Status change_layer(OnnxImport *import, const Onnx__NodeProto *node, cons
 static Status add_two(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *a, const OnnxValue *b,
                       Error *err) {
     const OnnxValue *in = a->layer >= b->layer ? a : b, *other = in == a ? b : a;
-    if (memcmp(&a->shape, &b->shape, sizeof a->shape) != 0 || a->flat != b->flat || other->layer == SPEC_INPUT)
+    if (memcmp(&a->shape, &b->shape, sizeof a->shape) != 0 || strcmp(a->view, b->view) != 0 ||
+        other->layer == SPEC_INPUT)
         return fail(err, STATUS_DATA, NODE_FORMAT "adds samples of different shapes, or the net's input",
                     NODE_ARGS(import, node));
     TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "add"));
@@ -170,7 +176,8 @@ Status onnx_two(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     const bool turned = a->kind == VALUE_CONSTANT || (b->kind != VALUE_CONSTANT && b->kind != VALUE_SAMPLES);
     const OnnxValue *first = turned && !is_quotient ? b : a, *second = turned && !is_quotient ? a : b;
     if (is_sum && a->kind == VALUE_SAMPLES && b->kind == VALUE_SAMPLES) return add_two(import, node, a, b, err);
-    const bool has_weights = first->layer >= 0 && import->layers.of[first->layer].weight;
+    const OnnxLayer *layer = first->layer >= 0 ? &import->layers.of[first->layer] : NULL;
+    const bool has_weights = layer && layer->weight && !layer->is_rigid;
     if (!is_quotient && first->kind == VALUE_SAMPLES && second->kind == VALUE_CONSTANT && has_weights &&
         first->uses == 1)
         return change_layer(import, node, first, second, !is_sum, err);

@@ -251,22 +251,36 @@ Status onnx_take(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *n
     return fail(err, STATUS_DATA, NODE_FORMAT "its input %zu is %s", NODE_ARGS(import, node), which + 1, what);
 }
 
-// How many nodes take a value; the graph's result counts as one.
+// How many nodes take a value but for its shape; the graph's result counts as one.
 static int count_uses(const OnnxImport *import, const char *name) {
     int uses = 0;
     for (size_t n = 0; n < import->graph->n_node; n++)
         for (size_t i = 0; i < import->graph->node[n]->n_input; i++)
-            uses += strcmp(import->graph->node[n]->input[i], name) == 0;
+            uses += strcmp(import->graph->node[n]->input[i], name) == 0 &&
+                    strcmp(import->graph->node[n]->op_type, "Shape") != 0;
     for (size_t o = 0; o < import->graph->n_output; o++)
         uses += import->graph->output[o]->name && strcmp(import->graph->output[o]->name, name) == 0;
     return uses;
 }
 
-Status onnx_give(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, Error *err) {
-    value.name = node->output[0];
-    const int uses = count_uses(import, value.name);
+int onnx_uses(const OnnxImport *import, const Onnx__NodeProto *node, size_t which) {
+    return which < node->n_output && *node->output[which] ? count_uses(import, node->output[which]) : 0;
+}
+
+Status onnx_give_output(OnnxImport *import, const Onnx__NodeProto *node, size_t which, OnnxValue value, Error *err) {
+    const int uses = onnx_uses(import, node, which);
     if (uses > value.uses) value.uses = uses; // by another name, what several take stays theirs
-    return add_value(import, &value, err);
+    if (which < node->n_output && *node->output[which]) {
+        value.name = node->output[which];
+        return add_value(import, &value, err);
+    }
+    free(value.reals);
+    free(value.wholes);
+    return STATUS_OK;
+}
+
+Status onnx_give(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, Error *err) {
+    return onnx_give_output(import, node, 0, value, err);
 }
 
 // The file ------------------------------------------------------------------------------------------------------------
@@ -334,11 +348,11 @@ static Status find_input(const Onnx__ValueInfoProto **input, OnnxImport *import,
 static Status take_input(OnnxImport *import, const Onnx__ValueInfoProto *info, Shape sample, Error *err) {
     const Onnx__TensorShapeProto *shape = info->type->tensor_type->shape;
     const int64_t image[] = {sample.channels, sample.rows, sample.columns}, vector = (int64_t)shape_size(sample);
-    const bool flat = shape->n_dim == 2;
-    bool fits = flat || shape->n_dim == 4;
+    const bool flat = shape->n_dim == 2, rows = shape->n_dim == 3 && sample.channels == 1;
+    bool fits = flat || rows || shape->n_dim == 4;
     char said[96] = "";
     for (size_t d = 1; d < shape->n_dim; d++) {
-        const int64_t here = flat ? vector : image[(d - 1) % 3], there = shape->dim[d]->dim_value;
+        const int64_t here = flat ? vector : image[(rows ? d : d - 1) % 3], there = shape->dim[d]->dim_value;
         fits = fits && (!shape->dim[d]->has_dim_value || there == here);
         const size_t used = strlen(said);
         snprintf(said + used, sizeof said - used, "%s%" PRId64, d > 1 ? "x" : "", there);
@@ -347,12 +361,13 @@ static Status take_input(OnnxImport *import, const Onnx__ValueInfoProto *info, S
         return fail(err, STATUS_DATA, "%s: the net takes samples of %s, those of the data are %dx%dx%d", import->path,
                     *said ? said : "no dimension", sample.channels, sample.rows, sample.columns);
     import->batch = shape->dim[0]->has_dim_value ? shape->dim[0]->dim_value : 0;
-    const OnnxValue value = {.name = info->name,
-                             .kind = VALUE_SAMPLES,
-                             .uses = count_uses(import, info->name),
-                             .layer = SPEC_INPUT,
-                             .shape = sample,
-                             .flat = flat};
+    const int32_t type = info->type->tensor_type->elem_type;
+    OnnxValue value = {.name = info->name,
+                       .kind = type == TYPE_INT32 || type == TYPE_INT64 ? VALUE_NUMBERS : VALUE_SAMPLES,
+                       .uses = count_uses(import, info->name),
+                       .layer = SPEC_INPUT,
+                       .shape = sample};
+    snprintf(value.view, sizeof value.view, "%s", flat ? "nf" : rows ? "nhw" : "nchw");
     return add_value(import, &value, err);
 }
 
@@ -362,7 +377,7 @@ Status onnx_open(OnnxImport *import, const char *path, Shape sample, Error *err)
     Status status;
     TRY_GOTO(fail, unpack(import, err));
     TRY_GOTO(fail, check_graph(import, err));
-    import->value_room = import->graph->n_initializer + import->graph->n_node + 1;
+    import->value_room = import->graph->n_initializer + 2 * import->graph->n_node + 1; // an LSTM gives two
     import->values = calloc(import->value_room, sizeof *import->values);
     if (!import->values || !hcreate_r(2 * import->value_room, &import->names)) {
         status = fail(err, STATUS_OS, "%s: no memory for %zu values", path, import->value_room);

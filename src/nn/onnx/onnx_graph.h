@@ -28,6 +28,9 @@ typedef enum ValueKind {
     VALUE_SAMPLES,  // what a layer gives
     VALUE_GROUPS,   // the same, seen as (samples, groups, values of a group)
     VALUE_PADDED,   // the same, with a border of zeros for the windows of the layer that takes it
+    VALUE_NUMBERS,  // the net's input as whole numbers, for an embedding
+    VALUE_STATES,   // the last outputs of lstms, the layers `wholes`: (layers, samples, units)
+    VALUE_ZEROS,    // what an lstm begins with
     // On the way to gelu(x) = x (1 + erf(x / sqrt 2)) / 2, where the layer gives x:
     VALUE_SHRUNK, // x / sqrt 2
     VALUE_ERF,    // erf(x / sqrt 2)
@@ -44,11 +47,14 @@ typedef struct OnnxValue {
     int64_t extent[ONNX_MAX_RANK];
     size_t count;
     float *reals;
-    int64_t *wholes;
+    int64_t *wholes; // of states, too
     // All others:
     int layer;   // SPEC_INPUT: the input
     Shape shape; // of one sample
-    bool flat;   // as a vector of its values: (samples, values)
+    // Its dimensions, a letter each: n the samples, c channels, h rows, w columns, f all values of a sample, 1 one. An
+    // image is "nchw", a vector "nf", a sequence "nhw", what an LSTM takes "hnw" and what it gives "h1nw". What is
+    // not there of c, h and w has one place.
+    char view[ONNX_MAX_RANK + 1];
     int groups;
     Sides border;
 } OnnxValue;
@@ -86,6 +92,13 @@ Status onnx_take(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *n
 // The value for what the node gives: a copy of `value` but for name and uses. What lies in value->reals or ->wholes
 // (malloc'ed) is the table's from here on, also when this fails.
 Status onnx_give(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, Error *err);
+
+// The same for the node's output number `which`, which may be left out.
+Status onnx_give_output(OnnxImport *import, const Onnx__NodeProto *node, size_t which, OnnxValue value, Error *err);
+
+// How many nodes take the node's output number `which`, and once more if it is what the graph gives. Shapes do not
+// count.
+int onnx_uses(const OnnxImport *import, const Onnx__NodeProto *node, size_t which);
 
 // A constant's numbers (malloc'ed) and extents from a message; VALUE_UNKNOWN for types that are not read.
 Status onnx_constant(OnnxValue *value, const OnnxImport *import, const Onnx__TensorProto *tensor, Error *err);

@@ -28,8 +28,8 @@ Status onnx_layers_weigh(OnnxLayers *layers, size_t outs, size_t weights, Error 
     OnnxLayer *layer = &layers->of[layers->count - 1];
     layer->outs = outs;
     layer->weights = weights;
-    layer->weight = calloc(weights, sizeof *layer->weight);
-    layer->bias = calloc(outs, sizeof *layer->bias);
+    layer->weight = calloc(weights + 1, sizeof *layer->weight);
+    layer->bias = calloc(outs + 1, sizeof *layer->bias);
     if (layer->weight && layer->bias) return STATUS_OK;
     return fail(err, STATUS_OS, "no memory for the %zu weights of \"%s\"", weights, layer->text);
 }

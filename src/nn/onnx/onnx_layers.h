@@ -15,7 +15,9 @@ typedef struct OnnxLayer {
     int other;                   // add, concat: likewise; otherwise SPEC_INPUT
     bool named;                  // some layer but the next one takes what it gives
     Shape out;
-    size_t outs;    // rows of the weight: outputs, or channels, each with a bias
+    size_t outs;    // rows of the weight: outputs, or channels, each with a bias; lstm: its biases; embedding: none
+    bool is_each;   // what becomes of the values of the last axis depends on these alone, and there are its outputs
+    bool is_rigid;  // no factor or summand of its outputs can become part of its weights
     size_t weights; // floats of the weight
     float *weight, *bias;
     float *running; // batchnorm: means and variances (2 outs), malloc'ed; otherwise NULL

@@ -24,6 +24,7 @@ static bool is_among(const char *words, const char *word) {
 static Status handle_node(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     const OnnxOp *op = find_op(onnx_layer_ops, node->op_type);
     if (!op) op = find_op(onnx_shape_ops, node->op_type);
+    if (!op) op = find_op(onnx_view_ops, node->op_type);
     const bool is_standard = !node->domain || !*node->domain || strcmp(node->domain, "ai.onnx") == 0;
     if (!op || !is_standard)
         return fail(err, STATUS_DATA,

@@ -22,8 +22,7 @@ Status onnx_groups(OnnxImport *import, const Onnx__NodeProto *node, Error *err) 
     const OnnxValue *in = onnx_input(import, node, 0, &status, err);
     TRY(status);
     const bool is_own = strcmp(node->op_type, "GroupNormalization") == 0;
-    if (!in || (in->kind != VALUE_SAMPLES && in->kind != VALUE_GROUPS) || in->flat ||
-        (is_own && in->kind == VALUE_GROUPS))
+    if (!in || ((in->kind != VALUE_GROUPS || is_own) && (in->kind != VALUE_SAMPLES || strcmp(in->view, "nchw") != 0)))
         return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
     TRY(check_epsilon(import, node, err));
     TRY(onnx_take(&gain, import, node, 1, VALUE_CONSTANT, onnx_not_constant, err));
@@ -47,20 +46,34 @@ Status onnx_groups(OnnxImport *import, const Onnx__NodeProto *node, Error *err) 
     return onnx_give_layer(import, node, in, err);
 }
 
+// Whether all values of each sample lie from this dimension on, in their order.
+static bool has_all_from(const OnnxValue *value, int64_t axis) {
+    bool has_samples = false;
+    for (int64_t d = 0; d < axis; d++) {
+        if (value->view[d] != 'n' && value->view[d] != '1') return false;
+        has_samples = has_samples || value->view[d] == 'n';
+    }
+    return has_samples && onnx_is_in_order(value);
+}
+
 Status onnx_layer_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     OnnxValue *in, *gain, *shift = NULL;
     TRY(onnx_take_samples(&in, import, node, err));
-    const size_t size = shape_size(in->shape);
-    const int64_t axis = onnx_attribute_whole(node, "axis", -1), rank = in->flat ? 2 : 4;
-    if ((axis < 0 ? axis + rank : axis) != 1)
-        return fail(err, STATUS_DATA, NODE_FORMAT "axis is %" PRId64 "; here all values of a sample are normalised",
-                    NODE_ARGS(import, node), axis);
+    const int64_t given = onnx_attribute_whole(node, "axis", -1), rank = (int64_t)strlen(in->view);
+    const int64_t axis = given < 0 ? given + rank : given;
+    const bool is_each = axis == rank - 1 && in->view[axis] == 'w';
+    if (!is_each && (axis < 1 || axis >= rank || !has_all_from(in, axis)))
+        return fail(err, STATUS_DATA,
+                    NODE_FORMAT "axis is %" PRId64 "; here all values of a sample or of a row are normalised",
+                    NODE_ARGS(import, node), given);
+    const size_t size = is_each ? (size_t)in->shape.columns : shape_size(in->shape);
     TRY(check_epsilon(import, node, err));
     TRY(onnx_take_reals(&gain, import, node, 1, size, err));
     if (node->n_input > 2 && *node->input[2]) TRY(onnx_take_reals(&shift, import, node, 2, size, err));
-    TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "layernorm"));
+    TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "layernorm%s", is_each ? " each" : ""));
     TRY(onnx_layers_weigh(&import->layers, size, size, err));
     OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
+    layer->is_each = is_each;
     memcpy(layer->weight, gain->reals, size * sizeof *gain->reals);
     if (shift) memcpy(layer->bias, shift->reals, size * sizeof *shift->reals);
     return onnx_give_layer(import, node, in, err);
@@ -88,7 +101,7 @@ static Status add_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, co
 static Status fold_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in,
                               OnnxValue *const number[4], float epsilon, Error *err) {
     OnnxLayer *layer = in->layer >= 0 ? &import->layers.of[in->layer] : NULL;
-    if (!layer || !layer->weight || layer->outs != (size_t)layer->out.channels || in->uses != 1)
+    if (!layer || !layer->weight || layer->is_each || layer->outs != (size_t)layer->out.channels || in->uses != 1)
         return fail(
             err, STATUS_DATA,
             NODE_FORMAT "its epsilon is %g and its momentum %g, a batchnorm's here %g and %g; and no convolution "
@@ -112,7 +125,7 @@ static Status fold_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, c
 Status onnx_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     OnnxValue *in, *number[4];
     TRY(onnx_take_samples(&in, import, node, err));
-    if (in->flat && in->shape.rows * in->shape.columns > 1)
+    if (strcmp(in->view, "nchw") != 0 && (!onnx_is_vector(in) || in->shape.rows * in->shape.columns > 1))
         return fail(err, STATUS_DATA,
                     NODE_FORMAT "it normalises each value of an image; a batchnorm here has one factor for each of "
                                 "its %d channels, and stands before what flattens it",

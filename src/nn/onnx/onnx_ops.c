@@ -30,7 +30,7 @@ Status onnx_pass_on(OnnxImport *import, const Onnx__NodeProto *node, Error *err)
     OnnxValue copy = *value;
     copy.reals = NULL;
     copy.wholes = NULL;
-    if (value->kind == VALUE_CONSTANT) {
+    if (value->reals || value->wholes) {
         const size_t item = value->reals ? sizeof *value->reals : sizeof *value->wholes;
         void *numbers = malloc((value->count + 1) * item);
         if (!numbers) return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, value->count);
@@ -49,9 +49,9 @@ Status onnx_take_samples(OnnxValue **value, OnnxImport *import, const Onnx__Node
 
 static Status take_image(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     TRY(onnx_take_samples(value, import, node, err));
-    if (!(*value)->flat) return STATUS_OK;
-    return fail(err, STATUS_DATA, NODE_FORMAT "takes images, but its input is a vector of values",
-                NODE_ARGS(import, node));
+    if (strcmp((*value)->view, "nchw") == 0) return STATUS_OK;
+    return fail(err, STATUS_DATA, NODE_FORMAT "takes images, but its input is %s", NODE_ARGS(import, node),
+                onnx_is_vector(*value) ? "a vector of values" : "a sequence, or an image that lies otherwise");
 }
 
 // A constant of floats of that many numbers.
@@ -229,18 +229,24 @@ Status onnx_global_pool(OnnxImport *import, const Onnx__NodeProto *node, Error *
 
 // Products ------------------------------------------------------------------------------------------------------------
 
-// weight: (in, out), or (out, in) if it lies as in PyTorch.
+// Of vectors of all values, or of the last axis at each place of the others. weight: (in, out), or (out, in) if it lies
+// as in PyTorch.
 static Status add_linear(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const OnnxValue *weight,
                          bool lies_right, Error *err) {
-    const size_t ins = shape_size(in->shape);
+    const char last = in->view[strlen(in->view) - 1];
+    const bool is_each = last == 'w' && strcmp(node->op_type, "MatMul") == 0;
+    const size_t ins = is_each ? (size_t)in->shape.columns : shape_size(in->shape);
     const int out = lies_right ? 0 : 1;
-    if (!in->flat || !weight->reals || weight->rank != 2 || weight->count == 0 ||
+    if ((!is_each && last != 'f') || !weight->reals || weight->rank != 2 || weight->count == 0 ||
         (size_t)weight->extent[1 - out] != ins || weight->extent[out] > GREATEST_NUMBER)
         return fail(err, STATUS_DATA, NODE_FORMAT "its weight of rank %d does not fit a vector of %zu values",
                     NODE_ARGS(import, node), weight->rank, ins);
     const size_t outs = (size_t)weight->extent[out];
-    TRY(onnx_layers_add(&import->layers, in->layer, (Shape){(int)outs, 1, 1}, err, "linear %zu", outs));
+    Shape shape = {(int)outs, 1, 1};
+    if (is_each) shape = (Shape){in->shape.channels, in->shape.rows, (int)outs};
+    TRY(onnx_layers_add(&import->layers, in->layer, shape, err, "linear %zu%s", outs, is_each ? " each" : ""));
     TRY(onnx_layers_weigh(&import->layers, outs, ins * outs, err));
+    import->layers.of[import->layers.count - 1].is_each = is_each;
     float *to = import->layers.of[import->layers.count - 1].weight;
     for (size_t o = 0; o < outs; o++)
         for (size_t i = 0; i < ins; i++)
@@ -282,6 +288,7 @@ const OnnxOp onnx_layer_ops[] = {
     {"GlobalAveragePool", onnx_global_pool, ""},
     {"Gemm", handle_gemm, "alpha beta transA transB"},
     {"MatMul", handle_product, ""},
+    {"LSTM", onnx_lstm, "activations direction hidden_size input_forget layout"},
     {"InstanceNormalization", onnx_groups, "epsilon"},
     {"GroupNormalization", onnx_groups, "epsilon num_groups stash_type"},
     {"LayerNormalization", onnx_layer_norm, "axis epsilon stash_type"},

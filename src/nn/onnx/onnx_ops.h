@@ -13,8 +13,9 @@ typedef struct OnnxOp {
     const char *attributes; // those that are read or say nothing here, separated by blanks; others are refused
 } OnnxOp;
 
-// Layers (onnx_ops.c), shapes (onnx_shapes.c): two halves of one table, each ends with a row without name.
-extern const OnnxOp onnx_layer_ops[], onnx_shape_ops[];
+// Layers (onnx_ops.c), shapes (onnx_shapes.c), views (onnx_views.c): parts of one table, each ends with a row without
+// name.
+extern const OnnxOp onnx_layer_ops[], onnx_shape_ops[], onnx_view_ops[];
 
 // Gives the node's first input under another name.
 OnnxHandler onnx_pass_on;
@@ -31,10 +32,37 @@ OnnxHandler onnx_groups, onnx_layer_norm, onnx_batch_norm;
 // Of onnx_functions.c. onnx_two: sum, product and quotient.
 OnnxHandler onnx_function, onnx_clip, onnx_dropout, onnx_softmax, onnx_two, onnx_erf;
 
+// Of onnx_sequences.c. onnx_zeros: ConstantOfShape and Expand. onnx_pick: Gather of rows of a table, of one place of
+// samples, or of one lstm's state; onnx_cut: Slice of samples or zeros; onnx_join_states: Concat.
+OnnxHandler onnx_lstm, onnx_zeros, onnx_pick, onnx_cut, onnx_join_states;
+
+// The state of one of the lstms, as what that layer gives at last, seen as `view`.
+Status onnx_give_state(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *states, size_t which,
+                       const char *view, Error *err);
+
 // The node's first input, which a layer gives, or its input number `which`, a constant of `count` floats.
 Status onnx_take_samples(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *node, Error *err);
 Status onnx_take_reals(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *node, size_t which, size_t count,
                        Error *err);
+
+// The node's input number `which`: a constant of at most a shape's extents, all whole numbers.
+Status onnx_take_wholes(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *node, size_t which, Error *err);
+
+// Axes of `rank` dimensions: an attribute, or in newer files an input.
+Status onnx_axes(int64_t axes[ONNX_MAX_RANK], size_t *count, OnnxImport *import, const Onnx__NodeProto *node, int rank,
+                 Error *err);
+
+// The extents of a value that a layer gives, or of the net's input; returns how many.
+int onnx_extents(int64_t extent[ONNX_MAX_RANK], const OnnxValue *value);
+
+// Whether it has extents; whether it is seen as a vector of all values of each sample; whether sample comes after
+// sample, with their values in the order of channels, rows and columns.
+bool onnx_is_seen(const OnnxValue *value);
+bool onnx_is_vector(const OnnxValue *value);
+bool onnx_is_in_order(const OnnxValue *value);
+
+// The value, seen as `view`. Where only the samples' dimension and another are left, that has all values.
+Status onnx_give_view(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, const char *view, Error *err);
 
 // What is said of inputs that are something else.
 extern const char onnx_not_samples[], onnx_not_constant[];
