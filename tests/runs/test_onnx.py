@@ -285,18 +285,20 @@ class Onnx(RunCase):
         for name, text in {"all": "conv 4 3 stride 2 pad 1 groups 2; groupnorm 2; gelu as a; conv 4 3 pad 1; leakyrelu 0.2; dropout2d 0.5; add a; concat a; "
                                   "layernorm; avgpool 3 stride 1 pad 1; relu6; leakyrelu 0; linear 12; tanh; dropout 0.25; layernorm as b; sigmoid; add b; relu; linear classes",
                            "one": "linear classes", "pixel": "conv 10 1; globalpool",
-                           "batch": "conv 4 3; batchnorm; tanh; linear 20; batchnorm; gelu; linear classes"}.items():
-            self.train(*SHORT, "--model", text, "--out", name, "--lr", "0.1")
+                           "batch": "conv 4 3; batchnorm; tanh; linear 20; batchnorm; gelu; linear classes",
+                           "letters": "embedding 256 4; lstm 5; lstm 5 last; layernorm; linear classes",
+                           "letters.steps": "embedding 256 4 as e; layernorm each; linear 4 each; tanh; add e; layernorm; linear classes",
+                           "letters.mixed": "embedding 256 4 as e; conv 2 3 pad 1; relu; linear 4 each; layernorm each; conv 1 1; add e; batchnorm; concat e; groupnorm 2; conv 1 1; "
+                                            "lstm 3; groupnorm 1; dropout 0.25 as l; linear 3 each; gelu; add l; concat l; globalpool; linear classes",
+                           "letters.rows": "lstm 3 as l; lstm 3; add l; batchnorm; concat l; linear classes"}.items():
+            data = LETTERS if "letters" in name else DATA
+            self.train(*SHORT, *data, "--model", text, "--out", name, "--lr", "0.1")
             done = subprocess.run([SOUNDER, "export", name, "--onnx", name + ".onnx"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
-            (read_loss, read_hits), (loss, hits) = self.evaluate(name + ".onnx"), self.evaluate(name)
+            (read_loss, read_hits), (loss, hits) = self.evaluate(name + ".onnx", data=data), self.evaluate(name, data=data)
             self.assertEqual((read_loss, read_hits), (loss, hits), name)
-        os.mkdir(self.path("text"))
-        for name, content in (("train.txt", "abcd" * 8), ("test.txt", "dcba" * 4), ("text.json", '{"length": 4}')):
-            with open(self.path("text", name), "w") as file:
-                file.write(content)
-        self.train(*SHORT, "--data", "text", "--model", "embedding 8 4; lstm 4 last; linear classes", "--out", "letters")
-        for arguments, code, sentence in ((["letters", "--onnx", "a.onnx"], 64, "a.onnx: layer 1 of the net has no op in ONNX"), (["all"], 64, "needs a file to write"), (["all", "--onnx", "a.txt"], 64, "ends in .onnx"),
+        self.train(*SHORT, "--model", "linear 4; linear 3 each; linear classes", "--out", "odd")
+        for arguments, code, sentence in ((["odd", "--onnx", "a.onnx"], 64, "a.onnx: layer 2 of the net has no op in ONNX"), (["all"], 64, "needs a file to write"), (["all", "--onnx", "a.txt"], 64, "ends in .onnx"),
                                           (["none", "--onnx", "a.onnx"], 66, "none"), (["all", "--onnx", "no/a.onnx"], 73, "no/a.onnx")):
             done = subprocess.run([SOUNDER, "export", *arguments], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
             self.assertEqual(done.returncode, code, done.stderr)

@@ -1,5 +1,7 @@
 """Files that PyTorch exports have the accuracy here that they have there, with the same weights.
 
+And files of nets of sequences that are written here compute by NumPy what the nets compute.
+
 Usage: test_onnx_torch.py PATH_OF_SOUNDER   (exit 77: skipped, there is no PyTorch that exports)
 """
 import json, os, subprocess, sys, tempfile, warnings
@@ -13,6 +15,8 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
+
+import onnx_numpy
 
 SOUNDER = os.path.abspath(sys.argv[1])
 SAMPLES, MEAN, DEVIATION, LETTERS = 120, 0.5, 0.25, 20
@@ -137,6 +141,26 @@ def check(name, net, shape, folder, letters=0):
         assert abs(ours - theirs) <= 1, "one sample may tip over by rounding, not more"
 
 
+WRITTEN = {"steps": "embedding 20 4 as e; layernorm each; linear 4 each; tanh; add e; linear 10", "lstms": "embedding 20 4; lstm 5; layernorm; lstm 4 last; linear 10",
+           "attention": "embedding 20 8 as e; attention 2; add e; layernorm each as f; linear 12 each; relu; dropout 0.1; linear 8 each; add f; linear 10",
+           "causal": "embedding 20 8 as e; attention 4 causal; add e; lstm 6; lstm 6 last; linear 10"}
+
+
+def check_written(name, text, folder):
+    data, run = os.path.join(folder, "letters.npz"), os.path.join(folder, name + ".run")
+    x = np.random.default_rng(2).integers(0, LETTERS, (SAMPLES, 1, 1, 6)).astype(np.uint8)
+    y = x[:, 0, 0, :2].sum(1) % 10
+    np.savez(data, x_train=x, y_train=y, x_test=x, y_test=y)
+    short = "--device cpu --clients 2 --workers 1 --rounds 3 --batch-size 10 --lr 0.5 --quiet".split()
+    for command in (["train", "--data", data, "--model", text, "--out", run, *short], ["export", run, "--onnx", run + ".onnx"], ["eval", run, "--data", data, "--device", "cpu", "--json"]):
+        done = subprocess.run([SOUNDER, *command], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+    said, ours = onnx_numpy.run(run + ".onnx", x.astype(np.float32)).astype(np.float64), json.loads(done.stdout)
+    loss = np.mean(np.log(np.exp(said).sum(1)) - said[np.arange(SAMPLES), y])
+    print(f"{name}: sounder {ours['test_loss']:.6f}, NumPy {loss:.6f}")
+    assert abs(loss - ours["test_loss"]) < 1e-5 and abs((said.argmax(1) == y).sum() - ours["hits"]) <= 1
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -147,6 +171,8 @@ def main():
         for form in "last", "state", "each", "steps first":
             check(form, Letters(form), (6,), folder, LETTERS)
         check("steps", Steps(), (1, 1, 6), folder, LETTERS)
+        for name, text in WRITTEN.items():
+            check_written(name, text, folder)
 
 
 main()

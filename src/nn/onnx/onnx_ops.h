@@ -61,7 +61,8 @@ bool onnx_is_seen(const OnnxValue *value);
 bool onnx_is_vector(const OnnxValue *value);
 bool onnx_is_in_order(const OnnxValue *value);
 
-// The value, seen as `view`. Where only the samples' dimension and another are left, that has all values.
+// The value, seen as `view`. Where only the samples' dimension and another are left, that has all values; one place
+// before rows and columns is that of the one channel.
 Status onnx_give_view(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, const char *view, Error *err);
 
 // What is said of inputs that are something else.

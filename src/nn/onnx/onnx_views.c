@@ -63,6 +63,7 @@ Status onnx_give_view(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue
     snprintf(value.view, sizeof value.view, "%s", view);
     for (char *dimension = value.view; *dimension && strlen(view) == 2; dimension++)
         if (*dimension != 'n') *dimension = 'f';
+    if (value.shape.channels == 1 && strcmp(view, "n1hw") == 0) value.view[1] = 'c';
     return onnx_give(import, node, value, err);
 }
 
