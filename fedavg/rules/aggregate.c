@@ -18,11 +18,12 @@ static bool fits(float trained, float global) {
     return fabsf(trained - global) < LIMIT;
 }
 
-AGGREGATE_VECTORS static size_t count_unfit(const float *trained, const float *global, size_t count) {
-    size_t unfit = 0;
+// Differences of `limit` or more.
+AGGREGATE_VECTORS static size_t count_beyond(const float *trained, const float *global, float limit, size_t count) {
+    size_t beyond = 0;
     for (size_t i = 0; i < count; i++) // without an early exit: this loop becomes vectors
-        unfit += !fits(trained[i], global[i]);
-    return unfit;
+        beyond += !(fabsf(trained[i] - global[i]) < limit);
+    return beyond;
 }
 
 AGGREGATE_VECTORS static size_t count_unfit_values(const float *values, size_t count) {
@@ -33,7 +34,7 @@ AGGREGATE_VECTORS static size_t count_unfit_values(const float *values, size_t c
 }
 
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
-    const size_t unfit = global ? count_unfit(trained, global, count) : count_unfit_values(trained, count);
+    const size_t unfit = global ? count_beyond(trained, global, LIMIT, count) : count_unfit_values(trained, count);
     size_t first = unfit ? 0 : count;
     while (first < count && fits(trained[first], global ? global[first] : 0))
         first++;
@@ -46,6 +47,32 @@ AGGREGATE_VECTORS static void add_difference(int64_t *sum, const float *trained,
         sum[i] = plus(sum[i], llrint(((double)trained[i] - (double)global[i]) * scale));
 }
 
+// The same of differences whose products are below 2^51: added to 1.5 * 2^52 they are rounded to the last bits of its
+// significand. A loop with llrint does not become vectors.
+AGGREGATE_VECTORS static void add_near_difference(int64_t *sum, const float *trained, const float *global, double scale,
+                                                  size_t count) {
+    const union {
+        double number;
+        int64_t bits;
+    } zero = {0x1.8p52};
+    for (size_t i = 0; i < count; i++) {
+        const union {
+            double number;
+            int64_t bits;
+        } product = {((double)trained[i] - (double)global[i]) * scale + zero.number};
+        sum[i] = plus(sum[i], product.bits - zero.bits);
+    }
+}
+
+static void add_differences(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
+    const float near = (float)(0x1p50 / fabs(scale));
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t block = count - first < BLOCK ? count - first : BLOCK;
+        const bool is_near = near >= LIMIT || count_beyond(trained + first, global + first, near, block) == 0;
+        (is_near ? add_near_difference : add_difference)(sum + first, trained + first, global + first, scale, block);
+    }
+}
+
 AGGREGATE_VECTORS static void add_values(int64_t *sum, const float *values, double scale, size_t count) {
     for (size_t i = 0; i < count; i++)
         sum[i] = plus(sum[i], llrint((double)values[i] * scale));
@@ -54,7 +81,7 @@ AGGREGATE_VECTORS static void add_values(int64_t *sum, const float *values, doub
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
     const double scale = share * AGGREGATE_UNIT;
     if (global)
-        add_difference(sum, trained, global, scale, count);
+        add_differences(sum, trained, global, scale, count);
     else
         add_values(sum, trained, scale, count);
 }

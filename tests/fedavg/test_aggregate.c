@@ -142,6 +142,28 @@ static void the_largest_updates_that_fit_do_not_overflow(void **state) {
     assert_true(fabs((double)mean - (double)large) < 1);
 }
 
+// Of blocks with large differences and without, of exact halves, and with every share, on and off the way that rounds
+// small products without llrint.
+static void differences_of_any_size_are_rounded_to_the_nearest_even_unit(void **state) {
+    (void)state;
+    enum { COUNT = 3 * 4096 + 5 };
+    static float before[COUNT], after[COUNT];
+    static int64_t sum[COUNT];
+    const double shares[] = {1, 0.3, 1e-4, 0x1p-41, -0.7, 0};
+    for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+        memset(sum, 0, sizeof sum);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            const float size = i < 2 * 4096 ? 4 : 0x1p20f, unit = (float)(i % 9) / 2 - 2;
+            before[i] = i % 3 ? 0 : (float)rng_normal(rng_key(3, RNG_INIT, 0, 0, 0), i);
+            after[i] = i % 5 ? before[i] + size * (float)rng_normal(rng_key(4, RNG_INIT, 0, 0, 0), i) / 8 : unit;
+        }
+        for (int times = 0; times < 2; times++)
+            aggregate_add(sum, after, before, shares[s], COUNT);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_int_equal(sum[i], 2 * llrint(((double)after[i] - (double)before[i]) * (shares[s] * AGGREGATE_UNIT)));
+    }
+}
+
 static void lengths_are_those_of_all_elements_of_any_number(void **state) {
     (void)state;
     enum { MOST = 40 };
@@ -201,6 +223,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(updates_that_are_not_finite_or_too_large_are_found),
         cmocka_unit_test(an_update_goes_into_the_sum_on_one_way_through_memory_or_not_at_all),
         cmocka_unit_test(the_largest_updates_that_fit_do_not_overflow),
+        cmocka_unit_test(differences_of_any_size_are_rounded_to_the_nearest_even_unit),
         cmocka_unit_test(lengths_are_those_of_all_elements_of_any_number),
     };
     return run_cases(argc, argv, tests, make_updates, NULL);
