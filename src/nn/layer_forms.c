@@ -166,9 +166,11 @@ static Status read_embedding(Layer *layer, LayerText *of, Error *err) {
     TRY(layer_text_whole(&layer->out.columns, of, "WIDTH", 1, MAX_CHANNELS, err));
     layer->out.channels = 1;
     layer->out.rows = (int)shape_size(layer->in);
-    if (layer->source == SPEC_INPUT && layer->in.channels == 1) return STATUS_OK;
+    const bool is_row = layer->in.channels == 1 || layer->in.rows * layer->in.columns == 1;
+    if (layer->source == SPEC_INPUT && is_row) return STATUS_OK;
     return fail(err, STATUS_USAGE,
-                LAYER_FORMAT "it reads the whole numbers of samples of one channel; make it the first layer of such",
+                LAYER_FORMAT "it reads the whole numbers of samples of one channel, or of one value a channel; make "
+                             "it the first layer of such",
                 LAYER_ARGS(of));
 }
 

@@ -207,6 +207,112 @@ class Python(unittest.TestCase):
         self.assertRaisesRegex(sounder.Error, "fc1.weight: of shape", run.load_into, other)
         self.assertRaisesRegex(sounder.Error, "this net has fc1.weight, fc1.bias$", run.load_into, nn.Sequential(nn.Linear(5, 3)))
 
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_sequences_keep_their_steps_until_they_are_flattened(self):
+        class Net(nn.Module):
+            """Of a forward that is given: what the cases share."""
+
+            def __init__(self, forward):
+                super().__init__()
+                self.table, self.lstm = nn.Embedding(80, 16), nn.LSTM(16, 16, 2, batch_first=True, dropout=0.1)
+                self.attention, self.norm = nn.MultiheadAttention(16, 4, batch_first=True), nn.LayerNorm(16)
+                self.wide, self.narrow, self.head = nn.Linear(16, 32), nn.Linear(32, 16), nn.Linear(16, 10)
+                self.register_buffer("mask", torch.ones(12, 12).triu(1).bool())
+                self.register_buffer("window", torch.ones(12, 12).triu(2).bool())
+                self.register_parameter("shift", nn.Parameter(torch.zeros(16)))
+                self.computes = forward
+
+            def forward(self, x):
+                return self.computes(self, x)
+
+        def unpacked(net, x):
+            output, (hidden, cell) = net.lstm(net.table(x))
+            return net.head(output[:, -1])
+
+        def block(net, x):
+            x = net.table(x)
+            attended, _ = net.attention(x, x, x, attn_mask=net.mask, need_weights=False)
+            return net.head(net.norm(x + attended + net.narrow(nn.functional.gelu(net.wide(attended)))).flatten(1))
+
+        lstms = "lstm 16; dropout 0.1; lstm 16 last; linear 10"
+        causal = nn.Transformer.generate_square_subsequent_mask(12)
+        attend = lambda net, x, **more: net.attention(x, x, x, **more)[0]
+        cases = [
+            (unpacked, f"embedding 80 16; {lstms}"),
+            (lambda net, x: net.head(net.lstm(net.table(x))[1][0][-1]), f"embedding 80 16; {lstms}"),
+            (lambda net, x: net.head(net.lstm(torch.relu(net.wide(x.squeeze(1))))[0][:, -1, :]), f"linear 32 each; relu; {lstms}"),
+            (lambda net, x: net.head(net.lstm(net.norm(x.view(-1, 28, 16)))[0].flatten(1)),
+             "layernorm each; lstm 16; dropout 0.1; lstm 16; linear 10"),
+            (lambda net, x: attend(net, net.norm(net.narrow(x))), "linear 16 each; layernorm each; attention 4"),
+            (block, "embedding 80 16 as v1; attention 4 causal as v2; add v1 as v3; linear 32 each from v2; gelu; linear 16 each; "
+                    "add v3; layernorm each; linear 10"),
+            (lambda net, x: attend(net, net.table(x), attn_mask=causal, is_causal=True), "embedding 80 16; attention 4 causal"),
+        ]
+        for forward, text in cases:
+            self.assertEqual(sounder.layers(Net(forward)), text)
+        refused = [
+            (lambda net, x: net.head(net.lstm(net.table(x))[0][:, 0]), "a part of a value"),
+            (lambda net, x: net.head(net.lstm(net.table(x))[1][1][-1]), "a part of a value"),
+            (lambda net, x: net.head(x[:, 0]), "a part of a value"),
+            (lambda net, x: net.head(net.norm(net.table(x))[:, -1]), "the last step of a sequence"),
+            (lambda net, x: (lambda output: output + output[:, -1])(net.lstm(net.table(x))[0]), "takes all steps of what getitem_1 takes the last one of"),
+            (lambda net, x: (lambda output: torch.tanh(output)[:, 1] + output[:, -1])(net.lstm(net.table(x))[0]), "a part of a value"),
+            (lambda net, x: attend(net, net.table(x), attn_mask=net.window), "attention: its attn_mask is no constant that hides what comes behind a step"),
+            (lambda net, x: (lambda x: net.attention(x, torch.tanh(x), x)[0])(net.table(x)), "attention: attends to another value than its own"),
+            (lambda net, x: net.head(net.attention(*[net.table(x)] * 3)), "head: takes all that attention gives"),
+            (lambda net, x: net.head(net.table(x) + net.shift), "shift: a parameter outside a layer"),
+            (lambda net, x: net.head(torch.tanh(net.head(x))), "head: called twice; Sounder's layers have weights of their own"),
+            (lambda net, x: torch.cat([net.table(x), torch.tanh(net.table(x))], 1), "table: called twice"),
+            (lambda net, x: (lambda x: torch.cat([x, torch.tanh(x)], 1))(net.table(x)), "joins along dimension 1"),
+            (lambda net, x: (lambda x: torch.cat([x, torch.tanh(x)]))(net.head(x.flatten(1))), "joins along dimension 0; Sounder joins channels"),
+            (lambda net, x: net.head(net.table(x).view(-1, 6, 32)), "a view of 3 dimensions within the net"),
+            (lambda net, x: net.head(net.table(x).flatten(2)), "start_dim is 2; Sounder has only 1"),
+            (lambda net, x: net.head(net.table(x).transpose(1, 2)), "Sounder has no transpose"),
+            (lambda net, x: net.head(net.table(x).T), "Sounder has no getattr"),
+        ]
+        for forward, sentence in refused:
+            with self.assertRaises(sounder.Error) as error:
+                sounder.layers(Net(forward))
+            self.assertIn(sentence, str(error.exception))
+        for module, sentence in [(nn.LSTM(4, 4), "batch_first is False"), (nn.LSTM(4, 4, batch_first=True, bidirectional=True), "bidirectional is True"),
+                                 (nn.Embedding(4, 4, padding_idx=0), "padding_idx is 0"), (nn.LayerNorm((3, 4)), r"normalized_shape is \(3, 4\)")]:
+            self.assertRaisesRegex(sounder.Error, sentence, sounder.layers, nn.Sequential(module))
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_net_of_sequences_computes_here_what_it_does_there(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table, self.attention, self.norm = nn.Embedding(300, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.LayerNorm(8)
+                self.wide, self.lstm, self.head = nn.Linear(8, 12), nn.LSTM(12, 10, 2, batch_first=True), nn.Linear(10, 3)
+                self.register_buffer("mask", torch.ones(7, 7).triu(1).bool())
+
+            def forward(self, x):
+                x = self.table(x)
+                x = self.norm(x + self.attention(x, x, x, attn_mask=self.mask, need_weights=False)[0])
+                output, _ = self.lstm(torch.tanh(self.wide(x)))
+                return self.head(output[:, -1])
+
+        def tokens(count, seed):
+            x = 50 * np.random.default_rng(seed).integers(0, 6, (count, 7)) + 49
+            return x, x[:, -1] // 100
+
+        torch.manual_seed(1)
+        net, (x, y) = Net(), tokens(200, 2)
+        data = sounder.write_data(self.path("tokens.npz"), train=tokens(400, 1), test=(x, y))
+        options = {"data": data, "model": sounder.layers(net), "clients": 4, "workers": 2, "batch_size": 10, "device": "cpu"}
+        for name, more in (("begin", {"init": sounder.write_weights(self.path("begin.safetensors"), net), "rounds": 1, "lr": 1e-30}),
+                           ("trained", {"rounds": 10, "local_epochs": 5, "lr": 0.2, "momentum": 0.9})):
+            run = sounder.train(self.path(name), **options, **more)
+            run.load_into(net)
+            with torch.no_grad():
+                logits = net(torch.tensor(x))
+                loss = nn.functional.cross_entropy(logits, torch.tensor(y)).item()
+            last = run.rows("round")[-1]
+            self.assertEqual((logits.argmax(1).numpy() == y).mean(), last["test_accuracy"])
+            self.assertAlmostEqual(loss, last["test_loss"], delta=1e-4 * loss)
+        self.assertGreater(last["test_accuracy"], 0.9)
+
     def example(self, name, python=sys.executable, path=PACKAGE):
         done = subprocess.run([python, os.path.join(PACKAGE, "examples", name), self.folder.name], text=True, timeout=100,
                               env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -165,6 +165,26 @@ def _linear(name, module):
     return f"linear {module.out_features}"
 
 
+def _embedding(name, module):
+    for what, only in (("padding_idx", None), ("max_norm", None), ("scale_grad_by_freq", False)):
+        _must(name, what, getattr(module, what), only)
+    return f"embedding {module.num_embeddings} {module.embedding_dim}"
+
+
+def _lstm(name, module):
+    for what, only in (("batch_first", True), ("bias", True), ("bidirectional", False), ("proj_size", 0)):
+        _must(name, what, getattr(module, what), only)
+    between = f"; dropout {module.dropout:g}; " if module.dropout else "; "
+    return between.join([f"lstm {module.hidden_size}"] * module.num_layers)
+
+
+def _attention(name, module):
+    for what, only in (("batch_first", True), ("dropout", 0), ("bias_k", None), ("add_zero_attn", False), ("_qkv_same_embed_dim", True)):
+        _must(name, what, getattr(module, what), only)
+    _must(name, "bias", module.in_proj_bias is not None, True)
+    return f"attention {module.num_heads}"
+
+
 def _pooling(word, name, module):
     size = _sides(module.kernel_size)
     _must(name, "ceil_mode", module.ceil_mode, False)
@@ -203,6 +223,9 @@ def _group_norm(name, module):
 def _layer_norm(name, module):
     for what, only in (("elementwise_affine", True), ("eps", 1e-5)):
         _must(name, what, getattr(module, what), only)
+    _must(name, "bias", module.bias is not None, True)
+    if len(module.normalized_shape) not in (1, 3):
+        raise Error(f"{name}: normalized_shape is {tuple(module.normalized_shape)}; Sounder normalises rows (one extent) or whole images (three)")
     return "layernorm"
 
 
@@ -216,6 +239,7 @@ def _batch_norm(name, module):
 # apart.
 _MODULES = {
     "Conv2d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
+    "Embedding": _embedding, "LSTM": _lstm, "MultiheadAttention": _attention,
     "GroupNorm": _group_norm, "LayerNorm": _layer_norm, "BatchNorm1d": _batch_norm, "BatchNorm2d": _batch_norm,
     "ReLU": lambda name, module: "relu",
     "ReLU6": lambda name, module: "relu6",
@@ -229,10 +253,11 @@ _MODULES = {
     "Identity": lambda name, module: "",
 }
 # Functions and methods that need no numbers, and the settings of those that are called with some.
-_FUNCTIONS = {"relu": "relu", "relu_": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "relu6": "relu6", "flatten": "", "view": "", "reshape": ""}
-_POOLS = {"max_pool2d": (_max_pool, {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}),
-          "avg_pool2d": (_average_pool, {"stride": None, "padding": 0, "ceil_mode": False, "count_include_pad": True,
-                                         "divisor_override": None})}
+_FUNCTIONS = {"relu": "relu", "relu_": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "relu6": "relu6"}
+_WITH_NUMBERS = {"max_pool2d": (_max_pool, {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}),
+                 "avg_pool2d": (_average_pool, {"stride": None, "padding": 0, "ceil_mode": False, "count_include_pad": True,
+                                                "divisor_override": None}),
+                 "gelu": (_gelu, {"approximate": "none"})}
 _LAST = ("LogSoftmax", "log_softmax")  # the loss has it, if it comes last
 
 
@@ -255,8 +280,8 @@ def _layer_of(name, node, module):
         return _MODULES[kind](name, module)
     if module is None and kind in _FUNCTIONS:
         return _FUNCTIONS[kind]
-    if module is None and kind in _POOLS:
-        read, presets = _POOLS[kind]
+    if module is None and kind in _WITH_NUMBERS:
+        read, presets = _WITH_NUMBERS[kind]
         return read(f"{name} ({kind})", _Settings(node, presets))
     raise Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(_MODULES)}")
 
@@ -267,25 +292,55 @@ _JOINS = {"add": "add", "iadd": "add", "add_": "add", "cat": "concat", "concat":
 
 
 def _asks_for_a_size(node):
-    """x.size(0) in x.view(x.size(0), -1)."""
-    return _called(node) in ("size", "dim", "getattr", "getitem")
+    """x.size(0) or x.shape[0] in x.view(x.size(0), -1)."""
+    kind = _called(node)
+    if kind == "getitem":
+        return _asks_for_a_size(node.args[0])
+    return kind in ("size", "dim") or (kind == "getattr" and node.args[1] in ("shape", "ndim", "device", "dtype"))
+
+
+def _check_leaf(node, modules, seen):
+    """Refuses what belongs to no layer: parameters, but for an attention's mask; and weights that two layers share."""
+    if node.op == "get_attr" and not all(type(modules.get(user.target)).__name__ == "MultiheadAttention" for user in node.users):
+        raise Error(f"{node.target}: a parameter outside a layer; Sounder's belong to layers")
+    if node.op == "call_module" and any(True for _ in modules[node.target].parameters()):
+        if node.target in seen:
+            raise Error(f"{node.target}: called twice; Sounder's layers have weights of their own")
+        seen.add(node.target)
+
+
+def _trace(net):
+    """The graph of what the net computes. output, (hidden, cell) = lstm(x) is two values each."""
+    import torch.fx
+
+    def is_pair(node):
+        if _called(node) == "getitem":
+            return node.args[1] == 1 and is_pair(node.args[0])
+        return node.op == "call_module" and type(net.get_submodule(node.target)).__name__ in ("LSTM", "MultiheadAttention")
+
+    class Value(torch.fx.Proxy):
+        def __iter__(self):
+            return iter((self[0], self[1])) if is_pair(self.node) else super().__iter__()
+
+    class Tracer(torch.fx.Tracer):
+        def proxy(self, node):
+            return Value(node, self)
+
+    return Tracer().trace(net)
 
 
 def _steps(net):
     """(name, node, module or None) in the order of computation."""
-    import torch.fx
-
     try:
-        graph = torch.fx.Tracer().trace(net)
+        graph = _trace(net)
     except Exception as problem:
         raise Error(f"{type(net).__name__}: its forward cannot be traced: {problem}; write it without ifs and loops over values") from problem
-    modules, steps, inputs = dict(net.named_modules()), [], 0
+    modules, steps, inputs, seen = dict(net.named_modules()), [], 0, set()
     for node in graph.nodes:
         inputs += node.op == "placeholder"
         if inputs > 1:
             raise Error(f"{node.name}: a second input; Sounder's nets have one")
-        if node.op == "get_attr":
-            raise Error(f"{node.target}: a parameter outside a layer; Sounder's belong to layers")
+        _check_leaf(node, modules, seen)
         if node.op in ("call_module", "call_function", "call_method") and not _asks_for_a_size(node):
             module = modules[node.target] if node.op == "call_module" else None
             steps.append((node.name if module is None else node.target, node, module))
@@ -301,11 +356,24 @@ class _Text:
     def place(self, node):
         return self.places.get(node, -1)
 
+    def before(self, place):
+        """The place that the layer there takes what it gives from, if that is the one before it."""
+        return place - 1 if " from " not in self.layers[place] else -1
+
     def gives_vector(self, place):
         """Whether what the layer there gives is surely one value a channel."""
         while place >= 0 and self.layers[place].split()[0] in _KEEP_SHAPE and " from " not in self.layers[place]:
             place -= 1
-        return place >= 0 and self.layers[place].startswith("linear ")
+        return place >= 0 and self.layers[place].startswith("linear ") and " each" not in self.layers[place]
+
+    def work_on_rows(self, place):
+        """What led there from the net's input took vectors for all that was known; but it is to give a sequence."""
+        while place >= 0 and self.layers[place].split()[0] in (*_KEEP_SHAPE, "linear"):
+            words = self.layers[place].split()
+            if words[0] in ("linear", "layernorm") and "each" not in words:
+                words.insert(2 if words[0] == "linear" else 1, "each")
+                self.layers[place] = " ".join(words)
+            place = self.before(place)
 
     def named(self, place, of):
         if place < 0:
@@ -313,8 +381,10 @@ class _Text:
         return self.names.setdefault(place, f"v{len(self.names) + 1}")
 
     def add(self, text, source, of):
+        """text: of one layer, or of several that follow each other."""
         last = len(self.layers) - 1
-        self.layers.append(text if source == last else f"{text} from {self.named(source, of)}")
+        first, *others = text.split("; ")
+        self.layers += [first if source == last else f"{first} from {self.named(source, of)}", *others]
 
     def join(self, word, places, of):
         """Adds or concatenates; one of the values may come from the layer right before, if the order does not matter."""
@@ -329,42 +399,177 @@ class _Text:
         return "; ".join(text + (f" as {self.names[place]}" if place in self.names else "") for place, text in enumerate(self.layers))
 
 
+# Dimensions of what a step gives, samples among them; of others it is what they take.
+_RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "max_pool2d": 4, "avg_pool2d": 4, "GroupNorm": 4,
+          "BatchNorm2d": 4, "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
+# What the parts of what a module gives are.
+_TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidden", ("MultiheadAttention", 0): "sequence"}
+
+
+def _is_last(index):
+    """[:, -1] or [:, -1, :]"""
+    return isinstance(index, tuple) and index[1:2] == (-1,) and all(part == slice(None) for part in index[:1] + index[2:])
+
+
+class _Reader:
+    """From the steps of a traced net to its text. ranks: dimensions of a value, if they are known; tuples: values that are one."""
+
+    def __init__(self, net):
+        self.net, self.text, self.ranks, self.tuples, self.wholes, self.lasts = net, _Text(), {}, {}, set(), {}
+
+    def source(self, name, node):
+        """The place of a value that a layer takes."""
+        place = self.text.place(node)
+        if node in self.tuples:
+            raise Error(f"{name}: takes all that {node.target} gives; Sounder goes on with its output, the first of that")
+        if self.ranks.get(node) == 3:
+            self.wholes.add(place)
+        if self.ranks.get(node) == 3 and place in self.lasts:
+            raise Error(f"{name}: takes all steps of what {self.lasts[place]} takes the last one of; Sounder's lstm gives either")
+        return place
+
+    def give(self, node, place, rank):
+        self.text.places[node], self.ranks[node] = place, rank
+
+    def last_step(self, name, node, of):
+        place = self.text.place(of)
+        if place < 0 or not self.text.layers[place].startswith("lstm ") or place in self.wholes:
+            raise Error(f"{name}: the last step of a sequence; Sounder gives it of an LSTM of which nothing else is taken")
+        if place not in self.lasts:
+            lstm, *source = self.text.layers[place].split(" from ")
+            self.text.layers[place] = " from ".join([f"{lstm} last", *source])
+        self.lasts[place] = name
+        self.give(node, place, 2)
+
+    def take_part(self, name, node):
+        """output, (hidden, cell) = lstm(x); output[:, -1]; hidden[-1]; attended, _ = attention(x, x, x)"""
+        of, index = node.args
+        what, layers = self.tuples.get(of, (None, 0))
+        if not node.users:
+            return
+        if isinstance(index, int) and (what, index) in _TUPLES:
+            gives = _TUPLES[what, index]
+            self.give(node, self.text.place(of), 3 if gives == "sequence" else None)
+            if gives != "sequence":
+                self.tuples[node] = (gives, layers)
+        elif (what == "hidden" and index in (-1, layers - 1)) or (what is None and _is_last(index)):
+            self.last_step(name, node, of)
+        else:
+            raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, its last step, or what an attention gives")
+
+    def reshape(self, name, node, kind):
+        """Layers take the values of any shape in the same order."""
+        of, extents = node.all_input_nodes[0], node.args[1:]
+        if kind in ("Flatten", "flatten"):
+            rank, start = 2, node.kwargs.get("start_dim", extents[0] if extents else 1)
+            _must(name, "start_dim", start, 1)
+        elif kind in ("squeeze", "unsqueeze"):  # of a single channel, which sequences have
+            rank = 3 if kind == "squeeze" else 4
+            _must(name, "dim", node.kwargs.get("dim", extents[0] if extents else None), 1)
+        else:
+            rank = len(extents[0] if extents and isinstance(extents[0], (tuple, list)) else extents)
+            if rank != 2 and self.text.place(of) >= 0:
+                raise Error(f"{name}: a view of {rank} dimensions within the net; Sounder's layers go on with the shape they take")
+        place = self.source(name, of)
+        self.give(node, place, rank)
+
+    def attend(self, name, node, layer):
+        import torch
+
+        of = dict(zip(("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask"), node.args), **node.kwargs)
+        if not of["query"] is of["key"] is of["value"]:
+            raise Error(f"{name}: attends to another value than its own; Sounder's attention is of a sequence to itself")
+        _must(name, "key_padding_mask", of.get("key_padding_mask"), None)
+        mask = of.get("attn_mask")
+        if mask is None:
+            return layer
+        value = self.net
+        for part in mask.target.split(".") if mask.op == "get_attr" else ():
+            value = getattr(value, part)
+        hidden = value if mask.op == "get_attr" and value.dtype == torch.bool else mask.op == "get_attr" and value == float("-inf")
+        if mask.op != "get_attr" or value.dim() != 2 or not torch.equal(hidden, torch.ones_like(hidden).triu(1)) or \
+                (value.dtype != torch.bool and value[~hidden].any()):
+            raise Error(f"{name}: its attn_mask is no constant that hides what comes behind a step; Sounder has no other")
+        return f"{layer} causal"
+
+    def shaped(self, name, layer, kind, node, module):
+        """The layer for the dimensions of what it takes."""
+        rank, place = self.ranks.get(node), self.text.place(node)
+        rows = kind == "LayerNorm" and len(module.normalized_shape) == 1
+        if kind == "BatchNorm1d" and not self.text.gives_vector(place):
+            raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear")
+        if kind in ("LSTM", "MultiheadAttention") and rank is None:
+            self.text.work_on_rows(place)
+        return f"{layer} each" if rank in (3, 4) and (kind == "Linear" or rows) else layer
+
+    def join(self, name, node, kind, inputs):
+        ranks = [self.ranks.get(one) for one in inputs]
+        known = next((rank for rank in ranks if rank), None)
+        dim = node.kwargs.get("dim", node.kwargs.get("axis", node.args[1] if len(node.args) > 1 else 0))
+        if _JOINS[kind] == "concat" and (known == 3 or dim not in ((1, -1) if known == 2 else (1, -3) if known == 4 else (1,))):
+            raise Error(f"{name}: joins along dimension {dim}; Sounder joins channels: dimension 1 of images or vectors")
+        self.text.join(_JOINS[kind], [self.source(name, one) for one in inputs], name)
+        self.give(node, len(self.text.layers) - 1, known)
+
+    def step(self, name, node, module):
+        kind = _called(node) if module is None else type(module).__name__
+        inputs = [own for own in node.all_input_nodes if not _asks_for_a_size(own) and own.op != "get_attr"]
+        if module is None and kind == "getitem":
+            return self.take_part(name, node)
+        if kind in ("Flatten", "flatten", "view", "reshape", "squeeze", "unsqueeze"):
+            return self.reshape(name, node, kind)
+        if module is None and kind in _JOINS and len(inputs) > 1:
+            return self.join(name, node, kind, inputs)
+        layer = _layer_of(name, node, module)
+        if kind == "MultiheadAttention":
+            layer = self.attend(name, node, layer)
+        if len(inputs) != 1:
+            raise Error(f"{name}: {kind} of {len(inputs)} values; Sounder's takes what one layer gives")
+        (of,) = inputs
+        if kind in ("LSTM", "MultiheadAttention"):
+            self.tuples[node] = (kind, getattr(module, "num_layers", 0))
+        place = self.source(name, of)
+        if layer:
+            self.text.add(self.shaped(name, layer, kind, of, module), place, name)
+            place = len(self.text.layers) - 1
+        return self.give(node, place, _RANKS.get(kind, self.ranks.get(of)))
+
+
 def layers(net):
     """The layer list for --model that computes what a torch.nn.Module does. Error names the module that Sounder has not."""
-    text, steps = _Text(), _steps(net)
+    reader, steps = _Reader(net), _steps(net)
     for i, (name, node, module) in enumerate(steps):
-        kind = _called(node) if module is None else type(module).__name__
-        if kind in _LAST and i + 1 == len(steps):
+        if i + 1 == len(steps) and (_called(node) if module is None else type(module).__name__) in _LAST:
             break
-        places = [text.place(own) for own in node.all_input_nodes if not _asks_for_a_size(own)]
-        if module is None and kind in _JOINS and len(places) > 1:
-            text.join(_JOINS[kind], places, name)
-        else:
-            layer = _layer_of(name, node, module)
-            if len(places) != 1:
-                raise Error(f"{name}: {kind} of {len(places)} values; Sounder's takes what one layer gives")
-            if kind == "BatchNorm1d" and not text.gives_vector(places[0]):
-                raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear")
-            if not layer:  # it gives what it takes
-                text.places[node] = places[0]
-                continue
-            text.add(layer, places[0], name)
-        text.places[node] = len(text.layers) - 1
-    return text.text()
+        reader.step(name, node, module)
+    return reader.text.text()
 
 
-_WEIGHTED = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm"}
+_ORDINALS = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm",
+             "Embedding": "embedding", "LSTM": "lstm", "MultiheadAttention": "attention"}
+
+
+def _layers_tensors(module):
+    """(name, parameter) of each of the layers that a module is."""
+    kind = type(module).__name__
+    if kind == "LSTM":
+        parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [[(f"{part}_l0", getattr(module, f"{part}_l{number}")) for part in parts] for number in range(module.num_layers)]
+    if kind == "MultiheadAttention":
+        return [[("in_proj_weight", module.in_proj_weight), ("in_proj_bias", module.in_proj_bias),
+                 ("out_proj.weight", module.out_proj.weight), ("out_proj.bias", module.out_proj.bias)]]
+    parts = ("weight",) + ("bias",) * (kind != "Embedding") + ("running_mean", "running_var") * hasattr(module, "running_mean")
+    return [[(part, getattr(module, part)) for part in parts]]
 
 
 def _tensors(net):
     """(the name in Sounder's files, the parameter), in the order of computation."""
     counts, tensors = {}, []
     for _, _, module in _steps(net):
-        kind = _WEIGHTED.get(type(module).__name__)
-        if kind:
-            counts[kind] = counts.get(kind, 0) + 1
-            parts = ("weight", "bias") + ("running_mean", "running_var") * hasattr(module, "running_mean")
-            tensors += [(f"{kind}{counts[kind]}.{part}", getattr(module, part)) for part in parts]
+        word = _ORDINALS.get(type(module).__name__)
+        for layer in _layers_tensors(module) if word else ():
+            counts[word] = counts.get(word, 0) + 1
+            tensors += [(f"{word}{counts[word]}.{part}", tensor) for part, tensor in layer]
     return tensors
 
 
@@ -501,10 +706,10 @@ class Run:
         """The lines of metrics.jsonl so far, as dicts; of one type (round, client, start, summary) if it is given."""
         try:
             with open(os.path.join(self.folder, "metrics.jsonl")) as file:
-                whole = [line for line in file if line.endswith("\n")]
+                text = file.read()  # whole: line by line, the end of a line that is being written would come as a line
         except FileNotFoundError:
             return []
-        rows = [json.loads(line) for line in whole]
+        rows = [json.loads(line) for line in text.split("\n")[:-1]]
         return [row for row in rows if kind in (None, row["type"])]
 
     def frame(self, kind="round"):
