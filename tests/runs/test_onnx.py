@@ -2,19 +2,14 @@
 
 Usage: test_onnx.py PATH_OF_SOUNDER [unittest arguments]
 """
-import json, os, random, resource, subprocess, sys, unittest
+import os, resource, subprocess, sys, unittest
 
 from onnx_bytes import model, node, tensor
-from runs import DEADLINE, SANITIZED, SOUNDER, RunCase, parse_safetensors
+from onnx_case import DATA, LETTERS, OnnxCase, numbers, whole
+from runs import DEADLINE, SANITIZED, SOUNDER, parse_safetensors
 from test_init import safetensors
 
-DATA = ["--data", "synthetic:2x8x8:80:60", "--device", "cpu"]
 SHORT = [*DATA, "--quiet", "--clients", "2", "--workers", "1", "--rounds", "1", "--batch-size", "10"]
-
-
-def numbers(count, seed, low=-0.4, high=0.4):
-    draw = random.Random(seed)
-    return [draw.uniform(low, high) for _ in range(count)]
 
 
 CONV, CONV_BIAS, SECOND = numbers(4 * 2 * 9, 1), numbers(4, 2), numbers(4 * 4 * 9, 3)
@@ -37,10 +32,6 @@ GROUPS = [tensor("split", [3], [0, 2, -1], "numbers"), tensor("ones", [2], [1.0,
 WIDE = [tensor("gain", [4, 1, 1], GAIN), tensor("shift", [4, 1, 1], SHIFT, "numbers")]
 
 
-def whole(name, value):
-    return node("Constant", "", name, value=tensor("", [len(value)] if isinstance(value, list) else [], value if isinstance(value, list) else [value]))
-
-
 FORMS = {
     "constants": ([FIRST, *BETWEEN, node("Reshape", "g2 back", "g3"), *AFFINE, *BODY, *FLAT],
                   [*TENSORS, *GROUPS, *WIDE, tensor("back", [4], [-1, 4, 8, 8])]),
@@ -54,99 +45,12 @@ FORMS = {
               [*TENSORS, tensor("narrow", [4], GAIN), tensor("narrow_shift", [4], SHIFT), tensor("image", [2], [-2, -1])]),
 }
 
-# Sequences of six whole numbers: a table's rows, two LSTMs of five units over them, and a layer of each step.
-LETTERS = ["--data", "synthetic:1x1x6:80:60", "--device", "cpu"]
-TABLE, UNITS = numbers(256 * 4, 20, -1, 1), 5
-GATES = {f"lstm{layer}.{name}_l0": (shape, numbers(shape[0] * (shape[1] if len(shape) > 1 else 1), 10 * layer + place))
-         for layer, inputs in ((3, 4), (4, UNITS)) for place, (name, shape) in enumerate(
-             (("weight_ih", [20, inputs]), ("weight_hh", [20, UNITS]), ("bias_ih", [20]), ("bias_hh", [20])))}
-EACH, EACH_BIAS, ROW_GAIN, ROW_SHIFT = numbers(16, 50), numbers(4, 51), numbers(4, 52, 0.5, 1.5), numbers(4, 53)
-LAST, ALL = numbers(10 * UNITS, 54), numbers(10 * 24, 55)
 
-
-def reordered(values):
-    """The gates input, forget, cell, output as ONNX has them: input, output, forget, cell."""
-    block = len(values) // 4
-    return [value for gate in (0, 3, 1, 2) for value in values[gate * block:(gate + 1) * block]]
-
-
-def gates(layer):
-    """ONNX's three tensors of an LSTM."""
-    (shape, input), (state_shape, state), (_, first), (_, second) = (GATES[f"lstm{layer}.{name}_l0"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-    return [tensor(f"W{layer}", [1, *shape], reordered(input)), tensor(f"R{layer}", [1, *state_shape], reordered(state)),
-            tensor(f"B{layer}", [1, 40], reordered(first) + reordered(second))]
-
-
-def lstm_weights(layer, number, bias=True):
-    """The same under PyTorch's names, as the net's lstm of that number."""
-    return {name.replace(f"lstm{layer}", f"lstm{number}"): (shape, values if bias or "bias" not in name else [0.0] * 20)
-            for name, (shape, values) in GATES.items() if name.startswith(f"lstm{layer}.")}
-
-
-EMBED = [node("Cast", "x", "i", to=7), node("Gather", "table i", "e")]
-ZEROS = [node("Shape", "e", "size"), whole("zero", 0), node("Gather", "size zero", "n1"), whole("first", [0]), whole("one", [1]), whole("units", [UNITS]),
-         node("Unsqueeze", "n1 first", "n2"), node("Concat", "one n2 units", "begin", axis=0), node("ConstantOfShape", "begin", "z0", value=tensor("", [1], [0.0])),
-         node("Slice", "z0 first one first", "z")]
-TURN, SQUEEZE = node("Transpose", "e", "t", perm=[1, 0, 2]), node("Squeeze", "a one", "b")
-HEAD_OF_LAST = node("Gemm", "f h hb", "y", transB=1)
-SEQUENCE = [tensor("table", [256, 4], TABLE), *gates(3), *gates(4), tensor("h", [10, UNITS], LAST), tensor("hb", [10], HEAD_BIAS), tensor("no", [1, 2, UNITS], [0.0] * 10),
-            tensor("m", [4, 4], [EACH[4 * o + i] for i in range(4) for o in range(4)]), tensor("mb", [4], EACH_BIAS), tensor("g", [4], ROW_GAIN), tensor("s", [4], ROW_SHIFT),
-            tensor("ha", [10, 24], ALL), tensor("k", [UNITS, UNITS], numbers(25, 56)), tensor("three", [3], [1, 1, UNITS])]
-FINISH = {"fc1.weight": ([10, UNITS], LAST), "fc1.bias": ([10], HEAD_BIAS)}
-BOTH = {"embedding1.weight": ([256, 4], TABLE), **lstm_weights(3, 1), **lstm_weights(4, 2), **FINISH}
-DEEP = "embedding 256 4; lstm 5; lstm 5 last; linear 10"
-# Name: the input's shape, how the model is written else, its nodes, the net here and its weights.
-SEQUENCES = {
-    "steps of their own": (["n", 6], {}, [
-        *EMBED, node("MatMul", "e m", "m1"), node("Add", "mb m1", "m2"), node("LayerNormalization", "m2 g s", "m3", axis=-1, epsilon=1e-5), node("Tanh", "m3", "m4"),
-        node("Add", "e m4", "m5"), node("Flatten", "m5", "f"), node("Gemm", "f ha hb", "y", transB=1)],
-        "embedding 256 4 as e; linear 4 each; layernorm each; tanh; add e; linear 10",
-        {"embedding1.weight": ([256, 4], TABLE), "fc1.weight": ([4, 4], EACH), "fc1.bias": ([4], EACH_BIAS), "norm1.weight": ([4], ROW_GAIN),
-         "norm1.bias": ([4], ROW_SHIFT), "fc2.weight": ([10, 24], ALL), "fc2.bias": ([10], HEAD_BIAS)}),
-    "as PyTorch writes it": (["n", 1, 1, 6], {}, [
-        whole("flat", [0, -1]), node("Reshape", "x flat", "x1"), node("Cast", "x1", "i", to=7), EMBED[1], *ZEROS, TURN, node("LSTM", "t W3 R3 B3 - z z", "a a1 a2", hidden_size=UNITS), SQUEEZE,
-        node("LSTM", "b W4 R4 B4 - z z", "c c1 c2", hidden_size=UNITS), node("Squeeze", "c one", "d"), node("Transpose", "d", "d1", perm=[1, 0, 2]), whole("last", -1),
-        node("Gather", "d1 last", "f", axis=1), HEAD_OF_LAST], DEEP, BOTH),
-    "by its states": ([1, 6], {}, [
-        *EMBED, TURN, node("Expand", "no three", "z"), node("LSTM", "t W3 R3 B3 - z no", "a a1", hidden_size=UNITS, direction="forward"), node("Squeeze", "a", "b", axes=[1]),
-        node("LSTM", "b W4 R4 B4", "- c1", hidden_size=UNITS, activations=["Sigmoid", "Tanh", "Tanh"]), node("Concat", "a1 c1", "states", axis=0), whole("second", 1),
-        node("Gather", "states second", "f"), HEAD_OF_LAST], DEEP, BOTH),
-    "by one state, of whole numbers": (["n", 6], {"kind": 7}, [
-        node("Gather", "table x", "e", axis=0), TURN, node("LSTM", "t W3 R3", "a a1", hidden_size=UNITS), whole("first", [0]), node("Squeeze", "a1 first", "f"), HEAD_OF_LAST],
-        "embedding 256 4; lstm 5 last; linear 10", {"embedding1.weight": ([256, 4], TABLE), **lstm_weights(3, 1, bias=False), **FINISH}),
-    "steps first": (["n", 1, 6], {}, [
-        whole("one", [1]), node("Squeeze", "x one", "x1"), node("Transpose", "x1", "x2", perm=[1, 0]), node("Cast", "x2", "i", to=6), EMBED[1],
-        node("LSTM", "e W3 R3 B3", "a", hidden_size=UNITS), SQUEEZE, node("Relu", "b", "r"), node("Dropout", "r", "r1"), node("MatMul", "r1 k", "r2"), whole("five", [5]), whole("six", [2**62]), whole("zeroth", [0]),
-        node("Slice", "r2 five six zeroth", "f0"), node("Squeeze", "f0 zeroth", "f"), HEAD_OF_LAST],
-        "embedding 256 4; lstm 5 last; relu; dropout 0.5; linear 5; linear 10",
-        {"embedding1.weight": ([256, 4], TABLE), **lstm_weights(3, 1), "fc1.weight": ([5, 5], [numbers(25, 56)[5 * i + o] for o in range(5) for i in range(5)]), "fc1.bias": ([5], [0.0] * 5),
-         "fc2.weight": FINISH["fc1.weight"], "fc2.bias": FINISH["fc1.bias"]}),
-    "rows of an image": (["n", 1, 1, 6], {}, [
-        node("Squeeze", "x one", "x1"), node("Transpose", "x1", "t", perm=[1, 0, 2]), node("LSTM", "t W9 R4 B4", "- a1", hidden_size=UNITS), node("Gather", "a1 last", "f"), HEAD_OF_LAST],
-        "lstm 5 last; linear 10", {**lstm_weights(4, 1), "lstm1.weight_ih_l0": ([20, 6], numbers(120, 57)), **FINISH}),
-}
-EXTRA = {"rows of an image": [tensor("one", [1], [1]), tensor("last", [], [-1]), tensor("W9", [1, 20, 6], reordered(numbers(120, 57)))]}
-
-
-class Onnx(RunCase):
-    def write(self, name, nodes, tensors, shape=("n", 2, 8, 8), **more):
-        with open(self.path(name), "wb") as file:
-            file.write(model(nodes, tensors, shape, **more))
-        return name
-
+class Onnx(OnnxCase):
     @staticmethod
     def little_memory():
         if not SANITIZED:  # AddressSanitizer wants all there is
             resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-
-    def run_eval(self, *arguments, code=0, data=DATA, **more):
-        done = subprocess.run([SOUNDER, "eval", *arguments, *data, "--json"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE, **more)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
-
-    def evaluate(self, *arguments, code=0, **more):
-        done = self.run_eval(*arguments, code=code, **more)
-        return (json.loads(done.stdout)["test_loss"], json.loads(done.stdout)["hits"]) if code == 0 else done.stderr
 
     def reference(self):
         with open(self.path("reference.safetensors"), "wb") as file:
@@ -159,14 +63,6 @@ class Onnx(RunCase):
             self.assertEqual(self.evaluate(self.write(f"{name}.onnx", nodes, tensors)), want, name)
         # A file for one sample at a time says 1 where others name the extent.
         self.assertEqual(self.evaluate(self.write("one.onnx", *FORMS["constants"], shape=[1, 2, 8, 8])), want)
-
-    def test_sequences_compute_what_the_same_layers_do(self):
-        for name, (shape, kind, nodes, text, weights) in SEQUENCES.items():
-            with open(self.path("same.safetensors"), "wb") as file:
-                file.write(safetensors(weights))
-            want = self.evaluate("same.safetensors", "--model", text, data=LETTERS)
-            self.write("sequence.onnx", nodes, [*SEQUENCE, *EXTRA.get(name, [])], shape, **kind)
-            self.assertEqual(self.evaluate("sequence.onnx", data=LETTERS), want, name)
 
     def test_windows_and_borders_are_those_of_the_file(self):
         head = numbers(10 * 4 * 49, 10)
@@ -330,57 +226,6 @@ class Onnx(RunCase):
                        [*tensors, tensor("odd", [4], [0, 2, 8, 16]), tensor("three", [3], [1.0] * 3)])
             err = self.evaluate("bad.onnx", code=65)
             self.assertRegex(err, f'bad.onnx: node "act.3" .[A-Za-z]+.: .*{sentence}')
-
-    def test_sequences_that_no_layer_makes_are_named_by_node_and_op(self):
-        """Middles of a net between the embedding's rows, e and t, and its last linear layer, which takes f."""
-        def lstm(inputs="t W3 R3 B3", outputs="a", **more):
-            return node("LSTM", inputs, outputs, "rnn.3", **{"hidden_size": UNITS, **more})
-
-        def of(op, inputs, outputs, **more):
-            return node(op, inputs, outputs, "rnn.3", **more)
-        plain = node("LSTM", "t W3 R3 B3", "a a1 a2", "before", hidden_size=UNITS)
-        cases = {
-            "its direction is bidirectional; an lstm here reads forward": [lstm(direction="bidirectional")],
-            "its activations are not Sigmoid, Tanh and Tanh": [lstm(activations=["Sigmoid", "Tanh", "Relu"])],
-            "layout and input_forget must be 0": [lstm(layout=1)],
-            "its attribute clip is not read": [lstm(clip=1.0)],
-            "its input 6 is more than zeros to begin with": [lstm("t W3 R3 B3 - ones")],
-            "its input 5 is more than zeros to begin with": [lstm("t W3 R3 B3 one")],
-            "its input 8 is more than zeros to begin with": [lstm("t W3 R3 B3 - - - no")],
-            "its last cells .output 3. are taken": [lstm(outputs="a a1 a2"), node("Gather", "a2 last", "f")],
-            "takes .steps, samples, values. and hidden_size": [lstm("e W3 R3 B3")],
-            "its input 2 is no constant of floating-point numbers, or not 64": [lstm(hidden_size=4)],
-            "its input 4 is no constant of floating-point numbers, or not 40": [lstm("t W3 R3 ones")],
-            "its weights are not .1, 20, 4. and .1, 20, 5.": [lstm("t turned R3 B3")],
-            "takes the last state of an lstm whose steps are taken, too": [plain, SQUEEZE, node("Relu", "b", "r"), of("Gather", "a1 last", "f")],
-            "takes a part of its input; here the last step": [plain, SQUEEZE, node("Relu", "b", "r"), of("Gather", "b last", "f")],
-            "here the last step of an lstm alone": [plain, SQUEEZE, of("Gather", "b zeroth", "f")],
-            "here the last step of an lstm": [of("Gather", "e last", "f", axis=1)],
-            "takes other than one of the places": [of("Gather", "e both", "f", axis=1)],
-            "cuts out more than one place": [of("Slice", "e zeroth two one", "f")],
-            "cuts between samples": [of("Slice", "e zeroth two", "f")],
-            "joins states along another axis than 0": [plain, of("Concat", "a1 a1", "f", axis=1)],
-            "its input 2 is not an lstm's state": [plain, of("Concat", "a1 e", "f", axis=0)],
-            "its input 2 is not the net's input": [of("Gather", "table x", "f")],
-            "is no embedding, which takes rows of a matrix": [of("Gather", "m i", "f", axis=1)],
-            "only zeros are repeated": [of("ConstantOfShape", "both", "f", value=tensor("", [1], [1.0]))],
-            "only zeros are repeated,": [of("Expand", "ones both", "f")],
-            "axis is 1; here all values of a sample or of a row are normalised": [of("LayerNormalization", "t g s", "f", axis=1)],
-            "its constant cannot become part of the weights": [node("MatMul", "e m", "r"), of("Add", "r places", "f")],
-            "what it makes of its two inputs is no layer": [of("Add", "e places", "f")],
-            "does not fit a vector of 4 values": [of("MatMul", "e h", "f")],
-            "takes images, but its input is a sequence": [of("GlobalAveragePool", "e", "f")],
-            "joins along axis 2; here channels are joined": [of("Concat", "e e", "f", axis=2)],
-            "gives samples of 1x6x4 a shape of 2 dimensions": [of("Reshape", "t both", "f")],
-            "perm is no order of 3 dimensions": [of("Transpose", "e", "f", perm=[0, 0, 2])],
-            "more than one place": [of("Squeeze", "e one", "f")],
-            "that is no float, or floats of whole numbers": [of("Cast", "i", "f", to=1)],
-        }
-        more = [tensor("ones", [1, 2, UNITS], [1.0] * 10), tensor("turned", [1, 4, 20], [0.5] * 80), tensor("places", [6, 4], numbers(24, 60)), tensor("both", [2], [1, 2]),
-                tensor("one", [1], [1]), tensor("two", [1], [2]), tensor("last", [], [-1]), tensor("zeroth", [1], [0])]
-        for sentence, middle in cases.items():
-            self.write("bad.onnx", [*EMBED, TURN, *middle, HEAD_OF_LAST], [*SEQUENCE, *more], ["n", 6])
-            self.assertRegex(self.evaluate("bad.onnx", code=65, data=LETTERS), f'bad.onnx: node "rnn.3" .[A-Za-z]+.: .*{sentence}')
 
     def test_a_file_that_is_damaged_or_does_not_fit_is_refused(self):
         nodes, tensors = FORMS["newer"]

@@ -157,7 +157,8 @@ static Status make_gelu(OnnxImport *import, const Onnx__NodeProto *node, const O
         return give_as(import, node, *a, VALUE_SHRUNK, err);
     if (b->kind == VALUE_CONSTANT && a->kind == VALUE_ERF && is_sum && is_near(b, 1))
         return give_as(import, node, *a, VALUE_SHARE, err);
-    if (b->kind == VALUE_SAMPLES && a->kind == VALUE_SHARE && !is_sum && !is_quotient && a->layer == b->layer)
+    if (b->kind == VALUE_SAMPLES && a->kind == VALUE_SHARE && !is_sum && !is_quotient && a->layer == b->layer &&
+        strcmp(a->view, b->view) == 0)
         return give_as(import, node, *a, VALUE_TWICE, err);
     if (b->kind == VALUE_CONSTANT && a->kind == VALUE_TWICE && is_near(b, is_quotient ? 2 : 0.5) && !is_sum)
         return add_function(import, node, a, "gelu", err);
@@ -172,6 +173,7 @@ Status onnx_two(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     b = onnx_input(import, node, 1, &status, err);
     TRY(status);
     if (!a || !b) return fail(err, STATUS_DATA, NODE_FORMAT "it has not two inputs", NODE_ARGS(import, node));
+    if (a->kind >= VALUE_MEAN) return onnx_norm_step(import, node, err);
     const bool is_sum = strcmp(node->op_type, "Add") == 0, is_quotient = strcmp(node->op_type, "Div") == 0;
     const bool turned = a->kind == VALUE_CONSTANT || (b->kind != VALUE_CONSTANT && b->kind != VALUE_SAMPLES);
     const OnnxValue *first = turned && !is_quotient ? b : a, *second = turned && !is_quotient ? a : b;

@@ -36,6 +36,13 @@ typedef enum ValueKind {
     VALUE_ERF,    // erf(x / sqrt 2)
     VALUE_SHARE,  // 1 + erf(x / sqrt 2)
     VALUE_TWICE,  // x (1 + erf(x / sqrt 2))
+    // On the way to a normalisation of the dimensions from number `groups` on, as files before opset 17 have it:
+    VALUE_MEAN,
+    VALUE_CENTRED,   // x - mean
+    VALUE_SQUARES,   // (x - mean)^2
+    VALUE_VARIANCE,  // their mean
+    VALUE_SPREAD,    // variance + epsilon
+    VALUE_DEVIATION, // its root
 } ValueKind;
 
 typedef struct OnnxValue {
@@ -55,7 +62,7 @@ typedef struct OnnxValue {
     // image is "nchw", a vector "nf", a sequence "nhw", what an LSTM takes "hnw" and what it gives "h1nw". What is
     // not there of c, h and w has one place.
     char view[ONNX_MAX_RANK + 1];
-    int groups;
+    int groups; // or the first dimension that is normalised
     Sides border;
 } OnnxValue;
 

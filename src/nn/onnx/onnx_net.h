@@ -8,8 +8,9 @@
 // Understood are the ops that exporters write for such layers: Conv, Gemm and MatMul with constant weights, MaxPool,
 // AveragePool, GlobalAveragePool, ReduceMean over an image, Relu, LeakyRelu, Clip from 0 to 6, Tanh, Sigmoid, Gelu and
 // its pattern of Erf, Dropout, InstanceNormalization (also between two Reshapes, which is how group normalisation is
-// written), GroupNormalization, LayerNormalization of whole samples or of rows, Add and Concat of two values,
-// Flatten, Reshape with what computes its shape, and a Softmax or LogSoftmax at the end, which follows a net by itself.
+// written), GroupNormalization, LayerNormalization of whole samples or of rows (or its parts), Add and Concat of two
+// values, Flatten, Reshape with what computes its shape, and a Softmax or LogSoftmax at the end, which follows a net by
+// itself.
 // Of sequences: a Gather of a constant table's rows by the input (Cast to whole numbers), MatMul of each step, and LSTM
 // in one direction from zeros (also computed ones), between the Transposes and Squeezes that exporters write around it;
 // of its steps all go on, or the last alone by Gather, Slice or its state. Attention is not recognised. A factor and a

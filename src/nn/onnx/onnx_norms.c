@@ -8,8 +8,7 @@
 
 #include "nn/norm_batch.h"
 
-static Status check_epsilon(const OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
-    const float epsilon = onnx_attribute_real(node, "epsilon", NORM_EPSILON);
+static Status check_epsilon(const OnnxImport *import, float epsilon, const Onnx__NodeProto *node, Error *err) {
     if (fabsf(epsilon - NORM_EPSILON) < 1e-3f * NORM_EPSILON) return STATUS_OK;
     return fail(err, STATUS_DATA, NODE_FORMAT "epsilon is %g; normalisation here adds %g", NODE_ARGS(import, node),
                 (double)epsilon, (double)NORM_EPSILON);
@@ -24,7 +23,7 @@ Status onnx_groups(OnnxImport *import, const Onnx__NodeProto *node, Error *err) 
     const bool is_own = strcmp(node->op_type, "GroupNormalization") == 0;
     if (!in || ((in->kind != VALUE_GROUPS || is_own) && (in->kind != VALUE_SAMPLES || strcmp(in->view, "nchw") != 0)))
         return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
-    TRY(check_epsilon(import, node, err));
+    TRY(check_epsilon(import, onnx_attribute_real(node, "epsilon", NORM_EPSILON), node, err));
     TRY(onnx_take(&gain, import, node, 1, VALUE_CONSTANT, onnx_not_constant, err));
     TRY(onnx_take_reals(&shift, import, node, 2, gain->count, err));
     const int channels = in->shape.channels;
@@ -56,28 +55,115 @@ static bool has_all_from(const OnnxValue *value, int64_t axis) {
     return has_samples && onnx_is_in_order(value);
 }
 
-Status onnx_layer_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
-    OnnxValue *in, *gain, *shift = NULL;
-    TRY(onnx_take_samples(&in, import, node, err));
-    const int64_t given = onnx_attribute_whole(node, "axis", -1), rank = (int64_t)strlen(in->view);
-    const int64_t axis = given < 0 ? given + rank : given;
-    const bool is_each = axis == rank - 1 && in->view[axis] == 'w';
-    if (!is_each && (axis < 1 || axis >= rank || !has_all_from(in, axis)))
+// A normalisation of the dimensions from number `given` on; of LayerNormalization with the factors and shifts that are
+// its inputs, otherwise with 1 and 0.
+static Status add_layer_norm(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, int64_t given,
+                             Error *err) {
+    enum { MOST_WITHOUT_FACTORS = 1 << 20 };
+    OnnxValue *gain = NULL, *shift = NULL;
+    const int64_t rank = (int64_t)strlen(in->view), axis = given < 0 ? given + rank : given;
+    const bool is_each = axis == rank - 1 && in->view[axis] == 'w', has_gain = strcmp(node->op_type, "Div") != 0;
+    const size_t size = is_each ? (size_t)in->shape.columns : shape_size(in->shape);
+    if ((!is_each && (axis < 1 || axis >= rank || !has_all_from(in, axis))) ||
+        (!has_gain && size > MOST_WITHOUT_FACTORS))
         return fail(err, STATUS_DATA,
                     NODE_FORMAT "axis is %" PRId64 "; here all values of a sample or of a row are normalised",
                     NODE_ARGS(import, node), given);
-    const size_t size = is_each ? (size_t)in->shape.columns : shape_size(in->shape);
-    TRY(check_epsilon(import, node, err));
-    TRY(onnx_take_reals(&gain, import, node, 1, size, err));
-    if (node->n_input > 2 && *node->input[2]) TRY(onnx_take_reals(&shift, import, node, 2, size, err));
+    if (has_gain) TRY(onnx_take_reals(&gain, import, node, 1, size, err));
+    if (has_gain && node->n_input > 2 && *node->input[2]) TRY(onnx_take_reals(&shift, import, node, 2, size, err));
     TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "layernorm%s", is_each ? " each" : ""));
     TRY(onnx_layers_weigh(&import->layers, size, size, err));
     OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
     layer->is_each = is_each;
-    memcpy(layer->weight, gain->reals, size * sizeof *gain->reals);
-    if (shift) memcpy(layer->bias, shift->reals, size * sizeof *shift->reals);
+    for (size_t i = 0; i < size; i++)
+        layer->weight[i] = 1;
+    onnx_layer_scale(layer, gain ? gain->reals : NULL, shift ? shift->reals : NULL);
+    return STATUS_OK;
+}
+
+Status onnx_layer_norm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *in;
+    TRY(onnx_take_samples(&in, import, node, err));
+    TRY(check_epsilon(import, onnx_attribute_real(node, "epsilon", NORM_EPSILON), node, err));
+    TRY(add_layer_norm(import, node, in, onnx_attribute_whole(node, "axis", -1), err));
     return onnx_give_layer(import, node, in, err);
 }
+
+// In parts ------------------------------------------------------------------------------------------------------------
+
+Status onnx_norm_mean(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue value, *in;
+    Status status;
+    int64_t axes[ONNX_MAX_RANK];
+    size_t count;
+    in = onnx_input(import, node, 0, &status, err);
+    TRY(status);
+    const bool is_second = in && in->kind == VALUE_SQUARES;
+    if (!is_second) TRY(onnx_take_samples(&in, import, node, err));
+    const int rank = (int)strlen(in->view);
+    TRY(onnx_axes(axes, &count, import, node, rank, err));
+    bool fits = count > 0 && count < (size_t)rank && onnx_attribute_whole(node, "keepdims", 1) == 1;
+    int64_t sum = 0, first = rank - (int64_t)count;
+    for (size_t i = 0; i < count; i++) {
+        fits = fits && axes[i] >= first;
+        sum += 1 << axes[i];
+    }
+    fits = fits && sum == (1 << rank) - (1 << first) && (!is_second || first == in->groups);
+    if (!fits)
+        return fail(err, STATUS_DATA,
+                    NODE_FORMAT "only means over an image's rows and columns are layers here, and those of the last "
+                                "dimensions parts of a normalisation",
+                    NODE_ARGS(import, node));
+    value = *in;
+    value.kind = is_second ? VALUE_VARIANCE : VALUE_MEAN;
+    value.groups = (int)first;
+    return onnx_give(import, node, value, err);
+}
+
+// The steps from a mean to a normalisation: what an op makes of two values, or of one and a number.
+static const struct NormStep {
+    const char *op;
+    ValueKind takes, with, gives;
+} norm_steps[] = {
+    {"Sub", VALUE_SAMPLES, VALUE_MEAN, VALUE_CENTRED},
+    {"Pow", VALUE_CENTRED, VALUE_CONSTANT, VALUE_SQUARES}, // the second
+    {"Mul", VALUE_CENTRED, VALUE_CENTRED, VALUE_SQUARES},
+    {"Add", VALUE_VARIANCE, VALUE_CONSTANT, VALUE_SPREAD}, // epsilon
+    {"Sqrt", VALUE_SPREAD, VALUE_UNKNOWN, VALUE_DEVIATION},
+    {"Div", VALUE_CENTRED, VALUE_DEVIATION, VALUE_SAMPLES},
+};
+
+static bool are_same(const OnnxValue *a, const OnnxValue *b) {
+    return a->layer == b->layer && strcmp(a->view, b->view) == 0 &&
+           (a->kind == VALUE_SAMPLES || a->groups == b->groups);
+}
+
+Status onnx_norm_step(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    Status status;
+    const OnnxValue *a = onnx_input(import, node, 0, &status, err), *b;
+    TRY(status);
+    b = onnx_input(import, node, 1, &status, err);
+    TRY(status);
+    const ValueKind kind = a ? a->kind : VALUE_UNKNOWN, other = b ? b->kind : VALUE_UNKNOWN;
+    const struct NormStep *step = NULL;
+    for (size_t i = 0; i < sizeof norm_steps / sizeof *norm_steps; i++)
+        if (strcmp(norm_steps[i].op, node->op_type) == 0 && norm_steps[i].takes == kind && norm_steps[i].with == other)
+            step = &norm_steps[i];
+    const bool has_number = step && other == VALUE_CONSTANT, is_number = has_number && b->reals && b->count == 1;
+    if (!step || (has_number && !is_number) || (b && !has_number && !are_same(a, b)) ||
+        (is_number && step->gives == VALUE_SQUARES && *b->reals != 2))
+        return fail(err, STATUS_DATA, NODE_FORMAT "what it makes of its inputs is no layer here",
+                    NODE_ARGS(import, node));
+    if (step->gives == VALUE_SPREAD) TRY(check_epsilon(import, *b->reals, node, err));
+    OnnxValue value = *a;
+    value.kind = step->gives;
+    if (step->gives == VALUE_CENTRED) value.groups = b->groups;
+    if (step->gives != VALUE_SAMPLES) return onnx_give(import, node, value, err);
+    TRY(add_layer_norm(import, node, a, a->groups, err));
+    return onnx_give_layer(import, node, &value, err);
+}
+
+// Whole batches -------------------------------------------------------------------------------------------------------
 
 // What ONNX's momentum is of running statistics that each batch moves a tenth of the way.
 static const float momentum_here = 1 - NORM_MOMENTUM;

@@ -26,8 +26,9 @@ Status onnx_give_layer(OnnxImport *import, const Onnx__NodeProto *node, const On
 // Averages over whole images, as GlobalAveragePool does.
 OnnxHandler onnx_global_pool;
 
-// Of onnx_norms.c: groups and instances, whole samples, whole batches.
-OnnxHandler onnx_groups, onnx_layer_norm, onnx_batch_norm;
+// Of onnx_norms.c: groups and instances, whole samples, whole batches; and what normalisations are made of: the mean of
+// the last dimensions, and the others.
+OnnxHandler onnx_groups, onnx_layer_norm, onnx_batch_norm, onnx_norm_mean, onnx_norm_step;
 
 // Of onnx_functions.c. onnx_two: sum, product and quotient.
 OnnxHandler onnx_function, onnx_clip, onnx_dropout, onnx_softmax, onnx_two, onnx_erf;

@@ -172,14 +172,14 @@ static Status handle_concat(OnnxImport *import, const Onnx__NodeProto *node, Err
 
 // The mean of an image's rows and columns is an average over it.
 static Status handle_mean(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
-    OnnxValue *in;
+    Status status;
     int64_t axes[ONNX_MAX_RANK];
     size_t count;
-    TRY(onnx_take_samples(&in, import, node, err));
-    TRY(onnx_axes(axes, &count, import, node, (int)strlen(in->view), err));
-    if (strcmp(in->view, "nchw") != 0 || count != 2 || axes[0] + axes[1] != 5 || axes[0] * axes[1] != 6)
-        return fail(err, STATUS_DATA, NODE_FORMAT "only means over an image's rows and columns are layers here",
-                    NODE_ARGS(import, node));
+    const OnnxValue *in = onnx_input(import, node, 0, &status, err);
+    TRY(status);
+    if (!in || in->kind != VALUE_SAMPLES || strcmp(in->view, "nchw") != 0) return onnx_norm_mean(import, node, err);
+    TRY(onnx_axes(axes, &count, import, node, 4, err));
+    if (count != 2 || axes[0] + axes[1] != 5 || axes[0] * axes[1] != 6) return onnx_norm_mean(import, node, err);
     TRY(onnx_global_pool(import, node, err));
     if (onnx_attribute_whole(node, "keepdims", 1) == 0)
         snprintf(import->values[import->value_count - 1].view, ONNX_MAX_RANK, "nf");
