@@ -22,7 +22,7 @@ static bool fits(float trained, float global) {
 AGGREGATE_VECTORS static size_t count_beyond(const float *trained, const float *global, float limit, size_t count) {
     size_t beyond = 0;
     for (size_t i = 0; i < count; i++) // without an early exit: this loop becomes vectors
-        beyond += !(fabsf(trained[i] - global[i]) < limit);
+        beyond += (size_t)!(fabsf(trained[i] - global[i]) < limit);
     return beyond;
 }
 
