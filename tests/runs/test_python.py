@@ -260,6 +260,7 @@ class Python(unittest.TestCase):
             (lambda net, x: attend(net, net.table(x), attn_mask=net.window), "attention: its attn_mask is no constant that hides what comes behind a step"),
             (lambda net, x: (lambda x: net.attention(x, torch.tanh(x), x)[0])(net.table(x)), "attention: attends to another value than its own"),
             (lambda net, x: net.head(net.attention(*[net.table(x)] * 3)), "head: takes all that attention gives"),
+            (lambda net, x: net.head(net.lstm(net.table(x))[1][0].squeeze(1)), "takes all that getitem_1 gives"),
             (lambda net, x: net.head(net.table(x) + net.shift), "shift: a parameter outside a layer"),
             (lambda net, x: net.head(torch.tanh(net.head(x))), "head: called twice; Sounder's layers have weights of their own"),
             (lambda net, x: torch.cat([net.table(x), torch.tanh(net.table(x))], 1), "table: called twice"),
@@ -274,7 +275,9 @@ class Python(unittest.TestCase):
             with self.assertRaises(sounder.Error) as error:
                 sounder.layers(Net(forward))
             self.assertIn(sentence, str(error.exception))
-        for module, sentence in [(nn.LSTM(4, 4), "batch_first is False"), (nn.LSTM(4, 4, batch_first=True, bidirectional=True), "bidirectional is True"),
+        self.assertEqual(sounder.layers(nn.Sequential(nn.Flatten(), nn.Linear(8, 4), nn.GroupNorm(2, 4), nn.Linear(4, 2))), "linear 4; groupnorm 2; linear 2")
+        for module, sentence in [(nn.Flatten(2), "start_dim is 2"), (nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Flatten()), "whole or row by row"),
+                                 (nn.LSTM(4, 4), "batch_first is False"), (nn.LSTM(4, 4, batch_first=True, bidirectional=True), "bidirectional is True"),
                                  (nn.Embedding(4, 4, padding_idx=0), "padding_idx is 0"), (nn.LayerNorm((3, 4)), r"normalized_shape is \(3, 4\)")]:
             self.assertRaisesRegex(sounder.Error, sentence, sounder.layers, nn.Sequential(module))
 

@@ -400,8 +400,8 @@ class _Text:
 
 
 # Dimensions of what a step gives, samples among them; of others it is what they take.
-_RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "max_pool2d": 4, "avg_pool2d": 4, "GroupNorm": 4,
-          "BatchNorm2d": 4, "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
+_RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "max_pool2d": 4, "avg_pool2d": 4, "BatchNorm2d": 4,
+          "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
 # What the parts of what a module gives are.
 _TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidden", ("MultiheadAttention", 0): "sequence"}
 
@@ -421,7 +421,7 @@ class _Reader:
         """The place of a value that a layer takes."""
         place = self.text.place(node)
         if node in self.tuples:
-            raise Error(f"{name}: takes all that {node.target} gives; Sounder goes on with its output, the first of that")
+            raise Error(f"{name}: takes all that {node.name} gives; Sounder goes on with its output, the first of that")
         if self.ranks.get(node) == 3:
             self.wholes.add(place)
         if self.ranks.get(node) == 3 and place in self.lasts:
@@ -457,12 +457,14 @@ class _Reader:
         else:
             raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, its last step, or what an attention gives")
 
-    def reshape(self, name, node, kind):
+    def reshape(self, name, node, kind, module):
         """Layers take the values of any shape in the same order."""
         of, extents = node.all_input_nodes[0], node.args[1:]
         if kind in ("Flatten", "flatten"):
-            rank, start = 2, node.kwargs.get("start_dim", extents[0] if extents else 1)
+            rank, start = 2, node.kwargs.get("start_dim", extents[0] if extents else getattr(module, "start_dim", 1))
             _must(name, "start_dim", start, 1)
+            if self.ranks.get(of) is None and self.text.gives_vector(self.text.place(of)):
+                raise Error(f"{name}: flattens what a Linear makes of the net's input, whole or row by row; flatten first, or squeeze(1) for rows")
         elif kind in ("squeeze", "unsqueeze"):  # of a single channel, which sequences have
             rank = 3 if kind == "squeeze" else 4
             _must(name, "dim", node.kwargs.get("dim", extents[0] if extents else None), 1)
@@ -517,7 +519,7 @@ class _Reader:
         if module is None and kind == "getitem":
             return self.take_part(name, node)
         if kind in ("Flatten", "flatten", "view", "reshape", "squeeze", "unsqueeze"):
-            return self.reshape(name, node, kind)
+            return self.reshape(name, node, kind, module)
         if module is None and kind in _JOINS and len(inputs) > 1:
             return self.join(name, node, kind, inputs)
         layer = _layer_of(name, node, module)
