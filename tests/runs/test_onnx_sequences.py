@@ -52,6 +52,7 @@ HEAD_OF_LAST = node("Gemm", "f h hb", "y", transB=1)
 SEQUENCE = [tensor("table", [256, 4], TABLE), *gates(3), *gates(4), tensor("h", [10, UNITS], LAST), tensor("hb", [10], HEAD_BIAS), tensor("no", [1, 2, UNITS], [0.0] * 10),
             tensor("m", [4, 4], [EACH[4 * o + i] for i in range(4) for o in range(4)]), tensor("mb", [4], EACH_BIAS), tensor("g", [4], ROW_GAIN), tensor("s", [4], ROW_SHIFT),
             tensor("ha", [10, 24], ALL), tensor("k", [UNITS, UNITS], numbers(25, 56)), tensor("three", [3], [1, 1, UNITS])]
+WIDE = numbers(150, 58)
 FINISH = {"fc1.weight": ([10, UNITS], LAST), "fc1.bias": ([10], HEAD_BIAS)}
 BOTH = {"embedding1.weight": ([256, 4], TABLE), **lstm_weights(3, 1), **lstm_weights(4, 2), **FINISH}
 DEEP = "embedding 256 4; lstm 5; lstm 5 last; linear 10"
@@ -83,6 +84,21 @@ SEQUENCES = {
     "by one state, of whole numbers": (["n", 6], {"kind": 7}, [
         node("Gather", "table x", "e", axis=0), TURN, node("LSTM", "t W3 R3", "a a1", hidden_size=UNITS), whole("first", [0]), node("Squeeze", "a1 first", "f"), HEAD_OF_LAST],
         "embedding 256 4; lstm 5 last; linear 10", {"embedding1.weight": ([256, 4], TABLE), **lstm_weights(3, 1, bias=False), **FINISH}),
+    "one state in another shape": (["n", 6], {}, [
+        *EMBED, TURN, node("LSTM", "t W3 R3 B3", "a a1", hidden_size=UNITS), node("Shape", "x", "n1", start=0, end=1), whole("units", [UNITS]), node("Concat", "n1 units", "wanted", axis=0),
+        node("Reshape", "a1 wanted", "f"), HEAD_OF_LAST], "embedding 256 4; lstm 5 last; linear 10", {"embedding1.weight": ([256, 4], TABLE), **lstm_weights(3, 1), **FINISH}),
+    "gates that no exporter ordered": (["n", 6], {}, [
+        *[node("Slice", f"{name} at{start} at{end} first", f"{name}{start}") for name in ("w_ih", "w_hh", "b_ih", "b_hh") for start, end in ((0, 5), (5, 15), (15, 20))],
+        *[node("Concat", f"{name}0 {name}15 {name}5", f"{name}_sorted", axis=axis) for name, axis in (("w_ih", 0), ("w_hh", -2), ("b_ih", 0), ("b_hh", -1))],
+        node("Concat", "b_ih_sorted b_hh_sorted", "b", axis=0), *[node("Unsqueeze", f"{name} first", f"{name}_of_one") for name in ("w_ih_sorted", "w_hh_sorted", "b")],
+        node("Slice", "wide at5 at10 one", "head"), *EMBED, TURN, node("LSTM", "t w_ih_sorted_of_one w_hh_sorted_of_one b_of_one", "- a1", hidden_size=UNITS),
+        node("Squeeze", "a1 first", "f"), node("Transpose", "head", "head1"), node("Gemm", "f head1 hb", "y")],
+        "embedding 256 4; lstm 5 last; linear 10", {"embedding1.weight": ([256, 4], TABLE), **lstm_weights(3, 1), "fc1.weight": ([10, 5], [value for o in range(10) for value in WIDE[15 * o + 5:15 * o + 10]]), "fc1.bias": ([10], HEAD_BIAS)}),
+    "all steps in rows": (["n", 6], {}, [
+        *EMBED, whole("rows", [-1, 4]), node("Reshape", "e rows", "r"), node("Gemm", "r m mb", "r1"), node("Tanh", "r1", "r2"), whole("back", [-1, 6, 4]), node("Reshape", "r2 back", "r3"), TURN,
+        node("Transpose", "r3", "r4", perm=[1, 0, 2]), node("LSTM", "r4 W3 R3 B3", "- a1", hidden_size=UNITS), node("Transpose", "a1", "a2", perm=[1, 0, 2]), whole("plain", [0, -1]),
+        node("Reshape", "a2 plain", "f"), HEAD_OF_LAST], "embedding 256 4; linear 4 each; tanh; lstm 5 last; linear 10",
+        {"embedding1.weight": ([256, 4], TABLE), "fc1.weight": ([4, 4], EACH), "fc1.bias": ([4], EACH_BIAS), **lstm_weights(3, 1), "fc2.weight": FINISH["fc1.weight"], "fc2.bias": FINISH["fc1.bias"]}),
     "steps first": (["n", 1, 6], {}, [
         whole("one", [1]), node("Squeeze", "x one", "x1"), node("Transpose", "x1", "x2", perm=[1, 0]), node("Cast", "x2", "i", to=6), EMBED[1],
         node("LSTM", "e W3 R3 B3", "a", hidden_size=UNITS), SQUEEZE, node("Relu", "b", "r"), node("Dropout", "r", "r1"), node("MatMul", "r1 k", "r2"), whole("five", [5]), whole("six", [2**62]), whole("zeroth", [0]),
@@ -94,7 +110,10 @@ SEQUENCES = {
         node("Squeeze", "x one", "x1"), node("Transpose", "x1", "t", perm=[1, 0, 2]), node("LSTM", "t W9 R4 B4", "- a1", hidden_size=UNITS), node("Gather", "a1 last", "f"), HEAD_OF_LAST],
         "lstm 5 last; linear 10", {**lstm_weights(4, 1), "lstm1.weight_ih_l0": ([20, 6], numbers(120, 57)), **FINISH}),
 }
-EXTRA = {"rows of an image": [tensor("one", [1], [1]), tensor("last", [], [-1]), tensor("W9", [1, 20, 6], reordered(numbers(120, 57)))]}
+EXTRA = {"gates that no exporter ordered": [
+    *[tensor(name, *GATES[f"lstm3.{full}_l0"]) for name, full in (("w_ih", "weight_ih"), ("w_hh", "weight_hh"), ("b_ih", "bias_ih"), ("b_hh", "bias_hh"))], tensor("wide", [10, 15], WIDE),
+    *[tensor(f"at{place}", [1], [place]) for place in (0, 5, 10, 15, 20)], tensor("first", [1], [0]), tensor("one", [1], [-1])],
+         "rows of an image": [tensor("one", [1], [1]), tensor("last", [], [-1]), tensor("W9", [1, 20, 6], reordered(numbers(120, 57)))]}
 
 
 class OnnxSequences(OnnxCase):
@@ -153,6 +172,10 @@ class OnnxSequences(OnnxCase):
             "what it makes of its inputs is no layer here": [*parts("e", [2])[:2], node("Constant", "", "three4", value_float=3.0), of("Pow", "d three4", "f")],
             "epsilon is 0.1; normalisation here adds 1e-05": [*parts("e", [2])[:5], node("Constant", "", "wide", value_float=0.1), of("Add", "v0 wide", "f")],
             "axis is 1; here all values of a sample or of a row": [node("Transpose", "e", "turned_e", perm=[1, 0, 2]), *parts("turned_e", [1, 2])[:-1], of("Div", "d v2", "f")],
+            "its constants do not fit each other along axis 0": [of("Concat", "m h", "f", axis=0)],
+            "joins more numbers than the 1[0-9]{3} of the file's constants": [of("Concat", "table table", "f", axis=0)],
+            "gives an lstm's state another shape than .samples, units.": [plain, of("Reshape", "a1 both", "f")],
+            "its input 1 is not what a layer gives from samples": [whole("rows", [-1, 4]), node("Reshape", "e rows", "r"), of("Flatten", "r", "f")],
             "perm is no order of 3 dimensions": [of("Transpose", "e", "f", perm=[0, 0, 2])],
             "more than one place": [of("Squeeze", "e one", "f")],
             "that is no float, or floats of whole numbers": [of("Cast", "i", "f", to=1)],

@@ -92,6 +92,8 @@ class Letters(nn.Module):
             return self.head(state[-1])
         if self.form == "each":
             return F.relu(self.head(steps))[:, -1, :]
+        if self.form == "rows":
+            return self.head(steps.reshape(-1, 16)).view(x.size(0), 6, -1)[:, -1]
         return self.head(steps[-1] if self.form == "steps first" else steps[:, -1])
 
 
@@ -130,7 +132,7 @@ def check(name, net, shape, folder, letters=0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.onnx.export(net, torch.zeros(2, *shape), file, opset_version=opset, input_names=["x"],
-                              dynamic_axes={"x": {0: "n"}} if named else None,
+                              dynamic_axes={"x": {0: "n"}} if named else None, do_constant_folding=name != "last",
                               **({"training": torch.onnx.TrainingMode.PRESERVE} if name == "batch" else {}))
         with open(file, "rb") as bytes_of:
             assert name != "batch" or bytes_of.read().count(b"\x22\x12BatchNormalization") == 4, "the exporter has folded one in"
@@ -168,7 +170,7 @@ def main():
         for name, net, shape in (("lenet", LeNet(), (1, 28, 28)), ("cnn", cnn(), (1, 28, 28)), ("resnet20", ResNet20(), (3, 32, 32)),
                                  ("others", others(), (1, 28, 28)), ("batch", batch(), (3, 16, 16))):
             check(name, net, shape, folder)
-        for form in "last", "state", "each", "steps first":
+        for form in "last", "state", "each", "rows", "steps first":
             check(form, Letters(form), (6,), folder, LETTERS)
         check("steps", Steps(), (1, 1, 6), folder, LETTERS)
         for name, text in WRITTEN.items():

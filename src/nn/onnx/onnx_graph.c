@@ -324,6 +324,7 @@ static Status add_constants(OnnxImport *import, Error *err) {
         OnnxValue value;
         if (!tensor->name) return fail(err, STATUS_DATA, "%s: corrupt: a constant without name", import->path);
         TRY(onnx_constant(&value, import, tensor, err));
+        import->number_count += value.count;
         TRY(add_value(import, &value, err));
     }
     return STATUS_OK;

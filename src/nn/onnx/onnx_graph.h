@@ -19,8 +19,9 @@
 
 enum { ONNX_MAX_RANK = 5, ONNX_MAX_NODES = 4096 };
 
-// In a shape: the extent that is the number of samples.
+// In a shape: the extent that is the number of samples; one that is so many times the steps of each.
 #define ONNX_BATCH INT64_MIN
+#define ONNX_STEPS (INT64_MIN + 1)
 
 typedef enum ValueKind {
     VALUE_UNKNOWN,  // of a type nobody here reads
@@ -58,7 +59,8 @@ typedef struct OnnxValue {
     // All others:
     int layer;   // SPEC_INPUT: the input
     Shape shape; // of one sample
-    // Its dimensions, a letter each: n the samples, c channels, h rows, w columns, f all values of a sample, 1 one. An
+    // Its dimensions, a letter each: n the samples, c channels, h rows, w columns, f all values of a sample, 1 one,
+    // m the rows of all samples one after the other. An
     // image is "nchw", a vector "nf", a sequence "nhw", what an LSTM takes "hnw" and what it gives "h1nw". What is
     // not there of c, h and w has one place.
     char view[ONNX_MAX_RANK + 1];
@@ -73,7 +75,8 @@ typedef struct OnnxImport {
     struct hsearch_data names;
     OnnxValue *values;
     size_t value_count, value_room;
-    int64_t batch; // how many samples the input has; 0: any number
+    size_t number_count; // of all constants that the file lists
+    int64_t batch;       // how many samples the input has; 0: any number
     int folded;
     OnnxLayers layers;
 } OnnxImport;

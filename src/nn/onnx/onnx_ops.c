@@ -234,7 +234,7 @@ Status onnx_global_pool(OnnxImport *import, const Onnx__NodeProto *node, Error *
 static Status add_linear(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const OnnxValue *weight,
                          bool lies_right, Error *err) {
     const char last = in->view[strlen(in->view) - 1];
-    const bool is_each = last == 'w' && strcmp(node->op_type, "MatMul") == 0;
+    const bool is_each = last == 'w' && (strcmp(node->op_type, "MatMul") == 0 || strcmp(in->view, "mw") == 0);
     const size_t ins = is_each ? (size_t)in->shape.columns : shape_size(in->shape);
     const int out = lies_right ? 0 : 1;
     if ((!is_each && last != 'f') || !weight->reals || weight->rank != 2 || weight->count == 0 ||

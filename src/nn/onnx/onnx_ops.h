@@ -34,8 +34,13 @@ OnnxHandler onnx_groups, onnx_layer_norm, onnx_batch_norm, onnx_norm_mean, onnx_
 OnnxHandler onnx_function, onnx_clip, onnx_dropout, onnx_softmax, onnx_two, onnx_erf;
 
 // Of onnx_sequences.c. onnx_zeros: ConstantOfShape and Expand. onnx_pick: Gather of rows of a table, of one place of
-// samples, or of one lstm's state; onnx_cut: Slice of samples or zeros; onnx_join_states: Concat.
+// samples, or of one lstm's state; onnx_cut: Slice of samples, zeros or constants; onnx_join_states: Concat.
 OnnxHandler onnx_lstm, onnx_zeros, onnx_pick, onnx_cut, onnx_join_states;
+
+// Of onnx_constants.c: Concat of constants, and from..to - 1 of a dimension of one.
+OnnxHandler onnx_join_reals;
+Status onnx_cut_reals(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, int axis, int64_t from,
+                      int64_t to, Error *err);
 
 // The state of one of the lstms, as what that layer gives at last, seen as `view`.
 Status onnx_give_state(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *states, size_t which,

@@ -262,7 +262,7 @@ static Status take_viewed(OnnxValue **in, OnnxImport *import, const Onnx__NodePr
 }
 
 Status onnx_pick(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
-    OnnxValue *in, *places;
+    OnnxValue *in = NULL, *places;
     Status status;
     int64_t extent[ONNX_MAX_RANK];
     const OnnxValue *from = onnx_input(import, node, 0, &status, err);
@@ -274,7 +274,7 @@ Status onnx_pick(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     const int rank = is_state ? 3 : onnx_extents(extent, in);
     int64_t axis = onnx_attribute_whole(node, "axis", 0);
     if (axis < 0) axis += rank;
-    const bool fits = places->count == 1 && axis >= 0 && axis < (is_state ? 1 : rank);
+    const bool fits = places->count == 1 && axis >= 0 && axis < (is_state ? 1 : rank) && (is_state || extent[axis] > 0);
     const int64_t places_there = !fits ? 0 : is_state ? (int64_t)from->count : extent[axis];
     int64_t place = fits ? *places->wholes : 0;
     if (place < 0) place += places_there;
@@ -304,18 +304,21 @@ Status onnx_cut(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     OnnxValue *in = onnx_input(import, node, 0, &status, err);
     TRY(status);
     if (in && in->kind == VALUE_ZEROS) return onnx_pass_on(import, node, err);
-    TRY(take_viewed(&in, import, node, err));
+    const bool is_constant = in && in->kind == VALUE_CONSTANT && in->reals;
+    if (!is_constant) TRY(take_viewed(&in, import, node, err));
     for (size_t i = 0; i < 4; i++)
         TRY(read_bound(&bound[i], import, node, i + 1, i == 3, err));
-    const int rank = onnx_extents(extent, in);
+    if (is_constant) memcpy(extent, in->extent, sizeof extent);
+    const int rank = is_constant ? in->rank : onnx_extents(extent, in);
     const int64_t axis = bound[2] < 0 ? bound[2] + rank : bound[2];
-    if (axis < 0 || axis >= rank || extent[axis] == ONNX_BATCH || bound[3] != 1)
+    if (axis < 0 || axis >= rank || extent[axis] < 0 || bound[3] != 1)
         return fail(err, STATUS_DATA, NODE_FORMAT "cuts between samples, or by steps that are not 1",
                     NODE_ARGS(import, node));
     for (size_t i = 0; i < 2; i++) {
         const int64_t place = bound[i] < 0 ? (bound[i] < -extent[axis] ? 0 : bound[i] + extent[axis]) : bound[i];
         bound[i] = place > extent[axis] ? extent[axis] : place;
     }
+    if (is_constant) return onnx_cut_reals(import, node, in, (int)axis, bound[0], bound[1], err);
     if (bound[0] == 0 && bound[1] == extent[axis]) return onnx_pass_on(import, node, err);
     if (bound[1] - bound[0] == 1) return pick(import, node, *in, (int)axis, bound[0], true, err);
     return fail(err, STATUS_DATA, NODE_FORMAT "cuts out more than one place", NODE_ARGS(import, node));

@@ -72,7 +72,11 @@ static Status handle_shape(OnnxImport *import, const Onnx__NodeProto *node, Erro
     TRY(status);
     if (!onnx_is_seen(value))
         return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
-    return give_wholes(import, node, extent, (size_t)onnx_extents(extent, value), 1, err);
+    const int64_t rank = onnx_extents(extent, value);
+    int64_t from = onnx_attribute_whole(node, "start", 0), to = onnx_attribute_whole(node, "end", rank);
+    from = from < -rank ? 0 : from < 0 ? from + rank : from > rank ? rank : from;
+    to = to < -rank ? 0 : to < 0 ? to + rank : to > rank ? rank : to;
+    return give_wholes(import, node, extent + from, to > from ? (size_t)(to - from) : 0, 1, err);
 }
 
 static bool is_wholes(const OnnxValue *value) {
@@ -139,6 +143,7 @@ static Status handle_concat(OnnxImport *import, const Onnx__NodeProto *node, Err
     Status status;
     const OnnxValue *first = onnx_input(import, node, 0, &status, err);
     TRY(status);
+    if (first && first->kind == VALUE_CONSTANT && first->reals) return onnx_join_reals(import, node, err);
     if (first && first->kind == VALUE_CONSTANT) return join_wholes(import, node, err);
     if (first && first->kind == VALUE_STATES) return onnx_join_states(import, node, err);
     OnnxValue *in, *other;
@@ -188,7 +193,7 @@ static Status handle_mean(OnnxImport *import, const Onnx__NodeProto *node, Error
 
 const OnnxOp onnx_shape_ops[] = {
     {"Constant", handle_constant, "value value_float value_int value_ints"},
-    {"Shape", handle_shape, ""},
+    {"Shape", handle_shape, "end start"},
     {"Gather", handle_gather, "axis"},
     {"Slice", handle_slice, ""},
     {"Concat", handle_concat, "axis"},

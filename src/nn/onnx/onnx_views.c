@@ -13,6 +13,8 @@ static int64_t extent_of(const OnnxValue *value, char dimension) {
     switch (dimension) {
     case 'n':
         return ONNX_BATCH;
+    case 'm':
+        return ONNX_STEPS;
     case 'c':
         return value->shape.channels;
     case 'h':
@@ -61,7 +63,7 @@ bool onnx_is_in_order(const OnnxValue *value) {
 
 Status onnx_give_view(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, const char *view, Error *err) {
     snprintf(value.view, sizeof value.view, "%s", view);
-    for (char *dimension = value.view; *dimension && strlen(view) == 2; dimension++)
+    for (char *dimension = value.view; *dimension && strlen(view) == 2 && !strchr(view, 'm'); dimension++)
         if (*dimension != 'n') *dimension = 'f';
     if (value.shape.channels == 1 && strcmp(view, "n1hw") == 0) value.view[1] = 'c';
     return onnx_give(import, node, value, err);
@@ -123,12 +125,23 @@ static const char *view_of(const OnnxValue *value, const int64_t *wanted, int ra
                                                                                                             : NULL;
 }
 
+// Whether the shape has the rows of all samples one after the other: (samples times steps, values).
+static bool are_rows(const OnnxImport *import, const OnnxValue *value, const int64_t *wanted, int rank) {
+    const Shape shape = value->shape;
+    return value->kind == VALUE_SAMPLES && rank == 2 && shape.channels == 1 && shape.rows > 1 &&
+           wanted[1] == shape.columns &&
+           (wanted[0] == -1 || (wanted[0] % shape.rows == 0 && wanted[0] / shape.rows == import->batch)) &&
+           strchr(value->view, 'w') && onnx_is_in_order(value);
+}
+
 static Status view_samples(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, int64_t *wanted, int rank,
                            Error *err) {
     int64_t before[ONNX_MAX_RANK];
     const int rank_before = onnx_extents(before, &value);
     const Shape shape = value.shape;
     if (rank > 1 && wanted[0] == 0) wanted[0] = before[0];
+    if (strcmp(value.view, "mw") == 0) snprintf(value.view, sizeof value.view, "nhw");
+    if (are_rows(import, &value, wanted, rank)) return onnx_give_view(import, node, value, "mw", err);
     const int64_t all = rank > 1 ? wanted[0] : 1;
     const bool of_samples = rank > 1 && (all == ONNX_BATCH || all == -1 || all == import->batch);
     if (of_samples && (value.kind == VALUE_GROUPS || onnx_is_in_order(&value)) &&
@@ -147,6 +160,18 @@ static Status view_samples(OnnxImport *import, const Onnx__NodeProto *node, Onnx
                 NODE_ARGS(import, node), shape.channels, shape.rows, shape.columns, rank);
 }
 
+// The state of one lstm as a vector: of (1, samples, units).
+static Status view_state(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *states,
+                         const int64_t *wanted, int rank, Error *err) {
+    const Shape steps = import->layers.of[*states->wholes].out;
+    const int64_t units = steps.rows == 1 && steps.columns == 1 ? steps.channels : steps.columns;
+    const bool of_samples = rank == 2 && (*wanted == ONNX_BATCH || *wanted == -1 || *wanted == import->batch);
+    if (of_samples && (wanted[1] == units || (wanted[1] == -1 && *wanted != -1)))
+        return onnx_give_state(import, node, states, 0, "nf", err);
+    return fail(err, STATUS_DATA, NODE_FORMAT "gives an lstm's state another shape than (samples, units)",
+                NODE_ARGS(import, node));
+}
+
 static Status handle_reshape(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     Status status;
     OnnxValue *wanted;
@@ -159,6 +184,8 @@ static Status handle_reshape(OnnxImport *import, const Onnx__NodeProto *node, Er
         if (extent[i] == 0)
             return fail(err, STATUS_DATA, NODE_FORMAT "a shape without values", NODE_ARGS(import, node));
     if (value && value->kind == VALUE_CONSTANT) return view_constant(import, node, (int)wanted->count, extent, err);
+    if (value && value->kind == VALUE_STATES && value->count == 1)
+        return view_state(import, node, value, extent, (int)wanted->count, err);
     if (onnx_is_seen(value)) return view_samples(import, node, *value, extent, (int)wanted->count, err);
     return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
 }
@@ -167,7 +194,7 @@ static Status handle_flatten(OnnxImport *import, const Onnx__NodeProto *node, Er
     Status status;
     const OnnxValue *in = onnx_input(import, node, 0, &status, err);
     TRY(status);
-    if (!onnx_is_seen(in) || in->kind == VALUE_GROUPS)
+    if (!onnx_is_seen(in) || in->kind == VALUE_GROUPS || strchr(in->view, 'm'))
         return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
     const int64_t axis = onnx_attribute_whole(node, "axis", 1);
     if (axis != 1 && axis != 1 - (int64_t)strlen(in->view))
@@ -255,28 +282,37 @@ static Status turn_matrix(OnnxImport *import, const Onnx__NodeProto *node, const
     return onnx_give(import, node, turned, err);
 }
 
+// The dimensions in the order that the node says. False: that is none.
+static bool turn_view(char view[ONNX_MAX_RANK + 1], const Onnx__NodeProto *node, const char *before) {
+    const Onnx__AttributeProto *order = onnx_attribute(node, "perm");
+    const size_t rank = strlen(before);
+    bool is_turned[ONNX_MAX_RANK] = {false};
+    if (order && order->n_ints != rank) return false;
+    for (size_t d = 0; d < rank; d++) {
+        const int64_t from = order ? order->ints[d] : (int64_t)(rank - 1 - d);
+        if (from < 0 || from >= (int64_t)rank || is_turned[from]) return false;
+        is_turned[from] = true;
+        view[d] = before[from];
+    }
+    view[rank] = '\0';
+    return true;
+}
+
 static Status handle_transpose(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     Status status;
     char view[ONNX_MAX_RANK + 1] = "";
     const OnnxValue *in = onnx_input(import, node, 0, &status, err);
     TRY(status);
     const bool is_matrix = in && in->kind == VALUE_CONSTANT && in->reals && in->rank == 2;
-    if (!is_matrix && (!onnx_is_seen(in) || in->kind == VALUE_GROUPS))
+    const bool is_state = in && in->kind == VALUE_STATES && in->count == 1;
+    if (!is_matrix && !is_state && (!onnx_is_seen(in) || in->kind == VALUE_GROUPS))
         return fail(err, STATUS_DATA, NODE_FORMAT "only samples and constants that are matrices are turned",
                     NODE_ARGS(import, node));
-    const Onnx__AttributeProto *order = onnx_attribute(node, "perm");
-    const size_t rank = is_matrix ? 2 : strlen(in->view);
-    bool fits = !order || order->n_ints == rank, is_turned[ONNX_MAX_RANK] = {false};
-    for (size_t d = 0; d < rank && fits; d++) {
-        const int64_t from = order ? order->ints[d] : (int64_t)(rank - 1 - d);
-        fits = from >= 0 && from < (int64_t)rank && !is_turned[from];
-        if (!fits) break;
-        is_turned[from] = true;
-        view[d] = is_matrix ? (char)('0' + from) : in->view[from];
-    }
-    if (!fits || strcmp(view, "01") == 0)
+    const char *before = is_matrix ? "rc" : is_state ? "1nf" : in->view;
+    if (!turn_view(view, node, before) || (is_matrix && strcmp(view, "cr") != 0))
         return fail(err, STATUS_DATA, NODE_FORMAT "perm is no order of %zu dimensions that turns them",
-                    NODE_ARGS(import, node), rank);
+                    NODE_ARGS(import, node), strlen(before));
+    if (is_state) return onnx_give_state(import, node, in, 0, view, err);
     return is_matrix ? turn_matrix(import, node, in, err) : onnx_give_view(import, node, *in, view, err);
 }
 

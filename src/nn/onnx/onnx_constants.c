@@ -1,0 +1,80 @@
+// Constants of floats that are made of others, as the weights of an LSTM in files whose exporter folds nothing.
+#include "onnx_ops.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Numbers of one place of a dimension, and how many times there are such places one after the other.
+static size_t block_of(const OnnxValue *value, int axis) {
+    size_t block = 1;
+    for (int d = axis + 1; d < value->rank; d++)
+        block *= (size_t)value->extent[d];
+    return block;
+}
+static size_t rows_of(const OnnxValue *value, int axis) {
+    size_t rows = 1;
+    for (int d = 0; d < axis; d++)
+        rows *= (size_t)value->extent[d];
+    return rows;
+}
+
+// A constant like that one, but for `extent` places of a dimension: its numbers are there to be written.
+static Status begin_reals(OnnxValue *value, const OnnxImport *import, const OnnxValue *like, int axis, int64_t extent,
+                          Error *err) {
+    *value = (OnnxValue){.kind = VALUE_CONSTANT, .rank = like->rank};
+    memcpy(value->extent, like->extent, sizeof value->extent);
+    value->extent[axis] = extent;
+    value->count = rows_of(like, axis) * (size_t)extent * block_of(like, axis);
+    value->reals = malloc((value->count + 1) * sizeof *value->reals);
+    if (value->reals) return STATUS_OK;
+    return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, value->count);
+}
+
+Status onnx_cut_reals(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, int axis, int64_t from,
+                      int64_t to, Error *err) {
+    OnnxValue value;
+    const int64_t extent = to > from ? to - from : 0;
+    TRY(begin_reals(&value, import, in, axis, extent, err));
+    const size_t block = block_of(in, axis), wide = (size_t)in->extent[axis] * block, narrow = (size_t)extent * block;
+    for (size_t row = 0; row < rows_of(in, axis) && narrow > 0; row++)
+        memcpy(value.reals + row * narrow, in->reals + row * wide + (size_t)from * block, narrow * sizeof *value.reals);
+    return onnx_give(import, node, value, err);
+}
+
+// Whether the second differs from the first in that dimension alone.
+static bool are_alike(const OnnxValue *a, const OnnxValue *b, int axis) {
+    bool alike = b->reals && a->rank == b->rank;
+    for (int d = 0; d < a->rank && alike; d++)
+        alike = d == axis || a->extent[d] == b->extent[d];
+    return alike;
+}
+
+Status onnx_join_reals(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *first, *part, value;
+    int64_t extent = 0, done = 0;
+    TRY(onnx_take(&first, import, node, 0, VALUE_CONSTANT, onnx_not_constant, err));
+    const int64_t given = onnx_attribute_whole(node, "axis", 0), axis = given < 0 ? given + first->rank : given;
+    for (size_t i = 0; i < node->n_input; i++) {
+        TRY(onnx_take(&part, import, node, i, VALUE_CONSTANT, onnx_not_constant, err));
+        if (axis < 0 || axis >= first->rank || !are_alike(first, part, (int)axis))
+            return fail(err, STATUS_DATA, NODE_FORMAT "its constants do not fit each other along axis %" PRId64,
+                        NODE_ARGS(import, node), given);
+        extent += part->extent[axis];
+        // No more than the file has: joins of joins would grow by themselves.
+        if ((size_t)extent * rows_of(first, (int)axis) * block_of(first, (int)axis) > import->number_count)
+            return fail(err, STATUS_DATA, NODE_FORMAT "joins more numbers than the %zu of the file's constants",
+                        NODE_ARGS(import, node), import->number_count);
+    }
+    TRY(begin_reals(&value, import, first, (int)axis, extent, err));
+    const size_t block = block_of(first, (int)axis), wide = (size_t)extent * block;
+    for (size_t i = 0; i < node->n_input; i++) {
+        TRY(onnx_take(&part, import, node, i, VALUE_CONSTANT, onnx_not_constant, err)); // as before
+        const size_t narrow = (size_t)part->extent[axis] * block;
+        for (size_t row = 0; row < rows_of(first, (int)axis) && narrow > 0; row++)
+            memcpy(value.reals + row * wide + (size_t)done * block, part->reals + row * narrow,
+                   narrow * sizeof *value.reals);
+        done += part->extent[axis];
+    }
+    return onnx_give(import, node, value, err);
+}
