@@ -86,7 +86,7 @@ def graphs():
     yield [*letters, node("MatMul", "e m3", "a"), node("Add", "a e", "c"), node("LayerNormalization", "c k k", "d"), node("Flatten", "d", "p"), node("Gemm", "p q", "y")], \
           [*lstm, real("m3", 3, 3), real("k", 3), real("q", 192, 3)]
     yield [*letters, node("Slice", "w0 z u z", "a"), node("Slice", "w0 u end z", "c"), node("Concat", "c a a c", "d", axis=0), node("Unsqueeze", "d z", "v0"), node("Shape", "x", "k", start=0, end=1),
-           node("Concat", "k two", "j", axis=0), node("LSTM", "s v0 r b", "- g0", hidden_size=2), node("Reshape", "g0 j", "p"), node("Gemm", "p h", "y", transB=1)], \
+           node("Mul", "two u", "o"), node("Add", "o z", "o1"), node("Div", "o1 u", "o2"), node("Sub", "o2 z", "o3"), node("Concat", "k o3", "j", axis=0), node("LSTM", "s v0 r b", "- g0", hidden_size=2), node("Reshape", "g0 j", "p"), node("Gemm", "p h", "y", transB=1)], \
           [*lstm, real("w0", 4, 3), onnx_tensor("two", [1], [2]), onnx_tensor("end", [1], [2**62])]
     yield [*letters, node("ReduceMean", "e", "a", axes=[-1]), node("Sub", "e a", "c"), node("Pow", "c two", "d"), node("ReduceMean", "d", "v0", axes=[-1]), node("Add", "v0 small", "r0"),
            node("Sqrt", "r0", "r1"), node("Div", "c r1", "n"), node("Mul", "n k", "n1"), node("Add", "n1 k", "n2"), node("Flatten", "n2", "p"), node("Gemm", "p q", "y")], \

@@ -99,6 +99,11 @@ SEQUENCES = {
         node("Transpose", "r3", "r4", perm=[1, 0, 2]), node("LSTM", "r4 W3 R3 B3", "- a1", hidden_size=UNITS), node("Transpose", "a1", "a2", perm=[1, 0, 2]), whole("plain", [0, -1]),
         node("Reshape", "a2 plain", "f"), HEAD_OF_LAST], "embedding 256 4; linear 4 each; tanh; lstm 5 last; linear 10",
         {"embedding1.weight": ([256, 4], TABLE), "fc1.weight": ([4, 4], EACH), "fc1.bias": ([4], EACH_BIAS), **lstm_weights(3, 1), "fc2.weight": FINISH["fc1.weight"], "fc2.bias": FINISH["fc1.bias"]}),
+    "sizes that are computed": (["n", 6], {}, [
+        *EMBED, node("Shape", "e", "size"), whole("zero", [0]), whole("one", [1]), whole("two", [2]), node("Gather", "size zero", "n1"), node("Gather", "size one", "steps"), node("Gather", "size two", "width"),
+        node("Mul", "steps width", "all"), node("Div", "all one", "all1"), node("Add", "all1 two", "more"), node("Sub", "more two", "all2"), node("Mul", "one n1", "n2"), node("Concat", "n2 all2", "plain", axis=0),
+        node("Reshape", "e plain", "f"), node("Gemm", "f ha hb", "y", transB=1)],
+        "embedding 256 4; linear 10", {"embedding1.weight": ([256, 4], TABLE), "fc1.weight": ([10, 24], ALL), "fc1.bias": ([10], HEAD_BIAS)}),
     "steps first": (["n", 1, 6], {}, [
         whole("one", [1]), node("Squeeze", "x one", "x1"), node("Transpose", "x1", "x2", perm=[1, 0]), node("Cast", "x2", "i", to=6), EMBED[1],
         node("LSTM", "e W3 R3 B3", "a", hidden_size=UNITS), SQUEEZE, node("Relu", "b", "r"), node("Dropout", "r", "r1"), node("MatMul", "r1 k", "r2"), whole("five", [5]), whole("six", [2**62]), whole("zeroth", [0]),
@@ -176,6 +181,8 @@ class OnnxSequences(OnnxCase):
             "joins more numbers than the 1[0-9]{3} of the file's constants": [of("Concat", "table table", "f", axis=0)],
             "gives an lstm's state another shape than .samples, units.": [plain, of("Reshape", "a1 both", "f")],
             "its input 1 is not what a layer gives from samples": [whole("rows", [-1, 4]), node("Reshape", "e rows", "r"), of("Flatten", "r", "f")],
+            "computes with the number of samples": [node("Shape", "e", "size"), node("Gather", "size zeroth", "n1"), of("Mul", "n1 two", "f")],
+            "or numbers that do not fit": [of("Div", "two zeroth", "f")],
             "perm is no order of 3 dimensions": [of("Transpose", "e", "f", perm=[0, 0, 2])],
             "more than one place": [of("Squeeze", "e one", "f")],
             "that is no float, or floats of whole numbers": [of("Cast", "i", "f", to=1)],

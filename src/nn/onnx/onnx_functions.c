@@ -174,6 +174,8 @@ Status onnx_two(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     TRY(status);
     if (!a || !b) return fail(err, STATUS_DATA, NODE_FORMAT "it has not two inputs", NODE_ARGS(import, node));
     if (a->kind >= VALUE_MEAN) return onnx_norm_step(import, node, err);
+    if (a->kind == VALUE_CONSTANT && b->kind == VALUE_CONSTANT && a->wholes && b->wholes)
+        return onnx_wholes(import, node, err);
     const bool is_sum = strcmp(node->op_type, "Add") == 0, is_quotient = strcmp(node->op_type, "Div") == 0;
     const bool turned = a->kind == VALUE_CONSTANT || (b->kind != VALUE_CONSTANT && b->kind != VALUE_SAMPLES);
     const OnnxValue *first = turned && !is_quotient ? b : a, *second = turned && !is_quotient ? a : b;

@@ -144,6 +144,8 @@ Status onnx_norm_step(OnnxImport *import, const Onnx__NodeProto *node, Error *er
     TRY(status);
     b = onnx_input(import, node, 1, &status, err);
     TRY(status);
+    if (a && b && a->kind == VALUE_CONSTANT && a->wholes && strcmp(node->op_type, "Sub") == 0)
+        return onnx_wholes(import, node, err);
     const ValueKind kind = a ? a->kind : VALUE_UNKNOWN, other = b ? b->kind : VALUE_UNKNOWN;
     const struct NormStep *step = NULL;
     for (size_t i = 0; i < sizeof norm_steps / sizeof *norm_steps; i++)

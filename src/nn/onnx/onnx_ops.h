@@ -54,6 +54,9 @@ Status onnx_take_reals(OnnxValue **value, OnnxImport *import, const Onnx__NodePr
 // The node's input number `which`: a constant of at most a shape's extents, all whole numbers.
 Status onnx_take_wholes(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *node, size_t which, Error *err);
 
+// Sum, difference, product or quotient of whole numbers, as shapes are computed with.
+OnnxHandler onnx_wholes;
+
 // Axes of `rank` dimensions: an attribute, or in newer files an input.
 Status onnx_axes(int64_t axes[ONNX_MAX_RANK], size_t *count, OnnxImport *import, const Onnx__NodeProto *node, int rank,
                  Error *err);

@@ -138,6 +138,45 @@ static Status join_wholes(OnnxImport *import, const Onnx__NodeProto *node, Error
     return give_wholes(import, node, all, count, 1, err);
 }
 
+// False: the result is no number, or no extent. How many samples there are stays open: only what leaves that as it is
+// can be computed.
+static bool compute(int64_t *result, char op, int64_t a, int64_t b) {
+    const int64_t neutral = op == '*' || op == '/' ? 1 : 0;
+    const bool is_open = a <= ONNX_STEPS, turns = op == '*' || op == '+';
+    if (is_open || b <= ONNX_STEPS) {
+        *result = is_open ? a : b;
+        return is_open ? b == neutral : turns && a == neutral;
+    }
+    switch (op) {
+    case '+':
+        return !__builtin_add_overflow(a, b, result);
+    case '-':
+        return !__builtin_sub_overflow(a, b, result);
+    case '*':
+        return !__builtin_mul_overflow(a, b, result);
+    default:
+        *result = b > 0 ? a / b : 0;
+        return b > 0;
+    }
+}
+
+Status onnx_wholes(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *a, *b;
+    int64_t results[ONNX_MAX_RANK];
+    const char *name = node->op_type;
+    const char op = *name == 'A' ? '+' : *name == 'S' ? '-' : *name == 'M' ? '*' : '/';
+    TRY(onnx_take_wholes(&a, import, node, 0, err));
+    TRY(onnx_take_wholes(&b, import, node, 1, err));
+    const size_t count = a->count == 1 ? b->count : a->count;
+    bool fits = b->count == count || b->count == 1;
+    for (size_t i = 0; i < count && fits; i++)
+        fits = compute(&results[i], op, a->wholes[a->count == 1 ? 0 : i], b->wholes[b->count == 1 ? 0 : i]);
+    if (!fits)
+        return fail(err, STATUS_DATA, NODE_FORMAT "computes with the number of samples, or numbers that do not fit",
+                    NODE_ARGS(import, node));
+    return give_wholes(import, node, results, count, a->rank > b->rank ? a->rank : b->rank, err);
+}
+
 // Channels of images, one input after the other; or shapes.
 static Status handle_concat(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     Status status;
