@@ -6,6 +6,7 @@ import sys, unittest
 
 from onnx_bytes import node, tensor
 from onnx_case import LETTERS, OnnxCase, numbers, whole
+from runs import parse_safetensors
 from test_init import safetensors
 
 # Of sequences of six whole numbers: a table's rows, two LSTMs of five units over them, and a layer of each step.
@@ -129,6 +130,20 @@ class OnnxSequences(OnnxCase):
             want = self.evaluate("same.safetensors", "--model", text, data=LETTERS)
             self.write("sequence.onnx", nodes, [*SEQUENCE, *EXTRA.get(name, [])], shape, **kind)
             self.assertEqual(self.evaluate("sequence.onnx", data=LETTERS), want, name)
+
+    def test_training_begins_from_it(self):
+        shape, kind, nodes, text, weights = SEQUENCES["as PyTorch writes it"]
+        self.write("sequence.onnx", nodes, SEQUENCE, shape, **kind)
+        with open(self.path("same.safetensors"), "wb") as file:
+            file.write(safetensors(weights))
+        short = [*LETTERS, "--quiet", "--clients", "2", "--workers", "1", "--rounds", "1", "--batch-size", "10"]
+        trained = []
+        for run, model in (("file", ["sequence.onnx"]), ("layers", [text, "--init", "same.safetensors"])):
+            self.train(*short, "--model", *model, "--out", run)
+            with open(self.path(run, "model.safetensors"), "rb") as file:
+                trained.append(parse_safetensors(file.read())[1])
+        self.assertEqual(*trained)
+        self.assertNotEqual(trained[0]["lstm1.weight_hh_l0"][1], weights["lstm1.weight_hh_l0"][1])
 
     def test_sequences_that_no_layer_makes_are_named_by_node_and_op(self):
         """Middles of a net between the embedding's rows, e and t, and its last linear layer, which takes f."""
