@@ -241,9 +241,11 @@ class Python(unittest.TestCase):
             (unpacked, f"embedding 80 16; {lstms}"),
             (lambda net, x: net.head(net.lstm(net.table(x))[1][0][-1]), f"embedding 80 16; {lstms}"),
             (lambda net, x: net.head(net.lstm(torch.relu(net.wide(x.squeeze(1))))[0][:, -1, :]), f"linear 32 each; relu; {lstms}"),
-            (lambda net, x: net.head(net.lstm(net.norm(x.view(-1, 28, 16)))[0].flatten(1)),
+            (lambda net, x: net.head(net.lstm(net.norm(x.long().squeeze(1)))[0].contiguous().flatten(1)),
              "layernorm each; lstm 16; dropout 0.1; lstm 16; linear 10"),
             (lambda net, x: attend(net, net.norm(net.narrow(x))), "linear 16 each; layernorm each; attention 4"),
+            (lambda net, x: (lambda y: attend(net, y + net.norm(y)))(net.narrow(x)), "linear 16 each as v1; layernorm each; add v1; attention 4"),
+            (lambda net, x: net.lstm(net.narrow(x).squeeze(1))[0][:, -1], "linear 16 each; lstm 16; dropout 0.1; lstm 16 last"),
             (block, "embedding 80 16 as v1; attention 4 causal as v2; add v1 as v3; linear 32 each from v2; gelu; linear 16 each; "
                     "add v3; layernorm each; linear 10"),
             (lambda net, x: attend(net, net.table(x), attn_mask=causal, is_causal=True), "embedding 80 16; attention 4 causal"),
@@ -262,11 +264,15 @@ class Python(unittest.TestCase):
             (lambda net, x: net.head(net.attention(*[net.table(x)] * 3)), "head: takes all that attention gives"),
             (lambda net, x: net.head(net.lstm(net.table(x))[1][0].squeeze(1)), "takes all that getitem_1 gives"),
             (lambda net, x: net.head(net.table(x) + net.shift), "shift: a parameter outside a layer"),
-            (lambda net, x: net.head(torch.tanh(net.head(x))), "head: called twice; Sounder's layers have weights of their own"),
-            (lambda net, x: torch.cat([net.table(x), torch.tanh(net.table(x))], 1), "table: called twice"),
+            (lambda net, x: net.head(torch.tanh(net.head(x))), "head: its weights are another layer's, too, or it is called twice"),
+            (lambda net, x: torch.cat([net.table(x), torch.tanh(net.table(x))], 1), "table: its weights are another layer's, too, or it is called twice"),
             (lambda net, x: (lambda x: torch.cat([x, torch.tanh(x)], 1))(net.table(x)), "joins along dimension 1"),
             (lambda net, x: (lambda x: torch.cat([x, torch.tanh(x)]))(net.head(x.flatten(1))), "joins along dimension 0; Sounder joins channels"),
-            (lambda net, x: net.head(net.table(x).view(-1, 6, 32)), "a view of 3 dimensions within the net"),
+            (lambda net, x: net.head(net.table(x).view(-1, 6, 32)), "a view of 3 dimensions"),
+            (lambda net, x: net.lstm(x.view(-1, 784, 16))[0][:, -1], "a view of 3 dimensions"),
+            (lambda net, x: net.head(net.lstm(net.table(x))[0].reshape(-1, 16)), "a view that may join samples and steps"),
+            (lambda net, x: net.head(net.norm(x).view(x.size(0), -1)), "whole or row by row"),
+            (lambda net, x: (lambda y: torch.add(y, torch.tanh(y), alpha=0.5))(net.table(x)), "alpha is 0.5; Sounder has only 1"),
             (lambda net, x: net.head(net.table(x).flatten(2)), "start_dim is 2; Sounder has only 1"),
             (lambda net, x: net.head(net.table(x).transpose(1, 2)), "Sounder has no transpose"),
             (lambda net, x: net.head(net.table(x).T), "Sounder has no getattr"),
@@ -276,7 +282,14 @@ class Python(unittest.TestCase):
                 sounder.layers(Net(forward))
             self.assertIn(sentence, str(error.exception))
         self.assertEqual(sounder.layers(nn.Sequential(nn.Flatten(), nn.Linear(8, 4), nn.GroupNorm(2, 4), nn.Linear(4, 2))), "linear 4; groupnorm 2; linear 2")
-        for module, sentence in [(nn.Flatten(2), "start_dim is 2"), (nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Flatten()), "whole or row by row"),
+        self.assertEqual(sounder.layers(nn.Sequential(nn.LayerNorm(28), nn.Linear(28, 9), nn.ReLU(), nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())),
+                         "layernorm each; linear 9 each; relu; conv 2 3; globalpool")
+        tied, frozen = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)), nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4).requires_grad_(False))
+        tied[2].weight = tied[0].weight
+        for module, sentence in [(tied, "2: its weights are another layer's, too"), (frozen, "2: has frozen weights"), (nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(1, 2)), "end_dim is 2"),
+                                 (nn.Sequential(nn.Embedding(9, 4), nn.GroupNorm(1, 6)), "1: GroupNorm of a sequence"), (nn.Sequential(nn.Embedding(9, 4), nn.Dropout2d()), "1: Dropout2d of a sequence"),
+                                 (nn.Sequential(nn.LayerNorm(28), nn.Flatten()), "whole or row by row"),
+                                 (nn.Flatten(2), "start_dim is 2"), (nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Flatten()), "whole or row by row"),
                                  (nn.LSTM(4, 4), "batch_first is False"), (nn.LSTM(4, 4, batch_first=True, bidirectional=True), "bidirectional is True"),
                                  (nn.Embedding(4, 4, padding_idx=0), "padding_idx is 0"), (nn.LayerNorm((3, 4)), r"normalized_shape is \(3, 4\)")]:
             self.assertRaisesRegex(sounder.Error, sentence, sounder.layers, nn.Sequential(module))

@@ -300,13 +300,13 @@ def _asks_for_a_size(node):
 
 
 def _check_leaf(node, modules, seen):
-    """Refuses what belongs to no layer: parameters, but for an attention's mask; and weights that two layers share."""
+    """Refuses what belongs to no layer: parameters, but for an attention's mask; and weights that two layers share. seen: by id."""
     if node.op == "get_attr" and not all(type(modules.get(user.target)).__name__ == "MultiheadAttention" for user in node.users):
         raise Error(f"{node.target}: a parameter outside a layer; Sounder's belong to layers")
-    if node.op == "call_module" and any(True for _ in modules[node.target].parameters()):
-        if node.target in seen:
-            raise Error(f"{node.target}: called twice; Sounder's layers have weights of their own")
-        seen.add(node.target)
+    own = {id(parameter) for parameter in modules[node.target].parameters()} if node.op == "call_module" else set()
+    if own & seen:
+        raise Error(f"{node.target}: its weights are another layer's, too, or it is called twice; Sounder's layers have weights of their own")
+    seen |= own
 
 
 def _trace(net):
@@ -348,32 +348,40 @@ def _steps(net):
 
 
 class _Text:
-    """A layer list as it grows, and where in it each traced value comes from; -1 is the net's input."""
+    """A layer list as it grows, where in it each traced value comes from, and where each layer takes its values; -1 is the net's
+    input."""
 
     def __init__(self):
-        self.layers, self.names, self.places = [], {}, {}
+        self.layers, self.sources, self.names, self.places = [], [], {}, {}
 
     def place(self, node):
         return self.places.get(node, -1)
 
-    def before(self, place):
-        """The place that the layer there takes what it gives from, if that is the one before it."""
-        return place - 1 if " from " not in self.layers[place] else -1
+    def word(self, place):
+        return self.layers[place].split()[0] if place >= 0 else ""
 
     def gives_vector(self, place):
         """Whether what the layer there gives is surely one value a channel."""
-        while place >= 0 and self.layers[place].split()[0] in _KEEP_SHAPE and " from " not in self.layers[place]:
-            place -= 1
-        return place >= 0 and self.layers[place].startswith("linear ") and " each" not in self.layers[place]
+        while self.word(place) in _KEEP_SHAPE:
+            place = self.sources[place][0]
+        return self.word(place) == "linear" and " each" not in self.layers[place]
+
+    def of_unknown_rows(self, place):
+        """The layers up to this one that work on vectors or on rows, whichever the net's input has."""
+        left, found = [place], set()
+        while left:
+            place = left.pop()
+            if place not in found and self.word(place) in (*_KEEP_SHAPE, "linear", "add", "groupnorm", "dropout2d"):
+                found.add(place)
+                left += self.sources[place]
+        return [place for place in found if self.word(place) in ("linear", "layernorm") and " each" not in self.layers[place]]
 
     def work_on_rows(self, place):
-        """What led there from the net's input took vectors for all that was known; but it is to give a sequence."""
-        while place >= 0 and self.layers[place].split()[0] in (*_KEEP_SHAPE, "linear"):
-            words = self.layers[place].split()
-            if words[0] in ("linear", "layernorm") and "each" not in words:
-                words.insert(2 if words[0] == "linear" else 1, "each")
-                self.layers[place] = " ".join(words)
-            place = self.before(place)
+        """The net's input has them."""
+        for found in self.of_unknown_rows(place):
+            words = self.layers[found].split()
+            words.insert(2 if words[0] == "linear" else 1, "each")
+            self.layers[found] = " ".join(words)
 
     def named(self, place, of):
         if place < 0:
@@ -385,15 +393,18 @@ class _Text:
         last = len(self.layers) - 1
         first, *others = text.split("; ")
         self.layers += [first if source == last else f"{first} from {self.named(source, of)}", *others]
+        self.sources += [[source], *([place] for place in range(last + 1, len(self.layers) - 1))]
 
     def join(self, word, places, of):
         """Adds or concatenates; one of the values may come from the layer right before, if the order does not matter."""
         last = len(self.layers) - 1
         if word == "add":
             places = sorted(places, key=lambda place: place != last)
-        self.add(f"{word} {self.named(places[1], of)}", places[0], of)
-        for place in places[2:]:
-            self.add(f"{word} {self.named(place, of)}", len(self.layers) - 1, of)
+        source = places[0]
+        for place in places[1:]:
+            self.add(f"{word} {self.named(place, of)}", source, of)
+            source = len(self.layers) - 1
+            self.sources[source].append(place)
 
     def text(self):
         return "; ".join(text + (f" as {self.names[place]}" if place in self.names else "") for place, text in enumerate(self.layers))
@@ -401,7 +412,7 @@ class _Text:
 
 # Dimensions of what a step gives, samples among them; of others it is what they take.
 _RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "max_pool2d": 4, "avg_pool2d": 4, "BatchNorm2d": 4,
-          "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
+          "Dropout2d": 4, "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
 # What the parts of what a module gives are.
 _TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidden", ("MultiheadAttention", 0): "sequence"}
 
@@ -457,23 +468,44 @@ class _Reader:
         else:
             raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, its last step, or what an attention gives")
 
-    def reshape(self, name, node, kind, module):
-        """Layers take the values of any shape in the same order."""
+    def check_rows(self, name, of):
+        if self.ranks.get(of) is None and self.text.of_unknown_rows(self.text.place(of)):
+            raise Error(f"{name}: flattens what a Linear or LayerNorm makes of the net's input, whole or row by row; flatten first, or squeeze(1) for rows")
+
+    def flatten(self, name, node, module):
+        of, ends = node.all_input_nodes[0], (*node.args[1:], *[None] * 2)
+        start, end = (node.kwargs.get(what, given if given is not None else getattr(module, what, preset))
+                      for what, given, preset in (("start_dim", ends[0], 1), ("end_dim", ends[1], -1)))
+        _must(name, "start_dim", start, 1)
+        _must(name, "end_dim", -1 if end == (self.ranks.get(of) or 0) - 1 else end, -1)
+        self.check_rows(name, of)
+        self.give(node, self.source(name, of), 2)
+
+    def view(self, name, node):
+        """As images or vectors, in the same order."""
         of, extents = node.all_input_nodes[0], node.args[1:]
-        if kind in ("Flatten", "flatten"):
-            rank, start = 2, node.kwargs.get("start_dim", extents[0] if extents else getattr(module, "start_dim", 1))
-            _must(name, "start_dim", start, 1)
-            if self.ranks.get(of) is None and self.text.gives_vector(self.text.place(of)):
-                raise Error(f"{name}: flattens what a Linear makes of the net's input, whole or row by row; flatten first, or squeeze(1) for rows")
-        elif kind in ("squeeze", "unsqueeze"):  # of a single channel, which sequences have
-            rank = 3 if kind == "squeeze" else 4
-            _must(name, "dim", node.kwargs.get("dim", extents[0] if extents else None), 1)
-        else:
-            rank = len(extents[0] if extents and isinstance(extents[0], (tuple, list)) else extents)
-            if rank != 2 and self.text.place(of) >= 0:
-                raise Error(f"{name}: a view of {rank} dimensions within the net; Sounder's layers go on with the shape they take")
-        place = self.source(name, of)
-        self.give(node, place, rank)
+        extents = extents[0] if extents and isinstance(extents[0], (tuple, list)) else extents
+        rank, place = self.ranks.get(of), self.text.place(of)
+        if len(extents) != 2 and (len(extents) != 4 or place >= 0):
+            raise Error(f"{name}: a view of {len(extents)} dimensions; Sounder's layers go on with the shape they take, and rows of images are squeeze(1)")
+        if rank == 3 and isinstance(extents[0], int):
+            raise Error(f"{name}: a view that may join samples and steps; flatten(1) joins the steps of each sample")
+        self.check_rows(name, of)
+        self.give(node, self.source(name, of), len(extents))
+
+    def squeeze(self, name, node, kind):
+        """Of a single channel, which sequences have; the rows and columns of a global average; the one layer of an LSTM's state."""
+        of = node.all_input_nodes[0]
+        dim = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
+        rank, place = self.ranks.get(of), self.text.place(of)
+        if kind == "squeeze" and dim == 0 and self.tuples.get(of) == ("hidden", 1):
+            return self.last_step(name, node, of)
+        if kind == "squeeze" and self.text.word(place) == "globalpool" and dim in (-1, -2, 2, 3):
+            return self.give(node, self.source(name, of), rank - 1)
+        _must(name, "dim", dim, 1)
+        if rank is None:
+            self.text.work_on_rows(place)
+        return self.give(node, self.source(name, of), 3 if kind == "squeeze" else 4)
 
     def attend(self, name, node, layer):
         import torch
@@ -500,8 +532,10 @@ class _Reader:
         rows = kind == "LayerNorm" and len(module.normalized_shape) == 1
         if kind == "BatchNorm1d" and not self.text.gives_vector(place):
             raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear")
-        if kind in ("LSTM", "MultiheadAttention") and rank is None:
+        if rank is None and _RANKS.get(kind, 2) > 2:
             self.text.work_on_rows(place)
+        if rank == 3 and kind in ("GroupNorm", "Dropout2d"):
+            raise Error(f"{name}: {kind} of a sequence takes its steps for channels; Sounder's has one channel there")
         return f"{layer} each" if rank in (3, 4) and (kind == "Linear" or rows) else layer
 
     def join(self, name, node, kind, inputs):
@@ -510,6 +544,7 @@ class _Reader:
         dim = node.kwargs.get("dim", node.kwargs.get("axis", node.args[1] if len(node.args) > 1 else 0))
         if _JOINS[kind] == "concat" and (known == 3 or dim not in ((1, -1) if known == 2 else (1, -3) if known == 4 else (1,))):
             raise Error(f"{name}: joins along dimension {dim}; Sounder joins channels: dimension 1 of images or vectors")
+        _must(name, "alpha", node.kwargs.get("alpha", 1), 1)
         self.text.join(_JOINS[kind], [self.source(name, one) for one in inputs], name)
         self.give(node, len(self.text.layers) - 1, known)
 
@@ -518,11 +553,19 @@ class _Reader:
         inputs = [own for own in node.all_input_nodes if not _asks_for_a_size(own) and own.op != "get_attr"]
         if module is None and kind == "getitem":
             return self.take_part(name, node)
-        if kind in ("Flatten", "flatten", "view", "reshape", "squeeze", "unsqueeze"):
-            return self.reshape(name, node, kind, module)
+        if kind in ("Flatten", "flatten"):
+            return self.flatten(name, node, module)
+        if kind in ("view", "reshape"):
+            return self.view(name, node)
+        if kind in ("squeeze", "unsqueeze"):
+            return self.squeeze(name, node, kind)
+        if kind == "contiguous" or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
+            return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
         if module is None and kind in _JOINS and len(inputs) > 1:
             return self.join(name, node, kind, inputs)
         layer = _layer_of(name, node, module)
+        if module is not None and any(not parameter.requires_grad for parameter in module.parameters()):
+            raise Error(f"{name}: has frozen weights (requires_grad is False); let them learn here, and name them to the run: freeze=\"...\"")
         if kind == "MultiheadAttention":
             layer = self.attend(name, node, layer)
         if len(inputs) != 1:
