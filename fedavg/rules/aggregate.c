@@ -22,7 +22,7 @@ static bool fits(float trained, float global) {
 AGGREGATE_VECTORS static size_t count_beyond(const float *trained, const float *global, float limit, size_t count) {
     size_t beyond = 0;
     for (size_t i = 0; i < count; i++) // without an early exit: this loop becomes vectors
-        beyond += (size_t)!(fabsf(trained[i] - global[i]) < limit);
+        beyond += (size_t) !(fabsf(trained[i] - global[i]) < limit);
     return beyond;
 }
 
@@ -47,20 +47,19 @@ AGGREGATE_VECTORS static void add_difference(int64_t *sum, const float *trained,
         sum[i] = plus(sum[i], llrint(((double)trained[i] - (double)global[i]) * scale));
 }
 
-// The same of differences whose products are below 2^51: added to 1.5 * 2^52 they are rounded to the last bits of its
-// significand. A loop with llrint does not become vectors.
+typedef union Bits {
+    double number;
+    int64_t whole;
+} Bits;
+
+// The same of differences whose products are below 2^51: the sum of a product and 1.5 * 2^52 has the rounded product in
+// its last bits. A loop with llrint does not become vectors.
 AGGREGATE_VECTORS static void add_near_difference(int64_t *sum, const float *trained, const float *global, double scale,
                                                   size_t count) {
-    const union {
-        double number;
-        int64_t bits;
-    } zero = {0x1.8p52};
+    const Bits zero = {0x1.8p52};
     for (size_t i = 0; i < count; i++) {
-        const union {
-            double number;
-            int64_t bits;
-        } product = {((double)trained[i] - (double)global[i]) * scale + zero.number};
-        sum[i] = plus(sum[i], product.bits - zero.bits);
+        const Bits product = {((double)trained[i] - (double)global[i]) * scale + zero.number};
+        sum[i] = plus(sum[i], product.whole - zero.whole);
     }
 }
 

@@ -155,10 +155,11 @@ static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
 }
 
 static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
-    (void)err;
     layer->each = layer_text_key(of, "each");
     layer->groups = layer->each ? layer->in.channels * layer->in.rows : 1;
-    return STATUS_OK;
+    if (!layer->each || layer->in.columns > 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "of %d x %d x 1 values each would become its shift; leave out \"each\"",
+                LAYER_ARGS(of), layer->in.channels, layer->in.rows);
 }
 
 static Status read_embedding(Layer *layer, LayerText *of, Error *err) {

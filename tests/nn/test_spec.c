@@ -408,6 +408,19 @@ static void attentions_have_pytorchs_names_shapes_order_and_bounds(void **state)
                      "values; use shorter sequences, fewer heads or fewer values");
 }
 
+static void a_norm_of_each_row_has_weights_for_one(void **state) {
+    (void)state;
+    Spec spec;
+    Error err;
+    assert_int_equal(spec_parse(&spec, "layernorm each; linear 10", (Shape){2, 5, 6}, 10, &err), STATUS_OK);
+    assert_true(spec.tensors[0].rank == 1 && spec.tensors[0].shape[0] == 6 && spec.tensors[1].shape[0] == 6);
+    assert_int_equal(spec.layers[0].groups, 10);
+    assert_int_equal(spec_parse(&spec, "linear 7; layernorm each; linear 10", (Shape){2, 5, 6}, 10, &err),
+                     STATUS_USAGE);
+    assert_string_equal(err.message, "layer 2 (\"layernorm each\"): of 7 x 1 x 1 values each would become its shift; "
+                                     "leave out \"each\"");
+}
+
 static void linear_layers_of_each_place_keep_the_other_axes(void **state) {
     (void)state;
     Error err;
@@ -451,6 +464,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed),
         cmocka_unit_test(layers_of_sequences_have_pytorchs_names_shapes_and_order),
         cmocka_unit_test(attentions_have_pytorchs_names_shapes_order_and_bounds),
+        cmocka_unit_test(a_norm_of_each_row_has_weights_for_one),
         cmocka_unit_test(linear_layers_of_each_place_keep_the_other_axes),
         cmocka_unit_test(patterns_freeze_tensors_and_what_fits_none_is_refused),
         cmocka_unit_test(training_flop_are_those_of_the_layers),

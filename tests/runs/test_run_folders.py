@@ -343,7 +343,7 @@ class RunFolders(RunCase):
         arguments, environment = self.packed_run("--rounds", "500", "--checkpoint-every", "0", out="run", train=40, test=10000)
         self.train(*arguments, "--rounds", "1", "--out", "calm", env=environment)  # the tests take nearly all of the time
         process = self.start(*arguments, env=environment)
-        self.wait_for_round("run", 1)  # and what is next is, but for a thousandth of the time, a test
+        self.wait_for_round("run", 1)  # training takes a thousandth of the time, so this comes while the model is tested
         os.chmod(self.unpacked_copy(), 0o600)
         os.truncate(self.unpacked_copy(), 0)
         _, err = self.finish(process, 65)
