@@ -23,7 +23,7 @@ def field(number, value):
 
 def tensor(name, shape, values, form="raw"):
     """form: raw bytes, numbers (packed), or (file, offset) or (file, offset, length): the numbers lie there."""
-    whole = all(isinstance(value, int) for value in values)
+    whole = all(isinstance(value, int) for value in values) and len(values) > 0
     message = b"".join(field(1, extent) for extent in shape) + field(2, 7 if whole else 1) + field(8, name)
     raw = struct.pack(f"<{len(values)}{'q' if whole else 'f'}", *values)
     if form == "raw":
@@ -49,7 +49,7 @@ def attribute(name, value):
 
 def node(op, inputs, outputs, name="", **attributes):
     """inputs and outputs: names, separated by blanks; "-" is one that is left out."""
-    return (b"".join(field(1, "" if word == "-" else word) for word in inputs.split()) + b"".join(field(2, word) for word in outputs.split()) +
+    return (b"".join(field(1, "" if word == "-" else word) for word in inputs.split()) + b"".join(field(2, "" if word == "-" else word) for word in outputs.split()) +
             field(3, name or op.lower()) + field(4, op) + b"".join(field(5, attribute(*pair)) for pair in attributes.items()))
 
 

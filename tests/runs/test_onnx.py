@@ -186,6 +186,7 @@ class Onnx(OnnxCase):
                            "letters.steps": "embedding 256 4 as e; layernorm each; linear 4 each; tanh; add e; layernorm; linear classes",
                            "letters.mixed": "embedding 256 4 as e; conv 2 3 pad 1; relu; linear 4 each; layernorm each; conv 1 1; add e; batchnorm; concat e; groupnorm 2; conv 1 1; "
                                             "lstm 3; groupnorm 1; dropout 0.25 as l; linear 3 each; gelu; add l; concat l; globalpool; linear classes",
+                           "letters.two": "embedding 256 4 as e; lstm 4; concat e; linear classes",
                            "letters.rows": "lstm 3 as l; lstm 3; add l; batchnorm; concat l; linear classes"}.items():
             data = LETTERS if "letters" in name else DATA
             self.train(*SHORT, *data, "--model", text, "--out", name, "--lr", "0.1")

@@ -192,7 +192,8 @@ class OnnxSequences(OnnxCase):
             "what it makes of its inputs is no layer here": [*parts("e", [2])[:2], node("Constant", "", "three4", value_float=3.0), of("Pow", "d three4", "f")],
             "epsilon is 0.1; normalisation here adds 1e-05": [*parts("e", [2])[:5], node("Constant", "", "wide", value_float=0.1), of("Add", "v0 wide", "f")],
             "axis is 1; here all values of a sample or of a row": [node("Transpose", "e", "turned_e", perm=[1, 0, 2]), *parts("turned_e", [1, 2])[:-1], of("Div", "d v2", "f")],
-            "its constants do not fit each other along axis 0": [of("Concat", "m h", "f", axis=0)],
+            "or do not fit each other along axis 0": [of("Concat", "m h", "f", axis=0)],
+            "its constants have no numbers": [of("Concat", "nothing nothing", "f", axis=1)],
             "joins more numbers than the 1[0-9]{3} of the file's constants": [of("Concat", "table table", "f", axis=0)],
             "gives an lstm's state another shape than .samples, units.": [plain, of("Reshape", "a1 both", "f")],
             "its input 1 is not what a layer gives from samples": [whole("rows", [-1, 4]), node("Reshape", "e rows", "r"), of("Flatten", "r", "f")],
@@ -203,10 +204,14 @@ class OnnxSequences(OnnxCase):
             "that is no float, or floats of whole numbers": [of("Cast", "i", "f", to=1)],
         }
         more = [tensor("ones", [1, 2, UNITS], [1.0] * 10), tensor("turned", [1, 4, 20], [0.5] * 80), tensor("places", [6, 4], numbers(24, 60)), tensor("both", [2], [1, 2]),
-                tensor("one", [1], [1]), tensor("two", [1], [2]), tensor("last", [], [-1]), tensor("zeroth", [1], [0])]
+                tensor("one", [1], [1]), tensor("two", [1], [2]), tensor("last", [], [-1]), tensor("zeroth", [1], [0]), tensor("nothing", [0, 1 << 62], [])]
         for sentence, middle in cases.items():
             self.write("bad.onnx", [*EMBED, TURN, *middle, HEAD_OF_LAST], [*SEQUENCE, *more], ["n", 6])
             self.assertRegex(self.evaluate("bad.onnx", code=65, data=LETTERS), f'bad.onnx: node "rnn.3" .[A-Za-z]+.: .*{sentence}')
+        for sentence, end in {"bad.onnx: corrupt: node 3 of the graph has no op, or gives nothing": node("Relu", "e", "-"),
+                              "bad.onnx: what the graph gives, y, is not what its last layer gives": node("Transpose", "y0", "y", perm=[1, 0])}.items():
+            self.write("bad.onnx", [*EMBED, end] if "corrupt" in sentence else [*EMBED, node("Flatten", "e", "f"), node("Gemm", "f all", "y0"), end], [*SEQUENCE, tensor("all", [24, 10], numbers(240, 61))], ["n", 6])
+            self.assertIn(sentence, self.evaluate("bad.onnx", code=65, data=LETTERS))
 
 
 if __name__ == "__main__":

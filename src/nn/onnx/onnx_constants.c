@@ -57,8 +57,9 @@ Status onnx_join_reals(OnnxImport *import, const Onnx__NodeProto *node, Error *e
     const int64_t given = onnx_attribute_whole(node, "axis", 0), axis = given < 0 ? given + first->rank : given;
     for (size_t i = 0; i < node->n_input; i++) {
         TRY(onnx_take(&part, import, node, i, VALUE_CONSTANT, onnx_not_constant, err));
-        if (axis < 0 || axis >= first->rank || !are_alike(first, part, (int)axis))
-            return fail(err, STATUS_DATA, NODE_FORMAT "its constants do not fit each other along axis %" PRId64,
+        if (axis < 0 || axis >= first->rank || part->count == 0 || !are_alike(first, part, (int)axis))
+            return fail(err, STATUS_DATA,
+                        NODE_FORMAT "its constants have no numbers, or do not fit each other along axis %" PRId64,
                         NODE_ARGS(import, node), given);
         extent += part->extent[axis];
         // No more than the file has: joins of joins would grow by themselves.

@@ -311,10 +311,13 @@ static Status check_graph(const OnnxImport *import, Error *err) {
     if (graph->n_output != 1)
         return fail(err, STATUS_DATA, "%s: the graph gives %zu values; a net here gives one", import->path,
                     graph->n_output);
-    for (size_t n = 0; n < graph->n_node; n++)
-        if (!graph->node[n]->op_type || graph->node[n]->n_output == 0)
+    for (size_t n = 0; n < graph->n_node; n++) {
+        const Onnx__NodeProto *node = graph->node[n];
+        const bool gives = node->n_output > 1 || (node->n_output == 1 && *node->output[0]);
+        if (!node->op_type || !gives || (!*node->output[0] && strcmp(node->op_type, "LSTM") != 0))
             return fail(err, STATUS_DATA, "%s: corrupt: node %zu of the graph has no op, or gives nothing",
                         import->path, n + 1);
+    }
     return STATUS_OK;
 }
 

@@ -60,9 +60,8 @@ typedef struct OnnxValue {
     int layer;   // SPEC_INPUT: the input
     Shape shape; // of one sample
     // Its dimensions, a letter each: n the samples, c channels, h rows, w columns, f all values of a sample, 1 one,
-    // m the rows of all samples one after the other. An
-    // image is "nchw", a vector "nf", a sequence "nhw", what an LSTM takes "hnw" and what it gives "h1nw". What is
-    // not there of c, h and w has one place.
+    // m the rows of all samples one after the other. An image is "nchw", a vector "nf", a sequence "nhw", what an LSTM
+    // takes "hnw" and what it gives "h1nw". What is not there of c, h and w has one place.
     char view[ONNX_MAX_RANK + 1];
     int groups; // or the first dimension that is normalised
     Sides border;

@@ -38,12 +38,13 @@ static Status handle_node(OnnxImport *import, const Onnx__NodeProto *node, Error
     return op->handle(import, node, err);
 }
 
-// What the graph gives has to be what the last layer gives.
+// What the graph gives has to be what the last layer gives, sample after sample.
 static Status check_result(OnnxImport *import, Error *err) {
     const char *name = import->graph->output[0]->name;
     for (size_t i = 0; name && i < import->value_count; i++) {
         const OnnxValue *value = &import->values[i];
-        if (strcmp(value->name, name) == 0 && value->kind == VALUE_SAMPLES && value->layer == import->layers.count - 1)
+        if (strcmp(value->name, name) == 0 && value->kind == VALUE_SAMPLES &&
+            value->layer == import->layers.count - 1 && value->view[0] == 'n' && onnx_is_in_order(value))
             return STATUS_OK;
     }
     return fail(err, STATUS_DATA, "%s: what the graph gives, %.100s, is not what its last layer gives", import->path,

@@ -51,6 +51,7 @@ static Status handle_constant(OnnxImport *import, const Onnx__NodeProto *node, E
     OnnxValue value = {.kind = VALUE_CONSTANT, .count = 1};
     if (tensor && tensor->t) {
         TRY(onnx_constant(&value, import, tensor->t, err));
+        import->number_count += value.count;
         return onnx_give(import, node, value, err);
     }
     if (whole) return give_wholes(import, node, &whole->i, 1, 0, err);

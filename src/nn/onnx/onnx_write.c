@@ -105,7 +105,7 @@ static void write_activation(Writer *writer, char *in, char *out, int l) {
 static bool write_windows(Writer *writer, char *out, int l) {
     const Layer *layer = &writer->spec->layers[l];
     const bool is_conv = layer->kind == LAYER_CONV;
-    char *in = writer_as(writer, layer->source, 4, l), *weight = NULL, *bias = NULL;
+    char *in = writer_as(writer, layer->source, 4), *weight = NULL, *bias = NULL;
     if (!in) return false;
     if (is_conv) weight = writer_parameters(writer, layer->weight, 0, NULL);
     if (is_conv) bias = writer_parameters(writer, layer->bias, 0, NULL);
@@ -119,7 +119,7 @@ static bool write_windows(Writer *writer, char *out, int l) {
 
 static bool write_linear(Writer *writer, char *out, int l) {
     const Layer *layer = &writer->spec->layers[l];
-    writer_node(writer, "Gemm", out, writer_as(writer, layer->source, 2, l),
+    writer_node(writer, "Gemm", out, writer_as(writer, layer->source, 2),
                 writer_parameters(writer, layer->weight, 0, NULL), writer_parameters(writer, layer->bias, 0, NULL));
     writer_set_whole(writer, "transB", 1);
     writer->rank[l] = 2;
@@ -129,9 +129,9 @@ static bool write_linear(Writer *writer, char *out, int l) {
 static bool write_two(Writer *writer, char *in, char *out, int l) {
     const Layer *layer = &writer->spec->layers[l];
     const bool is_sum = layer->kind == LAYER_ADD;
-    if (!is_sum && writer->rank[l] == 3) in = writer_as(writer, layer->source, writer->rank[l] = 4, l);
+    if (!is_sum && writer->rank[l] == 3) in = writer_as(writer, layer->source, writer->rank[l] = 4);
     if ((writer_rank(writer, layer->other) == 2) != (writer->rank[l] == 2)) return false;
-    char *other = writer_as(writer, layer->other, writer->rank[l], l);
+    char *other = writer_as(writer, layer->other, writer->rank[l]);
     if (!other) return false;
     writer_node(writer, is_sum ? "Add" : "Concat", out, in, other, NULL);
     if (!is_sum) writer_set_whole(writer, "axis", 1);
@@ -167,7 +167,7 @@ static bool write_layer(Writer *writer, int l) {
     case LAYER_CONCAT:
         return write_two(writer, in, out, l);
     case LAYER_BATCH_NORM:
-        if (writer->rank[l] == 3) in = writer_as(writer, layer->source, writer->rank[l] = 4, l);
+        if (writer->rank[l] == 3) in = writer_as(writer, layer->source, writer->rank[l] = 4);
         write_batch_norm(writer, in, out, layer);
         return true;
     case LAYER_LINEAR_EACH:

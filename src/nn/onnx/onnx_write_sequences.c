@@ -13,8 +13,8 @@ static char *turn(Writer *writer, char *gives, char *in, size_t rank, const int6
 
 bool write_embedding(Writer *writer, char *out, int l) {
     const Layer *layer = &writer->spec->layers[l];
-    char *in = writer_node(writer, "Cast", writer_text(writer, "numbers", l + 1),
-                           writer_as(writer, layer->source, 2, l), NULL, NULL);
+    char *in = writer_node(writer, "Cast", writer_text(writer, "numbers", l + 1), writer_as(writer, layer->source, 2),
+                           NULL, NULL);
     writer_set_whole(writer, "to", ONNX_INT64);
     writer_node(writer, "Gather", out, writer_parameters(writer, layer->weight, 0, NULL), in, NULL);
     writer_set_whole(writer, "axis", 0);
@@ -70,7 +70,7 @@ bool write_lstm(Writer *writer, char *out, int l) {
     const size_t units = (size_t)lstm_units(layer), ins = (size_t)layer->in.columns;
     const int64_t rows = 4 * (int64_t)units, of_input[] = {1, rows, (int64_t)ins}, of_state[] = {1, rows, rows / 4};
     const float *weight = writer->parameters + layer->weight, *bias = writer->parameters + layer->bias;
-    char *in = writer_as(writer, layer->source, 3, l);
+    char *in = writer_as(writer, layer->source, 3);
     if (!in) return false;
     float *input = writer_own(writer, 4 * units * (ins + units) + 8 * units);
     float *state = order_gates(input, weight, units * ins);
@@ -120,7 +120,7 @@ bool write_attention(Writer *writer, char *out, int l) {
     const Layer *layer = &writer->spec->layers[l];
     const int64_t width = layer->in.columns, heads = layer->groups, steps = layer->in.rows;
     const size_t e = (size_t)width, second = layer->bias + 3 * e;
-    char *in = writer_as(writer, layer->source, 3, l);
+    char *in = writer_as(writer, layer->source, 3);
     if (!in) return false;
     char *all =
         add_product(writer, writer_text(writer, "projected", l + 1), in, layer->weight, layer->bias, 3 * e, e, l, "in");

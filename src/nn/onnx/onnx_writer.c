@@ -76,7 +76,7 @@ char *writer_wholes(Writer *writer, const char *name, int number, int64_t count,
     return tensor->name;
 }
 
-enum { MOST_INPUTS = 5, MOST_ATTRIBUTES = 6 };
+enum { MOST_INPUTS = 5, MOST_OUTPUTS = 2, MOST_ATTRIBUTES = 6 };
 
 char *writer_whole(Writer *writer, const char *name, int number, int64_t value) {
     char *written = writer_wholes(writer, name, number, 1, &value);
@@ -96,7 +96,7 @@ char *writer_node(Writer *writer, const char *op, char *gives, char *first, char
     memcpy(node->input, inputs, sizeof inputs);
     while (node->n_input < MOST_INPUTS && inputs[node->n_input])
         node->n_input++;
-    node->output = writer_take(writer, sizeof gives);
+    node->output = writer_take(writer, MOST_OUTPUTS * sizeof gives);
     *node->output = gives;
     node->n_output = 1;
     node->attribute = writer_take(writer, MOST_ATTRIBUTES * sizeof *node->attribute);
@@ -146,13 +146,13 @@ int writer_rank(const Writer *writer, int layer) {
     return layer == SPEC_INPUT ? 4 : writer->rank[layer];
 }
 
-char *writer_as(Writer *writer, int source, int rank, int layer) {
+char *writer_as(Writer *writer, int source, int rank) {
     static const int64_t second = 1;
     char *in = writer_name(writer, source), *out;
-    const int before = writer_rank(writer, source);
+    const int before = writer_rank(writer, source), number = (int)writer->node_count + 1;
     if (before == rank) return in;
     if (rank == 2) {
-        out = writer_node(writer, "Flatten", writer_text(writer, "flat", layer + 1), in, NULL, NULL);
+        out = writer_node(writer, "Flatten", writer_text(writer, "flat", number), in, NULL, NULL);
         writer_set_whole(writer, "axis", 1);
         return out;
     }
@@ -160,8 +160,8 @@ char *writer_as(Writer *writer, int source, int rank, int layer) {
     const Shape shape = source == SPEC_INPUT ? writer->spec->input : writer->spec->layers[source].out;
     if (shape.channels != 1) return NULL;
     return writer_node(writer, rank == 3 ? "Squeeze" : "Unsqueeze",
-                       writer_text(writer, rank == 3 ? "steps" : "rows", layer + 1), in,
-                       writer_wholes(writer, "second", layer + 1, 1, &second), NULL);
+                       writer_text(writer, rank == 3 ? "steps" : "rows", number), in,
+                       writer_wholes(writer, "second", number, 1, &second), NULL);
 }
 
 char *writer_parameters(Writer *writer, size_t first, size_t rank, const int64_t *shape) {

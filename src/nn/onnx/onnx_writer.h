@@ -64,9 +64,9 @@ void writer_set_wholes(Writer *writer, const char *name, size_t count, const int
 char *writer_name(Writer *writer, int layer);
 int writer_rank(const Writer *writer, int layer);
 
-// What layer number `layer` takes from `source`, with so many dimensions: a sequence of three and an image of one
-// channel are the same values. NULL: it cannot be had.
-char *writer_as(Writer *writer, int source, int rank, int layer);
+// What layer number `source` gives, with so many dimensions: a sequence of three and an image of one channel are the
+// same values. NULL: it cannot be had.
+char *writer_as(Writer *writer, int source, int rank);
 
 // Of onnx_write_sequences.c: layers of sequences. False: ONNX has no op for it that takes what the layer takes.
 bool write_embedding(Writer *writer, char *out, int l);
