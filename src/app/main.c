@@ -8,6 +8,7 @@
 
 #include "app/commands.h"
 #include "app/look/look_options.h"
+#include "base/cores.h"
 #include "base/device.h"
 #include "base/log.h"
 #include "base/suggest.h"
@@ -106,6 +107,7 @@ static void print_sketch(const Error *err) {
 
 int main(int argc, char **argv) {
     open_standard_descriptors();
+    subnormals_flush();
     Error err = {.message = ""};
     int exit_code = 0;
     Status status = run_command(argc, argv, &exit_code, &err);

@@ -2,8 +2,12 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
 
 // The affinity mask of a machine with more than CPU_SETSIZE (1024) cores does not fit a cpu_set_t, so room is made for
 // 16 of them.
@@ -56,3 +60,19 @@ int cores_within_quota(int cores, const char *membership, const char *root) {
 int cores_usable(void) {
     return cores_within_quota(cores_in_affinity_mask(), "/proc/self/cgroup", "/sys/fs/cgroup");
 }
+
+#if defined(__x86_64__)
+void subnormals_flush(void) {
+    enum { SUBNORMALS_ARE_ZEROS = 1 << 6, FLUSH_TO_ZERO = 1 << 15 };
+    _mm_setcsr(_mm_getcsr() | SUBNORMALS_ARE_ZEROS | FLUSH_TO_ZERO);
+}
+#elif defined(__aarch64__)
+void subnormals_flush(void) {
+    const uint64_t flush_to_zero = UINT64_C(1) << 24;
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    __asm__ volatile("msr fpcr, %0" : : "r"(control | flush_to_zero));
+}
+#else
+void subnormals_flush(void) {}
+#endif

@@ -11,7 +11,8 @@
 // chunks of at most net.chunk samples (a multiple of 16), each through the whole net and back, and the gradients add
 // up; so the arena fits the cache whatever the batch size. N is the chunk's samples, rounded up to whole vectors: a
 // small batch costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient.
-// Results depend only on the arguments (and the instruction set): same inputs, same bits. Wide linear layers multiply
+// Results depend only on the arguments (and the instruction set): same inputs, same bits. Steps with momentum are
+// fastest after subnormals_flush (base/cores.h), which the program calls at its start. Wide linear layers multiply
 // through OpenBLAS where many samples share the product (linear_blas.h): their bits depend on its version and core,
 // too.
 #ifndef SOUNDER_NN_NET_H

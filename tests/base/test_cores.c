@@ -1,6 +1,8 @@
-// The default number of workers: what the affinity mask and the cgroup's quota leave.
+// The default number of workers: what the affinity mask and the cgroup's quota leave. Subnormal numbers as zeros.
 #include "base/cores.h"
 
+#include <float.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,10 +67,47 @@ static void the_affinity_mask_limits_the_usable_cores(void **state) {
     assert_int_equal(usable, 1);
 }
 
+#if defined __x86_64__ || defined __aarch64__
+typedef struct Smallest {
+    volatile float half, of_child;
+} Smallest;
+
+static float half_of_the_smallest(void) {
+    volatile float smallest = FLT_MIN;
+    return smallest / 2;
+}
+
+static void *halve(void *smallest) {
+    ((Smallest *)smallest)->of_child = half_of_the_smallest();
+    return NULL;
+}
+
+static void *flush_and_halve(void *smallest) {
+    subnormals_flush();
+    ((Smallest *)smallest)->half = half_of_the_smallest();
+    pthread_t child;
+    if (pthread_create(&child, NULL, halve, smallest) == 0) pthread_join(child, NULL);
+    return NULL;
+}
+
+static void a_thread_and_those_that_it_starts_take_subnormals_for_zero(void **state) {
+    (void)state;
+    Smallest smallest = {.half = 1, .of_child = 1};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, flush_and_halve, &smallest), 0);
+    pthread_join(thread, NULL);
+    assert_true(smallest.half == 0 && smallest.of_child == 0);
+    assert_true(half_of_the_smallest() > 0); // nobody else does
+}
+#endif
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cpu_quota_limits_the_usable_cores),
         cmocka_unit_test(the_affinity_mask_limits_the_usable_cores),
+#if defined __x86_64__ || defined __aarch64__
+        cmocka_unit_test(a_thread_and_those_that_it_starts_take_subnormals_for_zero),
+#endif
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

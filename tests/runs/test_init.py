@@ -88,6 +88,16 @@ class Init(RunCase):
         _, err = self.train(*TASK, *net, "--random-flip", "--out", "refused", code=64)
         self.assertIn("an embedding reads no images", err)
 
+    @unittest.skipIf(ON_CARD, "a card computes with subnormal numbers as fast as with any other")
+    def test_steps_take_subnormal_numbers_for_zero(self):
+        # The first layer's units rest, so that its steps add zeros to its weights.
+        start = self.write("tiny.safetensors", {"fc1.weight": ([4, 36], [1e-40] * 144), "fc1.bias": ([4], [-1e9] * 4),
+                                                "fc2.weight": ([10, 4], [0.1] * 40), "fc2.bias": ([10], [0] * 10)})
+        for algorithm in "hogwild", "ssgd":
+            self.train(*TASK, "--model", "linear 4; relu; linear 10", "--workers", "2", "--algorithm", algorithm, "--init", start,
+                       "--out", algorithm)
+            self.assertEqual(self.tensors(algorithm)["fc1.weight"], ([4, 36], (0,) * 144))
+
     def test_running_statistics_follow_the_batches_and_nothing_else(self):
         statistics = "norm1.running_mean", "norm1.running_var"
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
+
 typedef struct Benchmark {
     const char *name;
     Status (*run)(const BenchOptions *options, Error *err);
@@ -103,6 +105,7 @@ static Status run(int argc, char **argv, Error *err) {
 }
 
 int main(int argc, char **argv) {
+    subnormals_flush();
     Error err = {.message = ""};
     Status status = run(argc, argv, &err);
     if (status != STATUS_OK) fprintf(stderr, "sounder_bench: error: %s\n", err.message);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include <sounder/base/cores.h>
 #include <sounder/datasets/order.h>
 #include <sounder/datasets/partition.h>
 #include <sounder/io/safetensors.h>
@@ -47,6 +48,7 @@ int main(int argc, char **argv) {
     const uint32_t *train = partition_client(&partition, 0, &train_count);
     const uint32_t *test = partition_client(&partition, 1, &test_count);
 
+    subnormals_flush();
     Spec spec;
     Net net;
     check(spec_parse(&spec, "conv 4 3; relu; pool 2; linear 4", Shape{1, SIDE, SIDE}, CLASSES, &err), err);
