@@ -69,6 +69,8 @@ static void options_are_taken_in_both_spellings(void **state) {
     assert_false(options.quiet);
     assert_string_equal(options.model, "conv 10 5; pool 2; linear 10");
     assert_string_equal(options.out, "a=b");
+    check_ok(parse(&options, "--out|runs/\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", &err)); // two, three and four bytes
+    assert_string_equal(options.out, "runs/\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
 }
 
 static void names_may_have_underscores(void **state) {
@@ -134,6 +136,12 @@ static void a_value_that_does_not_fit_is_refused_by_name(void **state) {
         {"--out|a\nb", "--out a?b: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
         {"--out|a\x1b[31m", "--out a?[31m: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
         {"--out|\xc3", "--out ?: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
+        {"--out|\xc0\xaf", "--out ??: needs a UTF-8 text of 1 to 2047 bytes without control characters"}, // overlong
+        {"--out|\xed\xa0\x80",
+         "--out ???: needs a UTF-8 text of 1 to 2047 bytes without control characters"}, // surrogate
+        {"--out|\xf4\x90\x80\x80",
+         "--out ????: needs a UTF-8 text of 1 to 2047 bytes without control characters"}, // 110000
+        {"--out|\xe2\x82", "--out ??: needs a UTF-8 text of 1 to 2047 bytes without control characters"},
     };
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include <jansson.h>
-
 #include "base/suggest.h"
 #include "option_table.h"
 
@@ -120,15 +118,31 @@ static bool read_choice(int *value, const Option *option, const char *text) {
     return false;
 }
 
-// Texts end up in YAML and JSON files and on terminals, so they are UTF-8 without control characters.
+// Bytes that belong to the character that begins here, with this one; 0: none does. The second byte of some has fewer
+// values than 80 to BF: others would be longer than they need be, surrogates, or beyond 10FFFF.
+static size_t utf8_character(const unsigned char *at) {
+    const unsigned char first = at[0];
+    const size_t bytes = first < 0x80   ? 1
+                         : first < 0xc2 ? 0
+                         : first < 0xe0 ? 2
+                         : first < 0xf0 ? 3
+                         : first < 0xf5 ? 4
+                                        : 0;
+    const unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (bytes > 1 && (at[1] < least || at[1] > most)) return 0;
+    for (size_t i = 2; i < bytes; i++)
+        if (at[i] < 0x80 || at[i] > 0xbf) return 0;
+    return bytes;
+}
+
+// Texts end up in YAML and JSON files and on terminals, so they are UTF-8 without control characters. Found out without
+// an allocation: one that failed would be taken for a wrong text.
 static bool read_text(char *value, const char *text) {
     size_t length = strlen(text);
     if (length == 0 || length >= OPTION_TEXT_BYTES) return false;
-    for (const char *c = text; *c; c++)
-        if (iscntrl((unsigned char)*c)) return false;
-    json_t *utf8 = json_string(text); // jansson checks
-    if (!utf8) return false;
-    json_decref(utf8);
+    for (const char *c = text; *c; c += utf8_character((const unsigned char *)c))
+        if (iscntrl((unsigned char)*c) || utf8_character((const unsigned char *)c) == 0) return false;
     memset(value, 0, OPTION_TEXT_BYTES);
     memcpy(value, text, length);
     return true;
@@ -210,8 +224,6 @@ Status option_read(void *record, const Option *option, const char *value, const 
         store(record, option, &parsed);
         return STATUS_OK;
     }
-    if (errno == ENOMEM)
-        return fail(err, STATUS_OS, "%s%s: no memory to read it", where, option->name); // of json_string
     return refuse_value(option, value, where, err);
 }
 
