@@ -27,11 +27,11 @@ FLAGS = {"avx512": {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"}, "avx2
 WIDE = ["avx512", "avx2"]
 BITS = {
     ("avx512", "lenet", "fedavg"):
-        "4e9ac861e54125c85c0d50ec5f28b14bf729f1e463812de60c71b33dc7d7d3b2",
+        "6b2ae3670f3eb1c8f81a79a32187f677c5cfc97e9c61584ed6b36ee150637406",
     ("avx512", "lenet", "ssgd"):
-        "4d6ba24d250e7a90a04497164fb87f04affc3ce87e067d4845a205eadee31cd8",
+        "0447dab451bb3918ae63448a53ebc287b0133957e6834a59ca750f7199c31497",
     ("avx512", "lenet", "hogwild"):
-        "90405f2282ead0bfc7636fe7c8db81b5f1c3f2b2c2c12d93ca1952ce7c7314b3",
+        "6f4f6975cded7ae1a58d740f37d96cbc581947a681b521a2893ef04f57cc43d9",
     ("avx512", "2nn", "fedavg"):
         "fa337dd6e98323863bcb4a1309653dd54aa07ba66e252fd50d03770c5063ceeb",
     ("avx512", "2nn", "ssgd"):
@@ -39,17 +39,17 @@ BITS = {
     ("avx512", "2nn", "hogwild"):
         "e0eca94f3c01c07a4419c66986322a0dc2b7af09b4745b5105b47bd2bba60962",
     ("avx512", "cnn", "fedavg"):
-        "64e3d22accc391fbac9fd6a8e995c49aba09ea44ba68ad7539c0b208e5d829b6",
+        "92be91f798d6eaea3db64c4c62acbbbac31c7f8cec3409c26d3016639a2fb134",
     ("avx512", "cnn", "ssgd"):
-        "d7f2ae65206ef7fed32628d6fe79ca459688c9cccb1e32978475fa609c5c4483",
+        "1310ee67cc46cbf6d9b9e4063f14d384bc42913903a874576673524f2d1c31f0",
     ("avx512", "cnn", "hogwild"):
-        "3622dbc5806ec6f7e89035e6bc46e26c61b3b5e7c19cf52749537a3269b4fda1",
+        "a24bbc26474a74d0898b490f3a6ed18659d074592f5e5446646cca9ad187b5b7",
     ("avx2", "lenet", "fedavg"):
-        "edc5449df170c5646a55876d22c5ab4487fc2dec04f42dd69cbe2ce83f1d5046",
+        "ea1337a6e8db2ad47e9b451079a70f73370127f31246c3581036d6409efce134",
     ("avx2", "lenet", "ssgd"):
-        "17a2f1a25555d5514411022f649654d1d7e7434c50e66ac4a286691ba83792fc",
+        "96f81b45e7590e46d4ab44b9fb2d17fa5db56b66f2fd790921c7d8fb7ab1dd84",
     ("avx2", "lenet", "hogwild"):
-        "832b9ca1b95714ccc066c50369455dd125f877bcc9f4fbfaee4362177479cdd8",
+        "e8065a899e70655abcb41981ed6db000dc21545b90289f8288d100ea632c9581",
     ("avx2", "2nn", "fedavg"):
         "16b62faff78793c6ce25a1ed13f5ca86a51a4600fcf0af5f2e3bf5d4d8188c40",
     ("avx2", "2nn", "ssgd"):
@@ -57,17 +57,17 @@ BITS = {
     ("avx2", "2nn", "hogwild"):
         "b2566d75feca47156dcbcb1a709b428b6d7d54a2abe0e9a27bfd678533825c38",
     ("avx2", "cnn", "fedavg"):
-        "003c910dfacea8047d45fe683e12ac5832b105fdca2e8e39e28250c823e6f5fc",
+        "d5b2a54663d4866cf0ef84c5d9b6718f4a0a25834bdf138ab71516809b787bf1",
     ("avx2", "cnn", "ssgd"):
-        "b2c7a4309ddd6675091de6c107c4a9098e34e032ddff6637d979684d92a9d001",
+        "eecc0ab0b63c3363d5c3c6e022e75a17fe9d02d1c558443e01e83ea214bb4a91",
     ("avx2", "cnn", "hogwild"):
-        "b575b9666851000d49c350e3437128ea9fa78eaa554e0fed3a08cdaf2e99996e",
+        "1e70fb2988268ed9ec67f977665a261098bb6bea4ae7b623b409d7bec94778fd",
     ("baseline", "lenet", "fedavg"):
-        "c09c7ff443ab159d81e14ae5d9d6ff771130f45e0130c425cbc42fced6d63191",
+        "82779d8c443269b617ab9e4e22a1b72ce286276aa84faf31a9f26035cfe01241",
     ("baseline", "lenet", "ssgd"):
-        "6ecfc595af78fa3a669347f1afb863ba752d55fb9942bd1398818e4a9e8fed4f",
+        "7b8adbeba57cd964b4e72da8abb784f0b688957e75a2f6c33f4e819cbb23a5e9",
     ("baseline", "lenet", "hogwild"):
-        "8234fcc0528d325e076d148fd19b50d44118c90c44c0eab7c2e46cc2e21f47c9",
+        "8feb9426affe14008fdf26dc8c7206c75f31a673243defdc1cbc306b9c5260dd",
     ("baseline", "2nn", "fedavg"):
         "7c0aad3e13a90490da537db1321822edc9b978953d10fe518a56ef9faa343f68",
     ("baseline", "2nn", "ssgd"):
@@ -75,11 +75,11 @@ BITS = {
     ("baseline", "2nn", "hogwild"):
         "3a54fb5db7d2ab6fd0e2cba2d373435cd3d692a0cf0c6938eeb8292ea2bf610b",
     ("baseline", "cnn", "fedavg"):
-        "153c2686d3f2e1021b9d88630b080d3c42633e2b9a4b4f71f7187e08fc4ec8a1",
+        "ef3d72e9566a569d8679487cd77384e0951a8ff96cb1ffbb1758af05a2a0c1ba",
     ("baseline", "cnn", "ssgd"):
-        "f3fdb494fde1115349411346cce5ab06bd83b523ef4dd351800ea9a1f5dddccb",
+        "2353b29efeff44b301450af6521a2e729535feb810a8928220bf1c7593f96fec",
     ("baseline", "cnn", "hogwild"):
-        "9b16a2bd163072b8d4c6f5aa95c38c6379f43cdf911ed8224e758193f0678e45",
+        "de4302136872578829d61065636bbb0b73b8f98881f0c7757bf29dbcb752574f",
 }
 
 

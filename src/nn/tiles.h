@@ -1,0 +1,182 @@
+// The tiles that winograd.c cuts planes into, on their way to the points and back.
+#ifndef SOUNDER_NN_TILES_H
+#define SOUNDER_NN_TILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "nn/points.h"
+#include "nn/spec.h"
+
+// Floats of one point: (channels, block), and a vector more, so that the values that a transform reads or writes
+// together, one in each point, do not compete for the same set of a cache.
+static inline size_t point_floats(int channels, size_t block) {
+    return (size_t)channels * block + SOUNDER_LANES;
+}
+
+// Planes --------------------------------------------------------------------------------------------------------------
+// One vector of samples of a tensor (C,H,W,N); vectors is N / SOUNDER_LANES.
+
+// One channel's plane of a tensor, for one vector of samples: (rows, columns), vectors apart.
+typedef struct Plane {
+    Lanes *at;
+    int rows, columns;
+    size_t vectors;
+} Plane;
+
+static inline Plane plane_of(Lanes *tensor, Shape shape, int channel, size_t vectors) {
+    size_t size = (size_t)shape.rows * (size_t)shape.columns * vectors;
+    return (Plane){tensor + (size_t)channel * size, shape.rows, shape.columns, vectors};
+}
+
+static inline Lanes *plane_at(const Plane *plane, int y, int x) {
+    return plane->at + ((size_t)y * (size_t)plane->columns + (size_t)x) * plane->vectors;
+}
+
+// The part of a tile of `side` places from y on that lies within 0 .. size.
+typedef struct Range {
+    int from, to;
+} Range;
+
+static inline Range inside(int y, int side, int size) {
+    return (Range){y < 0 ? -y : 0, size - y < side ? size - y : side};
+}
+
+// Tiles ---------------------------------------------------------------------------------------------------------------
+
+// Tiles of few samples share vectors: a group of them, one after the other without gaps, in which each element of a
+// tile has GROUP_ROW vectors, one more than it needs.
+enum { GROUP_VECTORS = 5, GROUP_ROW = GROUP_VECTORS + 1 };
+
+static inline int tiles_together(int samples) {
+    return 3 * samples <= 2 * SOUNDER_LANES ? GROUP_VECTORS * SOUNDER_LANES / samples : 1;
+}
+
+// The elements of the tile (side,side) from (y,x) on, `step` floats apart, with zeros outside the plane. What it writes
+// too much behind few samples is overwritten by the group's next tile.
+static inline void copy_tile(float *to, size_t step, const Plane *plane, int y, int x, int side) {
+    Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
+    for (int i = 0; i < side; i++) {
+        const bool any = i >= rows.from && i < rows.to;
+        const Lanes *from = any ? plane_at(plane, y + i, x + columns.from) : NULL;
+        for (int j = 0; j < side; j++, to += step) {
+            const bool real = any && j >= columns.from && j < columns.to;
+            *(LooseLanes *)to = real ? *from : lanes_of(0);
+            if (real) from += plane->vectors;
+        }
+    }
+}
+
+// The same in place if the tile lies inside the plane, else as a copy.
+static inline Square load_tile(Lanes copy[MOST_POINTS_2D], const Plane *plane, int y, int x, int side) {
+    Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
+    if (rows.to - rows.from == side && columns.to - columns.from == side)
+        return (Square){plane_at(plane, y, x), (size_t)plane->columns * plane->vectors, plane->vectors};
+    copy_tile((float *)copy, SOUNDER_LANES, plane, y, x, side);
+    return (Square){copy, (size_t)side, 1};
+}
+
+// Tiles first .. first + count of a layer. Tile (ty,tx) starts at (ty * step - offset, tx * step - offset) of a plane.
+//
+// At the points, tiles follow each other without gaps, `samples` floats each: the products' vectors are full even if
+// the samples do not fill one. A tile is read and written as a whole vector all the same. What it writes too much is
+// overwritten by the next tile and, behind the last one, with zeros; what it reads too much is cleared.
+typedef struct Block {
+    int first, count, columns, step;
+    int samples;   // in this vector: SOUNDER_LANES or fewer
+    int together;  // tiles of a group
+    size_t floats; // room for a channel's tiles at one point
+    IntLanes real; // true for these
+} Block;
+
+// Writes (with the bias, rectified if so wanted) or adds the part of the tile (side,side) that lies inside the plane.
+ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_floats, const Block *block,
+                              const float *bias, bool rectifies, int y, int x, int side) {
+    Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
+    for (int i = rows.from; i < rows.to; i++)
+        for (int j = columns.from; j < columns.to; j++) {
+            Lanes *place = plane_at(plane, y + i, x + j);
+            Lanes value = *(const LooseLanes *)(tile + (i * side + j) * row_floats);
+            if (block->samples < SOUNDER_LANES) value = lanes_select(block->real, value, lanes_of(0));
+            const Lanes sum = value + (bias ? lanes_of(*bias) : *place);
+            *place = rectifies ? lanes_rectified(sum) : sum;
+        }
+}
+
+static inline int tile_y(const Block *block, int t, int offset) {
+    return (block->first + t) / block->columns * block->step - offset;
+}
+
+static inline int tile_x(const Block *block, int t, int offset) {
+    return (block->first + t) % block->columns * block->step - offset;
+}
+
+// Tile t of channel c at the points: one value a point.
+ALWAYS_INLINE Square values_at(float *values, const PointSet *set, Shape shape, const Block *block, int c, int t) {
+    size_t step = point_floats(shape.channels, block->floats) / SOUNDER_LANES;
+    return (Square){(LooseLanes *)(values + ((size_t)c * block->floats + (size_t)(t * block->samples))),
+                    (size_t)points_of(set) * step, step};
+}
+
+// Of the group's tiles, which lie in several vectors.
+ALWAYS_INLINE Square vector_of(Square values, int vector) {
+    values.at = (LooseLanes *)((float *)values.at + vector * SOUNDER_LANES);
+    return values;
+}
+
+// Tiles of the group that begins with tile t.
+static inline int tiles_at(const Block *block, int t) {
+    return block->count - t < block->together ? block->count - t : block->together;
+}
+
+// values (Q * Q, channels, block->floats) = the transforms of the block's tiles, `side` wide, in all channels.
+ALWAYS_INLINE void to_points(Transform *transform, const PointSet *set, float *values, Lanes *tensor, Shape shape,
+                             size_t vectors, const Block *block, int offset, int side) {
+    const int points = points_of(set);
+    for (int c = 0; c < shape.channels; c++) {
+        Plane plane = plane_of(tensor, shape, c, vectors);
+        for (int t = 0; t < block->count; t += block->together) {
+            const Square to = values_at(values, set, shape, block, c, t);
+            Lanes group[MOST_POINTS_2D * GROUP_ROW];
+            if (block->together == 1) {
+                Square tile = load_tile(group, &plane, tile_y(block, t, offset), tile_x(block, t, offset), side);
+                transform_2d(transform, to, points, tile, side, set, side);
+                continue;
+            }
+            const int tiles = tiles_at(block, t), row = side * GROUP_ROW;
+            for (int i = 0; i < tiles; i++)
+                copy_tile((float *)group + i * block->samples, GROUP_ROW * SOUNDER_LANES, &plane,
+                          tile_y(block, t + i, offset), tile_x(block, t + i, offset), side);
+            for (int v = 0; v * SOUNDER_LANES < tiles * block->samples; v++)
+                transform_2d(transform, vector_of(to, v), points, (Square){group + v, (size_t)row, GROUP_ROW}, side,
+                             set, side);
+        }
+        if (block->count * block->samples % SOUNDER_LANES == 0) continue;
+        Square behind = values_at(values, set, shape, block, c, block->count);
+        for (int q = 0; q < points * points; q++)
+            behind.at[(size_t)q * behind.column_step] = lanes_of(0);
+    }
+}
+
+// The block's tiles get, or without a bias are increased by, what transform gives for the values.
+ALWAYS_INLINE void from_points(Transform *transform, const PointSet *set, Lanes *tensor, float *values,
+                               const float *bias, bool rectifies, Shape shape, size_t vectors, const Block *block,
+                               int offset, int side) {
+    for (int c = 0; c < shape.channels; c++) {
+        Plane plane = plane_of(tensor, shape, c, vectors);
+        for (int t = 0; t < block->count; t += block->together) {
+            const Square from = values_at(values, set, shape, block, c, t);
+            Lanes group[MOST_POINTS_2D * GROUP_ROW + 1]; // one more, which the last lanes' vector reaches into
+            const int tiles = tiles_at(block, t), row = tiles > 1 ? GROUP_ROW : 1;
+            for (int v = 0; v * SOUNDER_LANES < tiles * block->samples; v++)
+                transform_2d(transform, (Square){group + v, (size_t)(side * row), (size_t)row}, side,
+                             vector_of(from, v), points_of(set), set, side);
+            for (int i = 0; i < tiles; i++)
+                store_tile(&plane, (const float *)group + i * block->samples, row * SOUNDER_LANES, block,
+                           bias ? &bias[c] : NULL, rectifies, tile_y(block, t + i, offset),
+                           tile_x(block, t + i, offset), side);
+        }
+    }
+}
+
+#endif
