@@ -47,10 +47,20 @@ static void linear_backward_weight(const Net *net, const LayerBuffers *at, const
                                              chunk.samples);
 }
 
+// Whether the way back and the step share one pass over the weight.
+static bool steps_on_the_way(const Net *net, const LayerBuffers *at, const Layer *layer, const float *weight,
+                             Chunk chunk) {
+    const bool through_blas =
+        net->blas && (linear_blas_pays(layer, chunk.count) || linear_blas_pays_backward(layer, chunk.count));
+    return weight && at->in_gradient && !through_blas && !spec_freezes_at(&net->spec, layer->weight);
+}
+
 static void linear_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
-    if (at->in_gradient) linear_backward_input(net, at, layer, pass->parameters + layer->weight, chunk);
-    if (stands_still(net, layer, pass)) return;
-    bool step = pass->stepping && is_last(pass, chunk);
+    const bool still = stands_still(net, layer, pass), step = !still && pass->stepping && is_last(pass, chunk);
+    float *weight = step ? pass->stepping + layer->weight : NULL, *gradient = pass->gradient + layer->weight;
+    const bool joined = steps_on_the_way(net, at, layer, weight, chunk);
+    if (at->in_gradient && !joined) linear_backward_input(net, at, layer, pass->parameters + layer->weight, chunk);
+    if (still) return;
     Descent descent = {.keep = chunk.first > 0 ? 1
                                : net->rests    ? 0
                                                : pass->sgd.momentum,
@@ -59,7 +69,11 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
                        .weight_decay = pass->sgd.weight_decay,
                        .upwards = net->steps % 2 != 0};
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
-    linear_backward_weight(net, at, layer, pass, &descent, step ? pass->stepping + layer->weight : NULL, chunk);
+    if (joined)
+        net->kernels->linear_backward_step(at->in_gradient, net->buffers->scratch, gradient, weight, at->rows,
+                                           at->out_gradient, &descent, layer, chunk.count, chunk.samples);
+    else
+        linear_backward_weight(net, at, layer, pass, &descent, weight, chunk);
     if (descent.shift) descent.shift = pass->shift + layer->bias;
     if (spec_freezes_at(&net->spec, layer->bias))
         leave(pass, layer->bias, (size_t)layer->out.channels);

@@ -178,7 +178,12 @@ typedef struct Kernels {
     // weight_gradient (OUT,IN) is changed as descent says; and so is weight, unless it is NULL.
     void (*linear_backward_weight)(float *weight_gradient, float *weight, const float *rows, const float *out_gradient,
                                    const Descent *descent, const Layer *layer, int count, int samples);
-    // The same for bias_gradient (OUT) and bias, whose slopes are the sums of out_gradient's rows.
+    // linear_backward_input and then linear_backward_weight with the weights at hand, to the bit; the weight comes from
+    // memory once where it can.
+    void (*linear_backward_step)(float *in_gradient, float *scratch, float *velocity, float *weight, const float *rows,
+                                 const float *out_gradient, const Descent *descent, const Layer *layer, int count,
+                                 int samples);
+    // As linear_backward_weight for bias_gradient (OUT) and bias, whose slopes are the sums of out_gradient's rows.
     void (*linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient, const Descent *descent,
                                  const Layer *layer, int samples);
 

@@ -10,8 +10,8 @@
 enum { STRIP_FLOATS = 64 * 1024 };
 
 // Rows of the weight that are gone along together: each lies in other pages, whose addresses a core remembers, and from
-// which it fetches ahead, for some dozens only.
-enum { PAGES = 32 };
+// which it fetches ahead, for some dozens only. A multiple of PRODUCT_ROWS.
+enum { PAGES = 30 };
 
 enum { DOT_OUTS = OUTER_ROWS, DOT_SAMPLES = OUTER_COLUMNS };
 
@@ -163,27 +163,39 @@ void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const fl
 
 // Backward ------------------------------------------------------------------------------------------------------------
 
+// What the slopes of `outs` outputs from o on, at most PAGES, say to the whole vectors of inputs: rows in scratch
+// (count, row_floats), where the first outputs begin and the others add.
+static void add_input_share(float *scratch, const float *out_gradient, const float *weight, size_t o, size_t outs,
+                            const Layer *layer, int count, int samples) {
+    const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    const int columns = (int)(ins / SOUNDER_LANES);
+    const ScalarMatrix slopes = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
+    if (o == 0)
+        product((ProductOut){scratch, row_floats, false}, slopes, weight, count, outs, columns, ins);
+    else
+        product((ProductOut){scratch, row_floats, true}, slopes, weight + o * ins, count, outs, columns, ins);
+}
+
+// The tail's inputs, from all outputs.
+static void tail_input_share(float *scratch, const float *out_gradient, const float *weight, const Layer *layer,
+                             int count, int samples) {
+    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
+    const size_t whole = whole_of(ins);
+    if (whole == ins) return;
+    float *tails = scratch + (size_t)count * row_floats; // (OUT, SOUNDER_LANES)
+    for (size_t o = 0; o < outs; o++)
+        *(Lanes *)(tails + o * SOUNDER_LANES) = lanes_part(weight + o * ins + whole, ins - whole);
+    product((ProductOut){scratch + whole, row_floats, false}, (ScalarMatrix){out_gradient, 1, (size_t)samples}, tails,
+            count, outs, 1, SOUNDER_LANES);
+}
+
 void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,
                                      const Layer *layer, int count, int samples) {
-    size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
-    size_t whole = whole_of(ins);
-    ScalarMatrix slopes = {out_gradient, 1, (size_t)samples};
-    ProductOut rows = {scratch, row_floats, false};
-    const int columns = (int)(whole / SOUNDER_LANES);
-    product(rows, slopes, weight, count, at_most(outs, PAGES), columns, ins);
-    for (size_t o = PAGES; o < outs; o += PAGES) {
-        const ScalarMatrix part = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
-        product((ProductOut){scratch, row_floats, true}, part, weight + o * ins, count, at_most(outs - o, PAGES),
-                columns, ins);
-    }
-    if (whole < ins) {
-        float *tails = scratch + (size_t)count * row_floats; // (OUT, SOUNDER_LANES)
-        for (size_t o = 0; o < outs; o++)
-            *(Lanes *)(tails + o * SOUNDER_LANES) = lanes_part(weight + o * ins + whole, ins - whole);
-        rows.at += whole;
-        product(rows, slopes, tails, count, outs, 1, SOUNDER_LANES);
-    }
-    from_rows(in_gradient, scratch, ins, row_floats, (size_t)count, (size_t)samples);
+    const size_t outs = (size_t)layer->out.channels;
+    for (size_t o = 0; o < outs; o += PAGES)
+        add_input_share(scratch, out_gradient, weight, o, at_most(outs - o, PAGES), layer, count, samples);
+    tail_input_share(scratch, out_gradient, weight, layer, count, samples);
+    from_rows(in_gradient, scratch, inputs_of(layer), linear_row_floats(layer), (size_t)count, (size_t)samples);
 }
 
 // What all tiles of a weight's gradient have in common. gradient and weight (OUT,IN); weight may be NULL.
@@ -266,26 +278,53 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
     if (strip.tail) step_tail(step, o, i, outs);
 }
 
+static WeightStep weight_step(float *weight_gradient, float *weight, const float *rows, const float *out_gradient,
+                              const Descent *descent, const Layer *layer, int count, int samples) {
+    return (WeightStep){.gradient = weight_gradient,
+                        .weight = weight,
+                        .slopes = {out_gradient, (size_t)samples, 1},
+                        .rows = rows,
+                        .ins = inputs_of(layer),
+                        .row_floats = linear_row_floats(layer),
+                        .count = (size_t)count,
+                        .descent = descent};
+}
+
+// `outs` outputs from o on, in one strip.
+static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip strip, bool upwards) {
+    const size_t whole = outs / PRODUCT_ROWS * PRODUCT_ROWS;
+    for (size_t i = 0; i < whole; i += PRODUCT_ROWS)
+        step_rows(step, o + (upwards ? whole - PRODUCT_ROWS - i : i), strip, PRODUCT_ROWS);
+    for (size_t i = whole; i < outs; i++)
+        step_rows(step, o + i, strip, 1);
+}
+
 void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, const float *rows,
                                       const float *out_gradient, const Descent *descent, const Layer *layer, int count,
                                       int samples) {
-    size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
-    WeightStep step = {.gradient = weight_gradient,
-                       .weight = weight,
-                       .slopes = {out_gradient, (size_t)samples, 1},
-                       .rows = rows,
-                       .ins = ins,
-                       .row_floats = linear_row_floats(layer),
-                       .count = (size_t)count,
-                       .descent = descent};
-    const size_t whole = outs / PRODUCT_ROWS * PRODUCT_ROWS;
-    for (size_t from = 0; from < ins; from += strip_of(count)) {
-        Strip strip = strip_at(from, ins, count);
-        for (size_t o = 0; o < whole; o += PRODUCT_ROWS)
-            step_rows(&step, descent->upwards ? whole - PRODUCT_ROWS - o : o, strip, PRODUCT_ROWS);
-        for (size_t o = whole; o < outs; o++)
-            step_rows(&step, o, strip, 1);
+    const size_t ins = inputs_of(layer);
+    WeightStep step = weight_step(weight_gradient, weight, rows, out_gradient, descent, layer, count, samples);
+    for (size_t from = 0; from < ins; from += strip_of(count))
+        step_outputs(&step, 0, (size_t)layer->out.channels, strip_at(from, ins, count), descent->upwards);
+}
+
+// Where the samples' rows fill more than a strip, arithmetic takes longer than reading the weight twice.
+void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *velocity, float *weight,
+                                    const float *rows, const float *out_gradient, const Descent *descent,
+                                    const Layer *layer, int count, int samples) {
+    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
+    if (strip_of(count) < ins) {
+        ISA_NAME(linear_backward_input)(in_gradient, scratch, out_gradient, weight, layer, count, samples);
+        ISA_NAME(linear_backward_weight)(velocity, weight, rows, out_gradient, descent, layer, count, samples);
+        return;
     }
+    WeightStep step = weight_step(velocity, weight, rows, out_gradient, descent, layer, count, samples);
+    tail_input_share(scratch, out_gradient, weight, layer, count, samples);
+    for (size_t o = 0; o < outs; o += PAGES) {
+        add_input_share(scratch, out_gradient, weight, o, at_most(outs - o, PAGES), layer, count, samples);
+        step_outputs(&step, o, at_most(outs - o, PAGES), strip_at(0, ins, count), false);
+    }
+    from_rows(in_gradient, scratch, ins, linear_row_floats(layer), (size_t)count, (size_t)samples);
 }
 
 void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient,

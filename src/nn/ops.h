@@ -49,6 +49,7 @@
     EACH(linear_forward, linear_forward)                                                                               \
     EACH(linear_backward_input, linear_backward_input)                                                                 \
     EACH(linear_backward_weight, linear_backward_weight)                                                               \
+    EACH(linear_backward_step, linear_backward_step)                                                                   \
     EACH(linear_backward_bias, linear_backward_bias)                                                                   \
     EACH(linear_each_forward, linear_each_forward)                                                                     \
     EACH(linear_each_backward, linear_each_backward)                                                                   \

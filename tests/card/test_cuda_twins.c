@@ -47,6 +47,7 @@ static const Twin twins[] = {
     {OP(linear_forward), " cuda_linear_forward ", check_linear},
     {OP(linear_backward_input), " cuda_linear_backward_input ", check_linear},
     {OP(linear_backward_weight), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
+    {OP(linear_backward_step), " cuda_linear_backward_input cuda_linear_step ", check_linear},
     {OP(linear_backward_bias), " cuda_linear_backward_weight cuda_linear_step ", check_linear},
     {OP(linear_each_forward), " cuda_linear_forward ", check_linear_each},
     {OP(linear_each_backward), " cuda_linear_backward_input cuda_linear_backward_weight ", check_linear_each},

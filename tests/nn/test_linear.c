@@ -125,6 +125,36 @@ static Tensor rows_of(const Trial *trial) {
     return rows;
 }
 
+// Two steps with momentum and a shift: what the first leaves is what the second begins with.
+static void check_joined_step(const Kernels *kernels, const Trial *trial) {
+    const Layer *layer = &trial->layer;
+    int count = trial->count, samples = trial->samples;
+    Tensor rows = rows_of(trial), scratch = tensor_new(linear_scratch_floats(layer, samples));
+    Tensor velocity[2], weight[2], in_gradient[2];
+    for (int way = 0; way < 2; way++) {
+        velocity[way] = tensor_zeros(trial->weight.count);
+        weight[way] = tensor_new(trial->weight.count);
+        in_gradient[way] = tensor_new(trial->in.count);
+        memcpy(weight[way].at, trial->weight.at, trial->weight.count * sizeof(float));
+    }
+    for (int step = 0; step < 2; step++) {
+        const Descent descent = {.keep = 0.5f, .lr = 0.1f, .weight_decay = 0.01f, .shift = trial->weight.at};
+        kernels->linear_backward_input(in_gradient[0].at, scratch.at, trial->slopes.at, weight[0].at, layer, count,
+                                       samples);
+        kernels->linear_backward_weight(velocity[0].at, weight[0].at, rows.at, trial->slopes.at, &descent, layer, count,
+                                        samples);
+        kernels->linear_backward_step(in_gradient[1].at, scratch.at, velocity[1].at, weight[1].at, rows.at,
+                                      trial->slopes.at, &descent, layer, count, samples);
+        assert_memory_equal(in_gradient[0].at, in_gradient[1].at, trial->in.count * sizeof(float));
+        assert_memory_equal(velocity[0].at, velocity[1].at, trial->weight.count * sizeof(float));
+        assert_memory_equal(weight[0].at, weight[1].at, trial->weight.count * sizeof(float));
+    }
+    const Tensor all[] = {velocity[0], velocity[1],    weight[0], weight[1], in_gradient[0],
+                          in_gradient[1], rows, scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+}
+
 // in: lanes, or NULL: the rows.
 static void check_through_blas(const Blas *blas, const Trial *trial, const float *in, Tensor rows) {
     const Layer *layer = &trial->layer;
@@ -150,6 +180,7 @@ static void check_linear(const Kernels *kernels, const Blas *blas, Shape shape, 
     Trial trial = trial_of(kernels, shape, outs, count);
     Tensor rows = rows_of(&trial), none = {NULL, 0};
     check_own(kernels, &trial);
+    check_joined_step(kernels, &trial);
     check_through_blas(blas, &trial, trial.in.at, none);
     check_through_blas(blas, &trial, NULL, rows);
     tensor_free(rows);
