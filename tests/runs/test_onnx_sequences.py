@@ -78,6 +78,13 @@ SEQUENCES = {
         whole("flat", [0, -1]), node("Reshape", "x flat", "x1"), node("Cast", "x1", "i", to=7), EMBED[1], *ZEROS, TURN, node("LSTM", "t W3 R3 B3 - z z", "a a1 a2", hidden_size=UNITS), SQUEEZE,
         node("LSTM", "b W4 R4 B4 - z z", "c c1 c2", hidden_size=UNITS), node("Squeeze", "c one", "d"), node("Transpose", "d", "d1", perm=[1, 0, 2]), whole("last", -1),
         node("Gather", "d1 last", "f", axis=1), HEAD_OF_LAST], DEEP, BOTH),
+    "as PyTorch 2 writes it": (["n", 6], {}, [
+        *EMBED, TURN, node("LSTM", "t W3 R3 B3 - no no", "a", hidden_size=UNITS), node("Transpose", "a", "a1", perm=[0, 2, 1, 3]), node("Shape", "a1", "size"),
+        whole("zero", [0]), whole("one", [1]), whole("two", [2]), whole("three1", [3]), whole("four", [4]), whole("open", [-1]), node("Slice", "size zero one", "steps"),
+        node("Slice", "size one two", "n1"), node("Slice", "size two three1", "ways"), node("Slice", "size three1 four", "values"), node("Mul", "ways values", "width"),
+        node("Reshape", "width open", "width1"), node("Concat", "steps n1 width1", "wanted", axis=0), node("Reshape", "a1 wanted", "b"),
+        node("LSTM", "b W4 R4 B4", "c", hidden_size=UNITS), node("Transpose", "c", "c1", perm=[0, 2, 1, 3]), whole("fixed", [6, -1, UNITS]), node("Reshape", "c1 fixed", "d"),
+        node("Transpose", "d", "d1", perm=[1, 0, 2]), whole("last", -1), node("Gather", "d1 last", "f", axis=1), HEAD_OF_LAST], DEEP, BOTH),
     "by its states": ([1, 6], {}, [
         *EMBED, TURN, node("Expand", "no three", "z"), node("LSTM", "t W3 R3 B3 - z no", "a a1", hidden_size=UNITS, direction="forward"), node("Squeeze", "a", "b", axes=[1]),
         node("LSTM", "b W4 R4 B4", "- c1", hidden_size=UNITS, activations=["Sigmoid", "Tanh", "Tanh"]), node("Concat", "a1 c1", "states", axis=0), whole("second", 1),

@@ -4,7 +4,7 @@ And files of nets of sequences that are written here compute by NumPy what the n
 
 Usage: test_onnx_torch.py PATH_OF_SOUNDER   (exit 77: skipped, there is no PyTorch that exports)
 """
-import json, os, subprocess, sys, tempfile, warnings
+import inspect, json, os, subprocess, sys, tempfile, warnings
 
 try:
     import numpy as np
@@ -12,6 +12,9 @@ try:
     import torch.nn as nn
     import torch.nn.functional as F
     import torch.onnx
+    NEWER = "dynamo" in inspect.signature(torch.onnx.export).parameters  # the exporter of PyTorch 2.5 and later
+    if NEWER:
+        import onnxscript
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -20,6 +23,9 @@ import onnx_numpy
 
 SOUNDER = os.path.abspath(sys.argv[1])
 SAMPLES, MEAN, DEVIATION, LETTERS = 120, 0.5, 0.25, 20
+ANY_NUMBER = {"dynamic_axes": {"x": {0: "n"}}}
+FORMS = ({"two samples": {"dynamo": True}, "any number": {"dynamo": True, **ANY_NUMBER}} if NEWER else
+         {"opset 11": {"opset_version": 11}, "opset 17": {"opset_version": 17, **ANY_NUMBER}})
 
 
 class LeNet(nn.Module):
@@ -128,18 +134,20 @@ def check(name, net, shape, folder, letters=0):
     y[0] = 9
     channels, data, file = 1 if letters else shape[0], os.path.join(folder, name + ".npz"), os.path.join(folder, name + ".onnx")
     np.savez(data, x_train=x, y_train=y, x_test=x, y_test=y, mean=np.float32([MEAN] * channels), std=np.float32([DEVIATION] * channels))
-    for opset, named in ((17, True),) if name == "cnn" else ((11, False), (17, True)):
+    for form, options in FORMS.items():
+        if name == "cnn" and form == "opset 11":
+            continue
+        if not NEWER:
+            options = {**options, "do_constant_folding": name != "last", **({"training": torch.onnx.TrainingMode.PRESERVE} if name == "batch" else {})}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.onnx.export(net, torch.zeros(2, *shape), file, opset_version=opset, input_names=["x"],
-                              dynamic_axes={"x": {0: "n"}} if named else None, do_constant_folding=name != "last",
-                              **({"training": torch.onnx.TrainingMode.PRESERVE} if name == "batch" else {}))
+            torch.onnx.export(net, torch.zeros(2, *shape), file, input_names=["x"], **options)
         with open(file, "rb") as bytes_of:
-            assert name != "batch" or bytes_of.read().count(b"\x22\x12BatchNormalization") == 4, "the exporter has folded one in"
+            assert NEWER or name != "batch" or bytes_of.read().count(b"\x22\x12BatchNormalization") == 4, "the exporter has folded one in"
         done = subprocess.run([SOUNDER, "eval", file, "--data", data, "--device", "cpu", "--json"], capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         ours, theirs = json.loads(done.stdout)["hits"], int((said == y).sum())
-        print(f"{name} by opset {opset}: sounder {ours}, torch {theirs} of {SAMPLES}")
+        print(f"{name} by {form}: sounder {ours}, torch {theirs} of {SAMPLES}")
         assert abs(ours - theirs) <= 1, "one sample may tip over by rounding, not more"
 
 

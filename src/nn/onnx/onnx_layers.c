@@ -96,3 +96,18 @@ void onnx_layers_free(OnnxLayers *layers) {
         free(layers->of[l].running);
     }
 }
+
+// Which gate here stands at each place in ONNX's order.
+static const size_t gate_at[] = {0, 3, 1, 2};
+
+float *onnx_gates_to(float *to, const float *from, size_t block) {
+    for (size_t place = 0; place < 4; place++)
+        memcpy(to + place * block, from + gate_at[place] * block, block * sizeof *to);
+    return to + 4 * block;
+}
+
+float *onnx_gates_from(float *to, const float *from, size_t block) {
+    for (size_t place = 0; place < 4; place++)
+        memcpy(to + gate_at[place] * block, from + place * block, block * sizeof *to);
+    return to + 4 * block;
+}

@@ -39,6 +39,11 @@ Status onnx_layers_weigh(OnnxLayers *layers, size_t outs, size_t weights, Error 
 // 1, or 0.
 void onnx_layer_scale(OnnxLayer *layer, const float *gain, const float *shift);
 
+// An lstm's gates, `block` numbers each, in ONNX's order (input, output, forget, cell) from the order here and in
+// PyTorch (input, forget, cell, output), or back. Returns what follows them in `to`.
+float *onnx_gates_to(float *to, const float *from, size_t block);
+float *onnx_gates_from(float *to, const float *from, size_t block);
+
 // The net's text and parameters. USAGE if it is too long.
 Status onnx_layers_finish(OnnxNet *net, OnnxLayers *layers, const char *path, Error *err);
 

@@ -88,14 +88,6 @@ static Status check_states(OnnxImport *import, const Onnx__NodeProto *node, Erro
     return STATUS_OK;
 }
 
-// Blocks of `block` numbers for the gates input, output, forget, cell as those of input, forget, cell, output.
-static float *order_gates(float *to, const float *from, size_t block) {
-    static const size_t there[] = {0, 2, 3, 1};
-    for (size_t gate = 0; gate < 4; gate++)
-        memcpy(to + gate * block, from + there[gate] * block, block * sizeof *to);
-    return to + 4 * block;
-}
-
 static Status weigh_lstm(OnnxImport *import, const Onnx__NodeProto *node, size_t ins, size_t units, Error *err) {
     OnnxValue *input, *state, *bias = NULL;
     TRY(onnx_take_reals(&input, import, node, 1, 4 * units * ins, err));
@@ -108,8 +100,8 @@ static Status weigh_lstm(OnnxImport *import, const Onnx__NodeProto *node, size_t
     TRY(onnx_layers_weigh(&import->layers, 8 * units, 4 * units * (ins + units), err));
     OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
     layer->is_rigid = true;
-    order_gates(order_gates(layer->weight, input->reals, units * ins), state->reals, units * units);
-    if (bias) order_gates(order_gates(layer->bias, bias->reals, units), bias->reals + 4 * units, units);
+    onnx_gates_from(onnx_gates_from(layer->weight, input->reals, units * ins), state->reals, units * units);
+    if (bias) onnx_gates_from(onnx_gates_from(layer->bias, bias->reals, units), bias->reals + 4 * units, units);
     return STATUS_OK;
 }
 

@@ -78,14 +78,17 @@ static bool is_among(int dimension, const int64_t *axes, size_t count) {
 
 // The same values, seen otherwise -------------------------------------------------------------------------------------
 
-// A constant of other extents.
-static Status view_constant(OnnxImport *import, const Onnx__NodeProto *node, int rank, const int64_t *extent,
-                            Error *err) {
+// A constant of other extents, of which one may be -1: what is left.
+static Status view_constant(OnnxImport *import, const Onnx__NodeProto *node, int rank, int64_t *extent, Error *err) {
     TRY(onnx_pass_on(import, node, err));
     OnnxValue *value = &import->values[import->value_count - 1];
-    size_t count = 1;
+    size_t others = 1, count = 1;
     for (int d = 0; d < rank; d++)
+        if (extent[d] > 0 && (uint64_t)extent[d] <= value->count && others <= value->count) others *= (size_t)extent[d];
+    for (int d = 0; d < rank; d++) {
+        if (extent[d] == -1) extent[d] = (int64_t)(value->count / others);
         count = extent[d] >= 0 && (uint64_t)extent[d] <= value->count ? count * (size_t)extent[d] : SIZE_MAX;
+    }
     if (rank > ONNX_MAX_RANK || count != value->count)
         return fail(err, STATUS_DATA, NODE_FORMAT "%zu numbers in a shape that has not as many",
                     NODE_ARGS(import, node), value->count);
@@ -134,6 +137,31 @@ static bool are_rows(const OnnxImport *import, const OnnxValue *value, const int
            strchr(value->view, 'w') && onnx_is_in_order(value);
 }
 
+// The view without its dimensions of one place, or with more of them, where that is all that the shape changes. False:
+// it is not.
+static bool squeezed(char view[ONNX_MAX_RANK + 1], const OnnxImport *import, const OnnxValue *value,
+                     const int64_t *wanted, int rank) {
+    const char *from = value->view;
+    bool open = false;
+    if (value->kind != VALUE_SAMPLES || rank > ONNX_MAX_RANK) return false;
+    for (int d = 0; d < rank; d++) {
+        while (*from == '1')
+            from++;
+        const int64_t extent = *from ? extent_of(value, *from) : 0;
+        const bool same = wanted[d] == extent || (*from == 'n' && wanted[d] == import->batch);
+        if (*from && (same || (wanted[d] == -1 && !open))) {
+            open |= wanted[d] == -1;
+            view[d] = *from++;
+        } else if (wanted[d] == 1) {
+            view[d] = '1';
+        } else {
+            return false;
+        }
+    }
+    view[rank] = '\0';
+    return from[strspn(from, "1")] == '\0';
+}
+
 static Status view_samples(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, int64_t *wanted, int rank,
                            Error *err) {
     int64_t before[ONNX_MAX_RANK];
@@ -155,6 +183,8 @@ static Status view_samples(OnnxImport *import, const Onnx__NodeProto *node, Onnx
             return onnx_give(import, node, value, err);
         }
     }
+    char view[ONNX_MAX_RANK + 1];
+    if (squeezed(view, import, &value, wanted, rank)) return onnx_give_view(import, node, value, view, err);
     return fail(err, STATUS_DATA,
                 NODE_FORMAT "gives samples of %dx%dx%d a shape of %d dimensions that no layer here reads",
                 NODE_ARGS(import, node), shape.channels, shape.rows, shape.columns, rank);

@@ -1,4 +1,5 @@
 // Layers of sequences as ONNX's nodes, as PyTorch's exporters write them: (samples, steps, values).
+#include "nn/onnx/onnx_layers.h"
 #include "nn/onnx/onnx_writer.h"
 
 #include <math.h>
@@ -56,14 +57,6 @@ bool write_norm_each(Writer *writer, char *out, int l) {
     return true;
 }
 
-// Blocks of `block` numbers for the gates input, forget, cell, output as those of input, output, forget, cell.
-static float *order_gates(float *to, const float *from, size_t block) {
-    static const size_t here[] = {0, 3, 1, 2};
-    for (size_t gate = 0; gate < 4; gate++)
-        memcpy(to + gate * block, from + here[gate] * block, block * sizeof *to);
-    return to + 4 * block;
-}
-
 bool write_lstm(Writer *writer, char *out, int l) {
     static const int64_t steps_first[] = {1, 0, 2}, first = 0, second = 1;
     const Layer *layer = &writer->spec->layers[l];
@@ -73,9 +66,9 @@ bool write_lstm(Writer *writer, char *out, int l) {
     char *in = writer_as(writer, layer->source, 3);
     if (!in) return false;
     float *input = writer_own(writer, 4 * units * (ins + units) + 8 * units);
-    float *state = order_gates(input, weight, units * ins);
-    float *biases = order_gates(state, weight + 4 * units * ins, units * units);
-    order_gates(order_gates(biases, bias, units), bias + 4 * units, units);
+    float *state = onnx_gates_to(input, weight, units * ins);
+    float *biases = onnx_gates_to(state, weight + 4 * units * ins, units * units);
+    onnx_gates_to(onnx_gates_to(biases, bias, units), bias + 4 * units, units);
     in = turn(writer, writer_text(writer, "steps_first", l + 1), in, 3, steps_first);
     char *gives = writer_text(writer, layer->last ? "state" : "outputs", l + 1);
     writer_node(writer, "LSTM", layer->last ? writer_text(writer, "", -1) : gives, in,
