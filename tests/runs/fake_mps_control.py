@@ -10,8 +10,9 @@ address = os.path.join(pipe, "control")
 
 def serve():
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(address)
+    listener.bind(address + ".new")
     listener.listen()
+    os.rename(address + ".new", address)  # whoever finds it is heard
     with open(os.path.join(log, "control.log"), "a", buffering=1) as lines:
         command = ""
         while command != "quit":
