@@ -55,7 +55,7 @@ void cuda_local_shift(float *shifts, const CudaTurns *at, uint32_t row, cudaStre
 void cuda_local_conclude(float *kept_after, uint32_t *unfit, const CudaTurns *at, float limit, uint32_t row,
                          cudaStream_t stream);
 
-// changes (count) += what the models with a share keep more than before, as local_add_changes.
+// changes (count) += what the models with a share keep more than before, in units of 2^-40.
 void cuda_local_add_changes(int64_t *changes, const float *kept_after, const double *shares, const CudaTurns *at,
                             const CudaFence *fence, cudaStream_t stream);
 

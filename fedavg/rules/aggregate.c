@@ -26,25 +26,27 @@ AGGREGATE_VECTORS static size_t count_beyond(const float *trained, const float *
     return beyond;
 }
 
-AGGREGATE_VECTORS static size_t count_unfit_values(const float *values, size_t count) {
-    size_t unfit = 0;
+AGGREGATE_VECTORS static size_t count_values_beyond(const float *values, float limit, size_t count) {
+    size_t beyond = 0;
     for (size_t i = 0; i < count; i++)
-        unfit += !fits(values[i], 0);
-    return unfit;
+        beyond += (size_t) !(fabsf(values[i]) < limit);
+    return beyond;
+}
+
+static size_t count_updates_beyond(const float *trained, const float *global, float limit, size_t count) {
+    return global ? count_beyond(trained, global, limit, count) : count_values_beyond(trained, limit, count);
 }
 
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
-    const size_t unfit = global ? count_beyond(trained, global, LIMIT, count) : count_unfit_values(trained, count);
-    size_t first = unfit ? 0 : count;
+    size_t first = count_updates_beyond(trained, global, LIMIT, count) ? 0 : count;
     while (first < count && fits(trained[first], global ? global[first] : 0))
         first++;
     return first;
 }
 
-AGGREGATE_VECTORS static void add_difference(int64_t *sum, const float *trained, const float *global, double scale,
-                                             size_t count) {
+static void add_rounded(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
     for (size_t i = 0; i < count; i++)
-        sum[i] = plus(sum[i], llrint(((double)trained[i] - (double)global[i]) * scale));
+        sum[i] = plus(sum[i], llrint(((double)trained[i] - (global ? (double)global[i] : 0)) * scale));
 }
 
 typedef union Bits {
@@ -54,8 +56,8 @@ typedef union Bits {
 
 // The same of differences whose products are below 2^51: the sum of a product and 1.5 * 2^52 has the rounded product in
 // its last bits. A loop with llrint does not become vectors.
-AGGREGATE_VECTORS static void add_near_difference(int64_t *sum, const float *trained, const float *global, double scale,
-                                                  size_t count) {
+AGGREGATE_VECTORS static void add_near_differences(int64_t *sum, const float *trained, const float *global,
+                                                   double scale, size_t count) {
     const Bits zero = {0x1.8p52};
     for (size_t i = 0; i < count; i++) {
         const Bits product = {((double)trained[i] - (double)global[i]) * scale + zero.number};
@@ -63,26 +65,28 @@ AGGREGATE_VECTORS static void add_near_difference(int64_t *sum, const float *tra
     }
 }
 
-static void add_differences(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
-    const float near = (float)(0x1p50 / fabs(scale));
-    for (size_t first = 0; first < count; first += BLOCK) {
-        const size_t block = count - first < BLOCK ? count - first : BLOCK;
-        const bool is_near = near >= LIMIT || count_beyond(trained + first, global + first, near, block) == 0;
-        (is_near ? add_near_difference : add_difference)(sum + first, trained + first, global + first, scale, block);
+AGGREGATE_VECTORS static void add_near_values(int64_t *sum, const float *values, double scale, size_t count) {
+    const Bits zero = {0x1.8p52};
+    for (size_t i = 0; i < count; i++) {
+        const Bits product = {(double)values[i] * scale + zero.number};
+        sum[i] = plus(sum[i], product.whole - zero.whole);
     }
 }
 
-AGGREGATE_VECTORS static void add_values(int64_t *sum, const float *values, double scale, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        sum[i] = plus(sum[i], llrint((double)values[i] * scale));
+static void add_block(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
+    const float near = (float)(0x1p50 / fabs(scale));
+    if (near < LIMIT && count_updates_beyond(trained, global, near, count) > 0)
+        add_rounded(sum, trained, global, scale, count);
+    else if (global)
+        add_near_differences(sum, trained, global, scale, count);
+    else
+        add_near_values(sum, trained, scale, count);
 }
 
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
-    const double scale = share * AGGREGATE_UNIT;
-    if (global)
-        add_differences(sum, trained, global, scale, count);
-    else
-        add_values(sum, trained, scale, count);
+    for (size_t first = 0; first < count; first += BLOCK)
+        add_block(sum + first, trained + first, global ? global + first : NULL, share * AGGREGATE_UNIT,
+                  count - first < BLOCK ? count - first : BLOCK);
 }
 
 // total (count) += the sums of up to four slots, read side by side: that many streams keep the memory busy.

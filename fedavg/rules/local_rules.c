@@ -95,13 +95,6 @@ bool local_conclude(float *kept_after, const LocalVectors *at, const LocalTurn *
     return unfit == 0;
 }
 
-AGGREGATE_VECTORS void local_add_changes(int64_t *changes, const float *kept_after, const float *kept, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        changes[i] =
-            (int64_t)((uint64_t)changes[i] + (uint64_t)llrint(((double)kept_after[i] - (kept ? (double)kept[i] : 0)) *
-                                                              AGGREGATE_UNIT)); // modulo 2^64, as masks want it
-}
-
 float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i) {
     const float ahead = turn->ahead != 0 && at->velocity ? (float)(turn->ahead * (double)at->velocity[i]) : 0;
     return at->kept[i] + ahead;

@@ -4,7 +4,7 @@
 //   LocalTurn turn = local_turn(chosen, &training, steps, size_ratio);
 //   local_shift(shift, row, global, kept, common, &turn, count);     // before the client trains
 //   local_conclude(after, &vectors, &turn, row, limit, count);       // when it has trained: what it keeps from now on
-//   local_add_changes(changes, after, kept, count);                  // and by how much that has grown
+//   aggregate_add(changes, after, kept, 1, count);                   // and by how much that has grown
 #ifndef SOUNDER_FEDAVG_RULES_LOCAL_RULES_H
 #define SOUNDER_FEDAVG_RULES_LOCAL_RULES_H
 
@@ -68,9 +68,6 @@ void local_exchange(float *own, const LocalVectors *at, const LocalTurn *turn, s
 float local_replica(const LocalVectors *at, const LocalTurn *turn, size_t i); // the weight of which it gives
 bool local_gifts_fit(const LocalVectors *at, const LocalTurn *turn, double limit, size_t count);
 void local_add_gifts(int64_t *changes, const LocalVectors *at, const LocalTurn *turn, size_t count);
-
-// changes (count) += how much that is more than before, in units of 2^-40. kept: NULL for zeros.
-void local_add_changes(int64_t *changes, const float *kept_after, const float *kept, size_t count);
 
 #ifdef __cplusplus
 }

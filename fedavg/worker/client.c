@@ -405,8 +405,8 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     if (local_rule(memory->config)->replicas)
         local_add_gifts(run_memory_sum(memory, model->rank, 1), &turn->at, &turn->rule, parameters);
     else if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
-        local_add_changes(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept,
-                          parameters);
+        aggregate_add(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept, 1,
+                      parameters);
     if (memory->config->training.optimizer_state == OPTIMIZER_AVERAGED)
         aggregate_add(run_memory_sum(memory, model->rank, 1), model->velocity, NULL, job->share, parameters);
     const Masking masking = run_memory_masking(memory, round);

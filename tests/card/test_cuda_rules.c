@@ -6,6 +6,7 @@
 
 #include "card.h"
 #include "card_tensor.h"
+#include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/recipe.h"
 #include "tests/tensor.h"
 
@@ -133,7 +134,7 @@ static void every_local_rule_has_the_bits_of_the_cpu(void **state) {
             pulls[k] = (float)local_pull(&chosen, &turns[k]);
             local_shift(shift[k], &at, &turns[k], (double)pulls[k], row, COUNT);
             assert_true(local_conclude(after[k], &at, &turns[k], row, 100, COUNT));
-            local_add_changes(changes, after[k], kept[k], COUNT);
+            aggregate_add(changes, after[k], kept[k], 1, COUNT);
         }
         CardTensor card_turns = card_copy(turns, sizeof turns, 0), card_pulls = card_copy(pulls, sizeof pulls, 0);
         CardTensor card_unfit = card_new(sizeof unfit, 0), card_sum = card_zeros(sizeof changes);

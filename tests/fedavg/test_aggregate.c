@@ -142,8 +142,8 @@ static void the_largest_updates_that_fit_do_not_overflow(void **state) {
     assert_true(fabs((double)mean - (double)large) < 1);
 }
 
-// Of blocks with large differences and without, of exact halves, and with every share, on and off the way that rounds
-// small products without llrint.
+// Of blocks with large differences and without, of exact halves, from zeros, and with every share, on and off the way
+// that rounds small products without llrint.
 static void differences_of_any_size_are_rounded_to_the_nearest_even_unit(void **state) {
     (void)state;
     enum { COUNT = 3 * 4096 + 5 };
@@ -159,8 +159,11 @@ static void differences_of_any_size_are_rounded_to_the_nearest_even_unit(void **
         }
         for (int times = 0; times < 2; times++)
             aggregate_add(sum, after, before, shares[s], COUNT);
-        for (size_t i = 0; i < COUNT; i++)
-            assert_int_equal(sum[i], 2 * llrint(((double)after[i] - (double)before[i]) * (shares[s] * AGGREGATE_UNIT)));
+        aggregate_add(sum, after, NULL, shares[s], COUNT);
+        for (size_t i = 0; i < COUNT; i++) {
+            const double scale = shares[s] * AGGREGATE_UNIT, value = (double)after[i];
+            assert_int_equal(sum[i], 2 * llrint((value - (double)before[i]) * scale) + llrint(value * scale));
+        }
     }
 }
 

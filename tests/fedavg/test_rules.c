@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/server_rules.h"
@@ -241,7 +242,7 @@ static void changes_add_up_to_what_is_kept(void **state) {
             const LocalVectors at = {.global = global, .own = own, .kept = t > 1 ? kept : NULL, .common = common};
             const LocalTurn turn = local_turn(chosen, &training, t, 1);
             assert_true(local_conclude(after, &at, &turn, chosen->row, 1e6, COUNT));
-            local_add_changes(changes, after, at.kept, COUNT);
+            aggregate_add(changes, after, at.kept, 1, COUNT);
             memcpy(kept, after, sizeof kept);
         }
         for (int i = 0; i < COUNT; i++)
