@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,6 +66,12 @@ void kept_file_free(KeptFile *file) {
 
 float *kept_row(const KeptFile *file, uint32_t row) {
     return row == KEPT_NO_ROW ? NULL : (float *)(void *)((uint8_t *)file->mapping + row * file->plan.row_bytes);
+}
+
+void kept_row_write(const KeptFile *file, uint32_t row, const float *values, size_t count) {
+    const size_t bytes = count * sizeof *values;
+    if (pwrite(file->fd, values, bytes, (off_t)(row * file->plan.row_bytes)) != (ssize_t)bytes)
+        memcpy(kept_row(file, row), values, bytes);
 }
 
 // Never 0. A process that hashes all rows of a run would otherwise have them all in its memory; and as the kernel maps

@@ -47,6 +47,10 @@ void kept_file_free(KeptFile *file);
 // NULL for KEPT_NO_ROW: the client has kept nothing so far.
 float *kept_row(const KeptFile *file, uint32_t row);
 
+// The first `count` floats of the row. Written instead of stored where they lie: a page of a file that is new to a
+// process costs a fault, and zeros before it is filled.
+void kept_row_write(const KeptFile *file, uint32_t row, const float *values, size_t count);
+
 // The table of a run: how many rows are in use, each client's row, and each client's row's hash; 0: it is not known,
 // since the row is newer than the last checkpoint.
 static inline size_t kept_table_size(uint32_t clients) {

@@ -78,7 +78,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->weights, true},
         {&model->velocity, true},
         {&model->gradient, true},
-        {&model->shift, rule->shifts || rule->pull || second},
+        {&model->shift, rule->shifts || rule->pull || rule->keeps || second},
         {&model->slope, local_looks(&config->recipe.parts[PART_LOCAL])},
         {&model->square, optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1},
         {&model->second, second},
@@ -296,12 +296,14 @@ double client_bound_of(const RunConfig *config, const Sent *sent) {
 static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) {
     const RunConfig *config = model->memory->config;
     if (job->kept_to == KEPT_NO_ROW || !local_rule(config)->keeps) return true;
-    float *after = kept_row(&model->memory->kept, job->kept_to);
+    float *after = model->shift;
     const double limit = 0x1p22 / config->clients;
     if (local_conclude(after, &turn->at, &turn->rule, config->recipe.parts[PART_LOCAL].row, limit,
                        config->parameters) &&
-        (!local_rule(config)->replicas || local_gifts_fit(&turn->at, &turn->rule, limit, config->parameters)))
+        (!local_rule(config)->replicas || local_gifts_fit(&turn->at, &turn->rule, limit, config->parameters))) {
+        kept_row_write(&model->memory->kept, job->kept_to, after, config->parameters);
         return true;
+    }
     log_warning("client %u: update refused: what it would keep is not finite, or %g or more", job->client,
                 0x1p22 / config->clients);
     return false;
@@ -405,8 +407,7 @@ static void hand_in(LocalModel *model, Job *job, const Turn *turn, uint32_t roun
     if (local_rule(memory->config)->replicas)
         local_add_gifts(run_memory_sum(memory, model->rank, 1), &turn->at, &turn->rule, parameters);
     else if (job->kept_to != KEPT_NO_ROW && local_rule(memory->config)->keeps)
-        aggregate_add(run_memory_sum(memory, model->rank, 1), kept_row(&memory->kept, job->kept_to), turn->at.kept, 1,
-                      parameters);
+        aggregate_add(run_memory_sum(memory, model->rank, 1), model->shift, turn->at.kept, 1, parameters);
     if (memory->config->training.optimizer_state == OPTIMIZER_AVERAGED)
         aggregate_add(run_memory_sum(memory, model->rank, 1), model->velocity, NULL, job->share, parameters);
     const Masking masking = run_memory_masking(memory, round);

@@ -127,10 +127,9 @@ static void begin_feedback(Sender *sender, const Job *job) {
 
 static void end_feedback(Sender *sender, const Job *job, const Payload *payload, bool becomes) {
     const size_t count = sender->weights.count;
-    float *after = kept_row(&sender->memory->kept, job->kept_to);
-    if (!sender->left || !after) return;
+    if (!sender->left || job->kept_to == KEPT_NO_ROW) return;
     send_left_over(sender->left, payload, sender->read, becomes ? sender->global : NULL, count);
-    memcpy(after, sender->left, count * sizeof *after);
+    kept_row_write(&sender->memory->kept, job->kept_to, sender->left, count);
 }
 
 // The update becomes bytes, and these what the server reads.

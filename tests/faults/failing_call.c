@@ -103,6 +103,7 @@ void *aligned_alloc(size_t alignment, size_t bytes) {
 WRAP(void *, mmap, (void *at, size_t bytes, int protection, int flags, int fd, off_t offset),
      (at, bytes, protection, flags, fd, offset), MAP_FAILED)
 WRAP(ssize_t, write, (int fd, const void *bytes, size_t count), (fd, bytes, count), -1)
+WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t count, off_t from), (fd, bytes, count, from), -1)
 WRAP(ssize_t, read, (int fd, void *bytes, size_t count), (fd, bytes, count), -1)
 WRAP(ssize_t, pread, (int fd, void *bytes, size_t count, off_t offset), (fd, bytes, count, offset), -1)
 WRAP(int, fsync, (int fd), (fd), -1)

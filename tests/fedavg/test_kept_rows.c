@@ -1,8 +1,10 @@
 // Which row is whose: what a checkpoint may need is not written over.
 #include "fedavg/parent/kept_rows.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 
@@ -144,12 +146,30 @@ static void a_resumed_run_spares_what_the_checkpoint_before_may_need(void **stat
     end_run(&f);
 }
 
+static void what_is_written_into_a_row_is_read_there_even_if_the_file_takes_no_writes(void **state) {
+    (void)state;
+    const float values[] = {1, 2, 3}, others[] = {4, 5};
+    Fixture f;
+    begin_run(&f, 3);
+    kept_row_write(&f.memory.kept, 2, values, FLOATS);
+    assert_memory_equal(kept_row(&f.memory.kept, 2), values, sizeof values);
+    const int own = f.memory.kept.fd;
+    f.memory.kept.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    kept_row_write(&f.memory.kept, 2, others, 2);
+    close(f.memory.kept.fd);
+    f.memory.kept.fd = own;
+    assert_memory_equal(kept_row(&f.memory.kept, 2), others, sizeof others);
+    assert_true(kept_row(&f.memory.kept, 2)[2] == 3 && kept_row(&f.memory.kept, 3)[0] == 0);
+    end_run(&f);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_client_has_a_row_from_its_first_turn_on),
         cmocka_unit_test(a_refused_client_keeps_what_it_had),
         cmocka_unit_test(the_last_two_checkpoints_find_their_rows_unchanged),
         cmocka_unit_test(a_resumed_run_spares_what_the_checkpoint_before_may_need),
+        cmocka_unit_test(what_is_written_into_a_row_is_read_there_even_if_the_file_takes_no_writes),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }
