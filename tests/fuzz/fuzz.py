@@ -88,6 +88,16 @@ def graphs():
     yield [*letters, node("Slice", "w0 z u z", "a"), node("Slice", "w0 u end z", "c"), node("Concat", "c a a c", "d", axis=0), node("Unsqueeze", "d z", "v0"), node("Shape", "x", "k", start=0, end=1),
            node("Mul", "two u", "o"), node("Add", "o z", "o1"), node("Div", "o1 u", "o2"), node("Sub", "o2 z", "o3"), node("Concat", "k o3", "j", axis=0), node("LSTM", "s v0 r b", "- g0", hidden_size=2), node("Reshape", "g0 j", "p"), node("Gemm", "p h", "y", transB=1)], \
           [*lstm, real("w0", 4, 3), onnx_tensor("two", [1], [2]), onnx_tensor("end", [1], [2**62])]
+    parts = [node("MatMul", "e w6", "p"), node("Add", "p b6", "p1"), node("Split", "p1", "q k v", axis=-1, num_outputs=3)]
+    heads = [*parts, *[node("Reshape", f"{name} halves", name + "1") for name in "qkv"], node("Transpose", "q1", "q2", perm=[0, 2, 1, 3]), node("Transpose", "k1", "k2", perm=[0, 2, 3, 1]), node("Transpose", "v1", "v2", perm=[0, 2, 1, 3])]
+    seen = [node("Softmax", "c2", "c3", axis=-1), node("MatMul", "c3 v2", "o"), node("Transpose", "o", "o1", perm=[0, 2, 1, 3]), node("Reshape", "o1 whole", "o2"), node("MatMul", "o2 m2", "o3"),
+            node("Add", "o3 g", "o4"), node("Flatten", "o4", "o5"), node("Gemm", "o5 q2w", "y")]
+    pieces = [real("t", 9, 2), real("w6", 2, 6), real("b6", 6), real("m2", 2, 2), real("g", 2), real("q2w", 128, 3), onnx_tensor("halves", [4], [0, 64, 2, 1]), onnx_tensor("whole", [3], [0, 0, -1]),
+              onnx_tensor("square", [2], [64, 64]), onnx_tensor("below", [], [-math.inf]), onnx_tensor("one", [], [1.0]), *ones]
+    yield [*letters[:3], *heads, node("MatMul", "q2 k2", "c"), node("Mul", "c one", "c1"), node("Expand", "below square", "n"), node("Trilu", "n u", "n1", upper=1), node("Add", "c1 n1", "c2"), *seen], pieces
+    yield [*letters[:3], *parts[:2], node("Reshape", "p1 apart", "a"), node("Unsqueeze", "a z", "a1"), node("Transpose", "a1", "a2", perm=[3, 1, 2, 0, 4]), node("Squeeze", "a2 three", "a3"),
+           *[node("Gather", f"a3 at{part}", name, axis=0) for part, name in enumerate("qkv")], *heads[3:], node("MatMul", "q2 k2", "c"), node("Div", "c one", "c2"), *seen], \
+          [*pieces, onnx_tensor("apart", [4], [-1, 64, 3, 2]), onnx_tensor("three", [1], [3]), *[onnx_tensor(f"at{part}", [], [part]) for part in range(3)]]
     yield [*letters, node("ReduceMean", "e", "a", axes=[-1]), node("Sub", "e a", "c"), node("Pow", "c two", "d"), node("ReduceMean", "d", "v0", axes=[-1]), node("Add", "v0 small", "r0"),
            node("Sqrt", "r0", "r1"), node("Div", "c r1", "n"), node("Mul", "n k", "n1"), node("Add", "n1 k", "n2"), node("Flatten", "n2", "p"), node("Gemm", "p q", "y")], \
           [*lstm, real("k", 3), real("q", 192, 3), onnx_tensor("two", [], [2.0]), onnx_tensor("small", [], [1e-5])]

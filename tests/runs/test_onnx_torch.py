@@ -116,6 +116,24 @@ class Steps(nn.Module):
         return self.head((x + self.down(torch.tanh(self.up(self.norm(x))))).flatten(1))
 
 
+class Attends(nn.Module):
+    """PyTorch's attention, with and without a mask, between an embedding and the sum of both; or one of three linear layers."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.table, self.attention, self.norm, self.head, self.form = nn.Embedding(LETTERS, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.LayerNorm(8), nn.Linear(48, 10), form
+        self.parts, self.out = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)]), nn.Linear(8, 8, bias=False)
+
+    def forward(self, x):
+        x = self.table(x.view(x.size(0), -1).long())
+        if self.form == "of three layers":
+            queries, keys, values = (part(x).view(x.size(0), 6, 4, 2).transpose(1, 2) for part in self.parts)
+            seen = (queries @ keys.transpose(-2, -1) / 2 ** 0.5).softmax(-1) @ values
+            return self.head(self.norm(x + self.out(seen.transpose(1, 2).reshape(x.size(0), 6, 8))).flatten(1))
+        mask = torch.triu(torch.ones(6, 6, dtype=torch.bool), 1) if self.form == "with a mask" else None
+        return self.head(self.norm(x + self.attention(x, x, x, need_weights=False, attn_mask=mask)[0]).flatten(1))
+
+
 def check(name, net, shape, folder, letters=0):
     """The labels of two samples in three are what the net says: neither all nor a tenth are right."""
     rng = np.random.default_rng(1)
@@ -181,6 +199,8 @@ def main():
         for form in "last", "state", "each", "rows", "steps first":
             check(form, Letters(form), (6,), folder, LETTERS)
         check("steps", Steps(), (1, 1, 6), folder, LETTERS)
+        for form in "attention", "with a mask", "of three layers":
+            check(form, Attends(form), (1, 1, 6), folder, LETTERS)
         for name, text in WRITTEN.items():
             check_written(name, text, folder)
 

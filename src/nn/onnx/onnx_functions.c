@@ -1,5 +1,5 @@
 // ONNX's functions of one value and of two.
-#include "onnx_ops.h"
+#include "onnx_attention.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -84,7 +84,10 @@ Status onnx_dropout(OnnxImport *import, const Onnx__NodeProto *node, Error *err)
 // Softmax and cross-entropy follow a net by themselves.
 Status onnx_softmax(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     const char *result = import->graph->output[0]->name;
-    OnnxValue *in;
+    Status status;
+    OnnxValue *in = onnx_input(import, node, 0, &status, err);
+    TRY(status);
+    if (onnx_has_axes(in)) return onnx_scores_softmax(import, node, in, err);
     TRY(onnx_take_samples(&in, import, node, err));
     const int64_t axis = onnx_attribute_whole(node, "axis", -1);
     if (result && strcmp(result, node->output[0]) == 0 && in->shape.rows == 1 && in->shape.columns == 1 &&
@@ -102,6 +105,19 @@ static bool is_near(const OnnxValue *constant, double number) {
 static Status give_as(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, ValueKind kind, Error *err) {
     value.kind = kind;
     return onnx_give(import, node, value, err);
+}
+
+// The bias behind the last product of an attention.
+static Status add_to_attention(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, float *bias,
+                               size_t count, const OnnxValue *constant, Error *err) {
+    const bool fits =
+        constant->reals && constant->count == count && constant->extent[constant->rank - 1] == (int64_t)count;
+    if (!fits || in->uses != 1 || in->layer != import->layers.count - 1)
+        return fail(err, STATUS_DATA, NODE_FORMAT "its constant is no bias of the attention before it",
+                    NODE_ARGS(import, node));
+    for (size_t i = 0; i < count; i++)
+        bias[i] += constant->reals[i];
+    return onnx_give(import, node, *in, err);
 }
 
 // A constant of each output of the layer that gives the samples, or one for all.
@@ -177,11 +193,20 @@ Status onnx_two(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     if (a->kind == VALUE_CONSTANT && b->kind == VALUE_CONSTANT && a->wholes && b->wholes)
         return onnx_wholes(import, node, err);
     const bool is_sum = strcmp(node->op_type, "Add") == 0, is_quotient = strcmp(node->op_type, "Div") == 0;
+    if (onnx_has_axes(a) != onnx_has_axes(b) && (onnx_has_axes(a) || !is_quotient)) {
+        const OnnxValue *value = onnx_has_axes(a) ? a : b, *constant = value == a ? b : a;
+        if (value->kind != VALUE_TURNED) return onnx_scores_change(import, node, value, constant, err);
+    }
     const bool turned = a->kind == VALUE_CONSTANT || (b->kind != VALUE_CONSTANT && b->kind != VALUE_SAMPLES);
     const OnnxValue *first = turned && !is_quotient ? b : a, *second = turned && !is_quotient ? a : b;
     if (is_sum && a->kind == VALUE_SAMPLES && b->kind == VALUE_SAMPLES) return add_two(import, node, a, b, err);
     const OnnxLayer *layer = first->layer >= 0 ? &import->layers.of[first->layer] : NULL;
     const bool has_weights = layer && layer->weight && !layer->is_rigid;
+    size_t count = 0;
+    const bool gives = first->kind == VALUE_SAMPLES || first->kind == VALUE_TURNED;
+    float *bias = gives && layer ? onnx_attention_bias(&import->layers.of[first->layer], &count) : NULL;
+    if (bias && is_sum && second->kind == VALUE_CONSTANT)
+        return add_to_attention(import, node, first, bias, count, second, err);
     if (!is_quotient && first->kind == VALUE_SAMPLES && second->kind == VALUE_CONSTANT && has_weights &&
         first->uses == 1)
         return change_layer(import, node, first, second, !is_sum, err);

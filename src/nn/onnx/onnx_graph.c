@@ -381,7 +381,9 @@ Status onnx_open(OnnxImport *import, const char *path, Shape sample, Error *err)
     Status status;
     TRY_GOTO(fail, unpack(import, err));
     TRY_GOTO(fail, check_graph(import, err));
-    import->value_room = import->graph->n_initializer + 2 * import->graph->n_node + 1; // an LSTM gives two
+    import->value_room = import->graph->n_initializer + 1;
+    for (size_t n = 0; n < import->graph->n_node; n++)
+        import->value_room += import->graph->node[n]->n_output;
     import->values = calloc(import->value_room, sizeof *import->values);
     if (!import->values || !hcreate_r(2 * import->value_room, &import->names)) {
         status = fail(err, STATUS_OS, "%s: no memory for %zu values", path, import->value_room);

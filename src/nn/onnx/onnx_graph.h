@@ -19,9 +19,10 @@
 
 enum { ONNX_MAX_RANK = 5, ONNX_MAX_NODES = 4096 };
 
-// In a shape: the extent that is the number of samples; one that is so many times the steps of each.
-#define ONNX_BATCH INT64_MIN
-#define ONNX_STEPS (INT64_MIN + 1)
+// In a shape: the extent that is so many times the number of samples, at most ONNX_MOST_TIMES.
+#define ONNX_TIMES(times) (INT64_MIN + (times)-1)
+#define ONNX_MOST_TIMES   INT32_MAX
+#define ONNX_BATCH        ONNX_TIMES(1)
 
 typedef enum ValueKind {
     VALUE_UNKNOWN,  // of a type nobody here reads
@@ -32,6 +33,14 @@ typedef enum ValueKind {
     VALUE_NUMBERS,  // the net's input as whole numbers, for an embedding
     VALUE_STATES,   // the last outputs of lstms, the layers `wholes`: (layers, samples, units)
     VALUE_ZEROS,    // what an lstm begins with
+    // On the way to an attention (onnx_attention.h), with axes instead of a view:
+    VALUE_HEADS,  // outputs of a linear layer of each step: queries, keys or values
+    VALUE_SCORES, // queries by keys
+    VALUE_SHARES, // their softmax
+    VALUE_SEEN,   // shares by values
+    VALUE_TURNED, // what the layer gives, as long as its dimensions lie as no view says
+    VALUE_NEVER,  // a matrix (extent) of minus infinity
+    VALUE_MASK,   // the same above the diagonal, below it zeros
     // On the way to gelu(x) = x (1 + erf(x / sqrt 2)) / 2, where the layer gives x:
     VALUE_SHRUNK, // x / sqrt 2
     VALUE_ERF,    // erf(x / sqrt 2)
@@ -45,6 +54,28 @@ typedef enum ValueKind {
     VALUE_SPREAD,    // variance + epsilon
     VALUE_DEVIATION, // its root
 } ValueKind;
+
+// 'n' the samples, 'h' the steps, 'k' those of the keys, 'w' outputs of a linear layer, which lie `stride` apart.
+typedef struct OnnxAxis {
+    char what;
+    int extent, stride;
+} OnnxAxis;
+
+enum { ONNX_MAX_AXES = 8 };
+
+// The axes of a value, and behind which of them each of its dimensions ends.
+typedef struct OnnxAxes {
+    OnnxAxis of[ONNX_MAX_AXES];
+    int count, rank, end[ONNX_MAX_RANK];
+} OnnxAxes;
+
+// Of queries, keys and values, in this order: from which output of which layer on. Queries and keys together: what
+// their scores have been multiplied by.
+typedef struct OnnxAttention {
+    int layer[3], first[3], heads, width; // of a head
+    double scale;
+    bool causal;
+} OnnxAttention;
 
 typedef struct OnnxValue {
     const char *name;
@@ -65,6 +96,8 @@ typedef struct OnnxValue {
     char view[ONNX_MAX_RANK + 1];
     int groups; // or the first dimension that is normalised
     Sides border;
+    OnnxAxes axes;
+    OnnxAttention attention; // heads: layer and first of number 0, and scale
 } OnnxValue;
 
 typedef struct OnnxImport {

@@ -34,6 +34,21 @@ Status onnx_layers_weigh(OnnxLayers *layers, size_t outs, size_t weights, Error 
     return fail(err, STATUS_OS, "no memory for the %zu weights of \"%s\"", weights, layer->text);
 }
 
+void onnx_layers_drop(OnnxLayers *layers, int count) {
+    for (int l = layers->count - count; l < layers->count; l++) {
+        free(layers->of[l].weight);
+        free(layers->of[l].bias);
+        free(layers->of[l].running);
+    }
+    layers->count -= count;
+    for (int l = 0; l < layers->count; l++)
+        layers->of[l].named = false;
+    for (int l = 0; l < layers->count; l++) {
+        if (layers->of[l].source >= 0 && layers->of[l].source != l - 1) layers->of[layers->of[l].source].named = true;
+        if (layers->of[l].other >= 0) layers->of[layers->of[l].other].named = true;
+    }
+}
+
 void onnx_layer_scale(OnnxLayer *layer, const float *gain, const float *shift) {
     const size_t row = layer->weights / layer->outs;
     for (size_t o = 0; o < layer->outs; o++) {

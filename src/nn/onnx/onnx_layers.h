@@ -15,7 +15,8 @@ typedef struct OnnxLayer {
     int other;                   // add, concat: likewise; otherwise SPEC_INPUT
     bool named;                  // some layer but the next one takes what it gives
     Shape out;
-    size_t outs;    // rows of the weight: outputs, or channels, each with a bias; lstm: its biases; embedding: none
+    size_t outs;    // rows of the weight: outputs, or channels, each with a bias; lstm: its biases; embedding: none;
+                    // attention: all numbers behind the first weight
     bool is_each;   // what becomes of the values of the last axis depends on these alone, and there are its outputs
     bool is_rigid;  // no factor or summand of its outputs can become part of its weights
     size_t weights; // floats of the weight
@@ -43,6 +44,9 @@ void onnx_layer_scale(OnnxLayer *layer, const float *gain, const float *shift);
 // PyTorch (input, forget, cell, output), or back. Returns what follows them in `to`.
 float *onnx_gates_to(float *to, const float *from, size_t block);
 float *onnx_gates_from(float *to, const float *from, size_t block);
+
+// Takes the last `count` layers away again.
+void onnx_layers_drop(OnnxLayers *layers, int count);
 
 // The net's text and parameters. USAGE if it is too long.
 Status onnx_layers_finish(OnnxNet *net, OnnxLayers *layers, const char *path, Error *err);

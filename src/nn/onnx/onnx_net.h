@@ -15,10 +15,12 @@
 // in one direction from zeros (also computed ones), between the Transposes and Squeezes that exporters write around it;
 // of its steps all go on, or the last alone by Gather, Slice or its state. Rows of all samples, which a Reshape to (-1,
 // values) makes, go through a Gemm and back. Slice and Concat of constants, and arithmetic of sizes, are done.
-// Attention is not recognised. A factor and a summand that follow a layer become part of its weights. A
-// BatchNormalization is a batchnorm that goes on from the file's running statistics; with another epsilon than 1e-5 or
-// momentum than 0.9 it would not train as there, and becomes part of the weights before it. Anything else is DATA, with
-// the node and its op. A convolution or product without bias gets one of zeros.
+// An attention is what a softmax makes of two products of heads, which are parts of linear layers of each step, perhaps
+// with a mask that hides what comes behind, together with the linear layer behind it (onnx_attention.h).
+// A factor and a summand that follow a layer become part of its weights. A BatchNormalization is a batchnorm that goes
+// on from the file's running statistics; with another epsilon than 1e-5 or momentum than 0.9 it would not train as
+// there, and becomes part of the weights before it. Anything else is DATA, with the node and its op. A convolution or
+// product without bias gets one of zeros.
 #ifndef SOUNDER_NN_ONNX_ONNX_NET_H
 #define SOUNDER_NN_ONNX_ONNX_NET_H
 

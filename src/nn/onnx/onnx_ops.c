@@ -1,5 +1,5 @@
 // ONNX's ops that are layers here.
-#include "onnx_ops.h"
+#include "onnx_attention.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -255,23 +255,39 @@ static Status add_linear(OnnxImport *import, const Onnx__NodeProto *node, const 
 }
 
 static Status handle_gemm(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
-    OnnxValue *in, *weight, *bias;
-    TRY(onnx_take_samples(&in, import, node, err));
+    Status status;
+    OnnxValue *in = onnx_input(import, node, 0, &status, err), *weight, *bias;
+    TRY(status);
+    const bool is_seen = onnx_has_axes(in), lies_right = onnx_attribute_whole(node, "transB", 0) != 0;
+    if (!is_seen) TRY(onnx_take_samples(&in, import, node, err));
     TRY(onnx_take(&weight, import, node, 1, VALUE_CONSTANT, onnx_not_constant, err));
     if (onnx_attribute_real(node, "alpha", 1) != 1 || onnx_attribute_real(node, "beta", 1) != 1 ||
         onnx_attribute_whole(node, "transA", 0) != 0)
         return fail(err, STATUS_DATA, NODE_FORMAT "alpha and beta must be 1 and transA 0", NODE_ARGS(import, node));
-    TRY(add_linear(import, node, in, weight, onnx_attribute_whole(node, "transB", 0) != 0, err));
+    if (is_seen)
+        TRY(onnx_attention_layer(import, node, in, weight, lies_right, err));
+    else
+        TRY(add_linear(import, node, in, weight, lies_right, err));
     OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
     if (node->n_input > 2 && *node->input[2]) {
-        TRY(onnx_take_reals(&bias, import, node, 2, layer->outs, err));
-        memcpy(layer->bias, bias->reals, bias->count * sizeof *bias->reals);
+        size_t count = layer->outs;
+        float *to = is_seen ? onnx_attention_bias(layer, &count) : layer->bias;
+        TRY(onnx_take_reals(&bias, import, node, 2, count, err));
+        memcpy(to, bias->reals, count * sizeof *to);
     }
-    return onnx_give_layer(import, node, in, err);
+    return is_seen ? STATUS_OK : onnx_give_layer(import, node, in, err);
 }
 
 static Status handle_product(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
-    OnnxValue *in, *weight;
+    Status status;
+    OnnxValue *in = onnx_input(import, node, 0, &status, err), *weight;
+    TRY(status);
+    if (onnx_has_axes(in)) {
+        weight = onnx_input(import, node, 1, &status, err);
+        TRY(status);
+        if (weight && weight->kind == VALUE_CONSTANT) return onnx_attention_layer(import, node, in, weight, false, err);
+        if (weight) return onnx_heads_product(import, node, in, weight, err);
+    }
     TRY(onnx_take_samples(&in, import, node, err));
     TRY(onnx_take(&weight, import, node, 1, VALUE_CONSTANT, onnx_not_constant, err));
     TRY(add_linear(import, node, in, weight, false, err));

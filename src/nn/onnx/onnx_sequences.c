@@ -1,7 +1,8 @@
 // ONNX's ops that make, read and end sequences.
-#include "onnx_ops.h"
+#include "onnx_attention.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,20 @@ Status onnx_join_states(OnnxImport *import, const Onnx__NodeProto *node, Error *
     return onnx_give(import, node, all, err);
 }
 
+// A number repeated as a matrix of known extents: minus infinity, for a mask.
+static bool is_never(OnnxValue *never, OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *number) {
+    Status status;
+    Error err;
+    const OnnxValue *extents = onnx_input(import, node, 1, &status, &err);
+    if (!number || number->kind != VALUE_CONSTANT || !number->reals || number->count != 1 ||
+        *number->reals != -INFINITY || !extents || extents->kind != VALUE_CONSTANT || !extents->wholes ||
+        extents->rank != 1 || extents->count != 2)
+        return false;
+    *never = (OnnxValue){.kind = VALUE_NEVER, .rank = 2, .layer = SPEC_INPUT};
+    memcpy(never->extent, extents->wholes, 2 * sizeof *never->extent);
+    return true;
+}
+
 // Zeros as many as an lstm has units, for each sample: how many is not looked at, for they are no numbers of the net.
 Status onnx_zeros(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     Status status;
@@ -205,6 +220,9 @@ Status onnx_zeros(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     const OnnxValue *in = onnx_input(import, node, 0, &status, err);
     TRY(status);
     bool is_zero = in && (in->kind == VALUE_ZEROS || in->kind == VALUE_CONSTANT);
+    OnnxValue never;
+    if (strcmp(node->op_type, "Expand") == 0 && is_never(&never, import, node, in))
+        return onnx_give(import, node, never, err);
     if (strcmp(node->op_type, "Expand") == 0) {
         is_zero = is_zero && (in->kind == VALUE_ZEROS || in->reals);
         for (size_t i = 0; is_zero && i < in->count; i++)
@@ -260,10 +278,10 @@ Status onnx_pick(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     const OnnxValue *from = onnx_input(import, node, 0, &status, err);
     TRY(status);
     if (from && from->kind == VALUE_CONSTANT) return add_embedding(import, node, from, err);
-    const bool is_state = from && from->kind == VALUE_STATES;
-    if (!is_state) TRY(take_viewed(&in, import, node, err));
+    const bool is_state = from && from->kind == VALUE_STATES, has_axes = onnx_has_axes(from);
+    if (!is_state && !has_axes) TRY(take_viewed(&in, import, node, err));
     TRY(onnx_take_wholes(&places, import, node, 1, err));
-    const int rank = is_state ? 3 : onnx_extents(extent, in);
+    const int rank = is_state ? 3 : has_axes ? onnx_axes_extents(extent, &from->axes) : onnx_extents(extent, in);
     int64_t axis = onnx_attribute_whole(node, "axis", 0);
     if (axis < 0) axis += rank;
     const bool fits = places->count == 1 && axis >= 0 && axis < (is_state ? 1 : rank) && (is_state || extent[axis] > 0);
@@ -273,6 +291,7 @@ Status onnx_pick(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     if (place < 0 || place >= places_there)
         return fail(err, STATUS_DATA, NODE_FORMAT "takes other than one of the places of a dimension",
                     NODE_ARGS(import, node));
+    if (has_axes) return onnx_axes_cut(import, node, from, (int)axis, place, place + 1, places->rank == 1, 0, err);
     if (!is_state) return pick(import, node, *in, (int)axis, place, places->rank == 1, err);
     return onnx_give_state(import, node, from, (size_t)place, places->rank == 1 ? "1nf" : "nf", err);
 }
@@ -296,12 +315,14 @@ Status onnx_cut(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     OnnxValue *in = onnx_input(import, node, 0, &status, err);
     TRY(status);
     if (in && in->kind == VALUE_ZEROS) return onnx_pass_on(import, node, err);
-    const bool is_constant = in && in->kind == VALUE_CONSTANT && in->reals;
-    if (!is_constant) TRY(take_viewed(&in, import, node, err));
+    const bool is_constant = in && in->kind == VALUE_CONSTANT && in->reals, has_axes = onnx_has_axes(in);
+    if (!is_constant && !has_axes) TRY(take_viewed(&in, import, node, err));
     for (size_t i = 0; i < 4; i++)
         TRY(read_bound(&bound[i], import, node, i + 1, i == 3, err));
     if (is_constant) memcpy(extent, in->extent, sizeof extent);
-    const int rank = is_constant ? in->rank : onnx_extents(extent, in);
+    const int rank = is_constant ? in->rank
+                     : has_axes  ? onnx_axes_extents(extent, &in->axes)
+                                 : onnx_extents(extent, in);
     const int64_t axis = bound[2] < 0 ? bound[2] + rank : bound[2];
     if (axis < 0 || axis >= rank || extent[axis] < 0 || bound[3] != 1)
         return fail(err, STATUS_DATA, NODE_FORMAT "cuts between samples, or by steps that are not 1",
@@ -312,6 +333,6 @@ Status onnx_cut(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     }
     if (is_constant) return onnx_cut_reals(import, node, in, (int)axis, bound[0], bound[1], err);
     if (bound[0] == 0 && bound[1] == extent[axis]) return onnx_pass_on(import, node, err);
-    if (bound[1] - bound[0] == 1) return pick(import, node, *in, (int)axis, bound[0], true, err);
-    return fail(err, STATUS_DATA, NODE_FORMAT "cuts out more than one place", NODE_ARGS(import, node));
+    if (!has_axes && bound[1] - bound[0] == 1) return pick(import, node, *in, (int)axis, bound[0], true, err);
+    return onnx_axes_cut(import, node, in, (int)axis, bound[0], bound[1], true, 0, err);
 }

@@ -1,5 +1,5 @@
 // ONNX's ops that compute shapes, and constants.
-#include "onnx_ops.h"
+#include "onnx_attention.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -71,9 +71,9 @@ static Status handle_shape(OnnxImport *import, const Onnx__NodeProto *node, Erro
     int64_t extent[ONNX_MAX_RANK];
     const OnnxValue *value = onnx_input(import, node, 0, &status, err);
     TRY(status);
-    if (!onnx_is_seen(value))
+    if (!onnx_is_seen(value) && !onnx_has_axes(value))
         return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
-    const int64_t rank = onnx_extents(extent, value);
+    const int64_t rank = onnx_has_axes(value) ? onnx_axes_extents(extent, &value->axes) : onnx_extents(extent, value);
     int64_t from = onnx_attribute_whole(node, "start", 0), to = onnx_attribute_whole(node, "end", rank);
     from = from < -rank ? 0 : from < 0 ? from + rank : from > rank ? rank : from;
     to = to < -rank ? 0 : to < 0 ? to + rank : to > rank ? rank : to;
@@ -139,15 +139,22 @@ static Status join_wholes(OnnxImport *import, const Onnx__NodeProto *node, Error
     return give_wholes(import, node, all, count, 1, err);
 }
 
-// False: the result is no number, or no extent. How many samples there are stays open: only what leaves that as it is
-// can be computed.
+// False: the result is no number, or no extent. How many samples there are stays open: only what leaves that as it is,
+// or takes it so many times, can be computed.
+static bool compute_open(int64_t *result, char op, int64_t open, int64_t b) {
+    int64_t times = open - ONNX_BATCH + 1;
+    const bool fits = op == '*' ? b > 0 && b <= ONNX_MOST_TIMES / times : op == '/' ? b > 0 && times % b == 0 : b == 0;
+    if (fits && op == '*') times *= b;
+    if (fits && op == '/') times /= b;
+    *result = ONNX_TIMES(times);
+    return fits;
+}
+
 static bool compute(int64_t *result, char op, int64_t a, int64_t b) {
-    const int64_t neutral = op == '*' || op == '/' ? 1 : 0;
-    const bool is_open = a <= ONNX_STEPS, turns = op == '*' || op == '+';
-    if (is_open || b <= ONNX_STEPS) {
-        *result = is_open ? a : b;
-        return is_open ? b == neutral : turns && a == neutral;
-    }
+    const bool turns = op == '*' || op == '+';
+    if (b <= ONNX_TIMES(ONNX_MOST_TIMES))
+        return turns && a > ONNX_TIMES(ONNX_MOST_TIMES) && compute_open(result, op, b, a);
+    if (a <= ONNX_TIMES(ONNX_MOST_TIMES)) return compute_open(result, op, a, b);
     switch (op) {
     case '+':
         return !__builtin_add_overflow(a, b, result);
@@ -237,6 +244,8 @@ const OnnxOp onnx_shape_ops[] = {
     {"Gather", handle_gather, "axis"},
     {"Slice", handle_slice, ""},
     {"Concat", handle_concat, "axis"},
+    {"Split", onnx_split, "axis num_outputs split"},
+    {"Trilu", onnx_mask, "upper"},
     {"ConstantOfShape", onnx_zeros, "value"},
     {"Expand", onnx_zeros, ""},
     {"ReduceMean", handle_mean, "axes keepdims noop_with_empty_axes"},

@@ -1,5 +1,5 @@
 // ONNX's ops that change no value of a sample but how its dimensions lie.
-#include "onnx_ops.h"
+#include "onnx_attention.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -14,7 +14,7 @@ static int64_t extent_of(const OnnxValue *value, char dimension) {
     case 'n':
         return ONNX_BATCH;
     case 'm':
-        return ONNX_STEPS;
+        return ONNX_TIMES(value->shape.rows);
     case 'c':
         return value->shape.channels;
     case 'h':
@@ -133,7 +133,8 @@ static bool are_rows(const OnnxImport *import, const OnnxValue *value, const int
     const Shape shape = value->shape;
     return value->kind == VALUE_SAMPLES && rank == 2 && shape.channels == 1 && shape.rows > 1 &&
            wanted[1] == shape.columns &&
-           (wanted[0] == -1 || (wanted[0] % shape.rows == 0 && wanted[0] / shape.rows == import->batch)) &&
+           (wanted[0] == -1 || wanted[0] == ONNX_TIMES(shape.rows) ||
+            (wanted[0] % shape.rows == 0 && wanted[0] / shape.rows == import->batch)) &&
            strchr(value->view, 'w') && onnx_is_in_order(value);
 }
 
@@ -185,9 +186,7 @@ static Status view_samples(OnnxImport *import, const Onnx__NodeProto *node, Onnx
     }
     char view[ONNX_MAX_RANK + 1];
     if (squeezed(view, import, &value, wanted, rank)) return onnx_give_view(import, node, value, view, err);
-    return fail(err, STATUS_DATA,
-                NODE_FORMAT "gives samples of %dx%dx%d a shape of %d dimensions that no layer here reads",
-                NODE_ARGS(import, node), shape.channels, shape.rows, shape.columns, rank);
+    return onnx_axes_reshape(import, node, value, wanted, rank, err);
 }
 
 // The state of one lstm as a vector: of (1, samples, units).
@@ -216,6 +215,7 @@ static Status handle_reshape(OnnxImport *import, const Onnx__NodeProto *node, Er
     if (value && value->kind == VALUE_CONSTANT) return view_constant(import, node, (int)wanted->count, extent, err);
     if (value && value->kind == VALUE_STATES && value->count == 1)
         return view_state(import, node, value, extent, (int)wanted->count, err);
+    if (onnx_has_axes(value)) return onnx_axes_reshape(import, node, *value, extent, (int)wanted->count, err);
     if (onnx_is_seen(value)) return view_samples(import, node, *value, extent, (int)wanted->count, err);
     return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
 }
@@ -264,6 +264,7 @@ static Status handle_squeeze(OnnxImport *import, const Onnx__NodeProto *node, Er
     TRY(status);
     if (in && (in->kind == VALUE_CONSTANT || (onnx_is_seen(in) && in->kind != VALUE_GROUPS)))
         return squeeze(import, node, in, err);
+    if (onnx_has_axes(in)) return onnx_axes_squeeze(import, node, in, err);
     if (!in || in->kind != VALUE_STATES || in->count != 1)
         return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
     TRY(onnx_axes(axes, &count, import, node, 3, err));
@@ -281,6 +282,7 @@ static Status handle_unsqueeze(OnnxImport *import, const Onnx__NodeProto *node, 
     const OnnxValue *in = onnx_input(import, node, 0, &status, err);
     TRY(status);
     const bool is_constant = in && in->kind == VALUE_CONSTANT;
+    if (onnx_has_axes(in)) return onnx_axes_unsqueeze(import, node, in, err);
     if (!is_constant && (!onnx_is_seen(in) || in->kind == VALUE_GROUPS))
         return fail(err, STATUS_DATA, NODE_FORMAT "its input 1 is %s", NODE_ARGS(import, node), onnx_not_samples);
     if (is_constant) memcpy(from, in->extent, sizeof from);
@@ -335,6 +337,7 @@ static Status handle_transpose(OnnxImport *import, const Onnx__NodeProto *node, 
     TRY(status);
     const bool is_matrix = in && in->kind == VALUE_CONSTANT && in->reals && in->rank == 2;
     const bool is_state = in && in->kind == VALUE_STATES && in->count == 1;
+    if (onnx_has_axes(in)) return onnx_axes_turn(import, node, in, err);
     if (!is_matrix && !is_state && (!onnx_is_seen(in) || in->kind == VALUE_GROUPS))
         return fail(err, STATUS_DATA, NODE_FORMAT "only samples and constants that are matrices are turned",
                     NODE_ARGS(import, node));
