@@ -79,7 +79,7 @@ static Status read_option(BenchOptions *options, const char *name, const char *v
     if (strcmp(name, "--seconds") == 0) return read_seconds(&options->seconds, name, value, err);
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
         if (strcmp(name, wholes[i].name) == 0) return read_whole(wholes[i].number, name, value, err);
-    return fail(err, STATUS_USAGE, "%s: unknown option\n%s", name, usage);
+    return fail(err, STATUS_USAGE, "%s: unknown option", name);
 }
 
 static Status run(int argc, char **argv, Error *err) {
@@ -96,12 +96,12 @@ static Status run(int argc, char **argv, Error *err) {
                             .inputs = 2048,
                             .outputs = 2048,
                             .seconds = 1};
-    if (argc < 2) return fail(err, STATUS_USAGE, "which benchmark?\n%s", usage);
+    if (argc < 2) return fail(err, STATUS_USAGE, "which benchmark?");
     for (int i = 2; i < argc; i += 2)
         TRY(read_option(&options, argv[i], i + 1 < argc ? argv[i + 1] : NULL, err));
     for (size_t i = 0; i < sizeof benchmarks / sizeof *benchmarks; i++)
         if (strcmp(argv[1], benchmarks[i].name) == 0) return benchmarks[i].run(&options, err);
-    return fail(err, STATUS_USAGE, "%s: unknown benchmark\n%s", argv[1], usage);
+    return fail(err, STATUS_USAGE, "%s: unknown benchmark", argv[1]);
 }
 
 int main(int argc, char **argv) {
@@ -109,5 +109,6 @@ int main(int argc, char **argv) {
     Error err = {.message = ""};
     Status status = run(argc, argv, &err);
     if (status != STATUS_OK) fprintf(stderr, "sounder_bench: error: %s\n", err.message);
+    if (status == STATUS_USAGE) fputs(usage, stderr);
     return status_exit_code(status);
 }
