@@ -113,6 +113,20 @@ class OnnxAttention(OnnxCase):
             results.append(self.evaluate("attention.onnx", data=LETTERS))
         self.assertEqual(*results)
 
+    def test_one_head_needs_no_dimension_of_its_own_and_one_sample_may_be_said(self):
+        ones, results = [tensor("heads", [4], [1, 6, 2, 2]), tensor("whole", [3], [1, 6, 4])], []
+        alone = [*[one for part, name in enumerate("qkv") for one in (node("MatMul", f"e w{part}", name + "0"), node("Add", f"b{part} {name}0", name))], node("Transpose", "k", "kt", perm=[0, 2, 1]),
+                 node("MatMul", "q kt", "scores"), whole("two", [2]), node("Constant", "", "half1", value_float=0.5), node("Mul", "scores half1", "scaled"), *SEEN, node("MatMul", "seen ot", "given0"), GIVEN[1]]
+        with open(self.path("same.safetensors"), "wb") as file:
+            file.write(safetensors(WEIGHTS))
+        self.write("attention.onnx", [*EMBED, *alone, *END], TENSORS, [1, 6])
+        self.assertEqual(self.evaluate("attention.onnx", data=LETTERS), self.evaluate("same.safetensors", "--model", "embedding 256 4; attention 1; linear 10", data=LETTERS))
+        for split in (SPLIT, node("Identity", "heads", "split")):
+            joined = [JOINED[0], node("Reshape", "seen1 whole", "seen2")]
+            self.write("attention.onnx", [*EMBED, split, *layers_of_their_own(), *SCALED, *SEEN, *joined, *GIVEN, *END], [*TENSORS, *ones], [1, 6])
+            results.append(self.evaluate("attention.onnx", data=LETTERS))
+        self.assertEqual(results, [self.evaluate("same.safetensors", "--model", "embedding 256 4; attention 2; linear 10", data=LETTERS)] * 2)
+
     def test_what_a_run_exports_is_read_as_the_same_net(self):
         for number, net in enumerate(("embedding 256 8 as e; attention 2; add e; layernorm; linear 10", "embedding 256 6 as e; attention 6; attention 1 causal; add e; lstm 5 last; linear 10",
                                       "embedding 256 4 as e; linear 4 each; attention 2 causal as f; linear 4 each; gelu; add f; add e; linear 10")):
@@ -136,6 +150,15 @@ class OnnxAttention(OnnxCase):
             plain + " of outputs of linear layers of each step": [SPLIT, node("MatMul", "e ot", "z"), *layers_of_their_own("eze"), *SCALED, *SEEN, *JOINED, of("MatMul", "seen2 ot", "given")],
             plain + ".*, each head's values one run": [*start, of("Add", "q root", "scores")],
             "its scores are multiplied by 1; here it is 1 / sqrt.2., 2 values being a head's": [*start, node("MatMul", "q k", "scaled"), *SEEN, *JOINED, of("MatMul", "seen2 ot", "given")],
+            plain + " of outputs of .*": [*start, *SCALED, node("Add", "scaled large", "masked"), of("Mul", "masked root", "more")],
+            plain + " of outputs .*": [*start, *SCALED, of("Add", "scaled deep", "masked")],
+            plain + " of .*": [*start, *SCALED, of("Softmax", "scaled", "shares")],
+            plain + " of outputs of .*, each": [*start, of("MatMul", "q e", "scores")],
+            "its mask is none that hides from each step what comes behind.*": [*start, *SCALED, node("Transpose", "scaled", "lying", perm=[0, 1, 3, 2]), of("Add", "lying large", "masked")],
+            "here it is 1 / sqrt.2., 2 values": [*start, node("MatMul", "q k", "scores"), node("Div", "scores nan", "scaled"), *SEEN, *JOINED, of("MatMul", "seen2 ot", "given")],
+            "its constant is no bias of the attention.*": [*start, *SCALED, *SEEN, *JOINED, GIVEN[0], whole("third", [3]), node("Unsqueeze", "given0 third", "given1"), of("Add", "given1 ob", "given")],
+            "its input 3 is no row of 4 numbers": [*start, *SCALED, *SEEN, *JOINED, whole("rows", [-1, 4]), node("Reshape", "seen2 rows", "seen3"), of("Gemm", "seen3 o column", "given", transB=1)],
+            "makes whole numbers of a constant's": [of("Cast", "root", "one", to=7)],
             "its mask is none that hides from each step what comes behind it": [*start, *SCALED, of("Add", "scaled window", "masked")],
             "its mask is none that hides": [*start, *SCALED, of("Add", "scaled small", "masked")],
             "its mask is none": [*start, *SCALED, of("Add", "scaled ob", "masked")],
@@ -151,7 +174,8 @@ class OnnxAttention(OnnxCase):
             "its constant is no bias of the attention before it": [*start, *SCALED, *SEEN, *JOINED, GIVEN[0], of("Add", "given0 inb", "given")],
             "its input 1 is not what a layer gives from samples": [*start, *SCALED, *SEEN, *JOINED, *GIVEN, of("Relu", "q1", "late")],
         }
-        more = [tensor("window", [6, 6], [-math.inf if abs(i // 6 - i % 6) > 1 else 0.0 for i in range(36)]), tensor("small", [6, 6], behind(-1.0)), tensor("minusone", [], [-math.inf])]
+        more = [tensor("window", [6, 6], [-math.inf if abs(i // 6 - i % 6) > 1 else 0.0 for i in range(36)]), tensor("small", [6, 6], behind(-1.0)), tensor("minusone", [], [-math.inf]),
+                tensor("deep", [1, 1, 1, 6, 6], behind(-math.inf)), tensor("nan", [], [math.nan]), tensor("column", [4, 1], OUT_BIAS)]
         for sentence, middle in cases.items():
             self.write("bad.onnx", [*EMBED, *middle, node("Identity", "e", "given"), *END], [*TENSORS, *more], ["n", 6])
             self.assertRegex(self.evaluate("bad.onnx", code=65, data=LETTERS), f'bad.onnx: node "rnn.3" .[A-Za-z]+.: .*{sentence}', middle[-1])

@@ -210,10 +210,11 @@ class OnnxSequences(OnnxCase):
             "or numbers that do not fit": [of("Div", "two zeroth", "f")],
             "perm is no order of 3 dimensions": [of("Transpose", "e", "f", perm=[0, 0, 2])],
             "more than one place": [of("Squeeze", "e one", "f")],
+            "its constant cannot become part of the weights of": [node("MatMul", "e m", "r"), of("Add", "r deep", "f")],
             "that is no float, or floats of whole numbers": [of("Cast", "i", "f", to=1)],
         }
         more = [tensor("ones", [1, 2, UNITS], [1.0] * 10), tensor("turned", [1, 4, 20], [0.5] * 80), tensor("places", [6, 4], numbers(24, 60)), tensor("both", [2], [1, 2]),
-                tensor("one", [1], [1]), tensor("two", [1], [2]), tensor("last", [], [-1]), tensor("zeroth", [1], [0]), tensor("nothing", [0, 1 << 62], [])]
+                tensor("one", [1], [1]), tensor("two", [1], [2]), tensor("last", [], [-1]), tensor("zeroth", [1], [0]), tensor("nothing", [0, 1 << 62], []), tensor("deep", [1, 1, 1, 4], EACH_BIAS)]
         for sentence, middle in cases.items():
             self.write("bad.onnx", [*EMBED, TURN, *middle, HEAD_OF_LAST], [*SEQUENCE, *more], ["n", 6])
             self.assertRegex(self.evaluate("bad.onnx", code=65, data=LETTERS), f'bad.onnx: node "rnn.3" .[A-Za-z]+.: .*{sentence}')

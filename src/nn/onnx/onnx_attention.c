@@ -103,10 +103,22 @@ static Status multiply_values(OnnxImport *import, const Onnx__NodeProto *node, c
     return onnx_give_axes(import, node, seen, &axes, 0, err);
 }
 
+// The value itself, or the outputs of a linear layer as one head.
+static OnnxValue as_heads(const OnnxImport *import, const OnnxValue *value) {
+    OnnxValue heads = *value;
+    if (onnx_has_axes(value) || !onnx_axes_of(&heads.axes, import, value)) return heads;
+    heads.kind = VALUE_HEADS;
+    heads.attention = (OnnxAttention){.layer = {value->layer}, .scale = 1};
+    return heads;
+}
+
 Status onnx_heads_product(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *a, const OnnxValue *b,
                           Error *err) {
-    if (a->kind == VALUE_HEADS && b->kind == VALUE_HEADS) return multiply_queries(import, node, a, b, err);
-    if (a->kind == VALUE_SHARES && b->kind == VALUE_HEADS) return multiply_values(import, node, a, b, err);
+    const OnnxValue left = as_heads(import, a), right = as_heads(import, b);
+    if (left.kind == VALUE_HEADS && right.kind == VALUE_HEADS)
+        return multiply_queries(import, node, &left, &right, err);
+    if (left.kind == VALUE_SHARES && right.kind == VALUE_HEADS)
+        return multiply_values(import, node, &left, &right, err);
     return refuse(import, node, err);
 }
 
@@ -130,10 +142,13 @@ static bool read_mask(bool *hides, const OnnxValue *mask, int64_t steps) {
 Status onnx_scores_change(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *value,
                           const OnnxValue *constant, Error *err) {
     const bool is_sum = strcmp(node->op_type, "Add") == 0, is_product = strcmp(node->op_type, "Mul") == 0;
+    const int rank = value->axes.rank;
     OnnxValue changed = *value;
+    if (constant->rank > rank) return refuse(import, node, err); // the result would have as many dimensions
     if (is_sum && value->kind == VALUE_SCORES) {
         bool hides;
-        if (read_mask(&hides, constant, value->shape.rows)) {
+        if (rank > 1 && is_step(&value->axes, rank - 2, 'h') && is_step(&value->axes, rank - 1, 'k') &&
+            read_mask(&hides, constant, value->shape.rows)) {
             changed.attention.causal |= hides;
             return onnx_give_axes(import, node, changed, &value->axes, 0, err);
         }
@@ -141,7 +156,8 @@ Status onnx_scores_change(OnnxImport *import, const Onnx__NodeProto *node, const
                     NODE_ARGS(import, node));
     }
     const bool is_number = constant->kind == VALUE_CONSTANT && constant->reals && constant->count == 1;
-    if ((value->kind != VALUE_HEADS && value->kind != VALUE_SCORES) || !is_number || is_sum)
+    const bool is_masked = value->kind == VALUE_SCORES && value->attention.causal; // the mask would be multiplied, too
+    if ((value->kind != VALUE_HEADS && value->kind != VALUE_SCORES) || !is_number || is_sum || is_masked)
         return refuse(import, node, err);
     const double factor = (double)*constant->reals;
     changed.attention.scale = is_product ? changed.attention.scale * factor : changed.attention.scale / factor;
@@ -149,7 +165,7 @@ Status onnx_scores_change(OnnxImport *import, const Onnx__NodeProto *node, const
 }
 
 Status onnx_scores_softmax(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *value, Error *err) {
-    const int64_t axis = onnx_attribute_whole(node, "axis", -1);
+    const int64_t axis = onnx_attribute_whole(node, "axis", 0); // without it files before opset 13 mean another one
     OnnxValue shares = *value;
     if (value->kind != VALUE_SCORES || (axis != -1 && axis != value->axes.rank - 1) ||
         !is_step(&value->axes, value->axes.rank - 1, 'k') || strcmp(node->op_type, "Softmax") != 0)
@@ -252,7 +268,7 @@ Status onnx_attention_layer(OnnxImport *import, const Onnx__NodeProto *node, con
     const int count = is_product ? projections_of(&import->layers, &attention) : 0;
     if (count == 0 || !weight->reals || weight->rank != 2 || weight->extent[0] != all || weight->extent[1] != all)
         return refuse(import, node, err);
-    if (fabs(attention.scale * sqrt((double)attention.width) - 1) > 1e-4)
+    if (!(fabs(attention.scale * sqrt((double)attention.width) - 1) <= 1e-4))
         return fail(err, STATUS_DATA,
                     NODE_FORMAT "its scores are multiplied by %g; here it is 1 / sqrt(%d), %d values being a head's",
                     NODE_ARGS(import, node), attention.scale, attention.width, attention.width);

@@ -15,7 +15,7 @@ bool onnx_axes_of(OnnxAxes *axes, const OnnxImport *import, const OnnxValue *val
     }
     const OnnxLayer *layer =
         value->kind == VALUE_SAMPLES && value->layer >= 0 ? &import->layers.of[value->layer] : NULL;
-    if (!layer || !layer->is_each || !layer->weight || layer->out.channels != 1) return false;
+    if (!layer || !layer->is_each || strncmp(layer->text, "linear ", 7) != 0 || layer->out.channels != 1) return false;
     OnnxAxes made = {.count = 0};
     for (const char *dimension = value->view; *dimension; dimension++) {
         if (!strchr("nhw1", *dimension)) return false;
@@ -107,17 +107,14 @@ static OnnxAxes split(const OnnxAxes *axes, int axis, int extent) {
 // Cuts the axes from number `from` on into the dimensions from number `d` on. False: they cannot be.
 static bool cut_axes(OnnxAxes *axes, const Wanted *wanted, int from, int d) {
     int64_t product = 1;
+    int ends[ONNX_MAX_AXES + 1], count = 0;
     bool open = false;
+    OnnxAxes made;
     if (d == wanted->rank) return from == axes->count;
     for (int end = from; product <= ONNX_MOST_TIMES; end++) {
         const int64_t times = times_of(wanted, d, open);
-        OnnxAxes made = *axes;
-        made.end[d] = end;
-        if (times == product && cut_axes(&made, wanted, end, d + 1)) {
-            *axes = made;
-            return true;
-        }
-        if (end == axes->count) return false;
+        if (times == product) ends[count++] = end;
+        if (end == axes->count) break;
         const OnnxAxis next = axes->of[end];
         const int64_t part = times % product == 0 ? times / product : 0;
         if (next.what == 'w' && axes->count < ONNX_MAX_AXES && part > 1 && part < next.extent &&
@@ -129,9 +126,15 @@ static bool cut_axes(OnnxAxes *axes, const Wanted *wanted, int from, int d) {
                 return true;
             }
         }
-        if (next.what == 'n' && open) return false;
         open |= next.what == 'n';
         product *= next.extent;
+    }
+    while (count-- > 0) { // axes of one place, as the samples may be, rather belong to a dimension than behind it
+        made = *axes;
+        made.end[d] = ends[count];
+        if (!cut_axes(&made, wanted, ends[count], d + 1)) continue;
+        *axes = made;
+        return true;
     }
     return false;
 }

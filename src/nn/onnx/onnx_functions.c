@@ -107,11 +107,21 @@ static Status give_as(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue
     return onnx_give(import, node, value, err);
 }
 
+// Whether the last dimension has the outputs alone, and how many dimensions there are.
+static bool ends_with_outputs(int *rank, const OnnxValue *in) {
+    const OnnxAxes *axes = &in->axes;
+    *rank = in->kind == VALUE_TURNED ? axes->rank : (int)strlen(in->view);
+    if (in->kind != VALUE_TURNED) return *rank > 0 && in->view[*rank - 1] == 'w';
+    return onnx_axes_begin(axes, *rank - 1) == axes->count - 1 && axes->of[axes->count - 1].what == 'w';
+}
+
 // The bias behind the last product of an attention.
 static Status add_to_attention(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, float *bias,
                                size_t count, const OnnxValue *constant, Error *err) {
-    const bool fits =
-        constant->reals && constant->count == count && constant->extent[constant->rank - 1] == (int64_t)count;
+    int rank;
+    const bool fits = ends_with_outputs(&rank, in) && constant->reals && constant->count == count &&
+                      constant->rank >= 1 && constant->rank <= rank &&
+                      constant->extent[constant->rank - 1] == (int64_t)count;
     if (!fits || in->uses != 1 || in->layer != import->layers.count - 1)
         return fail(err, STATUS_DATA, NODE_FORMAT "its constant is no bias of the attention before it",
                     NODE_ARGS(import, node));
@@ -122,7 +132,7 @@ static Status add_to_attention(OnnxImport *import, const Onnx__NodeProto *node, 
 
 // A constant of each output of the layer that gives the samples, or one for all.
 static bool fits_outputs(const OnnxValue *in, const OnnxValue *constant, const OnnxLayer *layer) {
-    if (!constant->reals) return false;
+    if (!constant->reals || constant->rank > (int)strlen(in->view)) return false;
     if (constant->count == 1) return true;
     if (constant->count != layer->outs) return false;
     const bool is_image = strcmp(in->view, "nchw") == 0;

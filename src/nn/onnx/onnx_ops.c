@@ -273,6 +273,9 @@ static Status handle_gemm(OnnxImport *import, const Onnx__NodeProto *node, Error
         size_t count = layer->outs;
         float *to = is_seen ? onnx_attention_bias(layer, &count) : layer->bias;
         TRY(onnx_take_reals(&bias, import, node, 2, count, err));
+        if (bias->rank < 1 || bias->rank > 2 || bias->extent[bias->rank - 1] != (int64_t)count)
+            return fail(err, STATUS_DATA, NODE_FORMAT "its input 3 is no row of %zu numbers", NODE_ARGS(import, node),
+                        count);
         memcpy(to, bias->reals, count * sizeof *to);
     }
     return is_seen ? STATUS_OK : onnx_give_layer(import, node, in, err);
@@ -282,12 +285,13 @@ static Status handle_product(OnnxImport *import, const Onnx__NodeProto *node, Er
     Status status;
     OnnxValue *in = onnx_input(import, node, 0, &status, err), *weight;
     TRY(status);
-    if (onnx_has_axes(in)) {
-        weight = onnx_input(import, node, 1, &status, err);
-        TRY(status);
-        if (weight && weight->kind == VALUE_CONSTANT) return onnx_attention_layer(import, node, in, weight, false, err);
-        if (weight) return onnx_heads_product(import, node, in, weight, err);
-    }
+    weight = onnx_input(import, node, 1, &status, err);
+    TRY(status);
+    if (onnx_has_axes(in) && weight && weight->kind == VALUE_CONSTANT)
+        return onnx_attention_layer(import, node, in, weight, false, err);
+    const bool is_of_heads = in && weight && weight->kind != VALUE_CONSTANT;
+    if (is_of_heads && (onnx_has_axes(in) || onnx_has_axes(weight) || in->kind == weight->kind))
+        return onnx_heads_product(import, node, in, weight, err);
     TRY(onnx_take_samples(&in, import, node, err));
     TRY(onnx_take(&weight, import, node, 1, VALUE_CONSTANT, onnx_not_constant, err));
     TRY(add_linear(import, node, in, weight, false, err));

@@ -204,7 +204,7 @@ static bool is_never(OnnxValue *never, OnnxImport *import, const Onnx__NodeProto
     Status status;
     Error err;
     const OnnxValue *extents = onnx_input(import, node, 1, &status, &err);
-    if (!number || number->kind != VALUE_CONSTANT || !number->reals || number->count != 1 ||
+    if (!number || number->kind != VALUE_CONSTANT || !number->reals || number->count != 1 || number->rank > 2 ||
         *number->reals != -INFINITY || !extents || extents->kind != VALUE_CONSTANT || !extents->wholes ||
         extents->rank != 1 || extents->count != 2)
         return false;

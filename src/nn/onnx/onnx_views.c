@@ -168,7 +168,8 @@ static Status view_samples(OnnxImport *import, const Onnx__NodeProto *node, Onnx
     int64_t before[ONNX_MAX_RANK];
     const int rank_before = onnx_extents(before, &value);
     const Shape shape = value.shape;
-    if (rank > 1 && wanted[0] == 0) wanted[0] = before[0];
+    for (int d = 0; d < rank && d < rank_before; d++)
+        if (wanted[d] == 0) wanted[d] = before[d];
     if (strcmp(value.view, "mw") == 0) snprintf(value.view, sizeof value.view, "nhw");
     if (are_rows(import, &value, wanted, rank)) return onnx_give_view(import, node, value, "mw", err);
     const int64_t all = rank > 1 ? wanted[0] : 1;
@@ -262,6 +263,10 @@ static Status handle_squeeze(OnnxImport *import, const Onnx__NodeProto *node, Er
     size_t count;
     const OnnxValue *in = onnx_input(import, node, 0, &status, err);
     TRY(status);
+    const bool takes_all = !onnx_attribute(node, "axes") && (node->n_input < 2 || !*node->input[1]);
+    if (in && in->kind != VALUE_CONSTANT && import->batch == 1 && takes_all)
+        return fail(err, STATUS_DATA, NODE_FORMAT "without axes it takes away the dimension of the one sample, too",
+                    NODE_ARGS(import, node));
     if (in && (in->kind == VALUE_CONSTANT || (onnx_is_seen(in) && in->kind != VALUE_GROUPS)))
         return squeeze(import, node, in, err);
     if (onnx_has_axes(in)) return onnx_axes_squeeze(import, node, in, err);
@@ -362,6 +367,8 @@ static Status handle_cast(OnnxImport *import, const Onnx__NodeProto *node, Error
         numbers.kind = VALUE_NUMBERS;
         return onnx_give(import, node, numbers, err);
     }
+    if (in && in->kind == VALUE_CONSTANT && in->reals && !is_real)
+        return fail(err, STATUS_DATA, NODE_FORMAT "makes whole numbers of a constant's", NODE_ARGS(import, node));
     if (in && in->kind != VALUE_CONSTANT && (!is_real || in->kind == VALUE_NUMBERS))
         return fail(err, STATUS_DATA,
                     NODE_FORMAT "makes of samples a type (%" PRId64 ") that is no float, or floats of whole numbers",
