@@ -103,18 +103,9 @@ static Status multiply_values(OnnxImport *import, const Onnx__NodeProto *node, c
     return onnx_give_axes(import, node, seen, &axes, 0, err);
 }
 
-// The value itself, or the outputs of a linear layer as one head.
-static OnnxValue as_heads(const OnnxImport *import, const OnnxValue *value) {
-    OnnxValue heads = *value;
-    if (onnx_has_axes(value) || !onnx_axes_of(&heads.axes, import, value)) return heads;
-    heads.kind = VALUE_HEADS;
-    heads.attention = (OnnxAttention){.layer = {value->layer}, .scale = 1};
-    return heads;
-}
-
 Status onnx_heads_product(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *a, const OnnxValue *b,
                           Error *err) {
-    const OnnxValue left = as_heads(import, a), right = as_heads(import, b);
+    const OnnxValue left = onnx_as_heads(import, a), right = onnx_as_heads(import, b);
     if (left.kind == VALUE_HEADS && right.kind == VALUE_HEADS)
         return multiply_queries(import, node, &left, &right, err);
     if (left.kind == VALUE_SHARES && right.kind == VALUE_HEADS)

@@ -12,6 +12,9 @@
 // left alone: the value is no such thing.
 bool onnx_axes_of(OnnxAxes *axes, const OnnxImport *import, const OnnxValue *value);
 
+// The value itself, or such outputs as values with axes, on their way to an attention.
+OnnxValue onnx_as_heads(const OnnxImport *import, const OnnxValue *value);
+
 // Whether the value has axes; the first axis of a dimension.
 bool onnx_has_axes(const OnnxValue *value);
 int onnx_axes_begin(const OnnxAxes *axes, int dimension);

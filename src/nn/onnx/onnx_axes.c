@@ -31,6 +31,14 @@ bool onnx_axes_of(OnnxAxes *axes, const OnnxImport *import, const OnnxValue *val
     return made.count == 3;
 }
 
+OnnxValue onnx_as_heads(const OnnxImport *import, const OnnxValue *value) {
+    OnnxValue heads = *value;
+    if (onnx_has_axes(value) || !onnx_axes_of(&heads.axes, import, value)) return heads;
+    heads.kind = VALUE_HEADS;
+    heads.attention = (OnnxAttention){.layer = {value->layer}, .scale = 1};
+    return heads;
+}
+
 int onnx_axes_begin(const OnnxAxes *axes, int dimension) {
     return dimension > 0 ? axes->end[dimension - 1] : 0;
 }
@@ -184,17 +192,11 @@ static bool reshape(OnnxAxes *axes, Wanted wanted) {
 
 Status onnx_axes_reshape(OnnxImport *import, const Onnx__NodeProto *node, OnnxValue value, const int64_t *wanted,
                          int rank, Error *err) {
-    OnnxAxes axes;
     Wanted as = {.rank = rank, .batch = import->batch};
-    if (!onnx_has_axes(&value)) {
-        if (!onnx_axes_of(&axes, import, &value)) rank = 0;
-        value.kind = VALUE_HEADS;
-        value.attention = (OnnxAttention){.layer = {value.layer}, .scale = 1};
-    } else {
-        axes = value.axes;
-    }
-    if (rank > 0 && rank <= ONNX_MAX_RANK) {
+    value = onnx_as_heads(import, &value);
+    if (onnx_has_axes(&value) && rank > 0 && rank <= ONNX_MAX_RANK) {
         memcpy(as.extent, wanted, (size_t)rank * sizeof *wanted);
+        OnnxAxes axes = value.axes;
         if (reshape(&axes, as)) return onnx_give_axes(import, node, value, &axes, 0, err);
     }
     return fail(err, STATUS_DATA,
@@ -274,13 +276,9 @@ Status onnx_axes_unsqueeze(OnnxImport *import, const Onnx__NodeProto *node, cons
 
 Status onnx_axes_cut(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *value, int dimension,
                      int64_t from, int64_t to, bool keeps, size_t which, Error *err) {
-    OnnxAxes axes, cut = {.count = 0};
-    OnnxValue part = *value;
-    if (!onnx_has_axes(value)) {
-        part.kind = VALUE_HEADS;
-        part.attention = (OnnxAttention){.layer = {value->layer}, .scale = 1};
-    }
-    const bool fits = part.kind == VALUE_HEADS && onnx_axes_of(&axes, import, value) && from < to;
+    OnnxValue part = onnx_as_heads(import, value);
+    OnnxAxes axes = part.axes, cut = {.count = 0};
+    const bool fits = part.kind == VALUE_HEADS && from < to;
     const int begin = fits ? onnx_axes_begin(&axes, dimension) : 0;
     if (!fits || axes.end[dimension] != begin + 1 || axes.of[begin].what != 'w')
         return fail(err, STATUS_DATA,
