@@ -11,7 +11,8 @@ import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.tensor([10 ** dist.get_rank()])
 dist.all_reduce(total)
-print("rank", dist.get_rank(), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"], "sum", total.item())
+print("rank", dist.get_rank(), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"], "sum", total.item(), flush=True)
+dist.barrier() # all have printed
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ.get("FAIL_AT") and dist.get_rank() == 2:
     os._exit(3)
 dist.barrier()
