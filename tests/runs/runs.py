@@ -20,6 +20,7 @@ DATA = f"synthetic:1x28x28:{TRAIN}:{TEST}"
 DEADLINE = 120 * SLOWED
 SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32"]
 
+ENDLESS = ["--rounds", "100000", "--quiet"]  # ended by RunCase.stop; quiet, for nobody reads what it prints meanwhile
 DIVERGING = ["--lr", "1000", "--weight-decay", "1"]  # every step multiplies the weights by about -999
 
 # A test that was started in the background, or by nohup, finds signals ignored, and so would the runs that it starts.
@@ -84,7 +85,7 @@ def alive(pid):
 
 def in_shared_memory():
     """Names in /dev/shm, without those of Python and MPI programs and browsers that may run beside us."""
-    others = ("sem.", "torch_", "psm_", "tmp", "vader_segment", "sm_segment", ".org.chromium")
+    others = ("sem.", "torch_", "psm_", "tmp", "vader_segment", "sm_segment", "open_mpi.", ".org.chromium")
     return {name for name in os.listdir("/dev/shm") if not name.startswith(others)}
 
 
@@ -199,16 +200,36 @@ class RunCase(unittest.TestCase):
     def rounds(self, run):
         return [entry for entry in self.metrics(run) if entry["type"] == "round"]
 
+    def rounds_so_far(self, run):
+        """Of a run that may be writing them: without the line under way."""
+        try:
+            with open(self.path(run, "metrics.jsonl")) as file:
+                lines = file.read().split("\n")[:-1]
+        except OSError:
+            return []
+        return [entry for entry in map(json.loads, lines) if entry["type"] == "round"]
+
+    def bits(self, run):
+        """What the model was after each round."""
+        return [entry["model_xxh3"] for entry in self.rounds(run)]
+
     def model(self, run):
         return sha256(self.path(run, "model.safetensors"))
 
     def wait_for_round(self, run, number):
-        def done():
-            try:
-                return any(entry["round"] >= number for entry in self.rounds(run))
-            except (OSError, ValueError):
-                return False
-        self.assertTrue(wait_until(done, 120), f"round {number} never came")
+        self.assertTrue(wait_until(lambda: any(entry["round"] >= number for entry in self.rounds_so_far(run)), 120), f"round {number} never came")
+
+    def wait_for_more_rounds(self, run, number):
+        self.wait_for_round(run, self.rounds_so_far(run)[-1]["round"] + number)
+
+    def wait_for_deaths(self, run, number):
+        """Until so many workers' deaths are in the rounds' records: what became of them has been said by then."""
+        self.assertTrue(wait_until(lambda: sum(entry["workers_lost"] for entry in self.rounds_so_far(run)) >= number, 120), "no death was told")
+
+    def stop(self, process, number=signal.SIGTERM):
+        """Behind the round under way; what stderr says then."""
+        process.send_signal(number)
+        return self.finish(process, 128 + number)[1]
 
     def kill_workers_during(self, process, every_seconds, chooser, most=1000000):
         """A round in lockstep starts over with each death: `most` lets it come to an end on a slow machine too."""
