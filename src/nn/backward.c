@@ -162,6 +162,8 @@ static void sequence_backward(const Net *net, const LayerBuffers *at, const Laye
     const float *weight = pass->parameters + layer->weight;
     if (layer->kind == LAYER_EMBEDDING)
         kernels->embedding_backward(at->slopes, at->in, at->out_gradient, layer, chunk.samples);
+    else if (layer->kind == LAYER_POSITIONS)
+        kernels->positions_backward(at->slopes, at->out_gradient, layer, chunk.samples);
     else if (layer->kind == LAYER_LINEAR_EACH)
         kernels->linear_each_backward(at->slopes, at->in_gradient, net->buffers->scratch, at->rows, at->out_gradient,
                                       weight, layer, chunk.count, chunk.samples);
@@ -196,6 +198,7 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
         conv_or_norm_backward(net, at, layer, pass, chunk);
         break;
     case LAYER_EMBEDDING:
+    case LAYER_POSITIONS:
     case LAYER_LSTM:
     case LAYER_LINEAR_EACH:
     case LAYER_ATTENTION:

@@ -71,7 +71,8 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
         at->slopes = carve_floats(carver, layer_parameters(layer));
         at->statistics = carve_floats(carver, batch_statistics_floats(layer));
     }
-    if (layer->kind == LAYER_EMBEDDING) at->slopes = carve_floats(carver, layer_parameters(layer));
+    if (layer->kind == LAYER_EMBEDDING || layer->kind == LAYER_POSITIONS)
+        at->slopes = carve_floats(carver, layer_parameters(layer));
     if (layer->kind == LAYER_LSTM) {
         at->slopes = carve_floats(carver, layer_parameters(layer));
         at->statistics = carve_floats(carver, lstm_places(layer, samples).end);
@@ -155,7 +156,7 @@ static void plan(Flow *flow, const Spec *spec) {
                               .in_place = layer_is_in_place(layer),
                               .overwrites = layer->kind == LAYER_POOL && layer_is_plain(layer),
                               .looks_back = layer->kind == LAYER_RELU && !layer->rectified,
-                              .passes = layer->kind == LAYER_ADD || layer->kind == LAYER_CONCAT,
+                              .passes = layer_passes(layer) || layer->kind == LAYER_CONCAT,
                               .in = shape_size(layer->in),
                               .out = shape_size(layer->out)};
     }

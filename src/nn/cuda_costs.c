@@ -63,6 +63,7 @@ static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
     case LAYER_NORM:
     case LAYER_BATCH_NORM:
     case LAYER_ADD:
+    case LAYER_POSITIONS:
         return 3 * in + 2 * out; // read in several passes
     case LAYER_POOL:
     case LAYER_AVERAGE:
@@ -139,6 +140,7 @@ static void name_part(char *name, CudaPart part, const CudaOp *op) {
                                          [LAYER_ADD] = "add",
                                          [LAYER_CONCAT] = "concat",
                                          [LAYER_EMBEDDING] = "embedding",
+                                         [LAYER_POSITIONS] = "positions",
                                          [LAYER_LSTM] = "lstm",
                                          [LAYER_ATTENTION] = "attention",
                                          [LAYER_BATCH_NORM] = "batchnorm"};

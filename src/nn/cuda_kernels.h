@@ -127,6 +127,12 @@ void cuda_embedding_forward(float *out, const float *in, const float *weight, si
 void cuda_embedding_backward(float *weight_gradient, const float *in, const float *out_gradient, size_t stride,
                              const Layer *layer, const CudaStep *step);
 
+// out (M, T,E,N) = in + weight (M strided; T,E), whose gradient is overwritten. in's gradient is out's.
+void cuda_positions_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
+                            const CudaStep *step);
+void cuda_positions_backward(float *weight_gradient, const float *out_gradient, size_t stride, const Layer *layer,
+                             const CudaStep *step);
+
 // weight: the layer's first parameter, gradient the same of slopes, which are overwritten, or NULL. kept (M,
 // features,N) goes from forward to backward, which spoils it. in_gradient: NULL if nobody needs it. With cuBLAS, step
 // by step.

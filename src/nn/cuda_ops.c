@@ -62,7 +62,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
             .has_parameters = layer_learns(layer),
             .in_place = layer_is_in_place(layer),
             .looks_back = layer->kind == LAYER_RELU || (layer_is_linear(layer) && op->relu),
-            .passes = layer->kind == LAYER_ADD, // a part of a join's gradient has another distance between models
+            .passes = layer_passes(layer), // a part of a join's gradient has another distance between models
             .in = shape_size(layer->in),
             .out = shape_size(layer->out),
         };

@@ -75,6 +75,8 @@ static void sequence_forward(const CudaPass *pass, const CudaOp *op, const float
     const Layer *layer = op->layer;
     if (layer->kind == LAYER_EMBEDDING)
         cuda_embedding_forward(op->out, op->in, weight, plan->weights_stride, layer, &pass->step);
+    else if (layer->kind == LAYER_POSITIONS)
+        cuda_positions_forward(op->out, op->in, weight, plan->weights_stride, layer, &pass->step);
     else if (layer->kind == LAYER_ATTENTION)
         cuda_attention_forward(op->out, op->statistics, op->in, weight, plan->weights_stride, layer, pass->blas,
                                &pass->step);
@@ -112,6 +114,7 @@ static void forward(const CudaPass *pass, Purpose purpose) {
             batch_norm_forward(pass, op, purpose);
             break;
         case LAYER_EMBEDDING:
+        case LAYER_POSITIONS:
         case LAYER_LSTM:
         case LAYER_ATTENTION:
             sequence_forward(pass, op, weight);
@@ -251,7 +254,9 @@ static void sequence_backward(const CudaPass *pass, const CudaOp *op) {
     else if (layer->kind == LAYER_LSTM)
         cuda_lstm_backward(gradient, op->in_gradient, op->statistics, op->in, op->out_gradient, weight,
                            plan->weights_stride, plan->spec.parameter_count, layer, pass->blas, &pass->step);
-    else if (gradient) // nobody needs the gradient of numbers
+    else if (layer->kind == LAYER_POSITIONS && gradient)
+        cuda_positions_backward(gradient, op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
+    else if (layer->kind == LAYER_EMBEDDING && gradient) // nobody needs the gradient of numbers
         cuda_embedding_backward(gradient, op->in, op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
     mark(pass, CUDA_PART_SLOPES, op);
 }
@@ -285,6 +290,11 @@ static void plain_backward(const CudaPass *pass, const CudaOp *op) {
     mark(pass, CUDA_PART_BACK, op);
 }
 
+static bool is_of_sequences(const Layer *layer) {
+    return layer->kind == LAYER_EMBEDDING || layer->kind == LAYER_POSITIONS || layer->kind == LAYER_LSTM ||
+           layer->kind == LAYER_ATTENTION;
+}
+
 // From the logits' gradient back to the first op with parameters, whose input gradient nobody needs. With `steps`,
 // linear layers make their step of SGD on the way.
 static void backward(const CudaPass *pass, bool steps) {
@@ -299,8 +309,7 @@ static void backward(const CudaPass *pass, bool steps) {
             norm_backward(pass, op);
         else if (op->layer->kind == LAYER_BATCH_NORM)
             batch_norm_backward(pass, op);
-        else if (op->layer->kind == LAYER_EMBEDDING || op->layer->kind == LAYER_LSTM ||
-                 op->layer->kind == LAYER_ATTENTION)
+        else if (is_of_sequences(op->layer))
             sequence_backward(pass, op);
         else
             plain_backward(pass, op);

@@ -42,6 +42,8 @@ static void sequence_forward(const Net *net, const LayerBuffers *at, const Layer
     const Kernels *kernels = net->kernels;
     if (layer->kind == LAYER_EMBEDDING)
         kernels->embedding_forward(at->out, at->in, weight, layer, chunk.samples);
+    else if (layer->kind == LAYER_POSITIONS)
+        kernels->positions_forward(at->out, at->in, weight, layer, chunk.samples);
     else if (layer->kind == LAYER_LINEAR_EACH)
         kernels->linear_each_forward(at->out, at->rows, at->in, weight, layer, chunk.count, chunk.samples);
     else if (layer->kind == LAYER_ATTENTION)
@@ -72,6 +74,7 @@ void net_forward(Net *net, const float *parameters, const Noise *noise, bool tra
                                         chunk.count, chunk.samples);
             break;
         case LAYER_EMBEDDING:
+        case LAYER_POSITIONS:
         case LAYER_LSTM:
         case LAYER_ATTENTION:
         case LAYER_LINEAR_EACH:

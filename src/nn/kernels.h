@@ -149,6 +149,10 @@ typedef struct Kernels {
     void (*embedding_backward)(float *weight_gradient, const float *in, const float *out_gradient, const Layer *layer,
                                int samples);
 
+    // out (1,T,E,N) = in + weight (T,E). Adds to weight_gradient; in's gradient is out's.
+    void (*positions_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples);
+    void (*positions_backward)(float *weight_gradient, const float *out_gradient, const Layer *layer, int samples);
+
     // out: (1,T,UNITS,N), or (UNITS,N) of the last step. kept (lstm_places of sequence.h) is written on the way
     // forward, and read and spoilt on the way back; scratch: lstm_scratch_floats. weight, gradient: all of the layer's
     // parameters. Adds to gradient; overwrites in_gradient (1,T,F,N), unless that is NULL.

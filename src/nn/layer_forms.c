@@ -184,6 +184,10 @@ static Status check_sequence(const Layer *layer, const LayerText *of, Error *err
                 LAYER_ARGS(of), layer->in.channels, layer->in.rows, layer->in.columns);
 }
 
+static Status read_positions(Layer *layer, LayerText *of, Error *err) {
+    return check_sequence(layer, of, err);
+}
+
 static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
     int units;
     TRY(layer_text_whole(&units, of, "UNITS", 1, MAX_CHANNELS, err));
@@ -276,10 +280,12 @@ const LayerForm layer_forms[] = {
      "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor and a "
      "shift; tests take running means and variances. Not with ssgd or hogwild"},
     {"embedding", "embedding VOCABULARY WIDTH", "a learnt row of WIDTH values for each whole number of the input"},
+    {"positions", "positions",
+     "a learnt vector for each of a sequence's steps is added; attention knows no order without"},
     {"lstm", "lstm UNITS [last]", "long short-term memory over rows: the outputs of all steps, or of the last"},
     {"attention", "attention HEADS [causal]",
      "softmax attention of each of a sequence's steps to all, or only to itself and those before; its width in HEADS "
-     "parts, no dropout; it knows no positions"},
+     "parts, no dropout; where a step stands it knows by positions before it alone"},
     {"add", "add NAME", "its input plus what the layer of that name gives"},
     {"concat", "concat NAME", "the channels of its input, then those of that layer"},
 };
@@ -308,6 +314,7 @@ static const struct LayerRow {
     {LAYER_NORM, read_layer_norm, 0},
     {LAYER_BATCH_NORM, NULL, 0},
     {LAYER_EMBEDDING, read_embedding, 0},
+    {LAYER_POSITIONS, read_positions, 0},
     {LAYER_LSTM, read_lstm, 0},
     {LAYER_ATTENTION, read_attention, 0},
     {LAYER_ADD, read_add, 0},
@@ -334,6 +341,8 @@ static const struct LayerSynonym {
     {"batch_norm", "batchnorm", NULL},
     {"batchnorm2d", "batchnorm", NULL},
     {"embed", "embedding", NULL},
+    {"positional_embedding", "positions", NULL},
+    {"position_embedding", "positions", NULL},
     {"self_attention", "attention", NULL},
     {"multiheadattention", "attention", NULL},
     {"residual", "add", NULL},

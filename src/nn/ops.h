@@ -41,6 +41,8 @@
     EACH(batch_norm_backward, batch_norm_backward)                                                                     \
     EACH(embedding_forward, embedding_forward)                                                                         \
     EACH(embedding_backward, embedding_backward)                                                                       \
+    EACH(positions_forward, positions_forward)                                                                         \
+    EACH(positions_backward, positions_backward)                                                                       \
     EACH(lstm_forward, lstm_forward)                                                                                   \
     EACH(lstm_backward, lstm_backward)                                                                                 \
     EACH(add, add)                                                                                                     \

@@ -1,5 +1,5 @@
-// Embedding, linear layers of each step, and long short-term memory (Hochreiter and Schmidhuber 1997; with forget
-// gates, Gers, Schmidhuber, Cummins 2000) as PyTorch's LSTM has it, one layer in one direction:
+// Embedding, positions, linear layers of each step, and long short-term memory (Hochreiter and Schmidhuber 1997; with
+// forget gates, Gers, Schmidhuber, Cummins 2000) as PyTorch's LSTM has it, one layer in one direction:
 //   i, f, o = sigmoid(W x + b + U h + c) each, g = tanh of the same, cell = f cell + i g, h = o tanh(cell)
 // The products are those of linear layers (linear.c); a step's are of the whole chunk, and the weight's gradient is one
 // product over all steps.
@@ -37,6 +37,22 @@ void ISA_NAME(embedding_backward)(float *weight_gradient, const float *in, const
             for (size_t d = 0; d < width; d++)
                 row[d] += out_gradient[(t * width + d) * n + s];
         }
+}
+
+// Positions -----------------------------------------------------------------------------------------------------------
+
+void ISA_NAME(positions_forward)(float *out, const float *in, const float *weight, const Layer *layer, int samples) {
+    const size_t n = (size_t)samples;
+    for (size_t i = 0; i < shape_size(layer->in); i++)
+        for (size_t s = 0; s < n; s++)
+            out[i * n + s] = in[i * n + s] + weight[i];
+}
+
+// The slopes of a bias of all values.
+void ISA_NAME(positions_backward)(float *weight_gradient, const float *out_gradient, const Layer *layer, int samples) {
+    const Descent descent = {.keep = 1};
+    const Layer all = {.kind = LAYER_LINEAR, .out = {(int)shape_size(layer->in), 1, 1}};
+    ISA_NAME(linear_backward_bias)(weight_gradient, NULL, out_gradient, &descent, &all, samples);
 }
 
 // Linear layers of each place -----------------------------------------------------------------------------------------

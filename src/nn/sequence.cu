@@ -1,6 +1,7 @@
-// The GPU's side of sequence.c: an embedding, and what an lstm does between its products (cuda_lstm.c).
+// The GPU's side of sequence.c: an embedding, positions, and what an lstm does between its products (cuda_lstm.c).
 #include "nn/activation.h"
 #include "nn/cuda_launch.h"
+#include "nn/cuda_ops.h"
 #include "nn/cuda_sequence.h"
 
 namespace {
@@ -49,6 +50,16 @@ Table table_of(const Layer *layer, const CudaStep *step) {
     Table table = {(uint32_t)layer->vocabulary, (uint32_t)layer->out.columns, (uint32_t)layer->out.rows,
                    (uint32_t)step->samples};
     return table;
+}
+
+// A thread for a value of a step of a sample.
+__global__ void __launch_bounds__(ITEM_THREADS)
+    positions_forward(float *out, const float *in, const float *weight, size_t stride, uint32_t samples,
+                      uint32_t items) {
+    const ModelItem at = model_item(blockIdx.x, threadIdx.x, ITEM_THREADS, items);
+    if (at.item >= items) return;
+    const size_t place = (size_t)at.model * items + at.item;
+    out[place] = in[place] + weight[at.model * stride + at.item / samples];
 }
 
 // Four gates' places of one unit and sample, `block` floats apart.
@@ -153,6 +164,17 @@ void cuda_embedding_backward(float *weight_gradient, const float *in, const floa
     const Table table = table_of(layer, step);
     const uint32_t items = table.vocabulary * table.width;
     launch_items(embedding_backward, items, step, weight_gradient, in, out_gradient, stride, table, items);
+}
+
+void cuda_positions_forward(float *out, const float *in, const float *weight, size_t stride, const Layer *layer,
+                            const CudaStep *step) {
+    const uint32_t samples = (uint32_t)step->samples, items = (uint32_t)shape_size(layer->in) * samples;
+    launch_items(positions_forward, items, step, out, in, weight, stride, samples, items);
+}
+
+void cuda_positions_backward(float *weight_gradient, const float *out_gradient, size_t stride, const Layer *layer,
+                             const CudaStep *step) {
+    cuda_linear_sum_rows(weight_gradient, out_gradient, stride, 1, (int)shape_size(layer->in), step);
 }
 
 void cuda_lstm_step_forward(const LstmKept *kept, float *out, const float *bias, size_t stride, uint32_t t,

@@ -26,7 +26,7 @@ static void add_tensor(Spec *spec, const char *layer_word, int ordinal, const ch
 
 // How many layers of each kind that has parameters there are so far.
 typedef struct Ordinals {
-    int convs, linears, norms, embeddings, lstms, attentions;
+    int convs, linears, norms, embeddings, positions, lstms, attentions;
 } Ordinals;
 
 static ParameterTensor *last_tensor(Spec *spec) {
@@ -73,6 +73,15 @@ static void add_embedding(Spec *spec, Layer *layer, int ordinal) {
     layer->weight = spec->parameter_count;
     add_tensor(spec, "embedding", ordinal, "weight", 2, (int64_t[4]){layer->vocabulary, layer->out.columns}, 1);
     last_tensor(spec)->normal = true;
+    layer->bias = spec->parameter_count;
+}
+
+// Small values, as transformers begin with: they shall not drown what they are added to.
+static void add_positions(Spec *spec, Layer *layer, int ordinal) {
+    layer->weight = spec->parameter_count;
+    add_tensor(spec, "positions", ordinal, "weight", 2, (int64_t[4]){layer->in.rows, layer->in.columns}, 1);
+    last_tensor(spec)->normal = true;
+    last_tensor(spec)->stretch = 0.02;
     layer->bias = spec->parameter_count;
 }
 
@@ -123,6 +132,8 @@ static double count_parameters(const Layer *layer) {
         return 4.0 * layer->in.channels;
     case LAYER_EMBEDDING:
         return (double)layer->vocabulary * layer->out.columns;
+    case LAYER_POSITIONS:
+        return in;
     case LAYER_LSTM:
         return 4.0 * lstm_units(layer) * ((double)layer->in.columns + lstm_units(layer) + 2);
     case LAYER_LINEAR_EACH:
@@ -149,6 +160,9 @@ static Status add_parameters(Spec *spec, Layer *layer, Ordinals *ordinals, const
         break;
     case LAYER_EMBEDDING:
         add_embedding(spec, layer, ++ordinals->embeddings);
+        break;
+    case LAYER_POSITIONS:
+        add_positions(spec, layer, ++ordinals->positions);
         break;
     case LAYER_LSTM:
         add_lstm(spec, layer, ++ordinals->lstms);
@@ -251,7 +265,7 @@ void spec_initialise(float *parameters, const Spec *spec, uint64_t seed) {
         }
         const RngKey key = rng_key(seed, RNG_INIT, (uint32_t)t, 0, 0);
         for (size_t i = 0; i < tensor->count && tensor->normal; i++)
-            values[i] = (float)rng_normal(key, (uint32_t)i);
+            values[i] = (float)(tensor->stretch * rng_normal(key, (uint32_t)i));
         if (!tensor->normal) draw_uniform(values, tensor, key);
     }
 }

@@ -25,6 +25,7 @@
 //   embedding VOCABULARY WIDTH              a row of WIDTH values for each whole number of a sample, as the data set
 //                                           has it, not normalised: of T numbers a sequence 1 x T x WIDTH. Only as the
 //                                           first layer
+//   positions                               a learnt vector of each step is added to a sequence 1 x T x E
 //   lstm UNITS [last]                       long short-term memory over a sequence 1 x T x F (an image's rows are one):
 //                                           the outputs of all steps, 1 x T x UNITS, or of the last, UNITS x 1 x 1
 //   attention HEADS [causal]                softmax attention of a sequence 1 x T x E to itself, or with causal of each
@@ -67,6 +68,7 @@ typedef enum LayerKind {
     LAYER_ADD,
     LAYER_CONCAT,
     LAYER_EMBEDDING,
+    LAYER_POSITIONS,
     LAYER_LSTM,
     LAYER_ATTENTION,
 } LayerKind;
@@ -108,12 +110,12 @@ typedef struct Layer {
     bool rectifies; // conv, norm: what it gives has been through the relu behind it
     bool rectified; // pool: slopes go back as if through the relu before it, too
     // First float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN), norm, embedding
-    // (VOCABULARY,WIDTH), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell, output one after
-    // the other, attention (3 E,E), for queries, keys and values.
+    // (VOCABULARY,WIDTH), positions (T,E), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell,
+    // output one after the other, attention (3 E,E), for queries, keys and values.
     size_t weight;
-    // First float of the bias, behind the weight: (OC) or (OUT); lstm: two of (4 UNITS); embedding: none; norm: as many
-    // as of the weight, and of a batch norm as many running means and variances behind them; attention: (3 E), and
-    // behind it the second projection's weight (E,E) and bias (E).
+    // First float of the bias, behind the weight: (OC) or (OUT); lstm: two of (4 UNITS); embedding, positions: none;
+    // norm: as many as of the weight, and of a batch norm as many running means and variances behind them; attention:
+    // (3 E), and behind it the second projection's weight (E,E) and bias (E).
     size_t bias;
 } Layer;
 
@@ -132,6 +134,11 @@ static inline size_t conv_inputs(const Layer *layer) {
 // Whether the layer changes its input in place.
 static inline bool layer_is_in_place(const Layer *layer) {
     return layer->kind == LAYER_RELU || layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D;
+}
+
+// Whether its input's gradient is its output's.
+static inline bool layer_passes(const Layer *layer) {
+    return layer->kind == LAYER_ADD || layer->kind == LAYER_POSITIONS;
 }
 
 // Whether it is fully connected: of everything, or of the last axis at each place.
@@ -159,6 +166,7 @@ static inline bool layer_has_parameters(const Layer *layer) {
     case LAYER_NORM:
     case LAYER_BATCH_NORM:
     case LAYER_EMBEDDING:
+    case LAYER_POSITIONS:
     case LAYER_LSTM:
     case LAYER_ATTENTION:
         return true;
@@ -195,6 +203,7 @@ static inline size_t layer_parameters(const Layer *layer) {
     case LAYER_BATCH_NORM:
         return 4 * weights;
     case LAYER_EMBEDDING:
+    case LAYER_POSITIONS:
         return weights;
     case LAYER_LSTM:
         return weights + 8 * (size_t)lstm_units(layer);
@@ -217,7 +226,7 @@ typedef struct ParameterTensor {
     int64_t fan_in; // inputs of one output: bounds the initial values; 0: all are `start`
     double stretch; // the bound is so many times 1 / sqrt(fan_in)
     float start;
-    bool normal;  // the initial values are drawn from the normal distribution
+    bool normal;  // the initial values are drawn from the normal distribution; their deviation is `stretch`
     bool frozen;  // training leaves it as it is, and it is not sent
     bool follows; // running statistics (norm_batch.h): batches move it, slopes do not
 } ParameterTensor;

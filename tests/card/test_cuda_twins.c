@@ -39,6 +39,8 @@ static const Twin twins[] = {
     {OP(batch_norm_backward), " cuda_batch_norm_backward_weight cuda_batch_norm_backward_input ", check_batch_norm},
     {OP(embedding_forward), " cuda_embedding_forward ", check_embedding},
     {OP(embedding_backward), " cuda_embedding_backward ", check_embedding},
+    {OP(positions_forward), " cuda_positions_forward ", check_positions},
+    {OP(positions_backward), " cuda_positions_backward ", check_positions},
     {OP(lstm_forward), " cuda_lstm_forward cuda_lstm_kept_features ", check_lstm},
     {OP(lstm_backward), " cuda_lstm_backward ", check_lstm},
     {OP(add), " cuda_add ", check_add},

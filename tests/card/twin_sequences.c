@@ -31,6 +31,26 @@ void check_embedding(const Trial *trial) {
     drop_all(in, slopes, weights, out, gradient);
 }
 
+void check_positions(const Trial *trial) {
+    Spec spec;
+    Error err;
+    check_ok(spec_parse(&spec, "positions; linear 2", (Shape){1, 7, 5}, 2, &err));
+    const Layer *layer = &spec.layers[0];
+    const size_t own = layer_parameters(layer);
+    Values in = lanes(trial, own, 4), slopes = lanes(trial, own, 5), weights = parameters(trial, own, 6);
+    Values out = values_of(trial, slopes.each, 0), gradient = values_of(trial, own, PARAMETER_GAP);
+    cuda_positions_forward(on_card(&out), on_card(&in), on_card(&weights), weights.stride, layer, &trial->step);
+    cuda_positions_backward(on_card(&gradient), on_card(&slopes), gradient.stride, layer, &trial->step);
+    for (int m = 0; m < trial->models; m++) {
+        memset(gradient.host[m].at, 0, own * sizeof(float));
+        trial->cpu->positions_forward(out.host[m].at, in.host[m].at, weights.host[m].at, layer, trial->samples);
+        trial->cpu->positions_backward(gradient.host[m].at, slopes.host[m].at, layer, trial->samples);
+    }
+    compare("positions forward", &out, NULL, 1, 0);
+    compare("positions", &gradient, NULL, 1, 1e-6);
+    drop_all(in, slopes, weights, out, gradient);
+}
+
 static void check_one_each(const Trial *trial, const Layer *layer, bool relu, CudaBlas *blas) {
     const size_t n = (size_t)trial->samples, own = layer_parameters(layer);
     const Layer one = linear_at_place(layer);

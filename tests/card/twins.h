@@ -24,8 +24,9 @@ void check_activation(const Trial *trial);
 void check_relu(const Trial *trial);
 void check_dropout(const Trial *trial);
 
-// twin_sequences.c: an embedding, linear layers of each step, an lstm, and attention.
+// twin_sequences.c: an embedding, positions, linear layers of each step, an lstm, and attention.
 void check_embedding(const Trial *trial);
+void check_positions(const Trial *trial);
 void check_linear_each(const Trial *trial);
 void check_lstm(const Trial *trial);
 void check_attention(const Trial *trial);

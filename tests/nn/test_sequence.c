@@ -312,12 +312,38 @@ static void embeddings_give_rows_of_their_table_and_add_up_the_slopes(void **sta
     with_each_build(check_embedding);
 }
 
+static void check_positions(const Kernels *kernels) {
+    const Shape shape = {1, 5, 3};
+    const Layer layer = {.kind = LAYER_POSITIONS, .in = shape, .out = shape};
+    const size_t n = 2 * (size_t)kernels->lanes, own = shape_size(shape), values = own * n;
+    Tensor in = tensor_random(values, 5), out = tensor_new(values), slopes = tensor_random(values, 6);
+    Tensor weight = tensor_random(own, 7), gradient = tensor_zeros(own);
+    double expected[15] = {0};
+    kernels->positions_forward(out.at, in.at, weight.at, &layer, (int)n);
+    for (int twice = 0; twice < 2; twice++)
+        kernels->positions_backward(gradient.at, slopes.at, &layer, (int)n);
+    for (size_t i = 0; i < values; i++) {
+        assert_true(out.at[i] == in.at[i] + weight.at[i / n]);
+        expected[i / n] += 2 * (double)slopes.at[i];
+    }
+    check_close("positions", gradient.at, expected, own, 1e-6);
+    const Tensor all[] = {in, out, slopes, weight, gradient};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+}
+
+static void positions_are_added_at_each_step_and_their_slopes_add_up(void **state) {
+    (void)state;
+    with_each_build(check_positions);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lstms_agree_with_the_reference_and_finite_differences),
         cmocka_unit_test(attentions_agree_with_the_reference_and_finite_differences),
         cmocka_unit_test(linear_layers_of_each_place_agree_with_the_reference),
         cmocka_unit_test(embeddings_give_rows_of_their_table_and_add_up_the_slopes),
+        cmocka_unit_test(positions_are_added_at_each_step_and_their_slopes_add_up),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ static void shapes_follow_from_the_text(void **state) {
 #define ALL_WORDS                                                                                                      \
     "; use conv, pool, avgpool, globalpool, relu, relu6, leakyrelu, tanh, sigmoid, gelu, dropout, dropout2d, linear, " \
     "groupnorm, "                                                                                                      \
-    "layernorm, batchnorm, embedding, lstm, attention, add or concat"
+    "layernorm, batchnorm, embedding, positions, lstm, attention, add or concat"
 
 static const struct {
     const char *text, *sentence;
@@ -143,6 +143,11 @@ static const struct {
     {"conv 3 9; attention 2 causal; linear 10",
      "layer 2 (\"attention 2 causal\"): it takes a sequence, 1 x steps x values, not 3 x 20 x 20; put it behind an "
      "embedding, an lstm, an attention, or images of one channel"},
+    {"conv 3 9; positions; linear 10", "layer 2 (\"positions\"): it takes a sequence, 1 x steps x values, not 3 x 20 x "
+                                       "20; put it behind an embedding, an "
+                                       "lstm, an attention, or images of one channel"},
+    {"position_embedding 3", "layer 1 (\"position_embedding 3\"): \"position_embedding\" is no kind of layer (did you "
+                             "mean positions?)" ALL_WORDS},
     {"linear 99999999999999999999",
      "layer 1 (\"linear 99999999999999999999\"): FEATURES is \"99999999999999999999\"; give a whole number from 1 "
      "to 1048576"},
@@ -375,6 +380,24 @@ static void layers_of_sequences_have_pytorchs_names_shapes_and_order(void **stat
         assert_true(fabsf(parameters[i]) <= 0.25f);
 }
 
+static void positions_have_a_small_value_for_each_of_the_sequence(void **state) {
+    (void)state;
+    Error err;
+    float parameters[600];
+    double squares = 0;
+    Spec spec;
+    check_ok(spec_parse(&spec, "positions; linear 2", (Shape){1, 20, 30}, 2, &err));
+    const ParameterTensor expected[] = {{.name = "positions1.weight", .shape = {20, 30}, .count = 600},
+                                        {.name = "fc1.weight", .shape = {2, 600}, .first = 600, .count = 1200}};
+    check_tensors(&spec, expected, 2);
+    assert_memory_equal(&spec.layers[0].out, &spec.input, sizeof spec.input);
+    spec.parameter_count = 600, spec.tensor_count = 1;
+    spec_initialise(parameters, &spec, 1);
+    for (int i = 0; i < 600; i++)
+        squares += (double)parameters[i] * (double)parameters[i] / 600;
+    assert_true(fabs(sqrt(squares) - 0.02) < 0.002);
+}
+
 static void attentions_have_pytorchs_names_shapes_order_and_bounds(void **state) {
     (void)state;
     Error err;
@@ -463,6 +486,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(texts_and_inputs_beyond_the_limits_are_refused),
         cmocka_unit_test(initial_parameters_are_uniform_within_pytorchs_bound_and_depend_on_the_seed),
         cmocka_unit_test(layers_of_sequences_have_pytorchs_names_shapes_and_order),
+        cmocka_unit_test(positions_have_a_small_value_for_each_of_the_sequence),
         cmocka_unit_test(attentions_have_pytorchs_names_shapes_order_and_bounds),
         cmocka_unit_test(a_norm_of_each_row_has_weights_for_one),
         cmocka_unit_test(linear_layers_of_each_place_keep_the_other_axes),

@@ -45,6 +45,9 @@ NETS = [
     ("attention", "embedding 256 12; attention 3; linear 7 each; tanh; attention 1 causal; lstm 9; linear 10", (1, 1, 12), 21, 0.01),
     ("transformer's block", "embedding 256 16 as e; attention 4 causal; add e; layernorm each as n; linear 32 each; gelu; linear 16 each; "
      "add n; layernorm each; linear 10", (1, 1, 12), 10, 0),
+    ("transformer", "embedding 256 16; positions as e; attention 4; add e; layernorm each as n; linear 32 each; relu; linear 16 each; add n; "
+     "layernorm each; linear 10", (1, 1, 12), 10, 0.01),
+    ("rows of an image", "linear 12 each; positions; attention 3; tanh; linear 10", (1, 10, 9), 21, 0),
     ("rows by themselves", "linear 20 each; relu; conv 4 3; linear 7 each; tanh; linear 10", COLOUR, 10, 0.01),
     ("global", "conv 16 3; relu; pool 3x2 stride 2x3 pad 1; conv 10 3; leakyrelu; globalpool", COLOUR, 20, 0.01),
     ("cifar-cnn", "conv 32 3; relu; conv 64 3; relu; pool 2; linear 128; relu; linear 10", COLOUR, 10, 0),
@@ -70,7 +73,7 @@ class Net(nn.Module):
 
     def __init__(self, text, shape):
         super().__init__()
-        self.steps, self.counts, values, names = [], dict.fromkeys(("conv", "fc", "norm", "embedding", "lstm", "attention"), 0), [], {}
+        self.steps, self.counts, values, names = [], dict.fromkeys(("conv", "fc", "norm", "embedding", "positions", "lstm", "attention"), 0), [], {}
         for layer in text.split(";"):
             word, *words = layer.split()
             source, name = len(values) - 1, None
@@ -133,6 +136,9 @@ class Net(nn.Module):
         if word == "embedding":
             table = self.named("embedding", nn.Embedding(int(words[0]), int(words[1])))
             return lambda value: table(((value + 1) * 128).round().long().flatten(1))[:, None]  # the bytes again
+        if word == "positions":
+            places = self.named("positions", nn.Embedding(*seen.shape[2:]))
+            return lambda value: value + places.weight
         if word == "lstm":
             lstm = self.named("lstm", nn.LSTM(seen.shape[3], int(words[0]), batch_first=True))
             if words[1:] == ["last"]:

@@ -107,12 +107,17 @@ class Draw:
         heads = self.random.choice([h for h in range(1, self.shape[2] + 1) if self.shape[2] % h == 0])
         self.put(f"attention {heads}{self.random.choice(['', ' causal'])}", self.shape)
 
+    def positions(self):
+        """Of one channel, too."""
+        if self.shape[0] == 1:
+            self.put("positions", self.shape)
+
     def function(self):
         self.put(self.random.choice(FUNCTIONS), self.shape)
 
     def single(self):
-        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.lstm, self.attention, self.function],
-                            [5, 2, 2, 1, 3, 3, 4])[0]()
+        self.random.choices([self.convolution, self.pooling, self.norm, self.linear, self.lstm, self.attention, self.positions, self.function],
+                            [5, 2, 2, 1, 3, 3, 2, 4])[0]()
 
     def same_shape(self):
         """Layers that leave the shape as it is."""

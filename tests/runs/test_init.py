@@ -79,7 +79,7 @@ class Init(RunCase):
             self.assertIn(sentence, err)
 
     def test_nets_of_sequences_learn_with_any_number_of_workers(self):
-        net = ["--model", "embedding 256 4 as e; attention 2 causal; add e; layernorm; linear 7 each; relu; lstm 6; lstm 5 last; linear 10", "--lr", "0.5"]
+        net = ["--model", "embedding 256 4; positions as e; attention 2 causal; add e; layernorm; linear 7 each; relu; lstm 6; lstm 5 last; linear 10", "--lr", "0.5"]
         for workers in ("1", "3"):
             self.train(*TASK, *net, "--local-epochs", "3", "--workers", workers, "--out", f"sequence{workers}")
         self.assertEqual(self.tensors("sequence1"), self.tensors("sequence3"))

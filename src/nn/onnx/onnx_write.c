@@ -1,4 +1,4 @@
-// From a net to ONNX's messages, opset 17: what onnx_net.h's reader reads, but for attention. Group normalisation is
+// From a net to ONNX's messages, opset 17: what onnx_net.h's reader reads. Group normalisation is
 // written by instances between reshapes and gelu by Erf, as PyTorch's exporters write them, for older runtimes.
 #include "onnx_net.h"
 
@@ -174,6 +174,8 @@ static bool write_layer(Writer *writer, int l) {
         return write_linear_each(writer, out, l);
     case LAYER_EMBEDDING:
         return write_embedding(writer, out, l);
+    case LAYER_POSITIONS:
+        return write_positions(writer, out, l);
     case LAYER_LSTM:
         return write_lstm(writer, out, l);
     case LAYER_ATTENTION:

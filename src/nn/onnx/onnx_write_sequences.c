@@ -23,6 +23,14 @@ bool write_embedding(Writer *writer, char *out, int l) {
     return true;
 }
 
+bool write_positions(Writer *writer, char *out, int l) {
+    const Layer *layer = &writer->spec->layers[l];
+    char *in = writer_as(writer, layer->source, 3);
+    if (in) writer_node(writer, "Add", out, in, writer_parameters(writer, layer->weight, 0, NULL), NULL);
+    writer->rank[l] = 3;
+    return in != NULL;
+}
+
 // Each step's values times a weight of (outs, ins) as it lies in the net, which is (ins, outs) here, plus a bias.
 static char *add_product(Writer *writer, char *gives, char *in, size_t weight, size_t bias, size_t outs, size_t ins,
                          int l, const char *what) {

@@ -70,6 +70,7 @@ char *writer_as(Writer *writer, int source, int rank);
 
 // Of onnx_write_sequences.c: layers of sequences. False: ONNX has no op for it that takes what the layer takes.
 bool write_embedding(Writer *writer, char *out, int l);
+bool write_positions(Writer *writer, char *out, int l);
 bool write_linear_each(Writer *writer, char *out, int l);
 bool write_norm_each(Writer *writer, char *out, int l);
 bool write_lstm(Writer *writer, char *out, int l);
