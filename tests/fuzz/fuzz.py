@@ -98,6 +98,10 @@ def graphs():
     yield [*letters[:3], *parts[:2], node("Reshape", "p1 apart", "a"), node("Unsqueeze", "a z", "a1"), node("Transpose", "a1", "a2", perm=[3, 1, 2, 0, 4]), node("Squeeze", "a2 three", "a3"),
            *[node("Gather", f"a3 at{part}", name, axis=0) for part, name in enumerate("qkv")], *heads[3:], node("MatMul", "q2 k2", "c"), node("Div", "c one", "c2"), *seen], \
           [*pieces, onnx_tensor("apart", [4], [-1, 64, 3, 2]), onnx_tensor("three", [1], [3]), *[onnx_tensor(f"at{part}", [], [part]) for part in range(3)]]
+    yield [*letters[:3], node("Range", "z0 n u0", "j"), node("Gather", "places j", "p", axis=0), node("Add", "e p", "a"), node("MatMul", "a m3", "b"), node("Add", "b k", "c"), node("Add", "c whole", "d"),
+           node("Cast", "four", "l1", to=1), node("Sqrt", "l1", "l2"), node("Div", "one l2", "l3"), node("Mod", "four n", "o"), node("Flatten", "d", "f"), node("Gemm", "f q", "y")], \
+          [real("t", 9, 3), real("places", 70, 3), real("m3", 3, 3), real("k", 3), real("whole", 1, 64, 3), real("q", 192, 3), real("one", 1), onnx_tensor("z0", [], [0]), onnx_tensor("u0", [], [1]),
+           onnx_tensor("n", [], [64]), onnx_tensor("four", [1], [4])]
     yield [*letters, node("ReduceMean", "e", "a", axes=[-1]), node("Sub", "e a", "c"), node("Pow", "c two", "d"), node("ReduceMean", "d", "v0", axes=[-1]), node("Add", "v0 small", "r0"),
            node("Sqrt", "r0", "r1"), node("Div", "c r1", "n"), node("Mul", "n k", "n1"), node("Add", "n1 k", "n2"), node("Flatten", "n2", "p"), node("Gemm", "p q", "y")], \
           [*lstm, real("k", 3), real("q", 192, 3), onnx_tensor("two", [], [2.0]), onnx_tensor("small", [], [1e-5])]
@@ -121,7 +125,7 @@ SEEDS = {
         b"conv 10 5; pool 2; relu; dropout2d 0.5; conv 20 5 pad 2; relu; linear 50; dropout 0.5; linear 10", b"lenet",
         b"conv 1048576 255 pad 254; linear classes", b"resnet8",
         b"conv 8 3x5 stride 2x1 pad 1x2 groups 1 dilation 2 as a; groupnorm 4; relu as b; conv 8 1 from a; add b; concat a; layernorm; "
-        b"avgpool 2 stride 1; globalpool; leakyrelu 0.1; linear classes")],
+        b"avgpool 2 stride 1; globalpool; leakyrelu 0.1; linear classes", b"embedding 9 4; positions as e; attention 2 causal; add e; lstm 3 last; linear classes")],
     "form": [b"\1dirichlet alpha=0.1 form=plain minimum=1", b"\1pathological classes=2 mode=deterministic", b"\1file:a b",
              b"\1sizes law=zipf", b"\0quadratics a=1,2,3 b=0.5 samples=4,4,6", b"\0synthetic-fedprox alpha=1 beta=1 users=30 iid=yes",
              b"\0fcube users=4", b"\0synthetic-leaf classes=5"],

@@ -128,8 +128,9 @@ class OnnxAttention(OnnxCase):
         self.assertEqual(results, [self.evaluate("same.safetensors", "--model", "embedding 256 4; attention 2; linear 10", data=LETTERS)] * 2)
 
     def test_what_a_run_exports_is_read_as_the_same_net(self):
-        for number, net in enumerate(("embedding 256 8 as e; attention 2; add e; layernorm; linear 10", "embedding 256 6 as e; attention 6; attention 1 causal; add e; lstm 5 last; linear 10",
-                                      "embedding 256 4 as e; linear 4 each; attention 2 causal as f; linear 4 each; gelu; add f; add e; linear 10")):
+        for number, net in enumerate(("embedding 256 8; positions as e; attention 2; add e; layernorm; linear 10", "embedding 256 6 as e; attention 6; attention 1 causal; add e; lstm 5 last; linear 10",
+                                      "embedding 256 4 as e; linear 4 each; attention 2 causal as f; linear 4 each; gelu; add f; add e; linear 10",
+                                      "embedding 256 4; layernorm; positions; attention 2; positions; linear 3 each; positions; layernorm each; positions; linear 10")):
             run = f"run{number}"
             self.train(*LETTERS, "--model", net, "--clients", "2", "--workers", "1", "--rounds", "1", "--batch-size", "10", "--quiet", "--out", run)
             subprocess.run([SOUNDER, "export", run, "--onnx", run + ".onnx"], cwd=self.folder.name, check=True, capture_output=True, timeout=DEADLINE)

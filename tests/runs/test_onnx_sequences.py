@@ -17,6 +17,7 @@ GATES = {f"lstm{layer}.{name}_l0": (shape, numbers(shape[0] * (shape[1] if len(s
              (("weight_ih", [20, inputs]), ("weight_hh", [20, UNITS]), ("bias_ih", [20]), ("bias_hh", [20])))}
 EACH, EACH_BIAS, ROW_GAIN, ROW_SHIFT = numbers(16, 50), numbers(4, 51), numbers(4, 52, 0.5, 1.5), numbers(4, 53)
 LAST, ALL = numbers(10 * UNITS, 54), numbers(10 * 24, 55)
+PLACES = numbers(8 * 4, 60)
 
 
 def reordered(values):
@@ -74,6 +75,15 @@ SEQUENCES = {
         *EMBED, *parts("e", [1, 2], node("Mul", "d d", "p")), node("Flatten", "q", "f"), node("Gemm", "f ha hb", "y", transB=1)],
         "embedding 256 4; layernorm; linear 10",
         {"embedding1.weight": ([256, 4], TABLE), "norm1.weight": ([1, 6, 4], [1.0] * 24), "norm1.bias": ([1, 6, 4], [0.0] * 24), "fc1.weight": ([10, 24], ALL), "fc1.bias": ([10], HEAD_BIAS)}),
+    "positions": (["n", 6], {}, [
+        *EMBED, node("Add", "first6 e", "p1"), node("Relu", "p1", "p2"), node("Add", "p2 whole6", "p3"), node("Flatten", "p3", "f"), node("Gemm", "f ha hb", "y", transB=1)],
+        "embedding 256 4; positions; relu; positions; linear 10", {"embedding1.weight": ([256, 4], TABLE), "positions1.weight": ([6, 4], PLACES[:24]), "positions2.weight": ([6, 4], PLACES[8:]),
+                                                                   "fc1.weight": ([10, 24], ALL), "fc1.bias": ([10], HEAD_BIAS)}),
+    "positions that are counted": (["n", 6], {}, [
+        *EMBED, node("Shape", "e", "size"), whole("one", 1), node("Gather", "size one", "steps"), whole("zero", 0), whole("third", 3), whole("second", 2), node("Mod", "third second", "step"), node("Range", "zero steps step", "numbers"),
+        node("Gather", "places numbers", "p"), node("MatMul", "e m", "m1"), node("Add", "m1 p", "p1"), node("Add", "e p1", "p2"), node("Flatten", "p2", "f"), node("Gemm", "f ha hb", "y", transB=1)],
+        "embedding 256 4 as e; linear 4 each; positions; add e; linear 10", {"embedding1.weight": ([256, 4], TABLE), "fc1.weight": ([4, 4], EACH), "fc1.bias": ([4], [0.0] * 4), "positions1.weight": ([6, 4], PLACES[:24]),
+                                                                            "fc2.weight": ([10, 24], ALL), "fc2.bias": ([10], HEAD_BIAS)}),
     "as PyTorch writes it": (["n", 1, 1, 6], {}, [
         whole("flat", [0, -1]), node("Reshape", "x flat", "x1"), node("Cast", "x1", "i", to=7), EMBED[1], *ZEROS, TURN, node("LSTM", "t W3 R3 B3 - z z", "a a1 a2", hidden_size=UNITS), SQUEEZE,
         node("LSTM", "b W4 R4 B4 - z z", "c c1 c2", hidden_size=UNITS), node("Squeeze", "c one", "d"), node("Transpose", "d", "d1", perm=[1, 0, 2]), whole("last", -1),
@@ -123,7 +133,8 @@ SEQUENCES = {
         node("Squeeze", "x one", "x1"), node("Transpose", "x1", "t", perm=[1, 0, 2]), node("LSTM", "t W9 R4 B4", "- a1", hidden_size=UNITS), node("Gather", "a1 last", "f"), HEAD_OF_LAST],
         "lstm 5 last; linear 10", {**lstm_weights(4, 1), "lstm1.weight_ih_l0": ([20, 6], numbers(120, 57)), **FINISH}),
 }
-EXTRA = {"gates that no exporter ordered": [
+EXTRA = {"positions": [tensor("first6", [1, 6, 4], PLACES[:24]), tensor("whole6", [6, 4], PLACES[8:])], "positions that are counted": [tensor("places", [8, 4], PLACES)],
+         "gates that no exporter ordered": [
     *[tensor(name, *GATES[f"lstm3.{full}_l0"]) for name, full in (("w_ih", "weight_ih"), ("w_hh", "weight_hh"), ("b_ih", "bias_ih"), ("b_hh", "bias_hh"))], tensor("wide", [10, 15], WIDE),
     *[tensor(f"at{place}", [1], [place]) for place in (0, 5, 10, 15, 20)], tensor("first", [1], [0]), tensor("one", [1], [-1])],
          "rows of an image": [tensor("one", [1], [1]), tensor("last", [], [-1]), tensor("W9", [1, 20, 6], reordered(numbers(120, 57)))]}
@@ -187,8 +198,14 @@ class OnnxSequences(OnnxCase):
             "only zeros are repeated": [of("ConstantOfShape", "both", "f", value=tensor("", [1], [1.0]))],
             "only zeros are repeated,": [of("Expand", "ones both", "f")],
             "axis is 1; here all values of a sample or of a row are normalised": [of("LayerNormalization", "t g s", "f", axis=1)],
-            "its constant cannot become part of the weights": [node("MatMul", "e m", "r"), of("Add", "r places", "f")],
-            "what it makes of its two inputs is no layer": [of("Add", "e places", "f")],
+            "its constant cannot become part of the weights": [node("MatMul", "e m", "r"), of("Add", "r column", "f")],
+            "what it makes of its two inputs is no layer": [of("Add", "e column", "f")],
+            "what it makes of its two inputs is no layer here": [of("Mul", "e places", "f")],
+            "what it makes of its two inputs is no": [node("Transpose", "e", "e1", perm=[1, 0, 2]), of("Add", "e1 places", "f")],
+            "takes other than some rows of a constant": [of("Gather", "places both", "f", axis=1)],
+            "row 6 of 6": [of("Gather", "places beyond", "f")],
+            "counts other than the steps of a sequence": [of("Range", "last1 two both1", "f")],
+            "computes with the number of samples, or numbers": [of("Mod", "last1 two", "f")],
             "does not fit a vector of 4 values": [of("MatMul", "e h", "f")],
             "takes images, but its input is a sequence": [of("GlobalAveragePool", "e", "f")],
             "joins along axis 2; here channels are joined": [of("Concat", "e e", "f", axis=2)],
@@ -213,7 +230,7 @@ class OnnxSequences(OnnxCase):
             "its constant cannot become part of the weights of": [node("MatMul", "e m", "r"), of("Add", "r deep", "f")],
             "that is no float, or floats of whole numbers": [of("Cast", "i", "f", to=1)],
         }
-        more = [tensor("ones", [1, 2, UNITS], [1.0] * 10), tensor("turned", [1, 4, 20], [0.5] * 80), tensor("places", [6, 4], numbers(24, 60)), tensor("both", [2], [1, 2]),
+        more = [tensor("ones", [1, 2, UNITS], [1.0] * 10), tensor("turned", [1, 4, 20], [0.5] * 80), tensor("places", [6, 4], PLACES[:24]), tensor("column", [6, 1], PLACES[:6]), tensor("beyond", [2], [0, 6]), tensor("last1", [1], [-1]), tensor("both1", [1], [1]), tensor("both", [2], [1, 2]),
                 tensor("one", [1], [1]), tensor("two", [1], [2]), tensor("last", [], [-1]), tensor("zeroth", [1], [0]), tensor("nothing", [0, 1 << 62], []), tensor("deep", [1, 1, 1, 4], EACH_BIAS)]
         for sentence, middle in cases.items():
             self.write("bad.onnx", [*EMBED, TURN, *middle, HEAD_OF_LAST], [*SEQUENCE, *more], ["n", 6])

@@ -24,7 +24,7 @@ import onnx_numpy
 SOUNDER = os.path.abspath(sys.argv[1])
 SAMPLES, MEAN, DEVIATION, LETTERS = 120, 0.5, 0.25, 20
 ANY_NUMBER = {"dynamic_axes": {"x": {0: "n"}}}
-FORMS = ({"two samples": {"dynamo": True}, "any number": {"dynamo": True, **ANY_NUMBER}} if NEWER else
+FORMS = ({f"{number}{how}": {"dynamo": not how, **more} for how in ("", ", traced") for number, more in (("two samples", {}), ("any number", ANY_NUMBER))} if NEWER else
          {"opset 11": {"opset_version": 11}, "opset 17": {"opset_version": 17, **ANY_NUMBER}})
 
 
@@ -117,15 +117,19 @@ class Steps(nn.Module):
 
 
 class Attends(nn.Module):
-    """PyTorch's attention, with and without a mask, between an embedding and the sum of both; or one of three linear layers."""
+    """PyTorch's attention, with and without a mask, between an embedding, perhaps with positions, and the sum of both; or one of
+    three linear layers."""
 
     def __init__(self, form):
         super().__init__()
         self.table, self.attention, self.norm, self.head, self.form = nn.Embedding(LETTERS, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.LayerNorm(8), nn.Linear(48, 10), form
         self.parts, self.out = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)]), nn.Linear(8, 8, bias=False)
+        self.places, self.own = nn.Embedding(6, 8), nn.Parameter(torch.randn(1, 6, 8))
 
     def forward(self, x):
         x = self.table(x.view(x.size(0), -1).long())
+        if self.form == "with positions":
+            x = x + self.places(torch.arange(x.size(1))) + self.own
         if self.form == "of three layers":
             queries, keys, values = (part(x).view(x.size(0), 6, 4, 2).transpose(1, 2) for part in self.parts)
             seen = (queries @ keys.transpose(-2, -1) / 2 ** 0.5).softmax(-1) @ values
@@ -171,7 +175,7 @@ def check(name, net, shape, folder, letters=0):
 
 WRITTEN = {"steps": "embedding 20 4 as e; layernorm each; linear 4 each; tanh; add e; linear 10", "lstms": "embedding 20 4; lstm 5; layernorm; lstm 4 last; linear 10",
            "attention": "embedding 20 8 as e; attention 2; add e; layernorm each as f; linear 12 each; relu; dropout 0.1; linear 8 each; add f; linear 10",
-           "causal": "embedding 20 8 as e; attention 4 causal; add e; lstm 6; lstm 6 last; linear 10"}
+           "causal": "embedding 20 8; positions as e; attention 4 causal; add e; lstm 6; lstm 6 last; linear 10"}
 
 
 def check_written(name, text, folder):
@@ -199,7 +203,7 @@ def main():
         for form in "last", "state", "each", "rows", "steps first":
             check(form, Letters(form), (6,), folder, LETTERS)
         check("steps", Steps(), (1, 1, 6), folder, LETTERS)
-        for form in "attention", "with a mask", "of three layers":
+        for form in "attention", "with a mask", "with positions", "of three layers":
             check(form, Attends(form), (1, 1, 6), folder, LETTERS)
         for name, text in WRITTEN.items():
             check_written(name, text, folder)

@@ -140,7 +140,7 @@ const LookCommand look_commands[] = {
      .description = "Writes the net of a run, or of a model's file, with its weights as a graph of ONNX's (opset 17), for other "
                     "programs and their runtimes; --model FILE.onnx reads it again. It takes samples as the net does: "
                     "pixels normalised by the notes sounder.mean and sounder.stddev of the model's file, or an embedding's "
-                    "whole numbers as they are. A net with attention is written, but not read again. "
+                    "whole numbers as they are. "
                     "What is dropped out only in training is not in it, but for dropout itself.",
      .table = ROWS(export_rows),
      .least = 1,

@@ -1,7 +1,9 @@
-// Constants of floats that are made of others, as the weights of an LSTM in files whose exporter folds nothing.
+// Constants that are made of others, as the weights of an LSTM, vectors of positions or an attention's scale in files
+// whose exporter folds nothing.
 #include "onnx_ops.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,5 +79,70 @@ Status onnx_join_reals(OnnxImport *import, const Onnx__NodeProto *node, Error *e
                    narrow * sizeof *value.reals);
         done += part->extent[axis];
     }
+    return onnx_give(import, node, value, err);
+}
+
+// Rows of a constant, at constant places. No more than the file has numbers: rows of rows would grow by themselves.
+Status onnx_take_rows(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *in, *places, value;
+    TRY(onnx_take(&in, import, node, 0, VALUE_CONSTANT, onnx_not_constant, err));
+    TRY(onnx_take(&places, import, node, 1, VALUE_CONSTANT, "no constant of whole numbers", err));
+    const size_t block = block_of(in, 0);
+    if (!in->reals || !places->wholes || in->rank < 1 || places->rank != 1 || places->count == 0 || block == 0 ||
+        places->count > import->number_count / block || onnx_attribute_whole(node, "axis", 0) != 0)
+        return fail(err, STATUS_DATA, NODE_FORMAT "takes other than some rows of a constant", NODE_ARGS(import, node));
+    TRY(begin_reals(&value, import, in, 0, (int64_t)places->count, err));
+    for (size_t i = 0; i < places->count; i++) {
+        const int64_t rows = in->extent[0], given = places->wholes[i], place = given < 0 ? given + rows : given;
+        if (given < -rows || place >= rows) {
+            free(value.reals);
+            return fail(err, STATUS_DATA, NODE_FORMAT "row %" PRId64 " of %" PRId64, NODE_ARGS(import, node), given,
+                        rows);
+        }
+        memcpy(value.reals + i * block, in->reals + (size_t)place * block, block * sizeof *value.reals);
+    }
+    return onnx_give(import, node, value, err);
+}
+
+// The numbers 0, 1, ... as positions are counted: no more than the file has numbers.
+Status onnx_range(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    OnnxValue *bounds[3];
+    for (size_t i = 0; i < 3; i++)
+        TRY(onnx_take_wholes(&bounds[i], import, node, i, err));
+    const int64_t end = bounds[1]->count == 1 ? *bounds[1]->wholes : 0;
+    if (bounds[0]->count != 1 || *bounds[0]->wholes != 0 || bounds[2]->count != 1 || *bounds[2]->wholes != 1 ||
+        end < 1 || (size_t)end > import->number_count)
+        return fail(err, STATUS_DATA, NODE_FORMAT "counts other than the steps of a sequence", NODE_ARGS(import, node));
+    OnnxValue value = {.kind = VALUE_CONSTANT, .rank = 1, .count = (size_t)end, .extent = {end}};
+    value.wholes = malloc(value.count * sizeof *value.wholes);
+    if (!value.wholes) return fail(err, STATUS_OS, "%s: no memory for %zu numbers", import->path, value.count);
+    for (int64_t i = 0; i < end; i++)
+        value.wholes[i] = i;
+    return onnx_give(import, node, value, err);
+}
+
+static bool is_one(double *number, const OnnxValue *value) {
+    if (!value || value->kind != VALUE_CONSTANT || value->count != 1) return false;
+    if (!value->reals && *value->wholes <= ONNX_TIMES(ONNX_MOST_TIMES)) return false; // how many samples there are
+    *number = value->reals ? (double)*value->reals : (double)*value->wholes;
+    return true;
+}
+
+Status onnx_number(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
+    Status status;
+    double a, b = 1;
+    const OnnxValue *in = onnx_input(import, node, 0, &status, err), *other;
+    TRY(status);
+    other = onnx_input(import, node, 1, &status, err);
+    TRY(status);
+    const bool is_root = strcmp(node->op_type, "Sqrt") == 0;
+    if (!is_one(&a, in) || !(is_root ? a >= 0 : is_one(&b, other) && b != 0))
+        return fail(err, STATUS_DATA, NODE_FORMAT "computes with constants of more than a number each, or of none here",
+                    NODE_ARGS(import, node));
+    OnnxValue value = {.kind = VALUE_CONSTANT, .count = 1, .extent = {1, 1, 1, 1, 1}};
+    value.rank = other && other->rank > in->rank ? other->rank : in->rank;
+    value.reals = malloc(sizeof *value.reals);
+    if (!value.reals) return fail(err, STATUS_OS, "%s: no memory for a number", import->path);
+    *value.reals = (float)(is_root ? sqrt(a) : a / b);
     return onnx_give(import, node, value, err);
 }

@@ -127,6 +127,7 @@ static Status add_to_attention(OnnxImport *import, const Onnx__NodeProto *node, 
                     NODE_ARGS(import, node));
     for (size_t i = 0; i < count; i++)
         bias[i] += constant->reals[i];
+    import->layers.of[in->layer].has_bias = true;
     return onnx_give(import, node, *in, err);
 }
 
@@ -203,6 +204,7 @@ Status onnx_two(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     if (a->kind == VALUE_CONSTANT && b->kind == VALUE_CONSTANT && a->wholes && b->wholes)
         return onnx_wholes(import, node, err);
     const bool is_sum = strcmp(node->op_type, "Add") == 0, is_quotient = strcmp(node->op_type, "Div") == 0;
+    if (is_quotient && a->kind == VALUE_CONSTANT && b->kind == VALUE_CONSTANT) return onnx_number(import, node, err);
     if (onnx_has_axes(a) != onnx_has_axes(b) && (onnx_has_axes(a) || !is_quotient)) {
         const OnnxValue *value = onnx_has_axes(a) ? a : b, *constant = value == a ? b : a;
         if (value->kind != VALUE_TURNED) return onnx_scores_change(import, node, value, constant, err);
@@ -215,10 +217,13 @@ Status onnx_two(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     size_t count = 0;
     const bool gives = first->kind == VALUE_SAMPLES || first->kind == VALUE_TURNED;
     float *bias = gives && layer ? onnx_attention_bias(&import->layers.of[first->layer], &count) : NULL;
+    const bool changes = has_weights && first->uses == 1;
+    const bool may_be_bias = bias ? second->count == count : changes && fits_outputs(first, second, layer);
+    if (is_sum && onnx_are_positions(first, second) && (!may_be_bias || layer->has_bias))
+        return onnx_positions(import, node, first, second, err);
     if (bias && is_sum && second->kind == VALUE_CONSTANT)
         return add_to_attention(import, node, first, bias, count, second, err);
-    if (!is_quotient && first->kind == VALUE_SAMPLES && second->kind == VALUE_CONSTANT && has_weights &&
-        first->uses == 1)
+    if (!is_quotient && first->kind == VALUE_SAMPLES && second->kind == VALUE_CONSTANT && changes)
         return change_layer(import, node, first, second, !is_sum, err);
     return make_gelu(import, node, first, second, err);
 }

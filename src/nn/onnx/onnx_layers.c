@@ -51,6 +51,7 @@ void onnx_layers_drop(OnnxLayers *layers, int count) {
 
 void onnx_layer_scale(OnnxLayer *layer, const float *gain, const float *shift) {
     const size_t row = layer->weights / layer->outs;
+    layer->has_bias |= shift != NULL;
     for (size_t o = 0; o < layer->outs; o++) {
         if (gain) layer->bias[o] *= gain[o];
         if (shift) layer->bias[o] += shift[o];

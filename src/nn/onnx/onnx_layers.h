@@ -18,6 +18,7 @@ typedef struct OnnxLayer {
     size_t outs;    // rows of the weight: outputs, or channels, each with a bias; lstm: its biases; embedding: none;
                     // attention: all numbers behind the first weight
     bool is_each;   // what becomes of the values of the last axis depends on these alone, and there are its outputs
+    bool has_bias;  // the file gave it one: another summand of each value of a sequence's steps is positions
     bool is_rigid;  // no factor or summand of its outputs can become part of its weights
     size_t weights; // floats of the weight
     float *weight, *bias;

@@ -15,6 +15,7 @@
 // in one direction from zeros (also computed ones), between the Transposes and Squeezes that exporters write around it;
 // of its steps all go on, or the last alone by Gather, Slice or its state. Rows of all samples, which a Reshape to (-1,
 // values) makes, go through a Gemm and back. Slice and Concat of constants, and arithmetic of sizes, are done.
+// A sum with a constant of (steps, values) is positions, whose rows may be gathered by a Range.
 // An attention is what a softmax makes of two products of heads, which are parts of linear layers of each step, perhaps
 // with a mask that hides what comes behind, together with the linear layer behind it (onnx_attention.h).
 // A factor and a summand that follow a layer become part of its weights. A BatchNormalization is a batchnorm that goes

@@ -144,6 +144,7 @@ Status onnx_norm_step(OnnxImport *import, const Onnx__NodeProto *node, Error *er
     TRY(status);
     b = onnx_input(import, node, 1, &status, err);
     TRY(status);
+    if (a && a->kind == VALUE_CONSTANT && strcmp(node->op_type, "Sqrt") == 0) return onnx_number(import, node, err);
     if (a && b && a->kind == VALUE_CONSTANT && a->wholes && strcmp(node->op_type, "Sub") == 0)
         return onnx_wholes(import, node, err);
     const ValueKind kind = a ? a->kind : VALUE_UNKNOWN, other = b ? b->kind : VALUE_UNKNOWN;
@@ -182,6 +183,7 @@ static Status add_batch_norm(OnnxImport *import, const Onnx__NodeProto *node, co
     float *const to[] = {layer->weight, layer->bias, layer->running, layer->running + channels};
     for (size_t i = 0; i < 4; i++)
         memcpy(to[i], number[i]->reals, channels * sizeof *to[i]);
+    layer->has_bias = true;
     return onnx_give_layer(import, node, in, err);
 }
 

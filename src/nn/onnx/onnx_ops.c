@@ -188,6 +188,7 @@ static Status handle_conv(OnnxImport *import, const Onnx__NodeProto *node, Error
     OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
     memcpy(layer->weight, weight->reals, weight->count * sizeof *weight->reals);
     if (bias) memcpy(layer->bias, bias->reals, bias->count * sizeof *bias->reals);
+    layer->has_bias = bias;
     return onnx_give_layer(import, node, in, err);
 }
 
@@ -277,6 +278,7 @@ static Status handle_gemm(OnnxImport *import, const Onnx__NodeProto *node, Error
             return fail(err, STATUS_DATA, NODE_FORMAT "its input 3 is no row of %zu numbers", NODE_ARGS(import, node),
                         count);
         memcpy(to, bias->reals, count * sizeof *to);
+        layer->has_bias = true;
     }
     return is_seen ? STATUS_OK : onnx_give_layer(import, node, in, err);
 }

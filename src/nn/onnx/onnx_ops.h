@@ -37,8 +37,14 @@ OnnxHandler onnx_function, onnx_clip, onnx_dropout, onnx_softmax, onnx_two, onnx
 // samples, or of one lstm's state; onnx_cut: Slice of samples, zeros or constants; onnx_join_states: Concat.
 OnnxHandler onnx_lstm, onnx_zeros, onnx_pick, onnx_cut, onnx_join_states;
 
-// Of onnx_constants.c: Concat of constants, and from..to - 1 of a dimension of one.
-OnnxHandler onnx_join_reals;
+// Whether a constant has a number for each value of each step of a sequence, and the layer that adds them.
+bool onnx_are_positions(const OnnxValue *in, const OnnxValue *constant);
+Status onnx_positions(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const OnnxValue *constant,
+                      Error *err);
+
+// Of onnx_constants.c: Concat of constants, Gather of rows of one, Range, roots and quotients of single numbers; and
+// from..to - 1 of a dimension of one.
+OnnxHandler onnx_join_reals, onnx_take_rows, onnx_range, onnx_number;
 Status onnx_cut_reals(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, int axis, int64_t from,
                       int64_t to, Error *err);
 
@@ -54,7 +60,7 @@ Status onnx_take_reals(OnnxValue **value, OnnxImport *import, const Onnx__NodePr
 // The node's input number `which`: a constant of at most a shape's extents, all whole numbers.
 Status onnx_take_wholes(OnnxValue **value, OnnxImport *import, const Onnx__NodeProto *node, size_t which, Error *err);
 
-// Sum, difference, product or quotient of whole numbers, as shapes are computed with.
+// Sum, difference, product, quotient or rest of whole numbers, as shapes are computed with.
 OnnxHandler onnx_wholes;
 
 // Axes of `rank` dimensions: an attribute, or in newer files an input.

@@ -45,6 +45,27 @@ static Status add_embedding(OnnxImport *import, const Onnx__NodeProto *node, con
     return onnx_give_view(import, node, value, view, err);
 }
 
+// Positions -----------------------------------------------------------------------------------------------------------
+
+bool onnx_are_positions(const OnnxValue *in, const OnnxValue *constant) {
+    const size_t rank = strlen(in->view);
+    if (in->kind != VALUE_SAMPLES || in->shape.channels != 1 || rank < 3 || strcmp(in->view + rank - 2, "hw") != 0 ||
+        constant->kind != VALUE_CONSTANT || !constant->reals || constant->rank < 2 || constant->rank > (int)rank)
+        return false;
+    return constant->count == shape_size(in->shape) && constant->extent[constant->rank - 2] == in->shape.rows &&
+           constant->extent[constant->rank - 1] == in->shape.columns;
+}
+
+Status onnx_positions(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const OnnxValue *constant,
+                      Error *err) {
+    TRY(onnx_layers_add(&import->layers, in->layer, in->shape, err, "positions"));
+    TRY(onnx_layers_weigh(&import->layers, 0, constant->count, err));
+    OnnxLayer *layer = &import->layers.of[import->layers.count - 1];
+    layer->is_rigid = true;
+    memcpy(layer->weight, constant->reals, constant->count * sizeof *constant->reals);
+    return onnx_give_layer(import, node, in, err);
+}
+
 // Long short-term memory ----------------------------------------------------------------------------------------------
 
 static bool is_text(const ProtobufCBinaryData *bytes, const char *text) {
@@ -277,6 +298,10 @@ Status onnx_pick(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     int64_t extent[ONNX_MAX_RANK];
     const OnnxValue *from = onnx_input(import, node, 0, &status, err);
     TRY(status);
+    const OnnxValue *at = onnx_input(import, node, 1, &status, err);
+    TRY(status);
+    if (from && from->kind == VALUE_CONSTANT && at && at->kind == VALUE_CONSTANT)
+        return onnx_take_rows(import, node, err);
     if (from && from->kind == VALUE_CONSTANT) return add_embedding(import, node, from, err);
     const bool is_state = from && from->kind == VALUE_STATES, has_axes = onnx_has_axes(from);
     if (!is_state && !has_axes) TRY(take_viewed(&in, import, node, err));

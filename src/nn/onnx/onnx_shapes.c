@@ -162,6 +162,9 @@ static bool compute(int64_t *result, char op, int64_t a, int64_t b) {
         return !__builtin_sub_overflow(a, b, result);
     case '*':
         return !__builtin_mul_overflow(a, b, result);
+    case '%':
+        *result = b > 0 ? a % b : 0;
+        return b > 0 && a >= 0;
     default:
         *result = b > 0 ? a / b : 0;
         return b > 0;
@@ -172,7 +175,7 @@ Status onnx_wholes(OnnxImport *import, const Onnx__NodeProto *node, Error *err) 
     OnnxValue *a, *b;
     int64_t results[ONNX_MAX_RANK];
     const char *name = node->op_type;
-    const char op = *name == 'A' ? '+' : *name == 'S' ? '-' : *name == 'M' ? '*' : '/';
+    const char op = *name == 'A' ? '+' : *name == 'S' ? '-' : *name != 'M' ? '/' : name[1] == 'u' ? '*' : '%';
     TRY(onnx_take_wholes(&a, import, node, 0, err));
     TRY(onnx_take_wholes(&b, import, node, 1, err));
     const size_t count = a->count == 1 ? b->count : a->count;
@@ -241,6 +244,8 @@ static Status handle_mean(OnnxImport *import, const Onnx__NodeProto *node, Error
 const OnnxOp onnx_shape_ops[] = {
     {"Constant", handle_constant, "value value_float value_int value_ints"},
     {"Shape", handle_shape, "end start"},
+    {"Range", onnx_range, ""},
+    {"Mod", onnx_wholes, "fmod"},
     {"Gather", handle_gather, "axis"},
     {"Slice", handle_slice, ""},
     {"Concat", handle_concat, "axis"},
