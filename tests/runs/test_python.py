@@ -217,6 +217,10 @@ class Python(unittest.TestCase):
                 self.table, self.lstm = nn.Embedding(80, 16), nn.LSTM(16, 16, 2, batch_first=True, dropout=0.1)
                 self.attention, self.norm = nn.MultiheadAttention(16, 4, batch_first=True), nn.LayerNorm(16)
                 self.wide, self.narrow, self.head = nn.Linear(16, 32), nn.Linear(32, 16), nn.Linear(16, 10)
+                self.places, self.more = nn.Embedding(12, 16), nn.Embedding(20, 16)
+                self.register_parameter("own", nn.Parameter(torch.zeros(1, 12, 16)))
+                self.register_buffer("steps", torch.arange(12)[None])
+                self.register_buffer("waves", torch.zeros(12, 16))
                 self.register_buffer("mask", torch.ones(12, 12).triu(1).bool())
                 self.register_buffer("window", torch.ones(12, 12).triu(2).bool())
                 self.register_parameter("shift", nn.Parameter(torch.zeros(16)))
@@ -249,6 +253,11 @@ class Python(unittest.TestCase):
             (block, "embedding 80 16 as v1; attention 4 causal as v2; add v1 as v3; linear 32 each from v2; gelu; linear 16 each; "
                     "add v3; layernorm each; linear 10"),
             (lambda net, x: attend(net, net.table(x), attn_mask=causal, is_causal=True), "embedding 80 16; attention 4 causal"),
+            (lambda net, x: net.own + net.table(x), "embedding 80 16; positions"),
+            (lambda net, x: torch.relu(net.table(x) + net.places.weight) + net.own, "embedding 80 16; positions; relu; positions"),
+            *[(lambda net, x, steps=steps: net.table(x) + net.places(steps(net, x)), "embedding 80 16; positions")
+              for steps in (lambda net, x: torch.arange(12), lambda net, x: net.steps, lambda net, x: torch.arange(x.shape[1]),
+                            lambda net, x: torch.arange(0, x.size(1), dtype=torch.long, device=x.device).unsqueeze(0))],
         ]
         for forward, text in cases:
             self.assertEqual(sounder.layers(Net(forward)), text)
@@ -263,7 +272,18 @@ class Python(unittest.TestCase):
             (lambda net, x: (lambda x: net.attention(x, torch.tanh(x), x)[0])(net.table(x)), "attention: attends to another value than its own"),
             (lambda net, x: net.head(net.attention(*[net.table(x)] * 3)), "head: takes all that attention gives"),
             (lambda net, x: net.head(net.lstm(net.table(x))[1][0].squeeze(1)), "takes all that getitem_1 gives"),
-            (lambda net, x: net.head(net.table(x) + net.shift), "shift: a parameter outside a layer"),
+            (lambda net, x: net.head(net.table(x) + net.shift), "add: a parameter outside a layer; Sounder adds such to sequences alone"),
+            (lambda net, x: net.head(net.table(x) * net.own), "own: a parameter outside a layer"),
+            (lambda net, x: net.head(x.flatten(1)) + net.own, "add: a parameter outside a layer"),
+            (lambda net, x: net.table(x) + net.waves, "add: constant vectors of positions; make them an nn.Parameter"),
+            (lambda net, x: net.table(x) + net.own + net.own, "add_1: adds what is another layer's, too"),
+            (lambda net, x: net.table(x) + net.more(net.steps), "more: 20 vectors for 12 steps"),
+            (lambda net, x: net.table(x) + net.places(net.mask), "mask: a parameter outside a layer"),
+            (lambda net, x: net.table(x) + net.places(torch.arange(x.size(0))), "Sounder has no arange but of a sequence's steps"),
+            (lambda net, x: net.table(x) + torch.arange(x.size(1)), "add: takes arange, which is of a sequence's steps alone"),
+            (lambda net, x: torch.relu(net.places(torch.arange(x.size(1)))), "relu: relu of 0 values"),
+            (lambda net, x: (net.head(net.table(x)), x), "Net: gives several values; Sounder's nets give one"),
+            (lambda net, x: (lambda y: (y, torch.relu(y))[0])(net.head(net.table(x))), "Net: computes more behind head, which it gives"),
             (lambda net, x: net.head(torch.tanh(net.head(x))), "head: its weights are another layer's, too, or it is called twice"),
             (lambda net, x: torch.cat([net.table(x), torch.tanh(net.table(x))], 1), "table: its weights are another layer's, too, or it is called twice"),
             (lambda net, x: (lambda x: torch.cat([x, torch.tanh(x)], 1))(net.table(x)), "joins along dimension 1"),
@@ -301,12 +321,13 @@ class Python(unittest.TestCase):
                 super().__init__()
                 self.table, self.attention, self.norm = nn.Embedding(300, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.LayerNorm(8)
                 self.wide, self.lstm, self.head = nn.Linear(8, 12), nn.LSTM(12, 10, 2, batch_first=True), nn.Linear(10, 3)
+                self.own, self.places = nn.Parameter(torch.randn(1, 7, 8)), nn.Embedding(7, 12)
                 self.register_buffer("mask", torch.ones(7, 7).triu(1).bool())
 
             def forward(self, x):
-                x = self.table(x)
+                x = self.table(x) + self.own
                 x = self.norm(x + self.attention(x, x, x, attn_mask=self.mask, need_weights=False)[0])
-                output, _ = self.lstm(torch.tanh(self.wide(x)))
+                output, _ = self.lstm(torch.tanh(self.wide(x)) + self.places(torch.arange(7)))
                 return self.head(output[:, -1])
 
         def tokens(count, seed):

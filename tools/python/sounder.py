@@ -299,9 +299,17 @@ def _asks_for_a_size(node):
     return kind in ("size", "dim") or (kind == "getattr" and node.args[1] in ("shape", "ndim", "device", "dtype"))
 
 
+def _takes_constants(node, modules):
+    """An attention takes a mask, an embedding the numbers of steps, and to values positions are added."""
+    if node.op == "call_module":
+        return type(modules[node.target]).__name__ in ("MultiheadAttention", "Embedding")
+    return _JOINS.get(_called(node)) == "add"
+
+
 def _check_leaf(node, modules, seen):
-    """Refuses what belongs to no layer: parameters, but for an attention's mask; and weights that two layers share. seen: by id."""
-    if node.op == "get_attr" and not all(type(modules.get(user.target)).__name__ == "MultiheadAttention" for user in node.users):
+    """Refuses what belongs to no layer: parameters, but for an attention's mask and positions; and weights that two layers share.
+    seen: by id."""
+    if node.op == "get_attr" and not all(_takes_constants(user, modules) for user in node.users):
         raise Error(f"{node.target}: a parameter outside a layer; Sounder's belong to layers")
     own = {id(parameter) for parameter in modules[node.target].parameters()} if node.op == "call_module" else set()
     if own & seen:
@@ -310,7 +318,7 @@ def _check_leaf(node, modules, seen):
 
 
 def _trace(net):
-    """The graph of what the net computes. output, (hidden, cell) = lstm(x) is two values each."""
+    """The graph of what the net computes. output, (hidden, cell) = lstm(x) is two values each; arange(x.size(1)) is a step of its own."""
     import torch.fx
 
     def is_pair(node):
@@ -326,11 +334,21 @@ def _trace(net):
         def proxy(self, node):
             return Value(node, self)
 
-    return Tracer().trace(net)
+    tracer, arange = Tracer(), torch.arange
+
+    def counting(*args, **kwargs):
+        traced = any(isinstance(value, torch.fx.Proxy) for value in (*args, *kwargs.values()))
+        return tracer.create_proxy("call_function", arange, args, kwargs) if traced else arange(*args, **kwargs)
+
+    torch.arange = counting
+    try:
+        return tracer.trace(net)
+    finally:
+        torch.arange = arange
 
 
 def _steps(net):
-    """(name, node, module or None) in the order of computation."""
+    """(name, node, module or None) in the order of computation; the last one is what the net gives."""
     try:
         graph = _trace(net)
     except Exception as problem:
@@ -341,7 +359,7 @@ def _steps(net):
         if inputs > 1:
             raise Error(f"{node.name}: a second input; Sounder's nets have one")
         _check_leaf(node, modules, seen)
-        if node.op in ("call_module", "call_function", "call_method") and not _asks_for_a_size(node):
+        if node.op in ("call_module", "call_function", "call_method", "output") and not _asks_for_a_size(node):
             module = modules[node.target] if node.op == "call_module" else None
             steps.append((node.name if module is None else node.target, node, module))
     return steps
@@ -423,14 +441,19 @@ def _is_last(index):
 
 
 class _Reader:
-    """From the steps of a traced net to its text. ranks: dimensions of a value, if they are known; tuples: values that are one."""
+    """From the steps of a traced net to its text. ranks: dimensions of a value, if they are known; tuples: values that are one;
+    counted: values that are the numbers of all steps, and how many, if that is known; places: what an embedding has for them;
+    tensors: (word, [(name, parameter)]) of each layer."""
 
     def __init__(self, net):
         self.net, self.text, self.ranks, self.tuples, self.wholes, self.lasts = net, _Text(), {}, {}, set(), {}
+        self.counted, self.places, self.tensors = {}, {}, []
 
     def source(self, name, node):
         """The place of a value that a layer takes."""
         place = self.text.place(node)
+        if node in self.counted or node in self.places:
+            raise Error(f"{name}: takes {node.name}, which is of a sequence's steps alone; Sounder adds such to a sequence, as positions")
         if node in self.tuples:
             raise Error(f"{name}: takes all that {node.name} gives; Sounder goes on with its output, the first of that")
         if self.ranks.get(node) == 3:
@@ -526,6 +549,49 @@ class _Reader:
             raise Error(f"{name}: its attn_mask is no constant that hides what comes behind a step; Sounder has no other")
         return f"{layer} causal"
 
+    def constant(self, node):
+        """The tensor of the net that a step names."""
+        value = self.net
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        return value
+
+    def count_steps(self, name, node):
+        """arange(12), arange(x.size(1)) or arange(0, x.shape[1]): the numbers of a sequence's steps, for an embedding."""
+        *start, end = node.args
+        is_size = hasattr(end, "op") and _asks_for_a_size(end) and end.args[1:] == (1,)
+        if start not in ([], [0]) or not (is_size or isinstance(end, int)) or set(node.kwargs) - {"device", "dtype"}:
+            raise Error(f"{name}: Sounder has no arange but of a sequence's steps, from 0 on, for an embedding of positions")
+        self.counted[node] = None if is_size else end
+
+    def take_table(self, name, node, module):
+        """An embedding of the numbers 0, 1, ... of a sequence's steps. False: it is of other numbers."""
+        of = node.args[0]
+        if of.op == "get_attr":
+            numbers = self.constant(of)
+            if numbers.numel() != numbers.shape[-1] or numbers.flatten().tolist() != [*range(numbers.numel())]:
+                raise Error(f"{of.target}: a parameter outside a layer; Sounder's belong to layers")
+            self.counted[of] = numbers.numel()
+        if of in self.counted:
+            if self.counted[of] not in (None, len(module.weight)):
+                raise Error(f"{name}: {len(module.weight)} vectors for {self.counted[of]} steps; Sounder's positions are as many as the steps")
+            self.places[node] = module.weight
+        return of in self.counted
+
+    def add_positions(self, name, node, of, positions):
+        """x + a parameter, or x + an embedding of the steps' numbers."""
+        tensor = self.places.get(positions)
+        tensor = self.constant(positions) if tensor is None else tensor
+        if self.ranks.get(of) != 3 or tensor.dim() not in (2, 3) or tensor.shape[:-2].numel() != 1:
+            raise Error(f"{name}: a parameter outside a layer; Sounder adds such to sequences alone, a vector for each step")
+        if not tensor.requires_grad:
+            raise Error(f"{name}: constant vectors of positions; make them an nn.Parameter, and name them to the run: freeze=\"positions1.*\"")
+        if any(own.data_ptr() == tensor.data_ptr() for _, layer in self.tensors for _, own in layer):
+            raise Error(f"{name}: adds what is another layer's, too; Sounder's layers have weights of their own")
+        self.text.add("positions", self.source(name, of), name)
+        self.tensors.append(("positions", [("weight", tensor.view(tensor.shape[-2:]))]))
+        self.give(node, len(self.text.layers) - 1, 3)
+
     def shaped(self, name, layer, kind, node, module):
         """The layer for the dimensions of what it takes."""
         rank, place = self.ranks.get(node), self.text.place(node)
@@ -550,19 +616,29 @@ class _Reader:
 
     def step(self, name, node, module):
         kind = _called(node) if module is None else type(module).__name__
-        inputs = [own for own in node.all_input_nodes if not _asks_for_a_size(own) and own.op != "get_attr"]
+        inputs = [own for own in node.all_input_nodes if not _asks_for_a_size(own) and own.op != "get_attr" and own not in self.places]
         if module is None and kind == "getitem":
             return self.take_part(name, node)
         if kind in ("Flatten", "flatten"):
             return self.flatten(name, node, module)
         if kind in ("view", "reshape"):
             return self.view(name, node)
+        if kind == "unsqueeze" and node.args[0] in self.counted and node.args[1:] == (0,):
+            self.counted[node] = self.counted[node.args[0]]
+            return None
         if kind in ("squeeze", "unsqueeze"):
             return self.squeeze(name, node, kind)
         if kind == "contiguous" or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
             return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
         if module is None and kind in _JOINS and len(inputs) > 1:
             return self.join(name, node, kind, inputs)
+        added = [own for own in node.all_input_nodes if own.op == "get_attr" or own in self.places]
+        if module is None and _JOINS.get(kind) == "add" and len(inputs) == len(added) == 1:
+            return self.add_positions(name, node, *inputs, *added)
+        if kind == "arange":
+            return self.count_steps(name, node)
+        if kind == "Embedding" and self.take_table(name, node, module):
+            return None
         layer = _layer_of(name, node, module)
         if module is not None and any(not parameter.requires_grad for parameter in module.parameters()):
             raise Error(f"{name}: has frozen weights (requires_grad is False); let them learn here, and name them to the run: freeze=\"...\"")
@@ -574,20 +650,33 @@ class _Reader:
         if kind in ("LSTM", "MultiheadAttention"):
             self.tuples[node] = (kind, getattr(module, "num_layers", 0))
         place = self.source(name, of)
+        if module is not None and kind in _ORDINALS:
+            self.tensors += [(_ORDINALS[kind], tensors) for tensors in _layers_tensors(module)]
         if layer:
             self.text.add(self.shaped(name, layer, kind, of, module), place, name)
             place = len(self.text.layers) - 1
         return self.give(node, place, _RANKS.get(kind, self.ranks.get(of)))
 
 
+def _read(net):
+    reader, of = _Reader(net), type(net).__name__
+    *steps, (_, end, _) = _steps(net)
+    for name, node, module in steps:
+        if list(node.users) == [end] and (_called(node) if module is None else type(module).__name__) in _LAST:
+            reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
+        else:
+            reader.step(name, node, module)
+    (given,) = end.args
+    if not hasattr(given, "op"):
+        raise Error(f"{of}: gives several values; Sounder's nets give one, the scores of the classes")
+    if reader.source(of, given) != len(reader.text.layers) - 1:
+        raise Error(f"{of}: computes more behind {given.name}, which it gives; leave that out")
+    return reader
+
+
 def layers(net):
     """The layer list for --model that computes what a torch.nn.Module does. Error names the module that Sounder has not."""
-    reader, steps = _Reader(net), _steps(net)
-    for i, (name, node, module) in enumerate(steps):
-        if i + 1 == len(steps) and (_called(node) if module is None else type(module).__name__) in _LAST:
-            break
-        reader.step(name, node, module)
-    return reader.text.text()
+    return _read(net).text.text()
 
 
 _ORDINALS = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm",
@@ -610,11 +699,9 @@ def _layers_tensors(module):
 def _tensors(net):
     """(the name in Sounder's files, the parameter), in the order of computation."""
     counts, tensors = {}, []
-    for _, _, module in _steps(net):
-        word = _ORDINALS.get(type(module).__name__)
-        for layer in _layers_tensors(module) if word else ():
-            counts[word] = counts.get(word, 0) + 1
-            tensors += [(f"{word}{counts[word]}.{part}", tensor) for part, tensor in layer]
+    for word, layer in _read(net).tensors:
+        counts[word] = counts.get(word, 0) + 1
+        tensors += [(f"{word}{counts[word]}.{part}", tensor) for part, tensor in layer]
     return tensors
 
 
