@@ -102,10 +102,16 @@ static __attribute__((no_sanitize("address", "undefined"))) long place_descripto
     return 0;
 }
 
+// The stop signals are for the parent: a worker ignores them (worker_attach), from here on, so that none ends it on its
+// way there. What has come of them is forgotten.
 static __attribute__((no_sanitize("address", "undefined"))) void open_signals(void) {
-    const uint64_t action[4] = {0}, mask = 0; // the kernel's struct sigaction: SIG_DFL, no flags
+    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    const uint64_t ignored[4] = {(uint64_t)(uintptr_t)SIG_IGN}, mask = 0; // the kernel's struct sigaction, no flags
+    const uint64_t preset[4] = {0};                                       // SIG_DFL
     for (int number = 1; number <= 64; number++)
-        kernel(SYS_rt_sigaction, number, (long)action, 0, sizeof mask);
+        kernel(SYS_rt_sigaction, number, (long)preset, 0, sizeof mask);
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++)
+        kernel(SYS_rt_sigaction, stopping[i], (long)ignored, 0, sizeof mask);
     kernel(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask);
 }
 

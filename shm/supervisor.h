@@ -9,9 +9,9 @@
 //   fail: supervisor_free(&supervisor);
 //
 // Workers are this same binary, an exec of /proc/self/exe with the arguments given (never a bare fork),
-// in a process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked and at
-// their default actions, with stdin from /dev/null, and with
-// the inherited descriptors at fixed numbers and no others. A worker calls worker_attach first thing.
+// in a process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked, the stop
+// signals ignored and all others at their default actions, with stdin from /dev/null, and with the inherited
+// descriptors at fixed numbers and no others. A worker calls worker_attach first thing.
 //
 // The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (stop_signals), the start-up
 // pipes and an eventfd that every worker writes to after it has stored its arrival at the barrier. It arrives last
