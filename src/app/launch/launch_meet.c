@@ -183,28 +183,36 @@ static void answer_all(const Meeting *meeting, const Guest *guests, int room, St
             answer(&guests[i], STATUS_OK, "go");
 }
 
-// Everybody has an answer: they close, and then the port is free.
-static Status part(Meeting *meeting, Guest *guests, int room, struct pollfd *polls, Error *err) {
-    char rest[LINE_BYTES];
-    const uint64_t begin = clock_nanoseconds();
-    for (int open = 1; open > 0 && clock_seconds_since(begin) < goodbye_seconds;) {
-        open = 0;
-        for (int i = 0; i < room; i++) {
-            polls[1 + i] = (struct pollfd){.fd = guests[i].is_known ? guests[i].fd : -1, .events = POLLIN};
-            open += guests[i].is_known;
-        }
-        if (open > 0) TRY(wait_for(meeting, polls, 1 + (size_t)room, LATER_MILLISECONDS, err));
-        for (int i = 0; i < room; i++)
-            if (polls[1 + i].revents && recv(guests[i].fd, rest, sizeof rest, 0) <= 0) dismiss(&guests[i]);
-    }
-    return STATUS_OK;
-}
-
 static int known_of(const Guest *guests, int room) {
     int known = 0;
     for (int i = 0; i < room; i++)
         known += guests[i].is_known;
     return known;
+}
+
+// What guests say on, also those whose line has not been read yet: behind a connection that is closed unread, the
+// answer would be lost.
+static void hear_out(Guest *guests, int room) {
+    char rest[LINE_BYTES];
+    for (int i = 0; i < room; i++) {
+        ssize_t got = 1;
+        while (guests[i].fd >= 0 && got > 0)
+            got = recv(guests[i].fd, rest, sizeof rest, 0);
+        if (guests[i].fd >= 0 && (got == 0 || (errno != EAGAIN && errno != EINTR))) dismiss(&guests[i]);
+    }
+}
+
+// Everybody has an answer: they close, and then the port is free.
+static Status part(Meeting *meeting, Guest *guests, int room, struct pollfd *polls, Error *err) {
+    const uint64_t begin = clock_nanoseconds();
+    hear_out(guests, room);
+    while (known_of(guests, room) > 0 && clock_seconds_since(begin) < goodbye_seconds) {
+        for (int i = 0; i < room; i++)
+            polls[1 + i] = (struct pollfd){.fd = guests[i].is_known ? guests[i].fd : -1, .events = POLLIN};
+        TRY(wait_for(meeting, polls, 1 + (size_t)room, LATER_MILLISECONDS, err));
+        hear_out(guests, room);
+    }
+    return STATUS_OK;
 }
 
 static Status refuse_absence(const Meeting *meeting, const Guest *guests, int room, Error *err) {
