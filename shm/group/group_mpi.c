@@ -103,6 +103,7 @@ static Status finish_exchange(Group *group, const GroupCall *call, bool compares
     uint64_t deadline = clock_nanoseconds() + group->timeout_nanoseconds;
     Status status = STATUS_OK;
     for (uint32_t polls = 0;; pause_poll(&polls)) {
+        const bool is_late = clock_nanoseconds() >= deadline; // before the look: whoever comes until then is in time
         // One by one, so that what has come is known while the rest is missing.
         done = 0;
         for (int i = 0; i < count && status == STATUS_OK; i++) {
@@ -112,8 +113,7 @@ static Status finish_exchange(Group *group, const GroupCall *call, bool compares
         }
         if (status == STATUS_OK && compares) status = compare_headers(group, call, mpi->requests, err);
         if (status == STATUS_OK && done < count) status = advance_messages(group, err);
-        if (status == STATUS_OK && done < count && clock_nanoseconds() >= deadline)
-            status = fail_by_lateness(group, call, mpi->requests, err);
+        if (status == STATUS_OK && done < count && is_late) status = fail_by_lateness(group, call, mpi->requests, err);
         if (status != STATUS_OK) abandon(mpi->requests, (uint32_t)count);
         if (status != STATUS_OK || done == count) return status;
     }

@@ -257,7 +257,12 @@ static Status take_part(SharedGroup *shared, const SharedGroup *parent, const ui
         shared->pidfds[rank] = fcntl(parent->pidfds[members[rank]], F_DUPFD_CLOEXEC, 0);
         if (shared->pidfds[rank] < 0) return fail_errno(err, STATUS_OS, "no process descriptors for a sub-group");
     }
-    if (part->rank > 0) TRY(open_offer(shared, &offers[members[0]], err));
+    const Offer *offer = &offers[members[0]];
+    const Status status = part->rank > 0 ? open_offer(shared, offer, err) : STATUS_OK;
+    if (status != STATUS_OK && poll(&(struct pollfd){.fd = shared->pidfds[0], .events = POLLIN}, 1, 0) == 1)
+        return fail(err, STATUS_PEER_DIED, "rank %u (process %d) of a group of %u ended without group_finish",
+                    members[0], offer->pid, parent->group->size);
+    TRY(status);
     return enter(shared, err);
 }
 

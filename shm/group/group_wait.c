@@ -120,14 +120,15 @@ static Status fail_by_lateness(SharedGroup *shared, const GroupWaiting *waiting,
 Status group_shared_wait(SharedGroup *shared, const GroupWaiting *waiting, Error *err) {
     uint64_t deadline = 0;
     for (uint32_t polls = 0;;) {
+        const bool spins = polls < shared->spins;
+        const uint64_t now = spins ? 0 : clock_nanoseconds(); // before the look: whoever comes until then is in time
         if (shared->group->pending > 0) TRY(group_mailbox_advance(shared->group, err));
         if (waiting->ready(shared, waiting->context)) return STATUS_OK;
-        if (polls < shared->spins) {
+        if (spins) {
             polls++;
             pause_core();
             continue;
         }
-        uint64_t now = clock_nanoseconds();
         if (deadline == 0) deadline = now + shared->group->timeout_nanoseconds;
         Status status = group_shared_look(shared, err);
         if (status == STATUS_PEER_DIED && waiting->ready(shared, waiting->context)) return STATUS_OK;

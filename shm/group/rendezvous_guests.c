@@ -1,5 +1,6 @@
 #include "shm/group/rendezvous_guests.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -49,7 +50,12 @@ void guests_let_in(Guests *guests, int listener) {
     }
 }
 
+static bool has_spoken(int socket) {
+    return poll(&(struct pollfd){.fd = socket, .events = POLLIN}, 1, 0) == 1;
+}
+
 uint64_t guests_drop_silent(Guests *guests) {
+    if (guests_have_room(guests)) return UINT64_MAX;
     const uint64_t patience = GUEST_SILENCE_SECONDS * UINT64_C(1000000000), now = clock_nanoseconds();
     uint64_t next = UINT64_MAX;
     for (int i = 0; i < GUESTS_MOST; i++) {
@@ -59,6 +65,7 @@ uint64_t guests_drop_silent(Guests *guests) {
             if (end < next) next = end;
             continue;
         }
+        if (has_spoken(guests->sockets[i])) continue; // rank 0 was kept from looking
         notice_send(guests->sockets[i], NOTICE_REFUSED, STATUS_TIMEOUT,
                     "rank 0 was connected to, but not told within 3 s by whom; start all ranks again", NULL, 0);
         close(guests->sockets[i]);

@@ -36,6 +36,8 @@ long packet_receive(int socket, void *message, size_t bytes, int *fds, size_t *f
     size_t room = *fd_count, found = 0;
     *fd_count = 0;
     ssize_t received = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    // The other side has closed without reading everything: what it said last lies behind this error, which comes once.
+    if (received < 0 && errno == ECONNRESET) received = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (received < 0) return -1;
     struct cmsghdr *header = CMSG_FIRSTHDR(&packet);
     if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)

@@ -190,6 +190,42 @@ static void a_message_that_rank_0_cannot_mean_is_refused_and_leaves_no_descripto
     assert_int_equal(count_descriptors(), before);
 }
 
+static void who_is_silent_goes_once_no_place_is_free_and_who_has_spoken_stays(void **state) {
+    (void)state;
+    int far[GUESTS_MOST];
+    Guests guests;
+    guests_init(&guests);
+    for (int i = 0; i < GUESTS_MOST; i++) { // all came long ago
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+        guests.sockets[i] = ends[0];
+        guests.came_nanoseconds[i] = clock_nanoseconds() - 10 * UINT64_C(1000000000);
+        far[i] = ends[1];
+        if (i < GUESTS_MOST - 1) assert_true(guests_drop_silent(&guests) == UINT64_MAX && guests.sockets[0] >= 0);
+    }
+    assert_int_equal(packet_send(far[7], "hello", 5, NULL, 0), 0);
+    guests_drop_silent(&guests);
+    for (int i = 0; i < GUESTS_MOST; i++) {
+        assert_int_equal(guests.sockets[i] >= 0, i == 7);
+        close(far[i]);
+    }
+    guests_free(&guests);
+}
+
+// A kernel tells of the unread hello first, and of the refusal only then.
+static void a_refusal_is_heard_though_rank_0_has_not_read_all(void **state) {
+    (void)state;
+    int rank_0, memory_fd = -1;
+    Error err = {.message = ""};
+    Rendezvous meeting = meet_the_test(&rank_0);
+    assert_int_equal(packet_send(meeting.sockets[0], "hello", 5, NULL, 0), 0);
+    assert_int_equal(notice_send(rank_0, NOTICE_REFUSED, STATUS_MISMATCH, "sizes differ", NULL, 0), 0);
+    close(rank_0);
+    assert_int_equal(rendezvous_receive(&meeting, &memory_fd, clock_nanoseconds() + 100000000, &err), STATUS_MISMATCH);
+    assert_string_equal(err.message, "sizes differ");
+    rendezvous_free(&meeting);
+}
+
 static void descriptors_beside_words_are_closed(void **state) {
     (void)state;
     uint32_t before = count_descriptors();
@@ -211,6 +247,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(silent_connections_of_other_users_do_not_keep_a_group_from_meeting),
         cmocka_unit_test(a_stranger_is_turned_away_at_the_door),
         cmocka_unit_test(silent_connections_of_the_same_user_lose_their_places_to_the_ranks),
+        cmocka_unit_test(who_is_silent_goes_once_no_place_is_free_and_who_has_spoken_stays),
+        cmocka_unit_test(a_refusal_is_heard_though_rank_0_has_not_read_all),
         cmocka_unit_test(a_message_that_rank_0_cannot_mean_is_refused_and_leaves_no_descriptor),
         cmocka_unit_test(descriptors_beside_words_are_closed),
     };
