@@ -92,6 +92,9 @@ static void a_copy_of_other_files_or_one_that_others_may_write_is_not_used(void 
     IdxFile changed = GRAY_SET[1];
     changed.bytes[8] = 2; // the first training label
     scratch_write(idx_file_path(path, folder, &changed, true), bytes, idx_file_bytes(bytes, &changed, true));
+    // In one tick of the clock its time would be the same.
+    const struct timespec then[] = {{1600000000, 0}, {1600000000, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
     check_ok(load(&loaded, folder, 1, &err));
     assert_false(loaded.from_copy);
     assert_int_equal(loaded.data.train.labels[0], 2);
@@ -144,6 +147,9 @@ static void who_has_a_copy_open_keeps_it_when_a_newer_one_replaces_it(void **sta
     IdxFile other = GRAY_SET[0];
     other.bytes[16] = 77;
     scratch_write(idx_file_path(path, folder, &other, true), bytes, idx_file_bytes(bytes, &other, true));
+    // In one tick of the clock its time would be the same.
+    const struct timespec then[] = {{1600000000, 0}, {1600000000, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
     Loaded newer;
     check_ok(load(&newer, folder, 1, &err));
     assert_int_equal(newer.data.train.pixels[0], 77);
