@@ -321,7 +321,7 @@ static void memory_is_counted_and_given_back(void **state) {
 }
 
 int main(int argc, char **argv) {
-    deadline_set(60);
+    deadline_set(560);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_kernel_runs_over_all_threads_of_its_grid, reset),
         cmocka_unit_test_setup(threads_of_a_block_meet_at_barriers_in_any_order, reset),

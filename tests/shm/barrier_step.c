@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "tests/check.h"
 #include "tests/deadline.h"
+#include "tests/shm/asleep.h"
 #include "shm/barrier.h"
 
 enum { RANKS = 3, STEPPED = 0, PEER_CROSSINGS = 3, INSTRUCTIONS_MAX = 20000, PATIENCE_SECONDS = 60, EXIT_SKIPPED = 77 };
@@ -36,19 +37,6 @@ static Shared *shared_new(void) {
 
 static void nap(void) {
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-}
-
-// True while the process sleeps in the kernel, here in the futex of the barrier.
-static bool is_asleep(pid_t pid) {
-    char path[64], text[256];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file) return false;
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = 0;
-    const char *state = strrchr(text, ')');
-    return state && state[1] == ' ' && state[2] == 'S';
 }
 
 // Forks the rank that is to be stepped and stops it right before it arrives.
@@ -206,7 +194,7 @@ int main(int argc, char **argv) {
 #ifdef __SANITIZE_ADDRESS__
     return EXIT_SKIPPED;
 #endif
-    deadline_set(110);
+    deadline_set(560);
     if (!may_trace()) return EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kill_at_any_instruction_of_the_first_arrival_hangs_nobody),

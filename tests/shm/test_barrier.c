@@ -341,7 +341,7 @@ static void a_revived_rank_is_waited_for_again(void **state) {
 }
 
 int main(int argc, char **argv) {
-    deadline_set(110);
+    deadline_set(560);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_leaves_before_all_have_entered),
         cmocka_unit_test(generations_wrap_around),

@@ -74,7 +74,7 @@ static void a_bell_that_nobody_listens_to_stays_as_it_is(void **state) {
 }
 
 int main(int argc, char **argv) {
-    deadline_set(60);
+    deadline_set(560);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_ring_is_lost_among_many_who_listen),
         cmocka_unit_test(a_ring_between_listening_and_sleeping_is_heard),

@@ -16,7 +16,7 @@
 #include "tests/deadline.h"
 
 // MANY_BYTES: of which it shows in the card's free memory whether they are taken; contexts grow and shrink by less.
-enum { BYTES = 3 << 20, MANY_BYTES = 64 << 20, MARK_PLACE = 12345, DEADLINE_SECONDS = 100 };
+enum { BYTES = 3 << 20, MANY_BYTES = 64 << 20, MARK_PLACE = 12345, DEADLINE_SECONDS = 560 };
 
 // Other processes ----------------------------------------------------------------------------------------------------
 

@@ -102,10 +102,11 @@ static void act_as_parent(uint32_t trial) {
     }
 }
 
+enum { PATIENCE_SECONDS = 20 };
+
 // Everybody whom a dead parent left behind becomes our child, being the nearest subreaper. True if all are dead in
 // time.
 static bool all_descendants_die(void) {
-    enum { PATIENCE_SECONDS = 20 };
     uint64_t start = clock_nanoseconds();
     for (;;) {
         pid_t reaped = waitpid(-1, NULL, WNOHANG);
@@ -128,6 +129,16 @@ static bool shared_memory_folder_is_empty(void) {
     return entries == 0;
 }
 
+// Who reads /proc/PID of a dying process, as anybody on the machine may, holds its memory for a moment longer.
+static bool shared_memory_folder_gets_empty(void) {
+    uint64_t start = clock_nanoseconds();
+    while (!shared_memory_folder_is_empty()) {
+        if (clock_seconds_since(start) > PATIENCE_SECONDS) return false;
+        sleep_microseconds(200);
+    }
+    return true;
+}
+
 static int kill_parents(uint32_t kills) {
     enum { LONGEST_LIFE_MICROSECONDS = 40000 };
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -141,7 +152,7 @@ static int kill_parents(uint32_t kills) {
         if (waitpid(parent, &exit_status, 0) != parent || !WIFSIGNALED(exit_status))
             return 1; // it had failed by itself
         if (!all_descendants_die()) return 2;
-        if (folder_is_ours && !shared_memory_folder_is_empty()) return 3;
+        if (folder_is_ours && !shared_memory_folder_gets_empty()) return 3;
     }
     return 0;
 }

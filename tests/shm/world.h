@@ -152,25 +152,47 @@ typedef struct World {
     uint32_t ticks; // of this phase
     uint32_t reported_deaths, reported_rank;
     bool departed_before_report;
-    int stop_rank, kill_rank;     // stopped, killed in the first tick of a phase; -1: none
+    int kill_rank;                // killed in the first tick of a phase; -1: none
+    int last_rank;                // judged by 2 s from when all others stand at the barrier; -1: none
+    bool stops_last;              // and stopped then
     int interrupts_to_raise;      // one a tick
     long first_tick_milliseconds; // how long a phase's first tick keeps the supervisor from observing
     uint32_t tell_at_tick;        // when HANG_UNTIL_TOLD ends; 0: never
 } World;
 
+static inline bool others_stand(const World *world, uint32_t rank) {
+    const SupervisorConfig *config = &world->supervisor.config;
+    for (uint32_t other = 0; other < config->workers; other++)
+        if (other != rank && !barrier_has_arrived(config->barrier, other)) return false;
+    return true;
+}
+
+// How fast the machine starts workers and lets them work is not judged: only the last rank has a short time, and that
+// begins now.
+static inline void judge_last(World *world) {
+    WorkerRecord *last = &world->supervisor.workers[world->last_rank];
+    if (world->stops_last) kill(last->pid, SIGSTOP);
+    last->still_seconds = 0;                   // what a slow machine has taken so far
+    world->supervisor.config.hang_seconds = 2; // a tick counts for at most 1 s: half of it cannot be jumped over
+    world->last_rank = -1;
+}
+
 static inline void on_tick(void *context) {
     World *world = context;
     world->ticks++;
     if (world->ticks == 1) {
-        if (world->stop_rank >= 0) kill(world->supervisor.workers[world->stop_rank].pid, SIGSTOP);
         if (world->kill_rank >= 0) kill(world->supervisor.workers[world->kill_rank].pid, SIGKILL);
         if (world->first_tick_milliseconds) sleep_milliseconds(world->first_tick_milliseconds);
     }
+    if (world->last_rank >= 0 && others_stand(world, (uint32_t)world->last_rank)) judge_last(world);
     if (world->interrupts_to_raise > 0) {
         world->interrupts_to_raise--;
         kill(getpid(), SIGINT);
     }
-    if (world->ticks == world->tell_at_tick) atomic_store(&world->control->may_go_on, 1);
+    if (world->ticks == world->tell_at_tick) {
+        atomic_store(&world->control->may_go_on, 1);
+        world->supervisor.config.hang_seconds = 60; // it has been judged; how long the rest takes is the machine's
+    }
 }
 
 static inline Status on_death(void *context, uint32_t rank, Error *err) {
@@ -183,7 +205,7 @@ static inline Status on_death(void *context, uint32_t rank, Error *err) {
 }
 
 static inline Status world_init(World *world, uint32_t workers, double hang_seconds, Error *err) {
-    *world = (World){.arguments = {"test", "worker", "@RANK", "@PARENT", NULL}, .stop_rank = -1, .kill_rank = -1};
+    *world = (World){.arguments = {"test", "worker", "@RANK", "@PARENT", NULL}, .kill_rank = -1, .last_rank = -1};
     TRY(segment_create(&world->segment, "control", sizeof(Control), err));
     segment_publish(&world->segment);
     world->control = world->segment.memory;

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "shm/group/group_call.h"
+#include "tests/shm/asleep.h"
 
 // One process of a meeting and what must become of it.
 typedef struct Guest {
@@ -114,7 +115,7 @@ static void who_is_missing_is_named_to_all(void **state) {
             (Guest){.config = {.init = places[i / 2],
                                .rank = i % 2 * 2,
                                .size = 4,
-                               .timeout_seconds = i % 2 ? 60 : 2}, // in which rank 2 comes, on a busy machine too
+                               .timeout_seconds = i % 2 ? 60 : 10}, // in which rank 2 comes, on a busy machine too
                     .expected = STATUS_TIMEOUT,
                     .words = {places[i / 2], "only 2 of 4 ranks came, ranks 1 and 3 missing"}};
     assert_int_equal(hold_meeting(guests, 4), 0);
@@ -137,7 +138,8 @@ static void the_impatience_of_one_rank_ends_the_meeting_for_all(void **state) {
         {.config = {.init = place, .rank = 0, .size = 3, .timeout_seconds = 60},
          .expected = STATUS_TIMEOUT,
          .words = {"only 2 of 3 ranks came, rank 2 missing"}},
-        {.config = {.init = place, .rank = 1, .size = 3, .timeout_seconds = 2}, // it must have met rank 0 by then
+        {.config = {.init = place, .rank = 1, .size = 3, .timeout_seconds = 10}, // it must have met rank 0 by then
+         .comes_after_sockets = 1,
          .expected = STATUS_TIMEOUT,
          .words = {"only 2 of 3 ranks came, rank 2 missing"}},
     };
@@ -236,7 +238,8 @@ static void a_rank_that_dies_while_meeting_ends_it_for_all(void **state) {
         }
     }
     wait_for_sockets(place, 2);
-    usleep(100000); // in which rank 1 says who it is
+    while (!is_asleep(pids[1])) // connected, it sleeps only in the poll behind its hello
+        usleep(1000);
     kill(pids[1], SIGKILL);
     assert_int_equal(wait_for_ranks(pids, 2), 0);
 }
@@ -404,7 +407,7 @@ static void a_group_leaves_no_descriptor_open(void **state) {
 }
 
 int main(int argc, char **argv) {
-    deadline_set(100);
+    deadline_set(560);
     const char *const variables[] = {"RANK",         "WORLD_SIZE",           "MASTER_ADDR",
                                      "MASTER_PORT",  "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                      "SLURM_PROCID", "LOCAL_WORLD_SIZE",     "LOCAL_RANK"};

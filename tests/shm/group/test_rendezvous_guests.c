@@ -63,6 +63,7 @@ static pid_t start_silent_crowd(const char *name, int count, bool of_another_use
     if (pid == 0) {
         deadline_join();
         if (of_another_user && setresuid(NOBODY, NOBODY, NOBODY) != 0) _exit(1);
+        deadline_join(); // once more: a change of the user undoes it
         for (int i = 0; i < count; i++) {
             come_to(name);
             if (i == GUESTS_MOST && write(ready[1], "", 1) != 1) _exit(1); // every place is taken, and the queue begun
