@@ -194,6 +194,7 @@ static void read_report(WorkerRecord *worker) {
         if (bytes[i] == 0) {
             worker->was_ready = true;
             worker->state = WORKER_RUNNING;
+            worker->still_seconds = 0; // a slow start is not held against its work
             spawn_settle(worker->plan);
             worker->plan = NULL;
         } else if (length + 1 < sizeof worker->message) {
