@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/worker/hogwild.h"
 
 enum {
     FAREWELL_SECONDS = 1, // for the workers to end by themselves
@@ -92,7 +93,7 @@ static bool is_waiting(void *context, uint32_t rank) {
     const Phases *phases = context;
     const Control *control = phases->config.memory->control;
     uint32_t position = control->order.position[rank];
-    if (atomic_load_explicit(&control->clocks[rank].waits, memory_order_relaxed)) return true;
+    if (hogwild_waits(control, rank)) return true;
     if (control->config.real_clock && phases->kind == PHASE_TRAIN && !atomic_load(&control->all_land) &&
         atomic_load(&control->flights[rank].state) != FLIGHT_POSTED)
         return true;

@@ -33,6 +33,13 @@ static uint64_t slowest(const Control *control, uint32_t rank, uint64_t none) {
     return least == UINT64_MAX ? none : least;
 }
 
+bool hogwild_waits(const Control *control, uint32_t rank) {
+    const WildClock *clock = &control->clocks[rank];
+    if (!atomic_load_explicit(&clock->waits, memory_order_relaxed)) return false; // there may be no bound
+    const uint64_t own = atomic_load_explicit(&clock->updates, memory_order_relaxed);
+    return own > slowest(control, rank, own) + (uint64_t)control->config.recipe.parts[PART_SCHEDULE].number[WILD_BOUND];
+}
+
 // Until the slowest is near enough. The parent takes the dead out and kills who hangs, so that this ends.
 static void wait_for_slowest(Control *control, uint32_t rank, uint64_t bound) {
     enum { SPINS = 200 };

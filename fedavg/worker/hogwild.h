@@ -25,4 +25,8 @@ void hogwild_plan(SlotPlan *slots, const RunConfig *config);
 // not finite are not applied; they are counted in the tally.
 void hogwild_train(LocalModel *model, Job *job, uint32_t round);
 
+// Whether the worker waits for others that are still too far behind. One that they have reached and that does not go on
+// hangs.
+bool hogwild_waits(const Control *control, uint32_t rank);
+
 #endif
