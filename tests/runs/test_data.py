@@ -129,7 +129,7 @@ class Data(RunCase):
         self.archive("label.npz", {**whole, "y_test": npy("|u1", (TEST,), bytes([9] * TEST))})
         self.write("no.npz", b"no archive at all")
         for data, said in (("cut.npz", "cut.npz: x_test"), ("label.npz", "label 9 of sample 0"), ("no.npz", "not a zip archive")):
-            _, err = self.train("--data", data, "--out", "never", code=65)
+            _, err = self.train("--data", data, "--out", "never", "--quiet", code=65)
             self.assertIn(said, err)
             self.assertEqual(len(err.splitlines()), 1, err)
             self.assertFalse(os.path.exists(self.path("never")))

@@ -131,8 +131,14 @@ class Runs(Look):
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
         subprocess.run([SOUNDER, "runs"], cwd=self.folder.name, stdout=child, timeout=DEADLINE, check=True)
         os.close(child)
-        lines = os.read(parent, 65536).decode().splitlines()
+        table = b""
+        try:
+            while piece := os.read(parent, 65536):  # which may be a part
+                table += piece
+        except OSError:  # everybody has closed the terminal
+            pass
         os.close(parent)
+        lines = table.decode().splitlines()
         self.assertEqual([len(line) for line in lines], [100, 100, 100])
         self.assertRegex(lines[1], r"^….*-of-a-folder-1  finished .* 62\.50 .* 40,000$")
 
@@ -348,9 +354,14 @@ class Report(Look):
             self.write_run(f"runs/{seed}", [1 - (round + seed) ** -0.5 for round in range(2, 202)], seed=seed, lr=(seed // 5 + 1) / 100)
         self.report("runs", "-o", "page.html")
         self.processor_seconds("about:blank")  # makes the profile
-        (whole, told), (empty, _) = (min((self.processor_seconds(place) for _ in range(3)), key=lambda one: one[0])
-                                     for place in ("file://" + self.path("page.html"), "about:blank"))
-        self.assertGreater(told.count("<canvas"), 2)
+        empty = min(self.processor_seconds("about:blank")[0] for _ in range(3))
+        whole = float("inf")
+        for _ in range(10):  # what else the machine does can only add to it
+            taken, told = self.processor_seconds("file://" + self.path("page.html"))
+            self.assertGreater(told.count("<canvas"), 2)
+            whole = min(whole, taken)
+            if whole - empty < 1:
+                break
         self.assertLess(whole - empty, 1)
 
     def browse(self, page):

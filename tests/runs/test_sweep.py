@@ -176,33 +176,38 @@ class Sweep(RunCase):
 
     # Signals -----------------------------------------------------------------------------------------------------------
 
-    def start_long(self, *options, rounds="1000000"):
+    def long(self, *options, rounds="1000000"):
+        return [*BASE, "--rounds", rounds, "--lr", "0.1,0.2", *options, "--out", "s"]
+
+    def start_long(self, *options, until=2):
         """On one core, for as many runs of two as options allow."""
-        self.long = [*BASE, "--rounds", rounds, "--lr", "0.1,0.2", *options, "--out", "s"]
-        process = subprocess.Popen(["taskset", "-c", str(min(os.sched_getaffinity(0))), SOUNDER, "sweep", *self.long],
+        process = subprocess.Popen(["taskset", "-c", str(min(os.sched_getaffinity(0))), SOUNDER, "sweep", *self.long(*options)],
                                    cwd=self.folder.name, text=True, start_new_session=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.started.append(process)
         for run in ("s/lr=0.1", "s/lr=0.2"):
-            self.wait_for_round(run, 2)
+            self.wait_for_round(run, until)
         with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
             return process, [int(pid) for pid in file.read().split()]
 
     def test_a_signal_has_the_runs_save_and_the_same_command_goes_on_to_the_same_bits(self):
-        process, children = self.start_long("--parallel", "2", rounds="1500")
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=DEADLINE)
-        self.assertEqual(process.returncode, 130, out + err)
-        self.assertIn("stopping: the runs finish their rounds and save", err)
-        self.assertIn("go on: the same command with --out s", out)
-        self.assertFalse(any(alive(child) for child in children))
-        for run in ("s/lr=0.1", "s/lr=0.2"):
-            done = self.rounds(run)[-1]["round"]
-            self.assertLess(done, 1500)
-            self.assertTrue(os.path.exists(self.path(run, "checkpoints", f"round-{done:06}.safetensors")))
-        out = self.sweep(*self.long)
+        most = 0
+        for _ in range(2):  # the second time it is the same command that goes on
+            process, children = self.start_long("--parallel", "2", until=most + 2)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 130, out + err)
+            self.assertIn("stopping: the runs finish their rounds and save", err)
+            self.assertIn("go on: the same command with --out s", out)
+            self.assertFalse(any(alive(child) for child in children))
+            for run in ("s/lr=0.1", "s/lr=0.2"):
+                done = self.rounds(run)[-1]["round"]
+                self.assertTrue(os.path.exists(self.path(run, "checkpoints", f"round-{done:06}.safetensors")))
+                most = max(most, done)
+        out = self.sweep(*self.long("--parallel", "2", rounds=str(most + 2)))
         self.assertIn("\n2 of 2 runs are done, 0 failed, ", out)
-        self.train(*BASE, "--rounds", "1500", "--lr", "0.2", "--quiet", "--out", "alone")
+        self.train(*BASE, "--rounds", str(most + 2), "--lr", "0.2", "--quiet", "--out", "alone")
+        self.assertEqual(self.bits("alone"), self.bits("s/lr=0.2"))
         self.assertEqual(self.model("alone"), self.model("s/lr=0.2"))
 
     def test_a_signal_to_all_processes_of_a_job_counts_once_although_the_sweep_hands_it_on(self):

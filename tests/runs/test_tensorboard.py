@@ -229,7 +229,7 @@ class TensorBoard(RunCase):
         shutil.rmtree(self.path("run", "tensorboard"))
         with open(self.path("run", "tensorboard"), "w"):
             pass
-        _, err = self.train("--resume", "run", "--rounds", "4")
+        _, err = self.train("--resume", "run", "--rounds", "4", "--quiet")
         self.assertRegex(err, r"^sounder: warning: run/tensorboard: cannot be opened: Not a directory; the run goes on without .*\n$")
         self.assertEqual(self.model("run"), self.model("calm"))
 
@@ -241,7 +241,7 @@ class TensorBoard(RunCase):
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", folder], stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("mounting a small tmpfs is not permitted here")
         try:
-            _, err = self.train("--resume", "run", "--rounds", "8")
+            _, err = self.train("--resume", "run", "--rounds", "8", "--quiet")
             self.assertRegex(err, r"^sounder: warning: run/tensorboard: events\S+ an event cannot be written: No space left on device; .*\n$")
             self.assertEqual(self.steps("run")[0], 1)  # every record that is there can be read
         finally:

@@ -4,7 +4,7 @@ Usage: test_trace.py PATH_OF_SOUNDER [unittest arguments]
 """
 import os, signal, sys, unittest
 
-from runs import DATA, SMALL, TEST, RunCase, children_of, named, read_trace
+from runs import DATA, ENDLESS, SMALL, TEST, RunCase, children_of, named, read_trace
 
 
 class Trace(RunCase):
@@ -62,13 +62,15 @@ class Trace(RunCase):
         self.assertEqual([span["args"]["round"] for span in named(read_trace(self.path("three.json")), "client")], [3, 3])
 
     def test_the_trace_is_whole_although_workers_die(self):
-        process = self.start(*SMALL, "--workers", "3", "--rounds", "12", "--on-worker-death", "respawn", "--trace", "trace.json",
+        process = self.start(*SMALL, "--workers", "3", *ENDLESS, "--on-worker-death", "respawn", "--trace", "trace.json",
                              "--out", "run")
         self.wait_for_round("run", 1)
         for worker in children_of(process.pid)[:2]:
             os.kill(worker, signal.SIGKILL)
-        self.finish(process)
-        self.assertEqual(len([span for span in read_trace(self.path("trace.json"))[0, 0] if span["cat"] == "round"]), 12)
+        self.wait_for_deaths("run", 2)
+        self.stop(process)
+        shown = [span for span in read_trace(self.path("trace.json"))[0, 0] if span["cat"] == "round"]
+        self.assertEqual(len(shown), len(self.rounds("run")))
 
     def test_a_trace_does_not_change_the_bits(self):
         self.train(*SMALL, "--workers", "2", "--out", "plain")
