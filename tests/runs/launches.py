@@ -2,7 +2,7 @@
 
 Ranks tell what they see by printing it, and that they live by their pid.
 """
-import collections, os, re, socket, subprocess, tempfile, unittest
+import collections, os, random, re, socket, subprocess, tempfile, unittest
 
 from runs import SLOWED, SOUNDER, wait_until
 
@@ -19,9 +19,15 @@ def lines_of_ranks(text):
 
 
 def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
+    """Below those that the system gives to connections: nobody else gets it before it is used."""
+    for port in random.sample(range(20000, 32768), 100):
+        with socket.socket() as server:
+            try:
+                server.bind(("", port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("there is no free port")
 
 
 class LaunchTest(unittest.TestCase):

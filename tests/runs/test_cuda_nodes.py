@@ -39,11 +39,15 @@ class CudaNodes(NodesCase):
     def test_the_same_bits_while_workers_of_all_nodes_are_killed(self):
         options = [*CARD, "--local-epochs", "20", "--rounds", "4"]
         self.train(*options, "--workers", "2", "--out", "calm")
-        process = self.start_nodes(2, *options, "--workers", "2", "--on-worker-death", "respawn", "--out", "storm")
-        kills = self.kill_workers_of_nodes(process, 0.3 * SLOWED, random.Random(7), most=4)
-        self.finish(process)
+        for attempt in range(10):  # one that is over before a worker was seen says nothing
+            storm = f"storm-{attempt}"
+            process = self.start_nodes(2, *options, "--workers", "2", "--on-worker-death", "respawn", "--out", storm)
+            kills = self.kill_workers_of_nodes(process, 0.3 * SLOWED, random.Random(7), most=4)
+            self.finish(process)
+            self.assertEqual(self.model("calm"), self.model(storm))
+            if kills > 0:
+                break
         self.assertGreater(kills, 0)
-        self.assertEqual(self.model("calm"), self.model("storm"))
 
     def test_a_lost_node_ends_the_run_with_a_sentence_and_it_resumes_with_other_numbers_of_nodes(self):
         options = [*CARD, "--local-epochs", "4"]

@@ -7,14 +7,17 @@ import subprocess, sys, unittest
 from launches import LaunchTest, free_port, lines_of_ranks
 
 GLOO = """
-import os, torch, torch.distributed as dist
+import os, signal, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.tensor([10 ** dist.get_rank()])
 dist.all_reduce(total)
 print("rank", dist.get_rank(), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"], "sum", total.item(), flush=True)
 dist.barrier() # all have printed
-if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ.get("FAIL_AT") and dist.get_rank() == 2:
-    os._exit(3)
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ.get("FAIL_AT"):
+    if dist.get_rank() == 2:
+        os._exit(3)
+    while True: # until the launcher ends it: no rank fails of the loss of another before
+        signal.pause()
 dist.barrier()
 """
 
