@@ -5,36 +5,39 @@ Usage: test_cuda_runs_deaths.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 import os, random, signal, sys, unittest
 
 from cards import CARD, TINY, CardCase
-from runs import DIVERGING, SANITIZED, SLOWED, SOUNDER, alive, children_of, in_shared_memory, wait_until
+from runs import DIVERGING, ENDLESS, SANITIZED, SLOWED, SOUNDER, alive, children_of, in_shared_memory, wait_until
 
 
 class Deaths(CardCase):
+    def compare_with_a_calm_run(self, run, options):
+        """That has as many rounds."""
+        self.train(*options, "--rounds", str(len(self.rounds(run))), "--workers", "2", "--quiet", "--out", "calm-" + run)
+        self.assertEqual(self.bits("calm-" + run), self.bits(run))
+
     def test_the_same_bits_while_workers_are_killed(self):
-        for algorithm, every in (("fedavg", 0.15), ("ssgd", 0.6)):
+        for algorithm, every, most in (("fedavg", 0.15, 12), ("ssgd", 0.6, 4)):
             with self.subTest(algorithm):
-                options = [*CARD, "--algorithm", algorithm, "--local-epochs", "2", "--rounds", "8"]
-                self.train(*options, "--workers", "2", "--out", "calm-" + algorithm)
-                process = self.start(*options, "--workers", "3", "--on-worker-death", "respawn", "--out", algorithm)
+                options = [*CARD, "--algorithm", algorithm, "--local-epochs", "2"]
+                process = self.start(*options, *ENDLESS, "--workers", "3", "--on-worker-death", "respawn", "--out", algorithm)
                 self.wait_for_round(algorithm, 1)
                 os.kill(children_of(process.pid)[0], signal.SIGKILL)
-                self.kill_workers_during(process, every * SLOWED, random.Random(3), most=20)
-                self.finish(process)
-                self.assertGreater(sum(entry["workers_lost"] for entry in self.rounds(algorithm)), 0)
-                self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))
+                self.kill_workers_during(process, every * SLOWED, random.Random(3), most=most)
+                self.wait_for_deaths(algorithm, 1)
+                self.stop(process)
+                self.compare_with_a_calm_run(algorithm, options)
 
     def test_the_survivors_do_a_dead_workers_jobs(self):
         for algorithm in ("fedavg", "ssgd", "hogwild"):
             with self.subTest(algorithm):
                 clients = "3" if algorithm == "hogwild" else "4"
-                options = [*CARD, "--clients", clients, "--algorithm", algorithm, "--rounds", "6"]
-                process = self.start(*options, "--workers", "3", "--out", algorithm)
+                options = [*CARD, "--clients", clients, "--algorithm", algorithm]
+                process = self.start(*options, *ENDLESS, "--workers", "3", "--out", algorithm)
                 self.wait_for_round(algorithm, 1)
                 os.kill(children_of(process.pid)[1], signal.SIGKILL)
-                _, err = self.finish(process)
-                self.assertRegex(err, r"rank \d was killed by signal 9")
+                self.wait_for_deaths(algorithm, 1)
+                self.assertRegex(self.stop(process), r"rank \d was killed by signal 9")
                 if algorithm != "hogwild":
-                    self.train(*options, "--workers", "2", "--out", "calm-" + algorithm)
-                    self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))
+                    self.compare_with_a_calm_run(algorithm, options)
 
     @unittest.skipIf(SANITIZED, "a sanitizer's runtime wants to be preloaded first")
     def test_workers_end_in_order_when_a_run_ends_so_that_who_looks_at_them_sees_them_end(self):
@@ -44,33 +47,35 @@ class Deaths(CardCase):
                 clients = "3" if algorithm == "hogwild" else "4"
                 witness = self.path(f"ends-{device}-{algorithm}")
                 environment = {**self.emulated(), "LD_PRELOAD": library, "SOUNDER_EXIT_WITNESS": witness}
-                self.train(*TINY, "--device", device, "--clients", clients, "--algorithm", algorithm, "--workers", "3", "--out",
-                           f"{device}-{algorithm}", env=environment)
+                # Who watches over hangs kills a worker that gets no processor for a second at the end.
+                self.train(*TINY, "--device", device, "--clients", clients, "--algorithm", algorithm, "--workers", "3",
+                           "--hang-seconds", "0", "--out", f"{device}-{algorithm}", env=environment)
                 with open(witness) as file:
                     ended = [line.split()[1:3] for line in file if line.split()[1] == "worker"]
                 self.assertEqual(sorted(ended), [["worker", "0"], ["worker", "1"], ["worker", "2"]])
 
     def test_a_stopped_worker_is_killed_and_the_others_go_on(self):
-        process = self.start(*CARD, "--workers", "2", "--rounds", "6", "--hang-seconds", str(2 * SLOWED), "--out", "run")
+        process = self.start(*CARD, "--workers", "2", *ENDLESS, "--hang-seconds", str(5 * SLOWED), "--out", "run")
         self.wait_for_round("run", 1)
         os.kill(children_of(process.pid)[0], signal.SIGSTOP)
-        _, err = self.finish(process)
-        self.assertRegex(err, r"rank \d has made no progress for .* and is killed")
+        self.wait_for_deaths("run", 1)
+        self.assertRegex(self.stop(process), r"rank \d has made no progress for .* and is killed")
 
     def test_killing_the_parent_leaves_nothing_and_the_run_resumes_to_the_same_bits(self):
         for algorithm in ("fedavg", "ssgd", "hogwild"):
             with self.subTest(algorithm):
                 workers = ["--workers", "1", "--clients", "1"] if algorithm == "hogwild" else ["--workers", "2"]
-                options = [*CARD, *workers, "--algorithm", algorithm, "--rounds", "5"]
-                self.train(*options, "--out", "calm-" + algorithm)
-                process = self.start(*options, "--out", algorithm)
+                options = [*CARD, *workers, "--algorithm", algorithm]
+                process = self.start(*options, *ENDLESS, "--out", algorithm)
                 self.wait_for_round(algorithm, 2)
                 children = children_of(process.pid)
                 process.kill()
                 process.communicate()
                 self.assertTrue(wait_until(lambda: not any(alive(child) for child in children)), "a worker lives on")
                 self.assertEqual(in_shared_memory() - self.shm_before, set())
-                self.train("--resume", algorithm)
+                rounds = ["--rounds", str(len(self.rounds_so_far(algorithm)) + 2)]
+                self.train("--resume", algorithm, *rounds)
+                self.train(*options, *rounds, "--out", "calm-" + algorithm)
                 self.assertEqual(self.model("calm-" + algorithm), self.model(algorithm))
 
     def test_a_run_goes_on_where_there_is_no_card_any_more(self):
@@ -79,12 +84,10 @@ class Deaths(CardCase):
         self.assertEqual([entry["device"] for entry in self.rounds("run")], ["Emulated card", "Emulated card", "cpu"])
 
     def test_the_first_signal_finishes_the_round_and_the_second_ends_the_run_at_once(self):
-        process = self.start(*CARD, "--workers", "2", "--rounds", "50", "--out", "run")
+        process = self.start(*CARD, "--workers", "2", *ENDLESS, "--out", "run")
         self.wait_for_round("run", 1)
-        process.send_signal(signal.SIGINT)
-        _, err = self.finish(process, 128 + signal.SIGINT)
-        self.assertIn("--resume run", err)
-        process = self.start(*CARD, "--workers", "2", "--local-epochs", "1000", "--out", "long")
+        self.assertIn("--resume run", self.stop(process, signal.SIGINT))
+        process = self.start(*CARD, "--workers", "2", "--local-epochs", "100000", "--out", "long")
         self.end_at_once(process)
 
     def test_updates_that_are_not_finite_are_refused_by_name(self):

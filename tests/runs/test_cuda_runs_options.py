@@ -17,7 +17,7 @@ class Options(CardCase):
             for wish, lines in (([], 0), (["--gpu", "0"], 1)):
                 run = f"{missing}-{lines}"
                 out, err = self.train(*TINY, *wish, "--workers", "2", "--out", run, env=self.emulated(**missing))
-                self.assertEqual(err, "")
+                self.assertNotIn("sounder:", err)
                 self.assertEqual(len([line for line in out.splitlines() if line.startswith("device: the CPU, for ")]), lines, out)
                 self.assertEqual(self.model("cpu"), self.model(run))
         self.assertEqual(self.train(*TINY, "--workers", "2", "--quiet", "--out", "quiet", env=self.emulated(DEVICES=0)), ("", ""))
@@ -125,7 +125,7 @@ class Options(CardCase):
         self.assertIn("2 workers work side by side (MPS, started for this run)", out)
         self.assertTrue(self.has_ended("run"))
         for number in (signal.SIGTERM, signal.SIGKILL):
-            process = self.start(*CARD, "--workers", "2", "--mps", "start", "--rounds", "50", "--out", number.name, env=self.fake_mps())
+            process = self.start(*CARD, "--workers", "2", "--mps", "start", "--rounds", "500", "--out", number.name, env=self.fake_mps())
             self.wait_for_round(number.name, 1)
             self.assertTrue(os.path.exists(self.path(number.name, "mps/pipe/control")))
             process.send_signal(number)
@@ -139,7 +139,7 @@ class Options(CardCase):
             pass
         options = [*CARD, "--workers", "2", "--mps", "start"]
         runs = {run: self.start(*options, *more, "--out", run, env=environment) for run, more in
-                (("calm", []), ("ended", []), ("stopped", ["--local-epochs", "1000"]))}
+                (("calm", []), ("ended", []), ("stopped", ["--local-epochs", "100000"]))}
         def trained():
             try:
                 return {self.metrics(run)[-1]["type"] for run in ("calm", "ended")} == {"summary"}
