@@ -83,7 +83,8 @@ SOUNDER_ISA=x86-64 check 0 '' 'sounder: warning: SOUNDER_ISA=x86-64 is unknown *
 [ "$(wc -l <"$work/err")" = 1 ] || complain "said more than once" train --rounds 1
 export CUDA_VISIBLE_DEVICES= # with no card to be seen, whether built with CUDA or not
 check 69 '' 'sounder: error: *use --device cpu*' train --device cuda --data synthetic:1x8x8:64:16 --model softmax --out "$work/run"
-check 0 '*% after 1 round, *' '' train --device auto --data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --out "$work/run"
+check 0 '*% after 1 round, *' '*' train --device auto --data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --out "$work/run"
+! grep -q '^sounder:' "$work/err" || complain "sounder says something" train --device auto # a driver may, of its own
 unset CUDA_VISIBLE_DEVICES
 check 64 '' 'sounder: error: sounder eval: needs a model; *' eval
 check 64 '' 'sounder: error: sounder launch: needs a program; *' launch

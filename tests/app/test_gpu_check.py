@@ -54,7 +54,7 @@ class Rehearsal(unittest.TestCase):
 
 class Stages(Rehearsal):
     def test_probe_build_bench_profile_and_default_find_what_they_should(self):
-        result = self.check("--stages", "probe,build,bench,profile,default")
+        result = self.check("--stages", "probe,build,bench,profile,default", "--patience", "3")
         self.assertEqual(result.returncode, 0, result.stdout)
         with open(os.path.join(self.report, "report.txt")) as text:
             self.assertEqual(text.read(), result.stdout)
@@ -67,7 +67,7 @@ class Stages(Rehearsal):
             self.assertIn(name, self.passed())
 
     def test_kills_mps_and_rounds_find_what_they_should(self):
-        result = self.check("--stages", "kills,mps,rounds")
+        result = self.check("--stages", "kills,mps,rounds", "--patience", "3")
         self.assertEqual(result.returncode, 0, result.stdout)
         for name in ("fedavg: kill -9 of a worker in a step: the run goes on to the same bits", "ssgd: kill -9 of a worker in a step: the run goes on to the same bits",
                      "kill -9 of the parent: no worker is left", "kill -9 of the parent: --resume goes on to the same bits", "MPS starts",
@@ -99,7 +99,7 @@ class Stages(Rehearsal):
         shutil.copytree(STAND_INS, slow, symlinks=True)
         with open(os.path.join(slow, "ncu"), "w") as file:
             file.write("#!/bin/sh\nsleep 60\n")
-        result = self.check("--stages", "build,profile,probe", "--minutes", "0.1", programs=slow)
+        result = self.check("--stages", "build,profile,probe", "--minutes", "0.2", programs=slow)
         self.assertEqual([stage["state"] for stage in self.read()["stages"].values()][:2], ["done", "out of time"], result.stdout)
         self.assertIn("sounder is there", self.passed())
 

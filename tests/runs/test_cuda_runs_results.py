@@ -5,7 +5,7 @@ Usage: test_cuda_runs_results.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 import os, pty, re, select, signal, subprocess, sys, unittest
 
 from cards import CARD, DATA, MODEL, TINY, CardCase
-from runs import DEADLINE, SOUNDER
+from runs import DEADLINE, ENDLESS, SOUNDER
 
 
 class Results(CardCase):
@@ -174,15 +174,14 @@ class Results(CardCase):
                 os.close(screen)
 
     def test_live_weights_are_those_of_the_last_round(self):
-        process = self.start(*CARD, "--workers", "2", "--rounds", "40", "--out", "run")
+        process = self.start(*CARD, "--workers", "2", *ENDLESS, "--out", "run")
         self.wait_for_round("run", 2)
         with open(self.path("run/live/global.safetensors"), "rb") as live:
             first = live.read()
         self.wait_for_round("run", 4)
         with open(self.path("run/live/global.safetensors"), "rb") as live:
             self.assertNotEqual(first, live.read())
-        process.send_signal(signal.SIGTERM)
-        self.finish(process, 128 + signal.SIGTERM)
+        self.stop(process)
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

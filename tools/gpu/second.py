@@ -80,7 +80,7 @@ def kills(session):
     workers = workers_of(process.pid)
     process.kill()
     process.communicate()
-    gone = wait_until(lambda: not any(is_alive(worker) for worker in workers), 2)
+    gone = wait_until(lambda: not any(is_alive(worker) for worker in workers), 10)
     session.report.check("kill -9 of the parent: no worker is left", gone and bool(workers))
     memory_is_back(session, "kill -9 of the parent", before)
     session.run(session.program, "train", "--resume", run, seconds=90)
