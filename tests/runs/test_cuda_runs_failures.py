@@ -5,7 +5,7 @@ Usage: test_cuda_runs_failures.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 import os, re, signal, sys, unittest
 
 from cards import CARD, CardCase
-from runs import DEADLINE, alive, children_of, in_shared_memory, wait_until
+from runs import DEADLINE, ENDLESS, alive, children_of, in_shared_memory, wait_until
 
 GIBIBYTE = 1 << 30
 
@@ -24,7 +24,7 @@ class Failures(CardCase):
     def test_a_workers_failing_call_costs_the_run_that_worker_alone(self):
         for algorithm in ("fedavg", "ssgd", "hogwild"):
             with self.subTest(algorithm):
-                options = [*self.SHORT, "--algorithm", algorithm]
+                options = [*self.SHORT, "--rounds", "6", "--checkpoint-every", "0", "--algorithm", algorithm]  # a late worker gets no clients at first
                 self.train(*options, "--out", "calm-" + algorithm)
                 failures = 0
                 for number in self.calls():
@@ -47,9 +47,10 @@ class Failures(CardCase):
             self.assertEqual(self.model("calm"), self.model(str(number)), f"copy {number}")
 
     def test_a_failing_kernel_ends_the_worker_and_a_replacement_takes_over(self):
-        self.train(*CARD, "--workers", "2", "--out", "calm")
+        options = [*CARD, "--workers", "2", "--rounds", "20"]  # in which either worker launches as many
+        self.train(*options, "--out", "calm")
         for kernel in (1, 30, 60):
-            _, err = self.train(*CARD, "--workers", "2", "--out", str(kernel), env=self.emulated(FAIL=f"kernel:{kernel}", FAIL_RANK=0))
+            _, err = self.train(*options, "--out", str(kernel), env=self.emulated(FAIL=f"kernel:{kernel}", FAIL_RANK=0))
             self.assertRegex(err, "rank 0 exited with code 69: ")
             self.assertEqual(self.model("calm"), self.model(str(kernel)))
 
@@ -97,12 +98,18 @@ class Failures(CardCase):
     def test_a_replacement_is_of_another_generation_so_that_queued_work_of_the_dead_is_shut_out(self):
         for algorithm in ("fedavg", "hogwild"):
             clients = "2" if algorithm == "hogwild" else "4"
-            process = self.start(*CARD, "--clients", clients, "--algorithm", algorithm, "--workers", "2", "--rounds", "6",
-                                 "--on-worker-death", "respawn", "--log-level", "debug", "--out", algorithm)
-            self.wait_for_round(algorithm, 1)
-            os.kill(children_of(process.pid)[1], signal.SIGKILL)
-            _, err = self.finish(process)
-            self.assertEqual(sorted(re.findall(r"rank (\d)\W.*generation (\d+) on the card", err)), [("0", "0"), ("1", "0"), ("1", "1")])
+            with open(self.path(algorithm + ".err"), "w+") as said:
+                process = self.start(*CARD, "--clients", clients, "--algorithm", algorithm, "--workers", "2", *ENDLESS,
+                                     "--on-worker-death", "respawn", "--log-level", "debug", "--out", algorithm, stderr=said)
+                self.wait_for_round(algorithm, 1)
+                os.kill(children_of(process.pid)[1], signal.SIGKILL)
+
+                def generations():
+                    said.seek(0)
+                    return sorted(re.findall(r"rank (\d)\W.*generation (\d+) on the card", said.read()))
+                wait_until(lambda: len(generations()) >= 3)
+                self.stop(process)
+                self.assertEqual(generations(), [("0", "0"), ("1", "0"), ("1", "1")])
 
     def test_without_managed_memory_the_host_sees_the_model_all_the_same(self):
         for algorithm in ("fedavg", "ssgd"):
@@ -138,14 +145,15 @@ class Failures(CardCase):
     def test_the_card_has_its_memory_back_whoever_was_killed(self):
         environment = self.emulated(CARD=self.path("card"), MEMORY_BYTES=7 * GIBIBYTE // 4, CONTEXT_BYTES=300 << 20)  # one run fits
         for victim in ("worker", "parent"):
-            process = self.start(*CARD, "--workers", "2", "--rounds", "60", "--out", victim, env=environment)
+            process = self.start(*CARD, "--workers", "2", *ENDLESS, "--out", victim, env=environment)
             self.wait_for_round(victim, 1)
             _, err = self.train(*CARD, "--workers", "2", "--out", "refused", env=environment, code=71)
             self.assertIn("GiB are free", self.has_one_sentence(err))
             workers = children_of(process.pid)
             os.kill(workers[0] if victim == "worker" else process.pid, signal.SIGKILL)
             if victim == "worker":
-                self.finish(process)
+                self.wait_for_deaths(victim, 1)
+                self.stop(process)
             process.communicate()
             self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers)))
             self.train(*CARD, "--workers", "2", "--out", "after-" + victim, env=environment)
