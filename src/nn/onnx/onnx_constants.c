@@ -121,6 +121,10 @@ Status onnx_range(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     return onnx_give(import, node, value, err);
 }
 
+// Single numbers: roots, quotients, and a float from a whole number or back.
+
+enum { GREATEST_WHOLE = 1 << 24 }; // that all floats up to it are
+
 static bool is_one(double *number, const OnnxValue *value) {
     if (!value || value->kind != VALUE_CONSTANT || value->count != 1) return false;
     if (!value->reals && *value->wholes <= ONNX_TIMES(ONNX_MOST_TIMES)) return false; // how many samples there are
@@ -135,14 +139,21 @@ Status onnx_number(OnnxImport *import, const Onnx__NodeProto *node, Error *err) 
     TRY(status);
     other = onnx_input(import, node, 1, &status, err);
     TRY(status);
-    const bool is_root = strcmp(node->op_type, "Sqrt") == 0;
-    if (!is_one(&a, in) || !(is_root ? a >= 0 : is_one(&b, other) && b != 0))
+    const bool is_root = strcmp(node->op_type, "Sqrt") == 0, is_quotient = strcmp(node->op_type, "Div") == 0;
+    if (!is_one(&a, in) || (is_root && a < 0) || (is_quotient && (!is_one(&b, other) || b == 0)))
         return fail(err, STATUS_DATA, NODE_FORMAT "computes with constants of more than a number each, or of none here",
                     NODE_ARGS(import, node));
     OnnxValue value = {.kind = VALUE_CONSTANT, .count = 1, .extent = {1, 1, 1, 1, 1}};
     value.rank = other && other->rank > in->rank ? other->rank : in->rank;
-    value.reals = malloc(sizeof *value.reals);
-    if (!value.reals) return fail(err, STATUS_OS, "%s: no memory for a number", import->path);
-    *value.reals = (float)(is_root ? sqrt(a) : a / b);
+    if (!is_root && !is_quotient && in->reals) { // Cast
+        if (a != trunc(a) || fabs(a) > GREATEST_WHOLE)
+            return fail(err, STATUS_DATA, NODE_FORMAT "makes whole numbers of a constant's", NODE_ARGS(import, node));
+        value.wholes = malloc(sizeof *value.wholes);
+        if (value.wholes) *value.wholes = (int64_t)a;
+    } else {
+        value.reals = malloc(sizeof *value.reals);
+        if (value.reals) *value.reals = (float)(is_root ? sqrt(a) : a / b);
+    }
+    if (!value.reals && !value.wholes) return fail(err, STATUS_OS, "%s: no memory for a number", import->path);
     return onnx_give(import, node, value, err);
 }

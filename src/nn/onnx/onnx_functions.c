@@ -131,6 +131,17 @@ static Status add_to_attention(OnnxImport *import, const Onnx__NodeProto *node, 
     return onnx_give(import, node, *in, err);
 }
 
+// Whether a constant with as many numbers as a sample has values gives each of them its own, the same for all samples.
+static bool is_of_each_value(const OnnxValue *in, const OnnxValue *constant) {
+    int64_t extent[ONNX_MAX_RANK];
+    const int rank = onnx_extents(extent, in);
+    for (int d = 1; d <= constant->rank; d++) {
+        const int64_t own = constant->extent[constant->rank - d];
+        if (own != 1 && (in->view[rank - d] == 'n' || own != extent[rank - d])) return false;
+    }
+    return onnx_is_in_order(in);
+}
+
 // A constant of each output of the layer that gives the samples, or one for all.
 static bool fits_outputs(const OnnxValue *in, const OnnxValue *constant, const OnnxLayer *layer) {
     if (!constant->reals || constant->rank > (int)strlen(in->view)) return false;
@@ -139,7 +150,7 @@ static bool fits_outputs(const OnnxValue *in, const OnnxValue *constant, const O
     const bool is_image = strcmp(in->view, "nchw") == 0;
     const char last = in->view[strlen(in->view) - 1];
     if (!layer->is_each && layer->outs != (size_t)in->shape.channels) // layernorm: of each value
-        return onnx_is_in_order(in);
+        return is_of_each_value(in, constant);
     const int place = constant->rank - (is_image && !layer->is_each ? 3 : 1);
     return (layer->is_each ? last == 'w' : is_image || last == 'f') && place >= 0 &&
            constant->extent[place] == (int64_t)layer->outs;

@@ -367,6 +367,9 @@ static Status handle_cast(OnnxImport *import, const Onnx__NodeProto *node, Error
         numbers.kind = VALUE_NUMBERS;
         return onnx_give(import, node, numbers, err);
     }
+    const bool is_number = in && in->kind == VALUE_CONSTANT && in->count == 1;
+    if (is_number && ((is_whole && in->reals) || (is_real && in->wholes && *in->wholes > ONNX_TIMES(ONNX_MOST_TIMES))))
+        return onnx_number(import, node, err);
     if (in && in->kind == VALUE_CONSTANT && in->reals && !is_real)
         return fail(err, STATUS_DATA, NODE_FORMAT "makes whole numbers of a constant's", NODE_ARGS(import, node));
     if (in && in->kind != VALUE_CONSTANT && (!is_real || in->kind == VALUE_NUMBERS))
