@@ -219,6 +219,10 @@ class Python(unittest.TestCase):
                 self.wide, self.narrow, self.head = nn.Linear(16, 32), nn.Linear(32, 16), nn.Linear(16, 10)
                 self.places, self.more = nn.Embedding(12, 16), nn.Embedding(20, 16)
                 self.register_parameter("own", nn.Parameter(torch.zeros(1, 12, 16)))
+                self.register_parameter("single", nn.Parameter(torch.zeros(1, 16)))
+                self.padded, self.same = nn.Embedding(12, 16, padding_idx=0), nn.Linear(16, 12)
+                self.same.weight = nn.Parameter(self.own[0])
+                self.same.weight.data = self.own.data[0]
                 self.register_buffer("steps", torch.arange(12)[None])
                 self.register_buffer("waves", torch.zeros(12, 16))
                 self.register_buffer("mask", torch.ones(12, 12).triu(1).bool())
@@ -253,7 +257,9 @@ class Python(unittest.TestCase):
             (block, "embedding 80 16 as v1; attention 4 causal as v2; add v1 as v3; linear 32 each from v2; gelu; linear 16 each; "
                     "add v3; layernorm each; linear 10"),
             (lambda net, x: attend(net, net.table(x), attn_mask=causal, is_causal=True), "embedding 80 16; attention 4 causal"),
-            (lambda net, x: net.own + net.table(x), "embedding 80 16; positions"),
+            (lambda net, x: net.own + net.table(input=x), "embedding 80 16; positions"),
+            (lambda net, x: (lambda x: net.table(x.long()) + net.places(torch.arange(x.shape[1])))(x.int()), "embedding 80 16; positions"),
+            (lambda net, x: (lambda y: torch.relu_(y + net.places(torch.arange(y.size(1)))))(net.table(x)), "embedding 80 16; positions; relu"),
             (lambda net, x: torch.relu(net.table(x) + net.places.weight) + net.own, "embedding 80 16; positions; relu; positions"),
             *[(lambda net, x, steps=steps: net.table(x) + net.places(steps(net, x)), "embedding 80 16; positions")
               for steps in (lambda net, x: torch.arange(12), lambda net, x: net.steps, lambda net, x: torch.arange(x.shape[1]),
@@ -277,6 +283,14 @@ class Python(unittest.TestCase):
             (lambda net, x: net.head(x.flatten(1)) + net.own, "add: a parameter outside a layer"),
             (lambda net, x: net.table(x) + net.waves, "add: constant vectors of positions; make them an nn.Parameter"),
             (lambda net, x: net.table(x) + net.own + net.own, "add_1: adds what is another layer's, too"),
+            (lambda net, x: torch.add(net.table(x), net.own, alpha=2), "alpha is 2; Sounder has only 1"),
+            (lambda net, x: net.table(x) + net.own[:, :1], "own: a parameter outside a layer"),
+            (lambda net, x: net.table(x) + net.single, "add: a parameter outside a layer; Sounder adds such to sequences alone"),
+            (lambda net, x: net.table(x) + net.padded(net.steps), "padded: padding_idx is 0"),
+            (lambda net, x: net.table(x.flatten(1)) + net.places(torch.arange(x.size(1))), "positions as many as x has of another dimension"),
+            (lambda net, x: net.table(x) + net.places(torch.arange(end=x.size(1))), "Sounder has no arange but of a sequence's steps"),
+            (lambda net, x: (lambda y: torch.tanh(y.add_(net.own)) + y)(net.table(x)), "add_: changes in place what is taken again behind it"),
+            (lambda net, x: (lambda y: net.same(y + net.own))(net.table(x)), "positions are another layer's weights, too"),
             (lambda net, x: net.table(x) + net.more(net.steps), "more: 20 vectors for 12 steps"),
             (lambda net, x: net.table(x) + net.places(net.mask), "mask: a parameter outside a layer"),
             (lambda net, x: net.table(x) + net.places(torch.arange(x.size(0))), "Sounder has no arange but of a sequence's steps"),

@@ -299,6 +299,24 @@ def _asks_for_a_size(node):
     return kind in ("size", "dim") or (kind == "getattr" and node.args[1] in ("shape", "ndim", "device", "dtype"))
 
 
+def _extent_of(node):
+    """x of x.size(1), x.size()[1] or x.shape[1]; None: it is something else."""
+    if getattr(node, "op", None) not in ("call_method", "call_function") or node.args[1:] != (1,):
+        return None
+    whole = node.args[0]
+    if _called(node) == "size":
+        return whole
+    is_whole = _called(node) == "getitem" and ((_called(whole) == "size" and len(whole.args) == 1) or (_called(whole) == "getattr" and whole.args[1] == "shape"))
+    return whole.args[0] if is_whole else None
+
+
+def _as_it_came(node):
+    """Before it was made whole numbers."""
+    while _called(node) in ("contiguous", "long", "int"):
+        node = node.args[0]
+    return node
+
+
 def _takes_constants(node, modules):
     """An attention takes a mask, an embedding the numbers of steps, and to values positions are added."""
     if node.op == "call_module":
@@ -442,12 +460,13 @@ def _is_last(index):
 
 class _Reader:
     """From the steps of a traced net to its text. ranks: dimensions of a value, if they are known; tuples: values that are one;
-    counted: values that are the numbers of all steps, and how many, if that is known; places: what an embedding has for them;
-    tensors: (word, [(name, parameter)]) of each layer."""
+    counted: values that are the numbers of all steps, with how many these are or of which value they are the second extent;
+    places: what an embedding has for them, and that value; numbers: what an embedding of a sample's numbers takes; tensors: (word,
+    [(name, parameter)]) of each layer; order: of the steps."""
 
     def __init__(self, net):
         self.net, self.text, self.ranks, self.tuples, self.wholes, self.lasts = net, _Text(), {}, {}, set(), {}
-        self.counted, self.places, self.tensors = {}, {}, []
+        self.counted, self.places, self.numbers, self.tensors, self.order = {}, {}, set(), [], {}
 
     def source(self, name, node):
         """The place of a value that a layer takes."""
@@ -558,32 +577,38 @@ class _Reader:
 
     def count_steps(self, name, node):
         """arange(12), arange(x.size(1)) or arange(0, x.shape[1]): the numbers of a sequence's steps, for an embedding."""
-        *start, end = node.args
-        is_size = hasattr(end, "op") and _asks_for_a_size(end) and end.args[1:] == (1,)
-        if start not in ([], [0]) or not (is_size or isinstance(end, int)) or set(node.kwargs) - {"device", "dtype"}:
+        *start, end = node.args or [None]
+        sized = _extent_of(end)
+        if start not in ([], [0]) or not (sized or isinstance(end, int)) or set(node.kwargs) - {"device", "dtype"}:
             raise Error(f"{name}: Sounder has no arange but of a sequence's steps, from 0 on, for an embedding of positions")
-        self.counted[node] = None if is_size else end
+        self.counted[node] = (None, sized) if sized else (end, None)
 
     def take_table(self, name, node, module):
         """An embedding of the numbers 0, 1, ... of a sequence's steps. False: it is of other numbers."""
-        of = node.args[0]
+        of = node.all_input_nodes[0]
         if of.op == "get_attr":
             numbers = self.constant(of)
-            if numbers.numel() != numbers.shape[-1] or numbers.flatten().tolist() != [*range(numbers.numel())]:
+            if numbers.dim() not in (1, 2) or numbers.numel() != numbers.shape[-1] or numbers.flatten().tolist() != [*range(numbers.numel())]:
                 raise Error(f"{of.target}: a parameter outside a layer; Sounder's belong to layers")
-            self.counted[of] = numbers.numel()
+            self.counted[of] = (numbers.numel(), None)
         if of in self.counted:
-            if self.counted[of] not in (None, len(module.weight)):
-                raise Error(f"{name}: {len(module.weight)} vectors for {self.counted[of]} steps; Sounder's positions are as many as the steps")
-            self.places[node] = module.weight
+            count, sized = self.counted[of]
+            _embedding(name, module)
+            if count not in (None, len(module.weight)):
+                raise Error(f"{name}: {len(module.weight)} vectors for {count} steps; Sounder's positions are as many as the steps")
+            self.places[node] = (module.weight, sized)
+        else:
+            self.numbers.add(_as_it_came(of))
         return of in self.counted
 
     def add_positions(self, name, node, of, positions):
         """x + a parameter, or x + an embedding of the steps' numbers."""
-        tensor = self.places.get(positions)
-        tensor = self.constant(positions) if tensor is None else tensor
-        if self.ranks.get(of) != 3 or tensor.dim() not in (2, 3) or tensor.shape[:-2].numel() != 1:
+        tensor, sized = self.places.get(positions) or (self.constant(positions), None)
+        _must(name, "alpha", node.kwargs.get("alpha", 1), 1)
+        if self.ranks.get(of) != 3 or tensor.dim() not in (2, 3) or tensor.shape[:-2].numel() != 1 or 1 in tensor.shape[-2:]:
             raise Error(f"{name}: a parameter outside a layer; Sounder adds such to sequences alone, a vector for each step")
+        if sized is not None and self.ranks.get(sized) != 3 and _as_it_came(sized) not in self.numbers:
+            raise Error(f"{name}: positions as many as {sized.name} has of another dimension than the sequence's steps")
         if not tensor.requires_grad:
             raise Error(f"{name}: constant vectors of positions; make them an nn.Parameter, and name them to the run: freeze=\"positions1.*\"")
         if any(own.data_ptr() == tensor.data_ptr() for _, layer in self.tensors for _, own in layer):
@@ -623,9 +648,11 @@ class _Reader:
             return self.flatten(name, node, module)
         if kind in ("view", "reshape"):
             return self.view(name, node)
-        if kind == "unsqueeze" and node.args[0] in self.counted and node.args[1:] == (0,):
+        if kind == "unsqueeze" and node.all_input_nodes[0] in self.counted and _called(node.all_input_nodes[0]) == "arange" and node.args[1:] == (0,):
             self.counted[node] = self.counted[node.args[0]]
             return None
+        if (kind == "iadd" or kind.endswith("_") or getattr(module, "inplace", False)) and any(self.order.get(user, -1) > self.order[node] for user in inputs[0].users):
+            raise Error(f"{name}: changes in place what is taken again behind it; let it give a value of its own")
         if kind in ("squeeze", "unsqueeze"):
             return self.squeeze(name, node, kind)
         if kind == "contiguous" or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
@@ -661,6 +688,7 @@ class _Reader:
 def _read(net):
     reader, of = _Reader(net), type(net).__name__
     *steps, (_, end, _) = _steps(net)
+    reader.order = {node: place for place, (_, node, _) in enumerate(steps)}
     for name, node, module in steps:
         if list(node.users) == [end] and (_called(node) if module is None else type(module).__name__) in _LAST:
             reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
@@ -671,6 +699,9 @@ def _read(net):
         raise Error(f"{of}: gives several values; Sounder's nets give one, the scores of the classes")
     if reader.source(of, given) != len(reader.text.layers) - 1:
         raise Error(f"{of}: computes more behind {given.name}, which it gives; leave that out")
+    own = [tensor.data_ptr() for _, layer in reader.tensors for _, tensor in layer if tensor.data_ptr()]
+    if len(own) != len(set(own)):
+        raise Error(f"{of}: positions are another layer's weights, too; Sounder's layers have weights of their own")
     return reader
 
 
