@@ -42,8 +42,8 @@ bool onnx_are_positions(const OnnxValue *in, const OnnxValue *constant);
 Status onnx_positions(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, const OnnxValue *constant,
                       Error *err);
 
-// Of onnx_constants.c: Concat of constants, Gather of rows of one, Range, roots, quotients and casts of single numbers; and
-// from..to - 1 of a dimension of one.
+// Of onnx_constants.c: Concat of constants, Gather of rows of one, Range, roots, quotients and casts of single numbers;
+// and from..to - 1 of a dimension of one.
 OnnxHandler onnx_join_reals, onnx_take_rows, onnx_range, onnx_number;
 Status onnx_cut_reals(OnnxImport *import, const Onnx__NodeProto *node, const OnnxValue *in, int axis, int64_t from,
                       int64_t to, Error *err);
