@@ -37,6 +37,7 @@ TINY = {
     "data": "synthetic:1x8x8:160:60",
     "accuracy": ["--model", TINY_NET, "--batch-size", "16", "--lr", "0.05", "--rounds", "3"],
     "clients": 4,
+    "long": ["--local-epochs", "18"],
     "short": ["--data", "synthetic:1x4x4:32:8", "--model", "linear 10", "--rounds", "1", "--batch-size", "16"],
     "noise": {"fedavg": 0.2, "ssgd": 0.2, "hogwild": 0.3},  # of 60 samples
     "bench": [["--nets", "softmax,lenet", "--shape", "1x16x16", "--batches", "4", "--models", "1,2"], ["--nets", "2nn", "--batches", "4", "--models", "2"]],
