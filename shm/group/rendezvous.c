@@ -238,8 +238,7 @@ static Status host(Rendezvous *meeting, uint64_t deadline, Error *err) {
     meeting->pidfds[0] = pidfd_open(getpid(), 0);
     if (meeting->pidfds[0] < 0) return fail_errno(err, STATUS_OS, "%s: no process descriptor", meeting->name);
     Error missing, reason;
-    int last_looks =
-        2; // behind the deadline, at guests and then at what they say: this process may have been kept from it
+    int last_looks = 2; // behind the deadline, at guests and at what they say: this process may have stood still
     while (describe_missing(&missing, meeting) > 0) {
         const bool looks = clock_nanoseconds() < deadline || last_looks-- > 0;
         Status status = looks ? look_round(meeting, deadline, &reason) : too_late(meeting, missing.message, &reason);
