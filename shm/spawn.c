@@ -102,10 +102,9 @@ static __attribute__((no_sanitize("address", "undefined"))) long place_descripto
     return 0;
 }
 
-// The stop signals are for the parent: a worker ignores them (worker_attach), from here on, so that none ends it on its
-// way there. What has come of them is forgotten.
+// The stop signals are for the parent: also one that has come already shall not end the worker on its way to its work.
 static __attribute__((no_sanitize("address", "undefined"))) void open_signals(void) {
-    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    static const int stopping[] = {STOP_SIGNALS};
     const uint64_t ignored[4] = {(uint64_t)(uintptr_t)SIG_IGN}, mask = 0; // the kernel's struct sigaction, no flags
     const uint64_t preset[4] = {0};                                       // SIG_DFL
     for (int number = 1; number <= 64; number++)

@@ -29,6 +29,10 @@
 #include "base/err.h"
 #include "shm/barrier.h"
 
+// What asks a parent to stop. A worker ignores it from its start on: batch systems send it to every process of a job,
+// and what to do is the parent's to decide.
+#define STOP_SIGNALS SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2
+
 // What a worker finds open: descriptors 3, 4, ... in the order of the parent's `fds`; these two precede them.
 enum { WORKER_STARTUP_FD = 3, WORKER_ARRIVAL_FD = 4, WORKER_FIRST_FD = 5, WORKER_MAX_FDS = 8 };
 
@@ -138,8 +142,7 @@ void supervisor_free(Supervisor *supervisor);
 // Worker side --------------------------------------------------------------------------------------------------------
 
 // First call of a worker: dies with the parent from here on (PDEATHSIG, then a look whether getppid() still is
-// `parent`, the pid it was given on its command line), and ignores the stop signals: batch systems send them to every
-// process of a job, and what to do is the parent's to decide.
+// `parent`, the pid it was given on its command line).
 Status worker_attach(pid_t parent, Error *err);
 
 // Tells the parent through the start-up pipe that the worker is ready (message NULL) or what is wrong, before it exits:

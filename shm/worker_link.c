@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "shm/supervisor.h"
 
-static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+static const int stopping[] = {STOP_SIGNALS};
 
 void stop_signals(sigset_t *signals) {
     sigemptyset(signals);
@@ -19,8 +19,6 @@ void stop_signals(sigset_t *signals) {
 }
 
 Status worker_attach(pid_t parent, Error *err) {
-    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++)
-        signal(stopping[i], SIG_IGN);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return fail_errno(err, STATUS_OS, "cannot ask to be killed together with the parent");
     // If the parent died before that call, its death will not be signalled any more.

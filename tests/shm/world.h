@@ -115,7 +115,7 @@ static inline int worker_main(char **argv) {
     pid_t parent = atoi(argv[3]);
     Error err;
     Segment segment;
-    if (signal(SIGTERM, SIG_IGN) != SIG_IGN) return 89; // one that came before it attached would have ended it
+    if (signal(SIGTERM, SIG_IGN) != SIG_IGN) return 89; // one that came now would end it
     if (worker_attach(parent, &err) != STATUS_OK) return 90;
     if (segment_map(&segment, WORKER_FIRST_FD, SEGMENT_READ_WRITE, &err) != STATUS_OK) {
         worker_report(err.message);
