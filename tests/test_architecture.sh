@@ -4,6 +4,7 @@
 #               fedavg: rules, nodes <- memory <- worker <- parent <- card; shm <- shm/group; app/options <- launch, run <- look
 #   guards      a header's guard is its path: src/app/options/options.h has SOUNDER_APP_OPTIONS_OPTIONS_H
 #   lengths     a function has at most 60 lines, a line of comment 120 columns
+#   roof        git tracks nothing at the top level beside the boxes, the documents, what CMake reads and dotfiles
 #   signposts   files that README.md and CONTRIBUTING.md name are there
 #   engines     at most 8 lines outside the engines' own files compare an algorithm
 #   kernels     name the threads of their blocks: __launch_bounds__ stands in the line of __global__
@@ -91,6 +92,16 @@ echo 'See `src/nn/none.c`.' >"$work/README.md"
 : >"$work/CONTRIBUTING.md"
 if signposts "$work" >/dev/null; then echo "FAILED: accepted a signpost to nowhere" && exit 1; fi
 
+# roof: of the paths on stdin, prints the ones that stand at the top level and do not belong there; fails if there is one.
+roof() {
+    ! grep -vxE '(src|shm|fedavg|datasets|tests|tools)/.*|\..*|(README|CONTRIBUTING)\.md|LICENSE|CMakeLists\.txt|CMakePresets\.json' |
+        sed 's/^/does not belong at the top level: /' | grep .
+}
+
+if echo 'net.onnx' | roof >/dev/null; then echo "FAILED: accepted a file on the roof" && exit 1; fi
+printf '.ci/run\nLICENSE\nsrc/main.c\n' | roof
+
 check "$1"
 signposts "$1"
+if [ -e "$1/.git" ]; then git -C "$1" ls-files | roof; fi
 echo "all rules kept"
