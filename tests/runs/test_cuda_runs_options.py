@@ -5,7 +5,7 @@ Usage: test_cuda_runs_options.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 import os, re, signal, subprocess, sys, unittest
 
 from cards import CARD, DATA, MODEL, TINY, CardCase
-from runs import DEADLINE, wait_until
+from runs import DEADLINE, ENDLESS, children_of, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -131,6 +131,16 @@ class Options(CardCase):
             process.send_signal(number)
             process.communicate(timeout=DEADLINE)
             self.assertTrue(self.has_ended(number.name), number.name)
+
+    def test_a_daemon_whose_keeper_was_killed_is_ended_by_the_run_itself(self):
+        process = self.start(*CARD, "--workers", "2", "--mps", "start", *ENDLESS, "--out", "run", env=self.fake_mps())
+        self.wait_for_round("run", 1)
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            keeper, = set(map(int, file.read().split())) - set(children_of(process.pid))
+        os.kill(keeper, signal.SIGKILL)
+        self.wait_for_more_rounds("run", 1)
+        self.stop(process)
+        self.assertTrue(self.has_ended("run"))
 
     def test_a_daemon_that_is_slow_to_quit_is_named_and_delays_a_stopped_run_but_briefly(self):
         warning = r"sounder: warning: --mps start: \S+ has not ended within {} s; .*: echo quit \| CUDA_MPS_PIPE_DIRECTORY={}/mps/pipe nvidia-"

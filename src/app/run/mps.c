@@ -23,14 +23,16 @@ enum { START_SECONDS = 10, CLOSE_SECONDS = 10, QUICK_SECONDS = 2, POLL_MILLISECO
 
 static const char control_program[] = "nvidia-cuda-mps-control";
 
-// Keeps the daemon: starts it, waits until the other end of the pipe at descriptor 3 is closed, and ends it. Whatever
-// ends the shell, the daemon and its sockets go first; its log stays.
-static const char keeper_script[] =
-    "trap 'echo quit | nvidia-cuda-mps-control 3<&-; rm -rf \"$CUDA_MPS_PIPE_DIRECTORY\"' EXIT\n"
-    "trap exit INT TERM HUP\n"
-    "mkdir -p \"$CUDA_MPS_PIPE_DIRECTORY\" \"$CUDA_MPS_LOG_DIRECTORY\" || exit\n"
-    "nvidia-cuda-mps-control -d 3<&- || exit\n"
-    "read -r nothing <&3\n";
+// Keeps the daemon: starts it, waits until the other end of the pipe at descriptor 3 is closed, and ends it. The daemon
+// and its sockets go before the shell, whatever ends that, except for a SIGKILL: then we run its last line. The log
+// stays.
+#define END_DAEMON "echo quit | nvidia-cuda-mps-control 3<&-; rm -rf \"$CUDA_MPS_PIPE_DIRECTORY\""
+static const char end_script[] = END_DAEMON;
+static const char keeper_script[] = "trap '" END_DAEMON "' EXIT\n"
+                                    "trap exit INT TERM HUP\n"
+                                    "mkdir -p \"$CUDA_MPS_PIPE_DIRECTORY\" \"$CUDA_MPS_LOG_DIRECTORY\" || exit\n"
+                                    "nvidia-cuda-mps-control -d 3<&- || exit\n"
+                                    "read -r nothing <&3\n";
 
 static const char *mps_pipe_folder(void) {
     const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -62,14 +64,14 @@ static bool is_installed(void) {
     return found;
 }
 
-// The shell inherits nothing but the pipe, and is of a session of its own: a Ctrl-C shall not end the daemon before the
-// workers.
-static Status start_keeper(pid_t *keeper, int pipe_end, Error *err) {
+// The shell inherits nothing but the descriptor, and is of a session of its own: a Ctrl-C shall not end the daemon
+// before the workers.
+static int start_shell(pid_t *shell, const char *script, int inherited) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
     sigemptyset(&none);
-    char *arguments[] = {"sh", "-c", (char *)keeper_script, NULL};
+    char *arguments[] = {"sh", "-c", (char *)script, NULL};
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
@@ -77,13 +79,12 @@ static Status start_keeper(pid_t *keeper, int pipe_end, Error *err) {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, pipe_end, SHELL_FD);
+    posix_spawn_file_actions_adddup2(&actions, inherited, SHELL_FD);
     posix_spawn_file_actions_addclosefrom_np(&actions, SHELL_FD + 1);
-    int error = posix_spawn(keeper, "/bin/sh", &actions, &attributes, arguments, environ);
+    int error = posix_spawn(shell, "/bin/sh", &actions, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
-    if (error == 0) return STATUS_OK;
-    return fail(err, STATUS_OS, "--mps start: cannot start a shell: %s", strerror(error));
+    return error;
 }
 
 static Status wait_for_daemon(const char *pipe_folder, Error *err) {
@@ -125,8 +126,10 @@ static Status start_daemon(Mps *mps, const char *folder, Error *err) {
                     control_program);
     TRY(name_folders(pipe_folder, folder, err));
     if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(err, STATUS_OS, "--mps start: cannot create a pipe");
-    Status status = start_keeper(&keeper, ends[0], err);
+    const int error = start_shell(&keeper, keeper_script, ends[0]);
+    Status status = STATUS_OK;
     close(ends[0]);
+    if (error != 0) status = fail(err, STATUS_OS, "--mps start: cannot start a shell: %s", strerror(error));
     if (status == STATUS_OK) status = wait_for_daemon(pipe_folder, err);
     if (status == STATUS_OK)
         *mps = (Mps){.state = MPS_STARTED, .keeper_fd = ends[1], .keeper = keeper};
@@ -170,12 +173,19 @@ static bool stop_signal_waits(void) {
     return sigpending(&pending) == 0 && sigandset(&both, &pending, &stop) == 0 && !sigisemptyset(&both);
 }
 
+// One that was killed left its daemon to us.
+static bool keeper_runs(Mps *mps) {
+    int end = 0;
+    if (waitpid(mps->keeper, &end, WNOHANG) == 0) return true;
+    return WIFSIGNALED(end) && start_shell(&mps->keeper, end_script, STDIN_FILENO) == 0;
+}
+
 void mps_close(Mps *mps, bool quickly) {
     if (mps->keeper_fd < 0) return;
     close(mps->keeper_fd);
     mps->keeper_fd = -1;
     const uint64_t start = clock_nanoseconds();
-    while (waitpid(mps->keeper, NULL, WNOHANG) == 0) {
+    while (keeper_runs(mps)) {
         const int most = quickly || stop_signal_waits() ? QUICK_SECONDS : CLOSE_SECONDS;
         if (clock_seconds_since(start) > most) {
             log_warning("--mps start: %s has not ended within %d s; should it stay, end it: echo quit | "
