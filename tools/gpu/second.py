@@ -5,21 +5,24 @@ from session import FAILED, SKIPPED, Card, OutOfTime
 
 
 def state_of(pid):
-    """State and parent of a process; not every kernel lists children."""
+    """Name, state and parent of a process; not every kernel lists children."""
     try:
         with open(f"/proc/{pid}/stat") as file:
-            state, parent = file.read().rsplit(")", 1)[1].split()[:2]
-            return state, int(parent)
+            name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
+            state, parent = rest.split()[:2]
+            return name, state, int(parent)
     except OSError:
-        return "X", 0
+        return "", "X", 0
 
 
 def workers_of(pid):
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and state_of(entry)[1] == pid]
+    """Not all children of a run: the one that keeps its MPS daemon is a shell."""
+    children = ((int(entry), *state_of(entry)) for entry in os.listdir("/proc") if entry.isdigit())
+    return [child for child, name, _, parent in children if parent == pid and name.startswith("sounder:w")]
 
 
 def is_alive(pid):
-    return state_of(pid)[0] not in "ZX"
+    return state_of(pid)[1] not in "ZX"
 
 
 def wait_until(condition, seconds):
