@@ -42,8 +42,9 @@ class NodesCase(RunCase):
         return self.start_command(command)
 
     def start_command(self, command, **more):
-        process = subprocess.Popen(command, cwd=self.folder.name, text=True, start_new_session=True, env=ENVIRONMENT,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        # What Open MPI leaves in /dev/shm of nodes that are killed goes with the test's folder.
+        process = subprocess.Popen(command, cwd=self.folder.name, text=True, start_new_session=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env={**ENVIRONMENT, "OMPI_MCA_btl_vader_backing_directory": self.folder.name}, **more)
         self.started.append(process)
         return process
 
