@@ -81,8 +81,9 @@ SEQUENCES = {
                                                                    "fc1.weight": ([10, 24], ALL), "fc1.bias": ([10], HEAD_BIAS)}),
     "positions that are counted": (["n", 6], {}, [
         *EMBED, node("Shape", "e", "size"), whole("one", 1), node("Gather", "size one", "steps"), whole("zero", 0), whole("third", 3), whole("second", 2), node("Mod", "third second", "step"), node("Range", "zero steps step", "numbers"),
-        node("Gather", "places numbers", "p"), node("MatMul", "e m", "m1"), node("Add", "m1 p", "p1"), node("Add", "e p1", "p2"), node("Flatten", "p2", "f"), node("Gemm", "f ha hb", "y", transB=1)],
-        "embedding 256 4 as e; linear 4 each; positions; add e; linear 10", {"embedding1.weight": ([256, 4], TABLE), "fc1.weight": ([4, 4], EACH), "fc1.bias": ([4], [0.0] * 4), "positions1.weight": ([6, 4], PLACES[:24]),
+        node("Gather", "places numbers", "p"), node("Unsqueeze", "numbers zero", "numbers1"), node("Gather", "places numbers1", "q"),
+        node("MatMul", "e m", "m1"), node("Add", "m1 p", "p1"), node("Relu", "p1", "r1"), node("Add", "q r1", "p2"), node("Add", "e p2", "p3"), node("Flatten", "p3", "f"), node("Gemm", "f ha hb", "y", transB=1)],
+        "embedding 256 4 as e; linear 4 each; positions; relu; positions; add e; linear 10", {"embedding1.weight": ([256, 4], TABLE), "fc1.weight": ([4, 4], EACH), "fc1.bias": ([4], [0.0] * 4), "positions1.weight": ([6, 4], PLACES[:24]), "positions2.weight": ([6, 4], PLACES[:24]),
                                                                             "fc2.weight": ([10, 24], ALL), "fc2.bias": ([10], HEAD_BIAS)}),
     "as PyTorch writes it": (["n", 1, 1, 6], {}, [
         whole("flat", [0, -1]), node("Reshape", "x flat", "x1"), node("Cast", "x1", "i", to=7), EMBED[1], *ZEROS, TURN, node("LSTM", "t W3 R3 B3 - z z", "a a1 a2", hidden_size=UNITS), SQUEEZE,

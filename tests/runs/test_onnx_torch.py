@@ -129,7 +129,7 @@ class Attends(nn.Module):
     def forward(self, x):
         x = self.table(x.view(x.size(0), -1).long())
         if self.form == "with positions":
-            x = x + self.places(torch.arange(x.size(1))) + self.own
+            x = torch.tanh(x + self.places(torch.arange(x.size(1)))) + self.own + self.places(torch.arange(x.size(1)).unsqueeze(0))
         if self.form == "of three layers":
             queries, keys, values = (part(x).view(x.size(0), 6, 4, 2).transpose(1, 2) for part in self.parts)
             seen = (queries @ keys.transpose(-2, -1) / 2 ** 0.5).softmax(-1) @ values

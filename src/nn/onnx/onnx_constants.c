@@ -82,13 +82,16 @@ Status onnx_join_reals(OnnxImport *import, const Onnx__NodeProto *node, Error *e
     return onnx_give(import, node, value, err);
 }
 
-// Rows of a constant, at constant places. No more than the file has numbers: rows of rows would grow by themselves.
+// Rows of a constant, at constant places; places of (1, count) give rows of (1, count, ...). No more than the file has
+// numbers: rows of rows would grow by themselves.
 Status onnx_take_rows(OnnxImport *import, const Onnx__NodeProto *node, Error *err) {
     OnnxValue *in, *places, value;
     TRY(onnx_take(&in, import, node, 0, VALUE_CONSTANT, onnx_not_constant, err));
     TRY(onnx_take(&places, import, node, 1, VALUE_CONSTANT, "no constant of whole numbers", err));
     const size_t block = block_of(in, 0);
-    if (!in->reals || !places->wholes || in->rank < 1 || places->rank != 1 || places->count == 0 || block == 0 ||
+    const int more = places->rank - 1; // dimensions of one before the places
+    if (!in->reals || !places->wholes || in->rank < 1 || more < 0 || in->rank + more > ONNX_MAX_RANK ||
+        places->count == 0 || (size_t)places->extent[more] != places->count || block == 0 ||
         places->count > import->number_count / block || onnx_attribute_whole(node, "axis", 0) != 0)
         return fail(err, STATUS_DATA, NODE_FORMAT "takes other than some rows of a constant", NODE_ARGS(import, node));
     TRY(begin_reals(&value, import, in, 0, (int64_t)places->count, err));
@@ -101,6 +104,9 @@ Status onnx_take_rows(OnnxImport *import, const Onnx__NodeProto *node, Error *er
         }
         memcpy(value.reals + i * block, in->reals + (size_t)place * block, block * sizeof *value.reals);
     }
+    value.rank = in->rank + more;
+    for (int d = value.rank - 1; d >= 0; d--)
+        value.extent[d] = d >= more ? value.extent[d - more] : 1;
     return onnx_give(import, node, value, err);
 }
 
