@@ -2,7 +2,7 @@
 
 Every run is a child with a deadline, in a process group that is killed when the test ends.
 """
-import hashlib, json, os, re, select, signal, struct, subprocess, sys, tempfile, time, unittest
+import ctypes, hashlib, json, os, re, select, signal, struct, subprocess, sys, tempfile, time, unittest
 
 SOUNDER = os.path.abspath(sys.argv[1])
 SLOWED = float(os.environ.get("SOUNDER_TEST_SLOWDOWN", "1"))  # qemu takes longer
@@ -27,6 +27,17 @@ DIVERGING = ["--lr", "1000", "--weight-decay", "1"]  # every step multiplies the
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
+
+
+PR_SET_PDEATHSIG, LIBC = 1, ctypes.CDLL(None)
+
+
+def end_with_the_test():
+    """Of a child before its exec: a test that is killed cannot end a run that has no end of its own."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+OWN_SESSION = {"start_new_session": True, "preexec_fn": end_with_the_test}
 
 
 def sha256(path):
@@ -160,8 +171,7 @@ class RunCase(unittest.TestCase):
 
     def start(self, *arguments, **more):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen([SOUNDER, "train", *merged(*arguments)], cwd=self.folder.name, text=True, start_new_session=True,
-                                   **{**pipes, **more})
+        process = subprocess.Popen([SOUNDER, "train", *merged(*arguments)], cwd=self.folder.name, text=True, **{**OWN_SESSION, **pipes, **more})
         self.started.append(process)
         return process
 

@@ -5,7 +5,7 @@ Exits with 77 where there is no mpirun or sounder was built without MPI.
 """
 import glob, os, random, re, select, shutil, signal, struct, subprocess, sys, time, unittest
 
-from runs import (DATA, SANITIZED, SLOWED, SMALL, SOUNDER, RunCase, alive, children_of, merged, named, read_trace, state_of, wait_until)
+from runs import (DATA, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, RunCase, alive, children_of, merged, named, read_trace, state_of, wait_until)
 
 # Two buckets: 676 * 400 weights fill the first one, the convolution before them makes the second.
 BUCKETS_TRAIN = 400 if SANITIZED else 1600
@@ -43,7 +43,7 @@ class NodesCase(RunCase):
 
     def start_command(self, command, **more):
         # What Open MPI leaves in /dev/shm of nodes that are killed goes with the test's folder.
-        process = subprocess.Popen(command, cwd=self.folder.name, text=True, start_new_session=True, stdout=subprocess.PIPE,
+        process = subprocess.Popen(command, cwd=self.folder.name, text=True, **OWN_SESSION, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env={**ENVIRONMENT, "OMPI_MCA_btl_vader_backing_directory": self.folder.name}, **more)
         self.started.append(process)
         return process

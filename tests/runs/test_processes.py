@@ -5,7 +5,7 @@ Usage: test_processes.py PATH_OF_SOUNDER PATH_OF_STOP_BEFORE_EXEC
 import ctypes, os, re, resource, signal, subprocess, sys, unittest
 
 STOPPER = os.path.abspath(sys.argv.pop(2))
-from runs import ENDLESS, SMALL, SOUNDER, RunCase, alive, children_of, merged, state_of, wait_until
+from runs import ENDLESS, OWN_SESSION, SMALL, SOUNDER, RunCase, alive, children_of, merged, state_of, wait_until
 
 
 def stopped_child_of(pid):
@@ -32,7 +32,7 @@ class EarlyStops(RunCase):
 
     def start_stopping(self, nth, *arguments):
         process = subprocess.Popen([STOPPER, str(nth), SOUNDER, *merged(*arguments)], cwd=self.folder.name, text=True,
-                                   start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   **OWN_SESSION, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    stdin=subprocess.DEVNULL)
         self.started.append(process)
         child = []

@@ -5,7 +5,7 @@ Skips with a line where that Slurm cannot be started, and with exit code 77 wher
 """
 import json, os, re, shlex, shutil, socket, subprocess, sys, tempfile, unittest
 
-from runs import SLOWED, SOUNDER, RunCase, merged, wait_until
+from runs import OWN_SESSION, SLOWED, SOUNDER, RunCase, merged, wait_until
 
 SMALL = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--clients", "8", "--rounds", "3", "--batch-size", "10"]
 LONG = merged(*SMALL, "--rounds", "1000000")  # for as long as Slurm takes to do something
@@ -90,7 +90,7 @@ class Slurm(RunCase):
     @classmethod
     def start_daemon(cls, command):
         with open(os.path.join(cls.home, command[0] + ".out"), "w") as log:
-            cls.daemons.append(subprocess.Popen(command, env=cls.environment, stdout=log, stderr=log, start_new_session=True))
+            cls.daemons.append(subprocess.Popen(command, env=cls.environment, stdout=log, stderr=log, **OWN_SESSION))
 
     @classmethod
     def stop(cls):

@@ -4,7 +4,7 @@ Usage: test_sweep.py PATH_OF_SOUNDER [unittest arguments]
 """
 import fcntl, os, re, signal, statistics, subprocess, sys, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase, alive, wait_until
+from runs import DEADLINE, OWN_SESSION, SOUNDER, RunCase, alive, wait_until
 
 BASE = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--clients", "4",
         "--device", "cpu"]
@@ -182,7 +182,7 @@ class Sweep(RunCase):
     def start_long(self, *options, until=2):
         """On one core, for as many runs of two as options allow."""
         process = subprocess.Popen(["taskset", "-c", str(min(os.sched_getaffinity(0))), SOUNDER, "sweep", *self.long(*options)],
-                                   cwd=self.folder.name, text=True, start_new_session=True,
+                                   cwd=self.folder.name, text=True, **OWN_SESSION,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.started.append(process)
         for run in ("s/lr=0.1", "s/lr=0.2"):

@@ -4,7 +4,7 @@ Usage: test_terminal.py PATH_OF_SOUNDER [unittest arguments]
 """
 import fcntl, os, pty, re, resource, select, signal, struct, subprocess, sys, termios, time, unittest
 
-from runs import DEADLINE, ENDLESS, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, merged
+from runs import DEADLINE, ENDLESS, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, merged
 
 LONG = [*SMALL, "--workers", "2", "--local-epochs", "5000" if SANITIZED else "1000"]  # a round of minutes
 
@@ -18,7 +18,7 @@ class Terminal(RunCase):
         self.screen, terminal = pty.openpty()
         self.addCleanup(os.close, self.screen)
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([SOUNDER, command, *merged(*arguments)], cwd=self.folder.name, env=environment, start_new_session=True,
+        process = subprocess.Popen([SOUNDER, command, *merged(*arguments)], cwd=self.folder.name, env=environment, **OWN_SESSION,
                                    **{"stdin": terminal, "stdout": terminal, "stderr": terminal, **more})
         os.close(terminal)
         self.started.append(process)

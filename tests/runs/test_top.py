@@ -4,7 +4,7 @@ Usage: test_top.py PATH_OF_SOUNDER [unittest arguments]
 """
 import fcntl, json, os, pty, re, select, signal, struct, subprocess, sys, termios, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase, children_of, wait_until
+from runs import DEADLINE, OWN_SESSION, SOUNDER, RunCase, children_of, wait_until
 
 LONG = ["--data", "synthetic:1x8x8:400:100", "--model", "linear 10", "--clients", "4", "--rounds", "1000000", "--workers", "2",
         "--checkpoint-every", "0", "--device", "cpu", "--quiet"]
@@ -86,7 +86,7 @@ class Top(RunCase):
                 parent, child = pty.openpty()
                 fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
                 before = termios.tcgetattr(child)
-                top = subprocess.Popen([SOUNDER, "top", "run"], cwd=self.folder.name, stdin=child, stdout=child, start_new_session=True,
+                top = subprocess.Popen([SOUNDER, "top", "run"], cwd=self.folder.name, stdin=child, stdout=child, **OWN_SESSION,
                                        env={**os.environ, "TERM": "xterm"})
                 self.started.append(top)
                 self.seen = b""
