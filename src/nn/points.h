@@ -157,12 +157,15 @@ typedef struct Square {
     size_t row_step, column_step;
 } Square;
 
-// out (outs,outs) = the transform of the columns and then of the rows of in (ins,ins).
+// out (outs,outs) = the transform of the columns and then of the rows of in (ins,ins). The loops stay loops: unrolled,
+// each place of `out` would get a pointer of its own.
 ALWAYS_INLINE void transform_2d(Transform *transform, Square out, int outs, Square in, int ins, const PointSet *set,
                                 int n) {
     Lanes half[MOST_POINTS_2D]; // (outs, ins)
+#pragma GCC unroll 1
     for (int column = 0; column < ins; column++)
         transform(half + column, (size_t)ins, in.at + (size_t)column * in.column_step, in.row_step, set, n);
+#pragma GCC unroll 1
     for (int row = 0; row < outs; row++)
         transform(out.at + (size_t)row * out.row_step, out.column_step, half + row * ins, 1, set, n);
 }

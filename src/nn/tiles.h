@@ -92,15 +92,17 @@ typedef struct Block {
 // Writes (with the bias, rectified if so wanted) or adds the part of the tile (side,side) that lies inside the plane.
 ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_floats, const Block *block,
                               const float *bias, bool rectifies, int y, int x, int side) {
-    Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
-    for (int i = rows.from; i < rows.to; i++)
-        for (int j = columns.from; j < columns.to; j++) {
-            Lanes *place = plane_at(plane, y + i, x + j);
-            Lanes value = *(const LooseLanes *)(tile + (i * side + j) * row_floats);
+    const Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
+    for (int i = rows.from; i < rows.to; i++) {
+        Lanes *place = plane_at(plane, y + i, x + columns.from);
+        const float *from = tile + (i * side + columns.from) * row_floats;
+        for (int j = columns.from; j < columns.to; j++, place += plane->vectors, from += row_floats) {
+            Lanes value = *(const LooseLanes *)from;
             if (block->samples < SOUNDER_LANES) value = lanes_select(block->real, value, lanes_of(0));
             const Lanes sum = value + (bias ? lanes_of(*bias) : *place);
             *place = rectifies ? lanes_rectified(sum) : sum;
         }
+    }
 }
 
 static inline int tile_y(const Block *block, int t, int offset) {
