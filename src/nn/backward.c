@@ -15,7 +15,7 @@ static void linear_backward_input(const Net *net, const LayerBuffers *at, const 
         linear_blas_backward_input(at->in_gradient, net->blas, at->out_gradient, weight, layer, chunk.count,
                                    chunk.samples);
     else
-        net->kernels->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient, weight, layer,
+        net->at_work->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient, weight, layer,
                                             chunk.count, chunk.samples);
 }
 
@@ -43,7 +43,7 @@ static void linear_backward_weight(const Net *net, const LayerBuffers *at, const
         linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, descent, layer,
                                     chunk.count, chunk.samples);
     else
-        net->kernels->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, descent, layer, chunk.count,
+        net->at_work->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, descent, layer, chunk.count,
                                              chunk.samples);
 }
 
@@ -70,7 +70,7 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
                        .upwards = net->steps % 2 != 0};
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
     if (joined)
-        net->kernels->linear_backward_step(at->in_gradient, net->buffers->scratch, gradient, weight, at->rows,
+        net->at_work->linear_backward_step(at->in_gradient, net->buffers->scratch, gradient, weight, at->rows,
                                            at->out_gradient, &descent, layer, chunk.count, chunk.samples);
     else
         linear_backward_weight(net, at, layer, pass, &descent, weight, chunk);
@@ -78,7 +78,7 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
     if (spec_freezes_at(&net->spec, layer->bias))
         leave(pass, layer->bias, (size_t)layer->out.channels);
     else
-        net->kernels->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,
+        net->at_work->linear_backward_bias(pass->gradient + layer->bias, step ? pass->stepping + layer->bias : NULL,
                                            at->out_gradient, &descent, layer, chunk.samples);
 }
 
@@ -92,7 +92,7 @@ static void dropout_backward(const Net *net, const LayerBuffers *at, const Layer
     const size_t features = dropout_features(layer);
     bring_back(at, layer, chunk);
     if (noise)
-        net->kernels->dropout_apply(at->in_gradient, at->keep, layer->rate, features, shape_size(layer->in) / features,
+        net->at_work->dropout_apply(at->in_gradient, at->keep, layer->rate, features, shape_size(layer->in) / features,
                                     chunk.samples);
 }
 
@@ -102,7 +102,7 @@ static void finish_run(const Net *net, const LayerBuffers *at, const Layer *laye
     const size_t place = layer->weight + first;
     if (pass->stepping && net->rests) memset(pass->gradient + place, 0, count * sizeof *pass->gradient);
     if (pass->stepping)
-        net->kernels->sgd_step(pass->stepping + place, pass->gradient + place, at->slopes + first, &pass->sgd, count);
+        net->at_work->sgd_step(pass->stepping + place, pass->gradient + place, at->slopes + first, &pass->sgd, count);
     else
         memcpy(pass->gradient + place, at->slopes + first, count * sizeof *at->slopes);
 }
@@ -121,7 +121,8 @@ static void finish_tensors(const Net *net, const LayerBuffers *at, const Layer *
 }
 
 static void finish_slopes(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
-    if (at->conv) at->conv->unpack(at->slopes, at->packed_gradient, layer);
+    const ConvKernels *conv = buffers_conv(layer, net->at_work);
+    if (conv) conv->unpack(at->slopes, at->packed_gradient, layer);
     size_t count = layer_parameters(layer);
     for (size_t i = 0; i < count && pass->shift; i++)
         at->slopes[i] += pass->shift[layer->weight + i];
@@ -151,14 +152,14 @@ static void pass_to_other(const Net *net, const LayerBuffers *at, const Layer *l
     const size_t features = shape_size(layer->out) - behind;
     const float *part = at->out_gradient + behind * n;
     if (at->other_adds)
-        net->kernels->add(at->other_gradient, at->other_gradient, part, features, chunk.samples);
+        net->at_work->add(at->other_gradient, at->other_gradient, part, features, chunk.samples);
     else
         memcpy(at->other_gradient, part, features * n * sizeof *part);
 }
 
 static void sequence_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
                               Chunk chunk) {
-    const Kernels *kernels = net->kernels;
+    const Kernels *kernels = net->at_work;
     const float *weight = pass->parameters + layer->weight;
     if (layer->kind == LAYER_EMBEDDING)
         kernels->embedding_backward(at->slopes, at->in, at->out_gradient, layer, chunk.samples);
@@ -179,18 +180,19 @@ static void conv_or_norm_backward(const Net *net, const LayerBuffers *at, const 
                                   Chunk chunk) {
     float *bias = at->slopes + (layer->bias - layer->weight);
     if (layer->kind == LAYER_CONV)
-        at->conv->backward(at->packed_gradient, bias, at->in_gradient, net->buffers->scratch, at->in, at->out_gradient,
-                           at->packed, layer, chunk.count, chunk.samples);
+        buffers_conv(layer, net->at_work)
+            ->backward(at->packed_gradient, bias, at->in_gradient, net->buffers->scratch, at->in, at->out_gradient,
+                       at->packed, layer, chunk.count, chunk.samples);
     else if (layer->kind == LAYER_BATCH_NORM)
-        net->kernels->batch_norm_backward(at->slopes, at->in_gradient, at->statistics, at->in, at->out_gradient,
+        net->at_work->batch_norm_backward(at->slopes, at->in_gradient, at->statistics, at->in, at->out_gradient,
                                           pass->parameters + layer->weight, layer, chunk.count, chunk.samples);
     else
-        net->kernels->norm_backward(at->slopes, bias, at->in_gradient, at->statistics, at->in, at->out_gradient,
+        net->at_work->norm_backward(at->slopes, bias, at->in_gradient, at->statistics, at->in, at->out_gradient,
                                     pass->parameters + layer->weight, layer, chunk.samples);
 }
 
 static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass, Chunk chunk) {
-    const Kernels *kernels = net->kernels;
+    const Kernels *kernels = net->at_work;
     switch (layer->kind) {
     case LAYER_CONV:
     case LAYER_NORM:

@@ -32,20 +32,22 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+const ConvKernels *buffers_conv(const Layer *layer, const Kernels *kernels) {
+    const int ins = layer->in.channels;
+    if (layer->kind != LAYER_CONV) return NULL;
+    if (!layer_is_plain(layer) || (layer->kernel == 1 && ins >= COLUMNS_LEAST_CHANNELS)) return &kernels->columns;
+    if ((layer->kernel == 3 || layer->kernel == 5) && ins >= WINOGRAD_LEAST_CHANNELS) return &kernels->winograd;
+    return kernels->conv.sizes ? &kernels->conv : &kernels->columns;
+}
+
 static void carve_convolution(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels,
                               size_t *scratch) {
-    const int ins = layer->in.channels;
-    if (!layer_is_plain(layer) || (layer->kernel == 1 && ins >= COLUMNS_LEAST_CHANNELS))
-        at->conv = &kernels->columns;
-    else if ((layer->kernel == 3 || layer->kernel == 5) && ins >= WINOGRAD_LEAST_CHANNELS)
-        at->conv = &kernels->winograd;
-    else
-        at->conv = &kernels->conv;
-    ConvSizes sizes = at->conv->sizes(layer);
-    at->packed = carve_floats(carver, sizes.packed);
-    at->packed_gradient = carve_floats(carver, sizes.gradient);
+    const ConvSizes many = buffers_conv(layer, kernels)->sizes(layer);
+    const ConvSizes few = kernels->few ? buffers_conv(layer, kernels->few)->sizes(layer) : many;
+    at->packed = carve_floats(carver, larger(many.packed, few.packed));
+    at->packed_gradient = carve_floats(carver, larger(many.gradient, few.gradient));
     at->slopes = carve_floats(carver, layer_parameters(layer));
-    *scratch = larger(*scratch, sizes.scratch);
+    *scratch = larger(*scratch, larger(many.scratch, few.scratch));
 }
 
 // What a layer needs besides its values and gradients.

@@ -13,11 +13,10 @@ enum { ARENA_ALIGNMENT = 64 }; // bytes
 // Where a layer's tensors lie in the arena. (C,H,W,N); relu and dropout work in place where nobody else takes
 // their input: in and out coincide.
 typedef struct LayerBuffers {
-    const ConvKernels *conv; // how a convolution is computed; NULL for other layers
-    float *in, *out;         // in is NULL where the net begins with a linear layer: the samples come as its rows
-    float *other;            // add, concat: the other value
-    bool works;              // there is something to do on the way back
-    float *in_gradient;      // NULL if nobody needs it
+    float *in, *out;    // in is NULL where the net begins with a linear layer: the samples come as its rows
+    float *other;       // add, concat: the other value
+    bool works;         // there is something to do on the way back
+    float *in_gradient; // NULL if nobody needs it
     float *out_gradient;
     float *sum;                      // what in_gradient is added to afterwards, or NULL
     float *other_gradient;           // add, concat: of the other value; NULL if nobody needs it
@@ -55,6 +54,9 @@ int buffers_chunk(const Spec *spec, bool through_blas);
 // pooling of maxima gives slopes to none that the relu before it stopped. The values are the same to the bit, and the
 // passes over them are saved. Only where nobody else reads what lies between.
 void buffers_join_relus(Spec *spec);
+
+// How these kernels compute a convolution; NULL for other layers.
+const ConvKernels *buffers_conv(const Layer *layer, const Kernels *kernels);
 
 // Places everything for chunks of `samples` in the arena at `base`, aligned to ARENA_ALIGNMENT; with base NULL it only
 // measures. Returns the bytes that the arena needs.

@@ -1,5 +1,5 @@
 // 2-D convolution (cross-correlation, as in PyTorch), stride 1, square kernel, zero padding, bias: computed directly.
-// Best for few input channels (a net's first layer) and the only way for kernels that winograd.c does not take.
+// Best for few input channels (a net's first layer), and for kernels that winograd.c does not take. Lanes are samples.
 #include "ops.h"
 
 #include <string.h>
@@ -205,9 +205,9 @@ static void weight_backward(float *weight_gradient, const Planes *in, const Lane
 }
 
 void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples) {
-    const Lanes *gradient = (const Lanes *)out_gradient;
-    size_t plane = (size_t)out.rows * (size_t)out.columns * (size_t)samples / SOUNDER_LANES;
-    for (int o = 0; o < out.channels; o++, gradient += plane) {
+    const size_t floats = (size_t)out.rows * (size_t)out.columns * (size_t)samples, plane = floats / SOUNDER_LANES;
+    for (int o = 0; o < out.channels; o++, out_gradient += floats) {
+        const LooseLanes *gradient = (const LooseLanes *)out_gradient;
         Lanes sums[4] = {lanes_of(0), lanes_of(0), lanes_of(0), lanes_of(0)}; // four chains hide the adder's latency
         size_t i = 0;
         for (; i + 4 <= plane; i += 4)
@@ -216,6 +216,8 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
                 sums[j] += gradient[i + j];
         for (; i < plane; i++)
             sums[0] += gradient[i];
+        if (floats % SOUNDER_LANES > 0)
+            sums[1] += lanes_part(out_gradient + plane * SOUNDER_LANES, floats % SOUNDER_LANES);
         bias_gradient[o] += lanes_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
     }
 }

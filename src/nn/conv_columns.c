@@ -1,5 +1,5 @@
 // 2-D convolution of any stride, padding, dilation and kernel, in groups: through matrices of columns. Also the way for
-// plain ones of a single tap and many channels.
+// plain ones of a single tap and many channels, and of few samples, which leave no lane empty here.
 //
 // For a block of neighbouring places of the output, what each of them sees of the input is written below one another: a
 // column for a place (and sample), a row for each input channel of the group and tap of the kernel. With the weight as
@@ -121,7 +121,7 @@ ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sigh
     else
         for (int x = sight.from; x < sight.to; x++, to += n, from += (size_t)sight.step * n)
             for (size_t i = 0; i < n; i += SOUNDER_LANES)
-                *(Lanes *)(to + i) = *(const Lanes *)(from + i);
+                lanes_store_samples(to + i, lanes_of_samples(from + i, n), n);
     memset(columns + (size_t)(sight.to - first) * n, 0, (size_t)(end - sight.to) * n * sizeof *columns);
 }
 
@@ -134,7 +134,7 @@ ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sig
     const float *from = columns + (size_t)(sight.from - first) * n;
     for (int x = sight.from; x < sight.to; x++, from += n, to += (size_t)sight.step * n)
         for (size_t i = 0; i < n; i += SOUNDER_LANES)
-            *(Lanes *)(to + i) += *(const Lanes *)(from + i);
+            lanes_store_samples(to + i, lanes_of_samples(to + i, n) + lanes_of_samples(from + i, n), n);
 }
 
 // tensor: the group's first input channel, (ins,H,W,N).
@@ -159,8 +159,19 @@ static Block block_at(const Cut *cut, int first) {
     return (Block){first, left < cut->block ? left : cut->block};
 }
 
+static size_t floats_of(const Cut *cut, Block block) {
+    return (size_t)block.count * cut->samples;
+}
+
+// With few samples the last one may not be full: there are zeros behind each row of columns and slopes.
 static int vectors_of(const Cut *cut, Block block) {
-    return block.count * (int)cut->samples / SOUNDER_LANES;
+    return (int)((floats_of(cut, block) + SOUNDER_LANES - 1) / SOUNDER_LANES);
+}
+
+static void zero_rest(float *rows, size_t count, size_t floats) {
+    if (floats % SOUNDER_LANES == 0) return;
+    for (size_t r = 0; r < count; r++, rows += ROW_FLOATS)
+        memset(rows + floats, 0, (SOUNDER_LANES - floats % SOUNDER_LANES) * sizeof *rows);
 }
 
 // Floats from a group's first channel to the next group's.
@@ -176,6 +187,21 @@ static void add_bias(float *out, size_t row_floats, const float *bias, int outs,
         }
 }
 
+// Whether a block's part of a tensor can be written where it belongs: in whole vectors.
+static bool fills_vectors(const Cut *cut) {
+    return cut->samples % SOUNDER_LANES == 0;
+}
+
+// Whether the columns' gradient is the input's, and can be written there.
+static bool needs_no_scattering(const Cut *cut) {
+    return is_pointwise(&cut->layer) && fills_vectors(cut);
+}
+
+static void copy_rows(float *to, size_t to_floats, const float *from, size_t from_floats, int rows, size_t floats) {
+    for (int r = 0; r < rows; r++)
+        memcpy(to + (size_t)r * to_floats, from + (size_t)r * from_floats, floats * sizeof *to);
+}
+
 // The tensors are only read, but rows are gathered by what may write, too.
 void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
                                const Layer *layer, int count, int samples) {
@@ -188,10 +214,14 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
         for (int first = 0; first < cut.places; first += cut.block) {
             const Block block = block_at(&cut, first);
             const int vectors = vectors_of(&cut, block);
-            float *place = to + (size_t)first * cut.samples;
+            float *place = to + (size_t)first * cut.samples, *sums = scratch + (size_t)cut.taps * ROW_FLOATS;
+            const ProductOut at =
+                fills_vectors(&cut) ? (ProductOut){place, row, false} : (ProductOut){sums, ROW_FLOATS, false};
             each_row(gather_row, scratch, (float *)in + (size_t)group * ins, &cut, block);
-            product((ProductOut){place, row, false}, weight, scratch, cut.outs, (size_t)cut.taps, vectors, ROW_FLOATS);
-            add_bias(place, row, bias + group * cut.outs, cut.outs, vectors, layer->rectifies);
+            zero_rest(scratch, (size_t)cut.taps, floats_of(&cut, block));
+            product(at, weight, scratch, cut.outs, (size_t)cut.taps, vectors, ROW_FLOATS);
+            add_bias(at.at, at.row_floats, bias + group * cut.outs, cut.outs, vectors, layer->rectifies);
+            if (at.at == sums) copy_rows(place, row, sums, ROW_FLOATS, cut.outs, floats_of(&cut, block));
         }
     }
 }
@@ -201,18 +231,19 @@ static void backward_block(float *packed_gradient, float *in_gradient, float *co
                            const float *out_gradient, const float *packed, const Cut *cut, Block block) {
     const size_t row = (size_t)cut->places * cut->samples;
     const int vectors = vectors_of(cut, block);
-    for (int o = 0; o < cut->outs; o++)
-        memcpy(slopes + (size_t)o * ROW_FLOATS, out_gradient + (size_t)o * row + (size_t)block.first * cut->samples,
-               (size_t)block.count * cut->samples * sizeof *slopes);
+    copy_rows(slopes, ROW_FLOATS, out_gradient + (size_t)block.first * cut->samples, row, cut->outs,
+              floats_of(cut, block));
+    zero_rest(slopes, (size_t)cut->outs, floats_of(cut, block));
     each_row(gather_row, columns, (float *)in, cut, block);
+    zero_rest(columns, (size_t)cut->taps, floats_of(cut, block));
     outer_product(packed_gradient, (Lanes *)slopes, (Lanes *)columns, cut->outs, cut->taps, vectors,
                   ROW_FLOATS / SOUNDER_LANES);
     if (!in_gradient) return;
     const ScalarMatrix transposed = {packed, 1, (size_t)cut->taps};
     ProductOut to = {columns, ROW_FLOATS, false};
-    if (is_pointwise(&cut->layer)) to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, false};
+    if (needs_no_scattering(cut)) to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, false};
     product(to, transposed, slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
-    if (!is_pointwise(&cut->layer)) each_row(scatter_row, columns, in_gradient, cut, block);
+    if (!needs_no_scattering(cut)) each_row(scatter_row, columns, in_gradient, cut, block);
 }
 
 void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
@@ -223,7 +254,7 @@ void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, fl
     const size_t ins = group_floats(cut.ins, layer->in, &cut), outs = group_floats(cut.outs, layer->out, &cut);
     float *slopes = scratch + (size_t)cut.taps * ROW_FLOATS;
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
-    if (in_gradient && !is_pointwise(&cut.layer))
+    if (in_gradient && !needs_no_scattering(&cut))
         memset(in_gradient, 0, shape_size(layer->in) * cut.samples * sizeof *in_gradient);
     for (size_t group = 0; group < (size_t)cut.layer.groups; group++)
         for (int first = 0; first < cut.places; first += cut.block)

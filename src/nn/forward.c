@@ -11,8 +11,8 @@ static void dropout_forward(const Net *net, const LayerBuffers *at, int l, const
                           .first_sample = noise->first_sample + chunk.first,
                           .step = noise->step,
                           .rate = layer->rate};
-    net->kernels->dropout_draw(at->keep, &drawn, features, chunk.samples);
-    net->kernels->dropout_apply(at->out, at->keep, layer->rate, features, shape_size(layer->in) / features,
+    net->at_work->dropout_draw(at->keep, &drawn, features, chunk.samples);
+    net->at_work->dropout_apply(at->out, at->keep, layer->rate, features, shape_size(layer->in) / features,
                                 chunk.samples);
 }
 
@@ -22,7 +22,7 @@ static void linear_forward(const Net *net, const LayerBuffers *at, const Layer *
     if (net->blas && linear_blas_pays(layer, chunk.count))
         linear_blas_forward(at->out, net->blas, at->in, at->rows, weight, bias, layer, chunk.count, chunk.samples);
     else
-        net->kernels->linear_forward(at->out, at->rows, at->in, weight, bias, layer, chunk.count, chunk.samples);
+        net->at_work->linear_forward(at->out, at->rows, at->in, weight, bias, layer, chunk.count, chunk.samples);
 }
 
 // What works in place works on a copy where others take its input, too.
@@ -39,7 +39,7 @@ static void concat_forward(const LayerBuffers *at, const Layer *layer, Chunk chu
 
 static void sequence_forward(const Net *net, const LayerBuffers *at, const Layer *layer, const float *weight,
                              Chunk chunk) {
-    const Kernels *kernels = net->kernels;
+    const Kernels *kernels = net->at_work;
     if (layer->kind == LAYER_EMBEDDING)
         kernels->embedding_forward(at->out, at->in, weight, layer, chunk.samples);
     else if (layer->kind == LAYER_POSITIONS)
@@ -53,14 +53,15 @@ static void sequence_forward(const Net *net, const LayerBuffers *at, const Layer
 }
 
 void net_forward(Net *net, const float *parameters, const Noise *noise, bool trains, Chunk chunk) {
-    const Kernels *kernels = net->kernels;
+    const Kernels *kernels = net->at_work;
     for (int l = 0; l < net->spec.layer_count; l++) {
         const Layer *layer = &net->spec.layers[l];
         const LayerBuffers *at = &net->buffers->layers[l];
         switch (layer->kind) {
         case LAYER_CONV:
-            at->conv->forward(at->out, net->buffers->scratch, at->in, at->packed, parameters + layer->bias, layer,
-                              chunk.count, chunk.samples);
+            buffers_conv(layer, kernels)
+                ->forward(at->out, net->buffers->scratch, at->in, at->packed, parameters + layer->bias, layer,
+                          chunk.count, chunk.samples);
             break;
         case LAYER_POOL:
             kernels->pool_forward(at->out, at->in, layer, chunk.samples);

@@ -83,7 +83,11 @@ static inline size_t linear_scratch_floats(const Layer *layer, int samples) {
 
 typedef struct Kernels {
     const char *name; // "avx512", "avx2" or "baseline"
-    int lanes;        // floats in one vector
+    int lanes;        // samples in one vector
+    // The same for batches that a shorter vector of samples holds: they leave no lanes empty, and activations take a
+    // half or a quarter of the room. Without `conv`, in whose place `columns` works, and without sequences' ops. NULL:
+    // there is no shorter one.
+    const struct Kernels *few;
 
     // One SGD step as PyTorch's SGD does it (sgd_velocity in step.h). weights, velocity, gradient: (count). velocity
     // starts as zeros.

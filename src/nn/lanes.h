@@ -69,6 +69,43 @@ ALWAYS_INLINE void lanes_store_part(float *to, Lanes part, size_t count) {
 }
 #endif
 
+// Tensors of few samples have N = FEW_SAMPLES, less than a vector: what lies at one of their places, with zeros behind
+// it, read from and written to anywhere in memory.
+enum { FEW_SAMPLES = 4 };
+#if SOUNDER_LANES == 16
+ALWAYS_INLINE Lanes lanes_of_few(const float *from) {
+    return (Lanes)_mm512_zextps128_ps512(_mm_loadu_ps(from));
+}
+ALWAYS_INLINE void lanes_store_few(float *to, Lanes few) {
+    _mm_storeu_ps(to, _mm512_castps512_ps128((__m512)few));
+}
+#elif SOUNDER_LANES == 8
+ALWAYS_INLINE Lanes lanes_of_few(const float *from) {
+    return (Lanes)_mm256_zextps128_ps256(_mm_loadu_ps(from));
+}
+ALWAYS_INLINE void lanes_store_few(float *to, Lanes few) {
+    _mm_storeu_ps(to, _mm256_castps256_ps128((__m256)few));
+}
+#else
+ALWAYS_INLINE Lanes lanes_of_few(const float *from) {
+    return *(const LooseLanes *)from;
+}
+ALWAYS_INLINE void lanes_store_few(float *to, Lanes few) {
+    *(LooseLanes *)to = few;
+}
+#endif
+
+// A vector of the N samples at one place of a tensor.
+ALWAYS_INLINE Lanes lanes_of_samples(const float *from, size_t samples) {
+    return samples < SOUNDER_LANES ? lanes_of_few(from) : *(const Lanes *)from;
+}
+ALWAYS_INLINE void lanes_store_samples(float *to, Lanes value, size_t samples) {
+    if (samples < SOUNDER_LANES)
+        lanes_store_few(to, value);
+    else
+        *(Lanes *)to = value;
+}
+
 // Lane by lane: mask is all ones (true) or all zeros, as comparisons of Lanes give it.
 ALWAYS_INLINE Lanes lanes_select(IntLanes mask, Lanes yes, Lanes no) {
     return (Lanes)(((IntLanes)yes & mask) | ((IntLanes)no & ~mask));

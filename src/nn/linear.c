@@ -40,7 +40,7 @@ static void to_rows(float *rows, const float *in, size_t ins, size_t row_floats,
         for (size_t s = 0; s < count; s += SOUNDER_LANES) {
             Lanes square[SOUNDER_LANES];
             for (size_t k = 0; k < SOUNDER_LANES; k++)
-                square[k] = i + k < ins ? *(const Lanes *)(in + (i + k) * samples + s) : lanes_of(0);
+                square[k] = i + k < ins ? lanes_of_samples(in + (i + k) * samples + s, samples) : lanes_of(0);
             lanes_transpose(square);
             for (size_t k = 0; k < at_most(SOUNDER_LANES, count - s); k++)
                 *(Lanes *)(rows + (s + k) * row_floats + i) = square[k];
@@ -56,7 +56,7 @@ static void from_rows(float *out, const float *rows, size_t outs, size_t row_flo
                 square[k] = s + k < count ? *(const Lanes *)(rows + (s + k) * row_floats + o) : lanes_of(0);
             lanes_transpose(square);
             for (size_t k = 0; k < at_most(SOUNDER_LANES, outs - o); k++)
-                *(Lanes *)(out + (o + k) * samples + s) = square[k];
+                lanes_store_samples(out + (o + k) * samples + s, square[k], samples);
         }
 }
 
@@ -148,10 +148,9 @@ void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const fl
                               const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
     if (in) to_rows(rows, in, ins, row_floats, (size_t)count, (size_t)samples);
-    Lanes *to = (Lanes *)out;
     for (size_t o = 0; o < outs; o++)
         for (int s = 0; s < samples; s += SOUNDER_LANES)
-            *to++ = lanes_of(bias[o]);
+            lanes_store_samples(out + o * (size_t)samples + s, lanes_of(bias[o]), (size_t)samples);
     for (size_t from = 0; from < ins; from += strip_of(count)) {
         Strip strip = strip_at(from, ins, count);
         for (size_t o = 0; o < outs; o += DOT_OUTS) {
@@ -330,13 +329,12 @@ void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *v
 void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient,
                                     const Descent *descent, const Layer *layer, int samples) {
     size_t outs = (size_t)layer->out.channels;
-    const Lanes *slopes = (const Lanes *)out_gradient;
     for (size_t o = 0; o < outs; o += SOUNDER_LANES) {
         size_t count = at_most(SOUNDER_LANES, outs - o);
         Lanes sums[SOUNDER_LANES] = {0};
         for (size_t k = 0; k < count; k++)
             for (int s = 0; s < samples; s += SOUNDER_LANES)
-                sums[k] += *slopes++;
+                sums[k] += lanes_of_samples(out_gradient + (o + k) * (size_t)samples + s, (size_t)samples);
         descend_part(bias_gradient + o, bias ? bias + o : NULL, descent->shift ? descent->shift + o : NULL,
                      lanes_sums(sums), descent, count);
     }

@@ -34,6 +34,21 @@ Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Ker
     return STATUS_OK;
 }
 
+static bool has_sequences(const Spec *spec) {
+    for (int l = 0; l < spec->layer_count; l++)
+        switch (spec->layers[l].kind) {
+        case LAYER_EMBEDDING:
+        case LAYER_POSITIONS:
+        case LAYER_LSTM:
+        case LAYER_ATTENTION:
+        case LAYER_LINEAR_EACH:
+            return true;
+        default:
+            break;
+        }
+    return false;
+}
+
 static Status allocate(Net *net, Error *err) {
     net->buffers = malloc(sizeof *net->buffers);
     if (net->buffers) {
@@ -51,7 +66,10 @@ static Status allocate(Net *net, Error *err) {
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) {
     bool through_blas;
     TRY(wants_blas(&through_blas, spec, err));
-    *net = (Net){.spec = *spec, .kernels = kernels, .chunk = buffers_chunk(spec, through_blas)};
+    *net = (Net){.spec = *spec,
+                 .kernels = kernels,
+                 .few = has_sequences(spec) ? NULL : kernels->few,
+                 .chunk = buffers_chunk(spec, through_blas)};
     buffers_join_relus(&net->spec);
     Status status = through_blas ? blas_open(&net->blas, kernels, err) : STATUS_OK;
     if (status == STATUS_OK) status = allocate(net, err);
@@ -70,7 +88,7 @@ void net_free(Net *net) {
 
 static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
     uint32_t left = batch->count - first;
-    int count = left < (uint32_t)net->chunk ? (int)left : net->chunk, lanes = net->kernels->lanes;
+    int count = left < (uint32_t)net->chunk ? (int)left : net->chunk, lanes = net->at_work->lanes;
     return (Chunk){first, count, (count + lanes - 1) / lanes * lanes};
 }
 
@@ -110,9 +128,9 @@ static void load_images(Net *net, const Batch *batch, const uint32_t *indices, u
         first = 0;
     }
     if (to->in)
-        net->kernels->gather(to->in, pixels, indices, first, scale, shift, shape, chunk.count, chunk.samples);
+        net->at_work->gather(to->in, pixels, indices, first, scale, shift, shape, chunk.count, chunk.samples);
     else
-        net->kernels->gather_rows(to->rows, pixels, indices, first, scale, shift, shape,
+        net->at_work->gather_rows(to->rows, pixels, indices, first, scale, shift, shape,
                                   linear_row_floats(&net->spec.layers[0]), chunk.count);
 }
 
@@ -143,18 +161,21 @@ static double loss_of(const Net *net, float *gradient, uint32_t *hits, float sca
     const float *outputs = logits_of(net);
     if (net->spec.squared_loss)
         return squared_loss(gradient, hits, outputs, net->buffers->targets, scale, chunk.count, chunk.samples);
-    return net->kernels->softmax_cross_entropy(gradient, hits, outputs, net->buffers->labels, scale,
+    return net->at_work->softmax_cross_entropy(gradient, hits, outputs, net->buffers->labels, scale,
                                                gradient ? net->spec.smoothing : 0, net->spec.classes, chunk.count,
                                                chunk.samples);
 }
 
 // Whole batches -------------------------------------------------------------------------------------------------------
 
-static void pack_convolutions(Net *net, const float *parameters) {
+// A batch of `count` samples is to go through the net with these parameters.
+static void begin(Net *net, const float *parameters, uint32_t count) {
+    net->at_work = net->few && count <= (uint32_t)net->few->lanes ? net->few : net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
         const LayerBuffers *at = &net->buffers->layers[l];
         const Layer *layer = &net->spec.layers[l];
-        if (at->conv) at->conv->pack(at->packed, parameters + layer->weight, layer);
+        const ConvKernels *conv = buffers_conv(layer, net->at_work);
+        if (conv) conv->pack(at->packed, parameters + layer->weight, layer);
     }
 }
 
@@ -163,7 +184,8 @@ static void zero_slopes(Net *net) {
     for (int l = 0; l < net->spec.layer_count; l++) {
         const LayerBuffers *at = &net->buffers->layers[l];
         const Layer *layer = &net->spec.layers[l];
-        if (at->conv) memset(at->packed_gradient, 0, at->conv->sizes(layer).gradient * sizeof *at->packed_gradient);
+        const ConvKernels *conv = buffers_conv(layer, net->at_work);
+        if (conv) memset(at->packed_gradient, 0, conv->sizes(layer).gradient * sizeof *at->packed_gradient);
         if (at->slopes) memset(at->slopes, 0, layer_parameters(layer) * sizeof *at->slopes);
     }
 }
@@ -175,7 +197,7 @@ static void count_progress(const Net *net, Chunk chunk) {
 
 // There and back. The batch is not empty. Returns the sum of the samples' losses.
 static double train(Net *net, const Pass *pass, const Batch *batch) {
-    pack_convolutions(net, pass->parameters);
+    begin(net, pass->parameters, batch->count);
     zero_slopes(net);
     float scale = 1.0f / (float)batch->count;
     double loss_sum = 0;
@@ -233,7 +255,7 @@ void net_follow(const Net *net, float *parameters) {
 
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {
     *result = (BatchResult){0};
-    pack_convolutions(net, parameters);
+    begin(net, parameters, batch->count);
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, NULL, chunk);
@@ -246,7 +268,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
 }
 
 void net_logits(Net *net, float *logits, const float *parameters, const Batch *batch) {
-    pack_convolutions(net, parameters);
+    begin(net, parameters, batch->count);
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, NULL, chunk);

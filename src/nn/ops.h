@@ -7,16 +7,12 @@
 #include "nn/lanes.h"
 
 // EACH(member of Kernels, name of the function)
-#define OPS(EACH)                                                                                                      \
+
+// Whose vectors run along inputs, tiles or columns: they take tensors of few samples (lanes.h), too.
+#define OPS_OF_VALUES(EACH)                                                                                            \
     EACH(sgd_step, sgd_step)                                                                                           \
     EACH(sgd_step_atomically, sgd_step_atomically)                                                                     \
-    EACH(gather, gather)                                                                                               \
     EACH(gather_rows, gather_rows)                                                                                     \
-    EACH(conv.sizes, conv_sizes)                                                                                       \
-    EACH(conv.pack, conv_pack)                                                                                         \
-    EACH(conv.forward, conv_forward)                                                                                   \
-    EACH(conv.backward, conv_backward)                                                                                 \
-    EACH(conv.unpack, conv_unpack)                                                                                     \
     EACH(winograd.sizes, winograd_sizes)                                                                               \
     EACH(winograd.pack, winograd_pack)                                                                                 \
     EACH(winograd.forward, winograd_forward)                                                                           \
@@ -27,6 +23,15 @@
     EACH(columns.forward, columns_forward)                                                                             \
     EACH(columns.backward, columns_backward)                                                                           \
     EACH(columns.unpack, columns_unpack)                                                                               \
+    EACH(linear_forward, linear_forward)                                                                               \
+    EACH(linear_backward_input, linear_backward_input)                                                                 \
+    EACH(linear_backward_weight, linear_backward_weight)                                                               \
+    EACH(linear_backward_step, linear_backward_step)                                                                   \
+    EACH(linear_backward_bias, linear_backward_bias)
+
+// Whose vectors are samples: a build with vectors of FEW_SAMPLES does it for few.
+#define OPS_OF_SAMPLES(EACH)                                                                                           \
+    EACH(gather, gather)                                                                                               \
     EACH(pool_forward, pool_forward)                                                                                   \
     EACH(pool_backward, pool_backward)                                                                                 \
     EACH(average_forward, average_forward)                                                                             \
@@ -39,25 +44,30 @@
     EACH(norm_backward, norm_backward)                                                                                 \
     EACH(batch_norm_forward, batch_norm_forward)                                                                       \
     EACH(batch_norm_backward, batch_norm_backward)                                                                     \
+    EACH(add, add)                                                                                                     \
+    EACH(dropout_draw, dropout_draw)                                                                                   \
+    EACH(dropout_apply, dropout_apply)                                                                                 \
+    EACH(softmax_cross_entropy, softmax_cross_entropy)
+
+// The same, but there is another way with few samples, or none.
+#define OPS_OF_VECTORS(EACH)                                                                                           \
+    EACH(conv.sizes, conv_sizes)                                                                                       \
+    EACH(conv.pack, conv_pack)                                                                                         \
+    EACH(conv.forward, conv_forward)                                                                                   \
+    EACH(conv.backward, conv_backward)                                                                                 \
+    EACH(conv.unpack, conv_unpack)                                                                                     \
     EACH(embedding_forward, embedding_forward)                                                                         \
     EACH(embedding_backward, embedding_backward)                                                                       \
     EACH(positions_forward, positions_forward)                                                                         \
     EACH(positions_backward, positions_backward)                                                                       \
     EACH(lstm_forward, lstm_forward)                                                                                   \
     EACH(lstm_backward, lstm_backward)                                                                                 \
-    EACH(add, add)                                                                                                     \
-    EACH(dropout_draw, dropout_draw)                                                                                   \
-    EACH(dropout_apply, dropout_apply)                                                                                 \
-    EACH(linear_forward, linear_forward)                                                                               \
-    EACH(linear_backward_input, linear_backward_input)                                                                 \
-    EACH(linear_backward_weight, linear_backward_weight)                                                               \
-    EACH(linear_backward_step, linear_backward_step)                                                                   \
-    EACH(linear_backward_bias, linear_backward_bias)                                                                   \
     EACH(linear_each_forward, linear_each_forward)                                                                     \
     EACH(linear_each_backward, linear_each_backward)                                                                   \
     EACH(attention_forward, attention_forward)                                                                         \
-    EACH(attention_backward, attention_backward)                                                                       \
-    EACH(softmax_cross_entropy, softmax_cross_entropy)
+    EACH(attention_backward, attention_backward)
+
+#define OPS(EACH) OPS_OF_VALUES(EACH) OPS_OF_SAMPLES(EACH) OPS_OF_VECTORS(EACH)
 
 #define DECLARE_OP(member, op) __typeof__(*((const Kernels *)NULL)->member) ISA_NAME(op);
 OPS(DECLARE_OP)

@@ -15,22 +15,20 @@ static inline size_t point_floats(int channels, size_t block) {
 }
 
 // Planes --------------------------------------------------------------------------------------------------------------
-// One vector of samples of a tensor (C,H,W,N); vectors is N / SOUNDER_LANES.
-
-// One channel's plane of a tensor, for one vector of samples: (rows, columns), vectors apart.
+// One channel's plane of a tensor (C,H,W,N), for one vector of samples: (rows, columns), `step` = N floats apart.
 typedef struct Plane {
-    Lanes *at;
+    float *at;
     int rows, columns;
-    size_t vectors;
+    size_t step;
 } Plane;
 
-static inline Plane plane_of(Lanes *tensor, Shape shape, int channel, size_t vectors) {
-    size_t size = (size_t)shape.rows * (size_t)shape.columns * vectors;
-    return (Plane){tensor + (size_t)channel * size, shape.rows, shape.columns, vectors};
+static inline Plane plane_of(float *tensor, Shape shape, int channel, size_t step) {
+    size_t size = (size_t)shape.rows * (size_t)shape.columns * step;
+    return (Plane){tensor + (size_t)channel * size, shape.rows, shape.columns, step};
 }
 
-static inline Lanes *plane_at(const Plane *plane, int y, int x) {
-    return plane->at + ((size_t)y * (size_t)plane->columns + (size_t)x) * plane->vectors;
+static inline float *plane_at(const Plane *plane, int y, int x) {
+    return plane->at + ((size_t)y * (size_t)plane->columns + (size_t)x) * plane->step;
 }
 
 // The part of a tile of `side` places from y on that lies within 0 .. size.
@@ -58,20 +56,21 @@ static inline void copy_tile(float *to, size_t step, const Plane *plane, int y, 
     Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
     for (int i = 0; i < side; i++) {
         const bool any = i >= rows.from && i < rows.to;
-        const Lanes *from = any ? plane_at(plane, y + i, x + columns.from) : NULL;
+        const float *from = any ? plane_at(plane, y + i, x + columns.from) : NULL;
         for (int j = 0; j < side; j++, to += step) {
             const bool real = any && j >= columns.from && j < columns.to;
-            *(LooseLanes *)to = real ? *from : lanes_of(0);
-            if (real) from += plane->vectors;
+            *(LooseLanes *)to = real ? lanes_of_samples(from, plane->step) : lanes_of(0);
+            if (real) from += plane->step;
         }
     }
 }
 
-// The same in place if the tile lies inside the plane, else as a copy.
+// The same in place if the tile lies inside the plane, else as a copy. N is that of whole vectors.
 static inline Square load_tile(Lanes copy[MOST_POINTS_2D], const Plane *plane, int y, int x, int side) {
     Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
     if (rows.to - rows.from == side && columns.to - columns.from == side)
-        return (Square){plane_at(plane, y, x), (size_t)plane->columns * plane->vectors, plane->vectors};
+        return (Square){(LooseLanes *)plane_at(plane, y, x), (size_t)plane->columns * plane->step / SOUNDER_LANES,
+                        plane->step / SOUNDER_LANES};
     copy_tile((float *)copy, SOUNDER_LANES, plane, y, x, side);
     return (Square){copy, (size_t)side, 1};
 }
@@ -94,13 +93,13 @@ ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_flo
                               const float *bias, bool rectifies, int y, int x, int side) {
     const Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
     for (int i = rows.from; i < rows.to; i++) {
-        Lanes *place = plane_at(plane, y + i, x + columns.from);
+        float *place = plane_at(plane, y + i, x + columns.from);
         const float *from = tile + (i * side + columns.from) * row_floats;
-        for (int j = columns.from; j < columns.to; j++, place += plane->vectors, from += row_floats) {
+        for (int j = columns.from; j < columns.to; j++, place += plane->step, from += row_floats) {
             Lanes value = *(const LooseLanes *)from;
             if (block->samples < SOUNDER_LANES) value = lanes_select(block->real, value, lanes_of(0));
-            const Lanes sum = value + (bias ? lanes_of(*bias) : *place);
-            *place = rectifies ? lanes_rectified(sum) : sum;
+            const Lanes sum = value + (bias ? lanes_of(*bias) : lanes_of_samples(place, plane->step));
+            lanes_store_samples(place, rectifies ? lanes_rectified(sum) : sum, plane->step);
         }
     }
 }
@@ -132,11 +131,11 @@ static inline int tiles_at(const Block *block, int t) {
 }
 
 // values (Q * Q, channels, block->floats) = the transforms of the block's tiles, `side` wide, in all channels.
-ALWAYS_INLINE void to_points(Transform *transform, const PointSet *set, float *values, Lanes *tensor, Shape shape,
-                             size_t vectors, const Block *block, int offset, int side) {
+ALWAYS_INLINE void to_points(Transform *transform, const PointSet *set, float *values, float *tensor, Shape shape,
+                             size_t step, const Block *block, int offset, int side) {
     const int points = points_of(set);
     for (int c = 0; c < shape.channels; c++) {
-        Plane plane = plane_of(tensor, shape, c, vectors);
+        Plane plane = plane_of(tensor, shape, c, step);
         for (int t = 0; t < block->count; t += block->together) {
             const Square to = values_at(values, set, shape, block, c, t);
             Lanes group[MOST_POINTS_2D * GROUP_ROW];
@@ -161,11 +160,11 @@ ALWAYS_INLINE void to_points(Transform *transform, const PointSet *set, float *v
 }
 
 // The block's tiles get, or without a bias are increased by, what transform gives for the values.
-ALWAYS_INLINE void from_points(Transform *transform, const PointSet *set, Lanes *tensor, float *values,
-                               const float *bias, bool rectifies, Shape shape, size_t vectors, const Block *block,
+ALWAYS_INLINE void from_points(Transform *transform, const PointSet *set, float *tensor, float *values,
+                               const float *bias, bool rectifies, Shape shape, size_t step, const Block *block,
                                int offset, int side) {
     for (int c = 0; c < shape.channels; c++) {
-        Plane plane = plane_of(tensor, shape, c, vectors);
+        Plane plane = plane_of(tensor, shape, c, step);
         for (int t = 0; t < block->count; t += block->together) {
             const Square from = values_at(values, set, shape, block, c, t);
             Lanes group[MOST_POINTS_2D * GROUP_ROW + 1]; // one more, which the last lanes' vector reaches into

@@ -240,47 +240,47 @@ static void backward_products(float *packed_gradient, const Workplace *work, con
     }
 }
 
-ALWAYS_INLINE void forward(Lanes *out, float *scratch, Lanes *in, const float *packed, const float *bias,
-                           const Layer *layer, size_t vectors, const PointSet *set, int samples) {
+ALWAYS_INLINE void forward(float *out, float *scratch, float *in, const float *packed, const float *bias,
+                           const Layer *layer, size_t step, const PointSet *set, int samples) {
     Workplace work = workplace_of(layer, scratch, samples);
     for (int first = 0; first < work.tile_count; first += work.block.count) {
         Block block = block_at(&work, first);
-        to_points(interpolate_transposed, set, work.ins, in, layer->in, vectors, &block, layer->pad, points_of(set));
+        to_points(interpolate_transposed, set, work.ins, in, layer->in, step, &block, layer->pad, points_of(set));
         forward_products(&work, packed, vectors_of(&block));
-        from_points(evaluate_transposed, set, out, work.outs, bias, layer->rectifies, layer->out, vectors, &block, 0,
+        from_points(evaluate_transposed, set, out, work.outs, bias, layer->rectifies, layer->out, step, &block, 0,
                     SIDE);
     }
 }
 
-static int samples_in(size_t vector, int count) {
-    int left = count - (int)vector * SOUNDER_LANES;
-    return left < SOUNDER_LANES ? left : SOUNDER_LANES;
+// Of `count` samples in the vector that begins with the first.
+static int samples_from(int first, int count) {
+    return count - first < SOUNDER_LANES ? count - first : SOUNDER_LANES;
 }
 
 // The tensors are only read, but the tiles' type serves for writing, too.
 void ISA_NAME(winograd_forward)(float *out, float *scratch, const float *in, const float *packed, const float *bias,
                                 const Layer *layer, int count, int samples) {
-    size_t vectors = (size_t)samples / SOUNDER_LANES;
-    for (size_t v = 0; v < vectors; v++) {
-        int real = samples_in(v, count);
+    const size_t step = (size_t)samples;
+    for (int s = 0; s < samples; s += SOUNDER_LANES) {
+        const int real = samples_from(s, count);
         if (layer->kernel == 5)
-            forward((Lanes *)out + v, scratch, (Lanes *)in + v, packed, bias, layer, vectors, points_for(5), real);
+            forward(out + s, scratch, (float *)in + s, packed, bias, layer, step, points_for(5), real);
         else
-            forward((Lanes *)out + v, scratch, (Lanes *)in + v, packed, bias, layer, vectors, points_for(3), real);
+            forward(out + s, scratch, (float *)in + s, packed, bias, layer, step, points_for(3), real);
     }
 }
 
-ALWAYS_INLINE void backward(float *packed_gradient, Lanes *in_gradient, float *scratch, Lanes *in, Lanes *out_gradient,
-                            const float *packed, const Layer *layer, size_t vectors, const PointSet *set, int samples) {
+ALWAYS_INLINE void backward(float *packed_gradient, float *in_gradient, float *scratch, float *in, float *out_gradient,
+                            const float *packed, const Layer *layer, size_t step, const PointSet *set, int samples) {
     const int points = points_of(set);
     Workplace work = workplace_of(layer, scratch, samples);
     for (int first = 0; first < work.tile_count; first += work.block.count) {
         Block block = block_at(&work, first);
-        to_points(evaluate, set, work.outs, out_gradient, layer->out, vectors, &block, 0, SIDE);
-        to_points(interpolate_transposed, set, work.ins, in, layer->in, vectors, &block, layer->pad, points);
+        to_points(evaluate, set, work.outs, out_gradient, layer->out, step, &block, 0, SIDE);
+        to_points(interpolate_transposed, set, work.ins, in, layer->in, step, &block, layer->pad, points);
         backward_products(packed_gradient, &work, packed, vectors_of(&block), !in_gradient);
         if (in_gradient)
-            from_points(interpolate, set, in_gradient, work.ins, NULL, false, layer->in, vectors, &block, layer->pad,
+            from_points(interpolate, set, in_gradient, work.ins, NULL, false, layer->in, step, &block, layer->pad,
                         points);
     }
 }
@@ -288,16 +288,15 @@ ALWAYS_INLINE void backward(float *packed_gradient, Lanes *in_gradient, float *s
 void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
                                  const float *in, const float *out_gradient, const float *packed, const Layer *layer,
                                  int count, int samples) {
-    size_t vectors = (size_t)samples / SOUNDER_LANES;
+    const size_t step = (size_t)samples;
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
-    if (in_gradient) memset(in_gradient, 0, shape_size(layer->in) * (size_t)samples * sizeof *in_gradient);
-    for (size_t v = 0; v < vectors; v++) {
-        Lanes *to = in_gradient ? (Lanes *)in_gradient + v : NULL;
-        Lanes *from = (Lanes *)in + v, *gradient = (Lanes *)out_gradient + v;
-        int real = samples_in(v, count);
+    if (in_gradient) memset(in_gradient, 0, shape_size(layer->in) * step * sizeof *in_gradient);
+    for (int s = 0; s < samples; s += SOUNDER_LANES) {
+        float *to = in_gradient ? in_gradient + s : NULL, *from = (float *)in + s, *slopes = (float *)out_gradient + s;
+        const int real = samples_from(s, count);
         if (layer->kernel == 5)
-            backward(packed_gradient, to, scratch, from, gradient, packed, layer, vectors, points_for(5), real);
+            backward(packed_gradient, to, scratch, from, slopes, packed, layer, step, points_for(5), real);
         else
-            backward(packed_gradient, to, scratch, from, gradient, packed, layer, vectors, points_for(3), real);
+            backward(packed_gradient, to, scratch, from, slopes, packed, layer, step, points_for(3), real);
     }
 }

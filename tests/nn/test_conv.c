@@ -228,6 +228,24 @@ static void check_winograd_convolutions(const Kernels *kernels) {
                n - 1, n);
 }
 
+// Of less than a vector: columns take the place of the direct way.
+static void check_convolutions_of_few_samples(const Kernels *kernels) {
+    const Kernels *few = kernels->few;
+    if (!few) return;
+    for (int count = 1; count <= few->lanes; count++) {
+        check_conv("columns 1 > 6, 5x5, pad 2, few", &few->columns, conv_layer((Shape){1, 5, 7}, 6, 5, 2), count,
+                   few->lanes);
+        check_conv("columns 18 > 7, 1x1, few", &few->columns, conv_layer((Shape){18, 3, 5}, 7, 1, 0), count,
+                   few->lanes);
+        check_conv("winograd 6 > 7, 5x5, pad 2, few", &few->winograd, conv_layer((Shape){6, 9, 5}, 7, 5, 2), count,
+                   few->lanes);
+        check_conv("winograd 5 > 6, 3x3, pad 1, few", &few->winograd, conv_layer((Shape){5, 19, 6}, 6, 3, 1), count,
+                   few->lanes);
+        check_conv("winograd 33 > 2, 3x3, its slopes transposed, few", &few->winograd,
+                   conv_layer((Shape){33, 5, 4}, 2, 3, 0), count, few->lanes);
+    }
+}
+
 // Against the direct one, where finite differences would take too long: more tiles than a block. Eight points round
 // more than six (points.h).
 static void check_large(const char *name, const Kernels *kernels, Layer layer) {
@@ -276,6 +294,11 @@ static void plain_convolution_through_columns_agrees_with_the_reference(void **s
     with_each_build(check_columns_of_plain_ones);
 }
 
+static void convolution_of_few_samples_agrees_with_the_reference(void **state) {
+    (void)state;
+    with_each_build(check_convolutions_of_few_samples);
+}
+
 static void winograd_convolution_agrees_with_the_reference_and_finite_differences(void **state) {
     (void)state;
     with_each_build(check_winograd_convolutions);
@@ -285,6 +308,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direct_convolution_agrees_with_the_reference_and_finite_differences),
         cmocka_unit_test(plain_convolution_through_columns_agrees_with_the_reference),
+        cmocka_unit_test(convolution_of_few_samples_agrees_with_the_reference),
         cmocka_unit_test(winograd_convolution_agrees_with_the_reference_and_finite_differences),
         cmocka_unit_test(winograd_convolution_of_many_tiles_agrees_with_the_direct_one),
     };

@@ -62,10 +62,9 @@ static double *zeros(size_t count) {
     return values;
 }
 
-static void check_layer(const Kernels *kernels, Layer given, int vectors) {
+static void check_layer(const Kernels *kernels, Layer given, int samples) {
     const Layer layer = completed(given);
     const ConvKernels *conv = &kernels->columns;
-    const int samples = vectors * kernels->lanes;
     const size_t n = (size_t)samples, outs = (size_t)layer.out.channels, plane = shape_size(layer.out) / outs * n;
     const size_t weights = outs * (size_t)(layer.in.channels / layer.groups) *
                            (size_t)(layer.window.size.rows * layer.window.size.columns);
@@ -119,8 +118,10 @@ static void check_layers(const Kernels *kernels) {
          .window = {{7, 7}, {1, 1}, {3, 3}}}, // blocks of few
     };
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        for (int vectors = 1; vectors <= 2; vectors++)
-            check_layer(kernels, layers[i], vectors);
+        for (int vectors = 1; vectors <= 2; vectors++) {
+            check_layer(kernels, layers[i], vectors * kernels->lanes);
+            if (vectors == 1 && kernels->few) check_layer(kernels->few, layers[i], kernels->few->lanes);
+        }
 }
 
 static void columns_agree_with_the_sums_of_products(void **state) {

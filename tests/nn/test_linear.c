@@ -149,8 +149,8 @@ static void check_joined_step(const Kernels *kernels, const Trial *trial) {
         assert_memory_equal(velocity[0].at, velocity[1].at, trial->weight.count * sizeof(float));
         assert_memory_equal(weight[0].at, weight[1].at, trial->weight.count * sizeof(float));
     }
-    const Tensor all[] = {velocity[0], velocity[1],    weight[0], weight[1], in_gradient[0],
-                          in_gradient[1], rows, scratch};
+    const Tensor all[] = {velocity[0],    velocity[1],    weight[0], weight[1],
+                          in_gradient[0], in_gradient[1], rows,      scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tensor_free(all[i]);
 }
@@ -204,10 +204,21 @@ static void check_linears(const Kernels *kernels) {
     blas_close(blas);
 }
 
+// The same ops, with less than a vector of samples.
+static void check_few(const Kernels *kernels) {
+    for (int count = 1; kernels->few && count <= kernels->few->lanes; count++) {
+        Trial trial = trial_of(kernels->few, (Shape){5, 3, 9}, 21, count);
+        check_own(kernels->few, &trial);
+        check_joined_step(kernels->few, &trial);
+        trial_free(&trial);
+    }
+}
+
 // The loss sum(slopes * out) is linear in each value, so the products of the reference are its exact derivatives.
 static void linear_agrees_with_the_reference_for_any_number_of_samples(void **state) {
     (void)state;
     with_each_build(check_linears);
+    with_each_build(check_few);
 }
 
 // Whole nets ----------------------------------------------------------------------------------------------------------
