@@ -128,7 +128,7 @@ static void check_cases(const Kernels *kernels) {
 
 static void batch_norms_agree_with_the_reference_and_finite_differences(void **state) {
     (void)state;
-    with_each_build(check_cases);
+    with_each_build_and_few(check_cases);
 }
 
 static void check_tests(const Kernels *kernels) {
@@ -149,7 +149,7 @@ static void check_tests(const Kernels *kernels) {
 
 static void in_tests_the_running_statistics_count_whatever_the_batch(void **state) {
     (void)state;
-    with_each_build(check_tests);
+    with_each_build_and_few(check_tests);
 }
 
 // Of the batch's size, and not of any that might be.

@@ -57,7 +57,7 @@ static void check_pools(const Kernels *kernels) {
 
 static void pooling_takes_the_maximum_and_sends_the_gradient_to_the_first_one(void **state) {
     (void)state;
-    with_each_build(check_pools);
+    with_each_build_and_few(check_pools);
 }
 
 // A window of the reference: the place of its maximum, and its sum.
@@ -140,7 +140,7 @@ static void check_all_windows(const Kernels *kernels) {
 
 static void windows_may_overlap_reach_over_the_edge_and_leave_gaps(void **state) {
     (void)state;
-    with_each_build(check_all_windows);
+    with_each_build_and_few(check_all_windows);
 }
 
 // Functions of one value ----------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ static void check_activations(const Kernels *kernels) {
 
 static void functions_of_one_value_are_those_of_the_library_and_keep_a_nan(void **state) {
     (void)state;
-    with_each_build(check_activations);
+    with_each_build_and_few(check_activations);
 }
 
 // Relu ----------------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ static void check_relu(const Kernels *kernels) {
 
 static void relu_clips_at_zero_and_keeps_a_nan(void **state) {
     (void)state;
-    with_each_build(check_relu);
+    with_each_build_and_few(check_relu);
 }
 
 // Dropout -------------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ static void check_dropout(const Kernels *kernels) {
 
 static void dropout_draws_exactly_the_words_of_the_scalar_generator(void **state) {
     (void)state;
-    with_each_build(check_dropout);
+    with_each_build_and_few(check_dropout);
 }
 
 static void check_dropout_rate(const Kernels *kernels) {
@@ -283,7 +283,7 @@ static void check_dropout_rate(const Kernels *kernels) {
 
 static void dropout_zeroes_the_asked_share(void **state) {
     (void)state;
-    with_each_build(check_dropout_rate);
+    with_each_build_and_few(check_dropout_rate);
 }
 
 // Softmax and cross-entropy -------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ static void check_losses(const Kernels *kernels) {
 
 static void cross_entropy_agrees_with_the_reference_and_finite_differences(void **state) {
     (void)state;
-    with_each_build(check_losses);
+    with_each_build_and_few(check_losses);
 }
 
 static void check_ties_and_nans(const Kernels *kernels) {
@@ -379,7 +379,7 @@ static void check_ties_and_nans(const Kernels *kernels) {
 
 static void of_equal_logits_the_first_counts_and_a_nan_shows_in_the_loss(void **state) {
     (void)state;
-    with_each_build(check_ties_and_nans);
+    with_each_build_and_few(check_ties_and_nans);
 }
 
 // Gather and the optimizer --------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ static void check_gather(const Kernels *kernels) {
 
 static void gather_normalises_the_asked_samples_and_zeroes_the_rest(void **state) {
     (void)state;
-    with_each_build(check_gather);
+    with_each_build_and_few(check_gather);
 }
 
 static void check_sgd(const Kernels *kernels) {
