@@ -129,16 +129,23 @@ ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
 #error "SOUNDER_LANES must be 16, 8 or 4"
 #endif
 
-// Sums across the lanes of SOUNDER_LANES vectors at once: lane j of the result is the sum of values[j]'s lanes.
-// Each stage adds neighbours of pairs of vectors, so all sums together cost about three instructions each.
-ALWAYS_INLINE Lanes lanes_sums(Lanes values[SOUNDER_LANES]) {
+// Sums across the lanes of `count` vectors at once, SOUNDER_LANES at most and a constant: lane j of the result is the
+// sum of values[j]'s lanes. Each stage adds neighbours of pairs of vectors, so all sums together cost about three
+// instructions each.
+ALWAYS_INLINE Lanes lanes_sums_of(Lanes *values, int count) {
 #pragma GCC unroll 4
-    for (int left = SOUNDER_LANES / 2; left > 0; left /= 2)
+    for (int left = SOUNDER_LANES / 2; left > 0; left /= 2, count = (count + 1) / 2)
 #pragma GCC unroll 8
-        for (int i = 0; i < left; i++)
-            values[i] = __builtin_shufflevector(values[2 * i], values[2 * i + 1], LANES_EVEN) +
-                        __builtin_shufflevector(values[2 * i], values[2 * i + 1], LANES_ODD);
+        for (int i = 0; 2 * i < count; i++) {
+            const Lanes next = 2 * i + 1 < count ? values[2 * i + 1] : (Lanes){0};
+            values[i] = __builtin_shufflevector(values[2 * i], next, LANES_EVEN) +
+                        __builtin_shufflevector(values[2 * i], next, LANES_ODD);
+        }
     return values[0];
+}
+
+ALWAYS_INLINE Lanes lanes_sums(Lanes values[SOUNDER_LANES]) {
+    return lanes_sums_of(values, SOUNDER_LANES);
 }
 
 #if SOUNDER_LANES == 16

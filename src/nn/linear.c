@@ -13,7 +13,7 @@ enum { STRIP_FLOATS = 64 * 1024 };
 // which it fetches ahead, for some dozens only. A multiple of PRODUCT_ROWS.
 enum { PAGES = 30 };
 
-enum { DOT_OUTS = OUTER_ROWS, DOT_SAMPLES = OUTER_COLUMNS };
+enum { DOT_OUTS = OUTER_ROWS, DOT_SAMPLES = OUTER_COLUMNS, DOT_MOST = DOT_OUTS * (DOT_SAMPLES + 1) };
 
 static size_t inputs_of(const Layer *layer) {
     return shape_size(layer->in);
@@ -91,39 +91,57 @@ static Strip strip_at(size_t from, size_t ins, int count) {
     return to < ins ? (Strip){from, to, false} : (Strip){from, whole, whole < ins};
 }
 
+// out (outs, samples) += the sums across the lanes of sums (DOT_OUTS, count). A function of its own: its shuffles would
+// take registers from the loop before it.
+static __attribute__((noinline)) void add_totals(float *out, Lanes *sums, size_t outs, size_t samples, int count) {
+    float totals[DOT_MOST + SOUNDER_LANES] __attribute__((aligned(64))) = {0};
+    const int all = DOT_OUTS * count;
+    int t = 0;
+    for (; t + SOUNDER_LANES <= all; t += SOUNDER_LANES)
+        *(Lanes *)(totals + t) = lanes_sums(sums + t);
+    for (; t < all; t += DOT_OUTS)
+        *(LooseLanes *)(totals + t) = lanes_sums_of(sums + t, DOT_OUTS);
+    for (size_t r = 0; r < outs; r++)
+        for (int s = 0; s < count; s++)
+            out[r * samples + (size_t)s] += totals[r * (size_t)count + (size_t)s];
+}
+
 // out (weight->count, samples) gets the strip's share in dot products with the next `count` samples' rows.
 ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, const float *rows, size_t row_floats, Strip strip,
                             size_t samples, int count) {
-    Lanes sums[OUTER_TILE];
-#pragma GCC unroll 16
-    for (int t = 0; t < OUTER_TILE; t++)
+    Lanes sums[DOT_MOST];
+#pragma GCC unroll 32
+    for (int t = 0; t < DOT_OUTS * count; t++)
         sums[t] = lanes_of(0);
     for (size_t i = strip.from; i < strip.to; i += SOUNDER_LANES)
 #pragma GCC unroll 8
         for (int r = 0; r < DOT_OUTS; r++)
 #pragma GCC unroll 8
             for (int s = 0; s < count; s++)
-                sums[r * DOT_SAMPLES + s] +=
+                sums[r * count + s] +=
                     *(const LooseLanes *)(weight->at[r] + i) * *(const Lanes *)(rows + (size_t)s * row_floats + i);
     if (strip.tail)
 #pragma GCC unroll 8
         for (int r = 0; r < DOT_OUTS; r++)
 #pragma GCC unroll 8
             for (int s = 0; s < count; s++)
-                sums[r * DOT_SAMPLES + s] +=
-                    weight->tails[r] * *(const Lanes *)(rows + (size_t)s * row_floats + strip.to);
-    float totals[OUTER_TILE] __attribute__((aligned(64)));
-#pragma GCC unroll 4
-    for (int t = 0; t < OUTER_TILE; t += SOUNDER_LANES)
-        *(Lanes *)(totals + t) = lanes_sums(sums + t);
-    for (size_t r = 0; r < weight->count; r++)
-        for (int s = 0; s < count; s++)
-            out[r * samples + (size_t)s] += totals[r * DOT_SAMPLES + (size_t)s];
+                sums[r * count + s] += weight->tails[r] * *(const Lanes *)(rows + (size_t)s * row_floats + strip.to);
+    Lanes all[DOT_MOST];
+#pragma GCC unroll 32
+    for (int t = 0; t < DOT_OUTS * count; t++)
+        all[t] = sums[t];
+    add_totals(out, all, weight->count, samples, count);
 }
 
 static void dot_rows(float *out, const WeightRows *weight, const float *rows, size_t row_floats, Strip strip, int count,
                      size_t samples) {
     int s = 0;
+#if SOUNDER_LANES == 16
+    // Ten samples are two tiles of five, not two of four and a narrow one.
+    const int rest = count % DOT_SAMPLES, larger = rest <= count / DOT_SAMPLES ? rest : 0;
+    for (; s < larger * (DOT_SAMPLES + 1); s += DOT_SAMPLES + 1)
+        dot_tile(out + s, weight, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES + 1);
+#endif
     for (; s + DOT_SAMPLES <= count; s += DOT_SAMPLES)
         dot_tile(out + s, weight, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES);
     rows += (size_t)s * row_floats;
