@@ -71,7 +71,8 @@ typedef struct WeightRows {
 } WeightRows;
 
 static WeightRows weight_rows(const float *weight, size_t outs, size_t ins) {
-    WeightRows rows = {.count = at_most(outs, DOT_OUTS)};
+    WeightRows rows; // without zeros first, which take longer than what follows
+    rows.count = at_most(outs, DOT_OUTS);
     size_t whole = whole_of(ins);
     for (size_t r = 0; r < DOT_OUTS; r++) {
         rows.at[r] = weight + at_most(r, rows.count - 1) * ins;
@@ -224,17 +225,17 @@ typedef struct WeightStep {
     const Descent *descent;
 } WeightStep;
 
-// The tile's first element of each array (OUT,IN). shift: NULL, as is weight, where there is none. keeps, outs and
-// columns are constants where this is inlined.
+// The tile's first element of each array (OUT,IN). shift: NULL, as is weight, where there is none. keeps, decays, outs
+// and columns are constants where this is inlined.
 ALWAYS_INLINE void descend_tile(float *gradient, float *weight, const float *shift,
                                 Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], size_t ins, const Descent *descent,
-                                bool keeps, int outs, int columns) {
+                                bool keeps, bool decays, int outs, int columns) {
 #pragma GCC unroll 8
     for (int r = 0; r < outs; r++, gradient += ins, weight += weight ? ins : 0, shift += shift ? ins : 0)
 #pragma GCC unroll 8
         for (int c = 0; c < columns; c++)
             descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL,
-                    shift ? shift + c * SOUNDER_LANES : NULL, sums[r][c], descent, keeps);
+                    shift ? shift + c * SOUNDER_LANES : NULL, sums[r][c], descent, keeps, decays);
 }
 
 // A tile of the shift sets out from the second cache, or the third, before its slopes are computed: weights and
@@ -258,14 +259,19 @@ ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int out
     const float *shift = descent->shift ? descent->shift + at : NULL;
     if (shift) fetch_tile(shift, step->ins, outs, columns);
     product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
-    if (shift && descent->keep != 0)
-        descend_tile(gradient, weight, shift, sums, step->ins, descent, true, outs, columns);
+    const bool keeps = descent->keep != 0, decays = descent->weight_decay != 0;
+    if (shift && keeps)
+        descend_tile(gradient, weight, shift, sums, step->ins, descent, true, true, outs, columns);
     else if (shift)
-        descend_tile(gradient, weight, shift, sums, step->ins, descent, false, outs, columns);
-    else if (descent->keep != 0)
-        descend_tile(gradient, weight, NULL, sums, step->ins, descent, true, outs, columns);
+        descend_tile(gradient, weight, shift, sums, step->ins, descent, false, true, outs, columns);
+    else if (keeps && decays)
+        descend_tile(gradient, weight, NULL, sums, step->ins, descent, true, true, outs, columns);
+    else if (keeps)
+        descend_tile(gradient, weight, NULL, sums, step->ins, descent, true, false, outs, columns);
+    else if (decays)
+        descend_tile(gradient, weight, NULL, sums, step->ins, descent, false, true, outs, columns);
     else
-        descend_tile(gradient, weight, NULL, sums, step->ins, descent, false, outs, columns);
+        descend_tile(gradient, weight, NULL, sums, step->ins, descent, false, false, outs, columns);
 }
 
 // The same for the inputs from i on that do not fill a vector.

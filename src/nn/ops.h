@@ -80,14 +80,14 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
 // What an op does with the slope of a parameter that it has just computed: one vector of it, in registers.
 
 // gradient = keep * gradient + slope; with weights, shift and weight_decay * weight join the slope, and
-// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`. `keeps` is descent->keep != 0, found
-// out once for many vectors: what keep = 0 forgets is not read, it may be anything; and a step that forgets it does not
-// write it either.
+// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`. `keeps` is descent->keep != 0 and
+// `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0 forgets is not read, it may be
+// anything; and a step that forgets it does not write it either.
 ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
-                           bool keeps) {
+                           bool keeps, bool decays) {
     LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
     if (shift) slope += *(const LooseLanes *)shift;
-    if (weight) slope += descent->weight_decay * *from;
+    if (weight && decays) slope += descent->weight_decay * *from;
     if (keeps) slope += descent->keep * *to;
     if (descent->begins) slope += 0.0f; // as if zeros had been kept: -0 becomes 0
     if (keeps || descent->begins || !weight) *to = slope;
@@ -99,7 +99,8 @@ ALWAYS_INLINE void descend_part(float *gradient, float *weight, const float *shi
                                 size_t count) {
     if (shift) slope += lanes_part(shift, count);
     Lanes new_gradient = lanes_part(gradient, count), new_weight = weight ? lanes_part(weight, count) : lanes_of(0);
-    descend((float *)&new_gradient, weight ? (float *)&new_weight : NULL, NULL, slope, descent, descent->keep != 0);
+    descend((float *)&new_gradient, weight ? (float *)&new_weight : NULL, NULL, slope, descent, descent->keep != 0,
+            descent->weight_decay != 0);
     lanes_store_part(gradient, new_gradient, count);
     if (weight) lanes_store_part(weight, new_weight, count);
 }
