@@ -2,6 +2,8 @@
 #ifndef SOUNDER_NN_POINTS_H
 #define SOUNDER_NN_POINTS_H
 
+#include <stdbool.h>
+
 #include "nn/lanes.h"
 
 enum { MOST_PAIRS = 3, MOST_POINTS = 2 * MOST_PAIRS + 2, MOST_POINTS_2D = MOST_POINTS * MOST_POINTS };
@@ -45,46 +47,53 @@ ALWAYS_INLINE int points_of(const PointSet *set) {
     return 2 * set->pairs + 2;
 }
 
+// A transform gives its results group by group, those together that have terms in common: a few rows of a square fit the
+// registers, all of them do not. Values at the points: 0 and infinity are the first group, then each pair; coefficients:
+// even ones, then odd ones.
+enum { MOST_IN_GROUP = MOST_POINTS / 2 };
+
 // Values of the polynomial with n <= 5 coefficients, lowest first, at the points.
-ALWAYS_INLINE void evaluate(LooseLanes *values, size_t value_step, const LooseLanes *coefficients, size_t step,
-                            const PointSet *set, int n) {
-#pragma GCC unroll 4
-    for (int p = 0; p < set->pairs; p++) {
-        const float square = set->at[p] * set->at[p];
-        Lanes even = coefficients[0], odd = coefficients[step];
-        float power = 1;
-#pragma GCC unroll 4
-        for (int k = 2; k < n; k += 2) {
-            power *= square;
-            even += power * coefficients[(size_t)k * step];
-            if (k + 1 < n) odd += power * coefficients[(size_t)(k + 1) * step];
-        }
-        values[(size_t)(2 * p + 1) * value_step] = even + set->at[p] * odd;
-        values[(size_t)(2 * p + 2) * value_step] = even - set->at[p] * odd;
+ALWAYS_INLINE void evaluate(Lanes *values, int group, const LooseLanes *coefficients, size_t step, const PointSet *set,
+                            int n) {
+    if (group == 0) {
+        values[0] = coefficients[0];
+        values[1] = coefficients[(size_t)(n - 1) * step];
+        return;
     }
-    values[0] = coefficients[0];
-    values[(size_t)(2 * set->pairs + 1) * value_step] = coefficients[(size_t)(n - 1) * step];
+    const float at = set->at[group - 1], square = at * at;
+    Lanes even = coefficients[0], odd = coefficients[step];
+    float power = 1;
+#pragma GCC unroll 4
+    for (int k = 2; k < n; k += 2) {
+        power *= square;
+        even += power * coefficients[(size_t)k * step];
+        if (k + 1 < n) odd += power * coefficients[(size_t)(k + 1) * step];
+    }
+    values[0] = even + at * odd;
+    values[1] = even - at * odd;
 }
 
-ALWAYS_INLINE void evaluate_transposed(LooseLanes *sums, size_t sum_step, const LooseLanes *values, size_t step,
+// n <= 5 of them.
+ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes *values, size_t step,
                                        const PointSet *set, int n) {
-    Lanes even[MOST_PAIRS], odd[MOST_PAIRS];
+    Lanes shares[MOST_PAIRS];
     float power[MOST_PAIRS] = {1, 1, 1};
 #pragma GCC unroll 4
     for (int p = 0; p < set->pairs; p++) {
         const Lanes plus = values[(size_t)(2 * p + 1) * step], minus = values[(size_t)(2 * p + 2) * step];
-        even[p] = plus + minus;
-        odd[p] = plus - minus;
+        shares[p] = group == 0 ? plus + minus : plus - minus;
     }
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        Lanes sum = power[0] * (k % 2 == 0 ? even[0] : odd[0]);
+        if (k % 2 == group) {
+            Lanes sum = power[0] * shares[0];
 #pragma GCC unroll 4
-        for (int p = 1; p < set->pairs; p++)
-            sum += power[p] * (k % 2 == 0 ? even[p] : odd[p]);
-        if (k == 0) sum += values[0];
-        if (k == n - 1) sum += values[(size_t)(2 * set->pairs + 1) * step];
-        sums[(size_t)k * sum_step] = sum;
+            for (int p = 1; p < set->pairs; p++)
+                sum += power[p] * shares[p];
+            if (k == 0) sum += values[0];
+            if (k == n - 1) sum += values[(size_t)(2 * set->pairs + 1) * step];
+            sums[k / 2] = sum;
+        }
 #pragma GCC unroll 4
         for (int p = 0; p < set->pairs; p++)
             power[p] *= set->at[p];
@@ -94,52 +103,49 @@ ALWAYS_INLINE void evaluate_transposed(LooseLanes *sums, size_t sum_step, const 
 // Lagrange's and Newton's polynomials without their denominators, which the points' weights put on the kernel instead.
 // With Z(y) the polynomial of `zeros` and R(y) that of the pair's `others`: Z(x^2) for 0, x (x + a) R(x^2) and
 // x (x - a) R(x^2) for a and -a, and x Z(x^2) for infinity. n is that of the points.
-ALWAYS_INLINE void interpolate(LooseLanes *coefficients, size_t coefficient_step, const LooseLanes *values, size_t step,
+ALWAYS_INLINE void interpolate(Lanes *coefficients, int group, const LooseLanes *values, size_t step,
                                const PointSet *set, int n) {
-    Lanes even[MOST_PAIRS], odd[MOST_PAIRS];
-    const Lanes zero = values[0], infinity = values[(size_t)(n - 1) * step];
+    const Lanes end = values[group == 0 ? 0 : (size_t)(n - 1) * step];
+    Lanes shares[MOST_PAIRS];
 #pragma GCC unroll 4
     for (int p = 0; p < set->pairs; p++) {
         const Lanes plus = values[(size_t)(2 * p + 1) * step], minus = values[(size_t)(2 * p + 2) * step];
-        even[p] = plus + minus;
-        odd[p] = set->at[p] * (plus - minus);
+        shares[p] = group == 0 ? plus + minus : set->at[p] * (plus - minus);
     }
-    coefficients[0] = set->zeros[0] * zero;
+    if (group == 0) coefficients[0] = set->zeros[0] * end;
 #pragma GCC unroll 4
     for (int k = 1; k <= set->pairs; k++) {
-        Lanes of_odd = set->zeros[k - 1] * infinity, of_even = set->zeros[k] * zero;
+        Lanes sum = set->zeros[group == 0 ? k : k - 1] * end;
 #pragma GCC unroll 4
-        for (int p = 0; p < set->pairs; p++) {
-            of_odd += set->others[p][k - 1] * odd[p];
-            of_even += set->others[p][k - 1] * even[p];
-        }
-        coefficients[(size_t)(2 * k - 1) * coefficient_step] = of_odd;
-        coefficients[(size_t)(2 * k) * coefficient_step] = of_even;
+        for (int p = 0; p < set->pairs; p++)
+            sum += set->others[p][k - 1] * shares[p];
+        coefficients[group == 0 ? k : k - 1] = sum;
     }
-    coefficients[(size_t)(n - 1) * coefficient_step] = infinity;
+    if (group == 1) coefficients[set->pairs] = end;
 }
 
-ALWAYS_INLINE void interpolate_transposed(LooseLanes *values, size_t value_step, const LooseLanes *inputs, size_t step,
+ALWAYS_INLINE void interpolate_transposed(Lanes *values, int group, const LooseLanes *inputs, size_t step,
                                           const PointSet *set, int n) {
-    Lanes zero = set->zeros[0] * inputs[0], infinity = inputs[(size_t)(n - 1) * step];
+    if (group == 0) {
+        Lanes zero = set->zeros[0] * inputs[0], infinity = inputs[(size_t)(n - 1) * step];
 #pragma GCC unroll 4
-    for (int k = 1; k <= set->pairs; k++) {
-        zero += set->zeros[k] * inputs[(size_t)(2 * k) * step];
-        infinity += set->zeros[k - 1] * inputs[(size_t)(2 * k - 1) * step];
-    }
-    values[0] = zero;
-    values[(size_t)(n - 1) * value_step] = infinity;
-#pragma GCC unroll 4
-    for (int p = 0; p < set->pairs; p++) {
-        Lanes even = set->others[p][0] * inputs[2 * step], odd = set->others[p][0] * inputs[step];
-#pragma GCC unroll 4
-        for (int k = 2; k <= set->pairs; k++) {
-            even += set->others[p][k - 1] * inputs[(size_t)(2 * k) * step];
-            odd += set->others[p][k - 1] * inputs[(size_t)(2 * k - 1) * step];
+        for (int k = 1; k <= set->pairs; k++) {
+            zero += set->zeros[k] * inputs[(size_t)(2 * k) * step];
+            infinity += set->zeros[k - 1] * inputs[(size_t)(2 * k - 1) * step];
         }
-        values[(size_t)(2 * p + 1) * value_step] = even + set->at[p] * odd;
-        values[(size_t)(2 * p + 2) * value_step] = even - set->at[p] * odd;
+        values[0] = zero;
+        values[1] = infinity;
+        return;
     }
+    const float *others = set->others[group - 1], at = set->at[group - 1];
+    Lanes even = others[0] * inputs[2 * step], odd = others[0] * inputs[step];
+#pragma GCC unroll 4
+    for (int k = 2; k <= set->pairs; k++) {
+        even += others[k - 1] * inputs[(size_t)(2 * k) * step];
+        odd += others[k - 1] * inputs[(size_t)(2 * k - 1) * step];
+    }
+    values[0] = even + at * odd;
+    values[1] = even - at * odd;
 }
 
 // What the kernel's value at the point is multiplied by.
@@ -148,8 +154,28 @@ ALWAYS_INLINE float point_weight(const PointSet *set, int point) {
     return point > 2 * set->pairs ? 1 : set->weight[(point - 1) / 2];
 }
 
-typedef void Transform(LooseLanes *out, size_t out_step, const LooseLanes *in, size_t in_step, const PointSet *set,
-                       int n);
+// out: the group's results from `in`, whose elements are in_step apart. n: coefficients, or points if it interpolates.
+typedef void Transform(Lanes *out, int group, const LooseLanes *in, size_t in_step, const PointSet *set, int n);
+
+ALWAYS_INLINE bool gives_values(Transform *transform) {
+    return transform == evaluate || transform == interpolate_transposed;
+}
+
+// Groups of a transform with `outs` results.
+ALWAYS_INLINE int groups_of(Transform *transform, int outs) {
+    return gives_values(transform) ? outs / 2 : 2;
+}
+
+ALWAYS_INLINE int group_size(Transform *transform, int group, int outs) {
+    return gives_values(transform) ? 2 : (outs + 1 - group) / 2;
+}
+
+// Where the group's result i stands among all.
+ALWAYS_INLINE size_t place_of(Transform *transform, int group, int i, int outs) {
+    if (!gives_values(transform)) return (size_t)(2 * i + group);
+    if (group == 0) return i == 0 ? 0 : (size_t)(outs - 1);
+    return (size_t)(2 * group - 1 + i);
+}
 
 // A square of Lanes in memory: element (row, column) is at[row * row_step + column * column_step].
 typedef struct Square {
@@ -157,17 +183,41 @@ typedef struct Square {
     size_t row_step, column_step;
 } Square;
 
-// out (outs,outs) = the transform of the columns and then of the rows of in (ins,ins). The loops stay loops: unrolled,
-// each place of `out` would get a pointer of its own.
+// The compiler forgets where the pointer comes from. It would keep one to each place of a square otherwise.
+#define FORGET_ORIGIN(pointer) __asm__("" : "+r"(pointer))
+
+// out (outs,outs), which does not overlap in, = the transform of the columns and then of the rows of in (ins,ins).
 ALWAYS_INLINE void transform_2d(Transform *transform, Square out, int outs, Square in, int ins, const PointSet *set,
                                 int n) {
-    Lanes half[MOST_POINTS_2D]; // (outs, ins)
-#pragma GCC unroll 1
-    for (int column = 0; column < ins; column++)
-        transform(half + column, (size_t)ins, in.at + (size_t)column * in.column_step, in.row_step, set, n);
-#pragma GCC unroll 1
-    for (int row = 0; row < outs; row++)
-        transform(out.at + (size_t)row * out.row_step, out.column_step, half + row * ins, 1, set, n);
+    const int groups = groups_of(transform, outs);
+#pragma GCC unroll 4
+    for (int g = 0; g < groups; g++) {
+        const int rows = group_size(transform, g, outs);
+        Lanes half[MOST_IN_GROUP][MOST_POINTS]; // the group's rows of the transformed columns
+        const LooseLanes *from = in.at;
+#pragma GCC unroll 8
+        for (int column = 0; column < ins; column++, from += in.column_step) {
+            FORGET_ORIGIN(from);
+            Lanes results[MOST_IN_GROUP];
+            transform(results, g, from, in.row_step, set, n);
+#pragma GCC unroll 4
+            for (int i = 0; i < rows; i++)
+                half[i][column] = results[i];
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i++) {
+            LooseLanes *to = out.at + place_of(transform, g, i, outs) * out.row_step;
+            FORGET_ORIGIN(to);
+#pragma GCC unroll 4
+            for (int h = 0; h < groups; h++) {
+                Lanes results[MOST_IN_GROUP];
+                transform(results, h, (const LooseLanes *)half[i], 1, set, n);
+#pragma GCC unroll 4
+                for (int k = 0; k < group_size(transform, h, outs); k++)
+                    to[place_of(transform, h, k, outs) * out.column_step] = results[k];
+            }
+        }
+    }
 }
 
 #endif
