@@ -47,9 +47,9 @@ ALWAYS_INLINE int points_of(const PointSet *set) {
     return 2 * set->pairs + 2;
 }
 
-// A transform gives its results group by group, those together that have terms in common: a few rows of a square fit the
-// registers, all of them do not. Values at the points: 0 and infinity are the first group, then each pair; coefficients:
-// even ones, then odd ones.
+// A transform gives its results group by group, those together that have terms in common: a few rows of a square fit
+// the registers, all of them do not. Values at the points: 0 and infinity are the first group, then each pair;
+// coefficients: even ones, then odd ones.
 enum { MOST_IN_GROUP = MOST_POINTS / 2 };
 
 // Values of the polynomial with n <= 5 coefficients, lowest first, at the points.
@@ -183,12 +183,31 @@ typedef struct Square {
     size_t row_step, column_step;
 } Square;
 
+// How a result gets to its place. bias: NULL where there is none.
+typedef void Put(LooseLanes *place, Lanes result, const float *bias);
+
+ALWAYS_INLINE void put(LooseLanes *place, Lanes result, const float *bias) {
+    if (bias) result += lanes_of(*bias);
+    *place = result;
+}
+
+ALWAYS_INLINE void put_rectified(LooseLanes *place, Lanes result, const float *bias) {
+    if (bias) result += lanes_of(*bias);
+    *place = lanes_rectified(result);
+}
+
+ALWAYS_INLINE void put_added(LooseLanes *place, Lanes result, const float *bias) {
+    if (bias) result += lanes_of(*bias);
+    *place += result;
+}
+
 // The compiler forgets where the pointer comes from. It would keep one to each place of a square otherwise.
 #define FORGET_ORIGIN(pointer) __asm__("" : "+r"(pointer))
 
-// out (outs,outs), which does not overlap in, = the transform of the columns and then of the rows of in (ins,ins).
-ALWAYS_INLINE void transform_2d(Transform *transform, Square out, int outs, Square in, int ins, const PointSet *set,
-                                int n) {
+// The transform of the columns and then of the rows of in (ins,ins) is put to out (outs,outs), which does not overlap
+// in.
+ALWAYS_INLINE void transform_2d_onto(Put *put_result, const float *bias, Transform *transform, Square out, int outs,
+                                     Square in, int ins, const PointSet *set, int n) {
     const int groups = groups_of(transform, outs);
 #pragma GCC unroll 4
     for (int g = 0; g < groups; g++) {
@@ -196,13 +215,14 @@ ALWAYS_INLINE void transform_2d(Transform *transform, Square out, int outs, Squa
         Lanes half[MOST_IN_GROUP][MOST_POINTS]; // the group's rows of the transformed columns
         const LooseLanes *from = in.at;
 #pragma GCC unroll 8
-        for (int column = 0; column < ins; column++, from += in.column_step) {
-            FORGET_ORIGIN(from);
+        for (int column = 0; column < ins; column++) {
             Lanes results[MOST_IN_GROUP];
             transform(results, g, from, in.row_step, set, n);
 #pragma GCC unroll 4
             for (int i = 0; i < rows; i++)
                 half[i][column] = results[i];
+            from += in.column_step;
+            FORGET_ORIGIN(from);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++) {
@@ -214,10 +234,16 @@ ALWAYS_INLINE void transform_2d(Transform *transform, Square out, int outs, Squa
                 transform(results, h, (const LooseLanes *)half[i], 1, set, n);
 #pragma GCC unroll 4
                 for (int k = 0; k < group_size(transform, h, outs); k++)
-                    to[place_of(transform, h, k, outs) * out.column_step] = results[k];
+                    put_result(to + place_of(transform, h, k, outs) * out.column_step, results[k], bias);
             }
         }
     }
+}
+
+// out = the transform of in.
+ALWAYS_INLINE void transform_2d(Transform *transform, Square out, int outs, Square in, int ins, const PointSet *set,
+                                int n) {
+    transform_2d_onto(put, NULL, transform, out, outs, in, ins, set, n);
 }
 
 #endif

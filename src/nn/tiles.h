@@ -65,12 +65,18 @@ static inline void copy_tile(float *to, size_t step, const Plane *plane, int y, 
     }
 }
 
-// The same in place if the tile lies inside the plane, else as a copy. N is that of whole vectors.
+// Where the tile lies, if all of it lies inside the plane. N is that of whole vectors.
+static inline bool tile_in_place(Square *tile, const Plane *plane, int y, int x, int side) {
+    if (y < 0 || x < 0 || y + side > plane->rows || x + side > plane->columns) return false;
+    *tile = (Square){(LooseLanes *)plane_at(plane, y, x), (size_t)plane->columns * plane->step / SOUNDER_LANES,
+                     plane->step / SOUNDER_LANES};
+    return true;
+}
+
+// The tile in place, or else as a copy.
 static inline Square load_tile(Lanes copy[MOST_POINTS_2D], const Plane *plane, int y, int x, int side) {
-    Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
-    if (rows.to - rows.from == side && columns.to - columns.from == side)
-        return (Square){(LooseLanes *)plane_at(plane, y, x), (size_t)plane->columns * plane->step / SOUNDER_LANES,
-                        plane->step / SOUNDER_LANES};
+    Square tile;
+    if (tile_in_place(&tile, plane, y, x, side)) return tile;
     copy_tile((float *)copy, SOUNDER_LANES, plane, y, x, side);
     return (Square){copy, (size_t)side, 1};
 }
@@ -167,6 +173,17 @@ ALWAYS_INLINE void from_points(Transform *transform, const PointSet *set, float 
         Plane plane = plane_of(tensor, shape, c, step);
         for (int t = 0; t < block->count; t += block->together) {
             const Square from = values_at(values, set, shape, block, c, t);
+            Square place;
+            if (block->samples == SOUNDER_LANES &&
+                tile_in_place(&place, &plane, tile_y(block, t, offset), tile_x(block, t, offset), side)) {
+                if (!bias)
+                    transform_2d_onto(put_added, NULL, transform, place, side, from, points_of(set), set, side);
+                else if (rectifies)
+                    transform_2d_onto(put_rectified, &bias[c], transform, place, side, from, points_of(set), set, side);
+                else
+                    transform_2d_onto(put, &bias[c], transform, place, side, from, points_of(set), set, side);
+                continue;
+            }
             Lanes group[MOST_POINTS_2D * GROUP_ROW + 1]; // one more, which the last lanes' vector reaches into
             const int tiles = tiles_at(block, t), row = tiles > 1 ? GROUP_ROW : 1;
             for (int v = 0; v * SOUNDER_LANES < tiles * block->samples; v++)
