@@ -102,9 +102,11 @@ static __attribute__((noinline)) void add_totals(float *out, Lanes *sums, size_t
         *(Lanes *)(totals + t) = lanes_sums(sums + t);
     for (; t < all; t += DOT_OUTS)
         *(LooseLanes *)(totals + t) = lanes_sums_of(sums + t, DOT_OUTS);
-    for (size_t r = 0; r < outs; r++)
-        for (int s = 0; s < count; s++)
-            out[r * samples + (size_t)s] += totals[r * (size_t)count + (size_t)s];
+    for (size_t r = 0; r < outs; r++) {
+        float *to = out + r * samples;
+        lanes_store_part(to, lanes_part(to, (size_t)count) + lanes_part(totals + r * (size_t)count, (size_t)count),
+                         (size_t)count);
+    }
 }
 
 // out (weight->count, samples) gets the strip's share in dot products with the next `count` samples' rows.
@@ -354,11 +356,14 @@ void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const flo
                                     const Descent *descent, const Layer *layer, int samples) {
     size_t outs = (size_t)layer->out.channels;
     for (size_t o = 0; o < outs; o += SOUNDER_LANES) {
-        size_t count = at_most(SOUNDER_LANES, outs - o);
-        Lanes sums[SOUNDER_LANES] = {0};
-        for (size_t k = 0; k < count; k++)
-            for (int s = 0; s < samples; s += SOUNDER_LANES)
+        const size_t count = at_most(SOUNDER_LANES, outs - o);
+        Lanes sums[SOUNDER_LANES];
+#pragma GCC unroll 16
+        for (size_t k = 0; k < SOUNDER_LANES; k++) {
+            sums[k] = lanes_of(0);
+            for (int s = 0; k < count && s < samples; s += SOUNDER_LANES)
                 sums[k] += lanes_of_samples(out_gradient + (o + k) * (size_t)samples + s, (size_t)samples);
+        }
         descend_part(bias_gradient + o, bias ? bias + o : NULL, descent->shift ? descent->shift + o : NULL,
                      lanes_sums(sums), descent, count);
     }
