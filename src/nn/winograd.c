@@ -92,8 +92,12 @@ ALWAYS_INLINE void pack(float *packed, const float *weight, size_t kernels, int 
         }
         transform_2d(evaluate, (Square){values, (size_t)points, 1}, points, (Square){kernel, (size_t)k, 1}, k, set, k);
         for (int q = 0; q < points * points; q++) {
-            values[q] *= point_weight(set, q / points) * point_weight(set, q % points);
-            memcpy(packed + (size_t)q * kernels + first, &values[q], lanes * sizeof(float));
+            const Lanes value = values[q] * (point_weight(set, q / points) * point_weight(set, q % points));
+            float *to = packed + (size_t)q * kernels + first;
+            if (lanes == SOUNDER_LANES)
+                *(LooseLanes *)to = value;
+            else
+                lanes_store_part(to, value, lanes);
         }
     }
 }
@@ -127,7 +131,9 @@ ALWAYS_INLINE void unpack(float *weight_gradient, const float *packed_gradient, 
     const int points = points_of(set);
     const size_t taps = (size_t)(k * k);
     for (size_t place = 0; place < floats; place += SOUNDER_LANES) {
-        Lanes kernel[MOST_TAPS] = {{0}}, values[MOST_POINTS_2D];
+        Lanes kernel[MOST_TAPS], values[MOST_POINTS_2D];
+        for (size_t t = taps; t % SOUNDER_LANES != 0; t++)
+            kernel[t] = lanes_of(0);
         for (int q = 0; q < points * points; q++)
             values[q] = *(const Lanes *)(packed_gradient + (size_t)q * floats + place) *
                         (point_weight(set, q / points) * point_weight(set, q % points));
