@@ -125,6 +125,44 @@ static Tensor rows_of(const Trial *trial) {
     return rows;
 }
 
+// The step that a descent with weights at hand stands for, on the weight's gradient that the trial knows. Velocity and
+// weights get expected values.
+static void expect_step(double *velocity, double *weight, const Trial *trial, const Descent *descent) {
+    for (size_t i = 0; i < trial->weight.count; i++) {
+        const double slope = trial->weight_gradient[i] + (descent->shift ? (double)descent->shift[i] : 0);
+        velocity[i] = (double)descent->keep * velocity[i] + slope + (double)descent->weight_decay * weight[i];
+        weight[i] -= (double)descent->lr * velocity[i];
+    }
+}
+
+// Every combination of what a step keeps, how weights decay and what shifts their slopes; a step that begins writes the
+// velocity as one that keeps something does.
+static void check_descents(const Kernels *kernels, const Trial *trial) {
+    const size_t parameters = trial->weight.count;
+    Tensor rows = rows_of(trial), shift = tensor_random(parameters, 14);
+    for (int way = 0; way < 16; way++) {
+        const Descent descent = {.keep = way & 1 ? 0.5f : 0,
+                                 .lr = 0.1f,
+                                 .weight_decay = way & 2 ? 0.25f : 0,
+                                 .shift = way & 4 ? shift.at : NULL,
+                                 .begins = (way & 9) == 8};
+        Tensor velocity = tensor_random(parameters, 15), weight = tensor_random(parameters, 11);
+        double *speeds = doubles(velocity.at, parameters), *moved = doubles(weight.at, parameters);
+        expect_step(speeds, moved, trial, &descent);
+        kernels->linear_backward_weight(velocity.at, weight.at, rows.at, trial->slopes.at, &descent, &trial->layer,
+                                        trial->count, trial->samples);
+        check_close("weight after a step", weight.at, moved, parameters, 1e-5);
+        if (descent.keep != 0 || descent.begins)
+            check_close("velocity after a step", velocity.at, speeds, parameters, 1e-5);
+        free(speeds);
+        free(moved);
+        tensor_free(velocity);
+        tensor_free(weight);
+    }
+    tensor_free(rows);
+    tensor_free(shift);
+}
+
 // Two steps with momentum and a shift: what the first leaves is what the second begins with.
 static void check_joined_step(const Kernels *kernels, const Trial *trial) {
     const Layer *layer = &trial->layer;
@@ -180,6 +218,7 @@ static void check_linear(const Kernels *kernels, const Blas *blas, Shape shape, 
     Trial trial = trial_of(kernels, shape, outs, count);
     Tensor rows = rows_of(&trial), none = {NULL, 0};
     check_own(kernels, &trial);
+    check_descents(kernels, &trial);
     check_joined_step(kernels, &trial);
     check_through_blas(blas, &trial, trial.in.at, none);
     check_through_blas(blas, &trial, NULL, rows);
