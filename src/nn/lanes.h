@@ -106,6 +106,28 @@ ALWAYS_INLINE void lanes_store_samples(float *to, Lanes value, size_t samples) {
         *(Lanes *)to = value;
 }
 
+// a * b + c, with one rounding where the machine can: said outright, as a compiler contracts such an expression in one
+// place and not in another.
+#if SOUNDER_LANES == 16
+ALWAYS_INLINE Lanes lanes_fma(Lanes a, Lanes b, Lanes c) {
+    return (Lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+#elif SOUNDER_LANES == 8
+ALWAYS_INLINE Lanes lanes_fma(Lanes a, Lanes b, Lanes c) {
+    return (Lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+#else
+ALWAYS_INLINE Lanes lanes_fma(Lanes a, Lanes b, Lanes c) {
+#ifdef __ARM_FEATURE_FMA
+    for (int i = 0; i < SOUNDER_LANES; i++)
+        c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#else
+    return a * b + c;
+#endif
+}
+#endif
+
 // Lane by lane: mask is all ones (true) or all zeros, as comparisons of Lanes give it.
 ALWAYS_INLINE Lanes lanes_select(IntLanes mask, Lanes yes, Lanes no) {
     return (Lanes)(((IntLanes)yes & mask) | ((IntLanes)no & ~mask));

@@ -80,18 +80,18 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
 // What an op does with the slope of a parameter that it has just computed: one vector of it, in registers.
 
 // gradient = keep * gradient + slope; with weights, shift and weight_decay * weight join the slope, and
-// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`. `keeps` is descent->keep != 0 and
-// `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0 forgets is not read, it may be
-// anything; and a step that forgets it does not write it either.
+// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`, with the bits of sgd_step. `keeps` is
+// descent->keep != 0 and `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0 forgets is
+// not read, it may be anything; and a step that forgets it does not write it either.
 ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
                            bool keeps, bool decays) {
     LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
     if (shift) slope += *(const LooseLanes *)shift;
-    if (weight && decays) slope += descent->weight_decay * *from;
-    if (keeps) slope += descent->keep * *to;
+    if (weight && decays) slope = lanes_fma(lanes_of(descent->weight_decay), *from, slope);
+    if (keeps) slope = lanes_fma(lanes_of(descent->keep), *to, slope);
     if (descent->begins) slope += 0.0f; // as if zeros had been kept: -0 becomes 0
     if (keeps || descent->begins || !weight) *to = slope;
-    if (weight) *from -= descent->lr * slope;
+    if (weight) *from = lanes_fma(lanes_of(-descent->lr), slope, *from);
 }
 
 // The same for the first `count` lanes.

@@ -163,6 +163,36 @@ static void check_descents(const Kernels *kernels, const Trial *trial) {
     tensor_free(shift);
 }
 
+// A step with the weights at hand has the bits of the gradient by itself and SGD's step after it.
+static void check_same_as_sgd(const Kernels *kernels, const Trial *trial) {
+    const size_t parameters = trial->weight.count;
+    Tensor rows = rows_of(trial), gradient = tensor_new(parameters);
+    const Descent alone = {.keep = 0};
+    kernels->linear_backward_weight(gradient.at, NULL, rows.at, trial->slopes.at, &alone, &trial->layer, trial->count,
+                                    trial->samples);
+    for (int way = 0; way < 4; way++) {
+        const Sgd sgd = {.lr = 0.3f, .momentum = way & 1 ? 0.9f : 0, .weight_decay = way & 2 ? 0.07f : 0};
+        const Descent descent = {
+            .keep = sgd.momentum, .lr = sgd.lr, .weight_decay = sgd.weight_decay, .begins = sgd.momentum == 0};
+        Tensor velocity[2], weight[2];
+        for (int i = 0; i < 2; i++) {
+            velocity[i] = sgd.momentum != 0 ? tensor_random(parameters, 15) : tensor_zeros(parameters);
+            weight[i] = tensor_random(parameters, 11);
+        }
+        kernels->sgd_step(weight[0].at, velocity[0].at, gradient.at, &sgd, parameters);
+        kernels->linear_backward_weight(velocity[1].at, weight[1].at, rows.at, trial->slopes.at, &descent,
+                                        &trial->layer, trial->count, trial->samples);
+        assert_memory_equal(velocity[0].at, velocity[1].at, parameters * sizeof(float));
+        assert_memory_equal(weight[0].at, weight[1].at, parameters * sizeof(float));
+        for (int i = 0; i < 2; i++) {
+            tensor_free(velocity[i]);
+            tensor_free(weight[i]);
+        }
+    }
+    tensor_free(rows);
+    tensor_free(gradient);
+}
+
 // Two steps with momentum and a shift: what the first leaves is what the second begins with.
 static void check_joined_step(const Kernels *kernels, const Trial *trial) {
     const Layer *layer = &trial->layer;
@@ -219,6 +249,7 @@ static void check_linear(const Kernels *kernels, const Blas *blas, Shape shape, 
     Tensor rows = rows_of(&trial), none = {NULL, 0};
     check_own(kernels, &trial);
     check_descents(kernels, &trial);
+    check_same_as_sgd(kernels, &trial);
     check_joined_step(kernels, &trial);
     check_through_blas(blas, &trial, trial.in.at, none);
     check_through_blas(blas, &trial, NULL, rows);
