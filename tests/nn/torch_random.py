@@ -3,7 +3,9 @@
 usage: torch_random.py NET_STEPS_EXECUTABLE [NETS [SEED]]. Exits 77 (skipped) where PyTorch cannot be imported.
 
 PyTorch computes in double precision: what differs is then sounder's rounding alone. A relu or a maximum near a tie takes one
-side or the other by the last bit; the seed is fixed, so that this does not happen by chance.
+side or the other by the last bit. Nets for which PyTorch's own two precisions part are not drawn; one that sounder parts from
+must stand at a tie: PyTorch itself must part from its training when the weights are moved by two millionths before it. Of such
+nets there are two of a hundred at most.
 """
 import os
 import random
@@ -15,6 +17,7 @@ import torch
 from torch import nn
 
 STEPS, TOLERANCE, NETS, SEED = 20, 1e-4, 200, 15
+MOVED, TRIES = 2e-6, 64 # of a search for ties: as far as a convolution through points rounds, relative
 FUNCTIONS = ["relu", "relu6", "leakyrelu", "leakyrelu 0.2", "tanh", "sigmoid", "gelu", "dropout 0.3", "dropout2d 0.3"]
 
 
@@ -154,22 +157,35 @@ class Draw:
         self.put(f"concat {name}", (2 * channels, *self.shape[1:]))
 
 
-def train_twice(draw, number):
-    """The job's numbers, the weights before, and those after training in double and in single precision."""
-    least = 8 if "batchnorm" in draw.text else 1 # two values become -1 and 1, whatever they are
-    batch, decay = draw.random.randint(least, 20), draw.random.choice([0, 0, 0.01])
-    lr, momentum = draw.random.choice([0.01, 0.05]), draw.random.choice([0, 0.5, 0.9])
-    torch.manual_seed(number)
-    net = parity.Net(draw.text, draw.input)
-    start = parity.flat(net)
-    pixels, labels = parity.images(batch * STEPS, draw.input, draw.classes)
-    trained = []
-    for precision in (torch.float32, torch.float64):
-        parity.load(net.float(), start)
-        parity.train(net.to(precision), pixels, labels, batch, decay, lr, momentum)
-        trained.append(parity.flat(net).double())
-    files = {"parameters": start, "pixels": pixels, "labels": labels.to(torch.int16)}
-    return [draw.classes, *draw.input, batch, STEPS, lr, momentum, decay], files, trained
+class Job:
+    """A net drawn at random, with its data and how it is trained."""
+
+    def __init__(self, seed, number):
+        draw = Draw(seed * 1000003 + number)
+        least = 8 if "batchnorm" in draw.text else 1 # two values become -1 and 1, whatever they are
+        batch, decay = draw.random.randint(least, 20), draw.random.choice([0, 0, 0.01])
+        lr, momentum = draw.random.choice([0.01, 0.05]), draw.random.choice([0, 0.5, 0.9])
+        torch.manual_seed(number)
+        self.net, self.text = parity.Net(draw.text, draw.input), draw.text
+        self.start = parity.flat(self.net)
+        self.pixels, self.labels = parity.images(batch * STEPS, draw.input, draw.classes)
+        self.training = batch, decay, lr, momentum
+        self.numbers = [draw.classes, *draw.input, batch, STEPS, lr, momentum, decay]
+
+    def trained(self, start, precision=torch.float64):
+        parity.load(self.net.float(), start)
+        parity.train(self.net.to(precision), self.pixels, self.labels, *self.training)
+        return parity.flat(self.net).double()
+
+    def stands_at_a_tie(self):
+        """Whether millionths of the weights decide where the training goes."""
+        update = self.trained(self.start) - self.start.double()
+        for _ in range(TRIES):
+            moved = self.start * (1 + MOVED * torch.randn_like(self.start))
+            difference = (self.trained(moved) - moved.double() - update).norm() / update.norm()
+            if not difference.item() <= TOLERANCE / 2:
+                return True
+        return False
 
 
 def distance(trained, reference, start):
@@ -180,21 +196,21 @@ def distance(trained, reference, start):
 def prepare(seed, number, folder):
     """Trains PyTorch's net and writes what sounder reads: the job's line, the weights before and after. None if rounding
     decides where the training goes: PyTorch's own two precisions part."""
-    draw = Draw(seed * 1000003 + number)
-    numbers, files, (single, double) = train_twice(draw, number)
-    start = files["parameters"].double()
+    job = Job(seed, number)
+    single, double = job.trained(job.start, torch.float32), job.trained(job.start)
+    start = job.start.double()
     if not distance(single, double, start) <= TOLERANCE / 10:
         return None
     os.mkdir(folder)
-    for name, tensor in files.items():
+    for name, tensor in (("parameters", job.start), ("pixels", job.pixels), ("labels", job.labels.to(torch.int16))):
         parity.write(folder, name, tensor)
-    return [*numbers, folder, draw.text], start, double
+    return [*job.numbers, folder, job.text], start, double
 
 
 def main():
     torch.set_num_threads(1)
     nets, seed = (int(word) for word in (sys.argv[2:] + [str(NETS), str(SEED)][len(sys.argv) - 2:]))
-    far = number = 0
+    far, at_tie, number = 0, {}, 0
     with tempfile.TemporaryDirectory() as root:
         made = []
         while len(made) < nets:
@@ -206,12 +222,17 @@ def main():
             parity.run_steps(sys.argv[1], isa, [job for job, _, _ in made])
             errors = [distance(parity.read(job[-2], "trained").double(), trained, start) for job, start, trained in made]
             for error, (job, _, _) in zip(errors, made):
-                if not error <= TOLERANCE:
-                    far += 1
-                    print(f"{isa}: {error:.1e} of the update's norm: {job}")
+                if error <= TOLERANCE:
+                    continue
+                drawn = int(os.path.basename(job[-2]))
+                if drawn not in at_tie and len(at_tie) <= nets / 25: # of many wrong nets no more are searched
+                    at_tie[drawn] = Job(seed, drawn).stands_at_a_tie()
+                far += not at_tie.get(drawn)
+                print(f"{isa}: {error:.1e} of the update's norm{', at a tie' if at_tie.get(drawn) else ''}: {job}")
             print(f"{isa}: median {sorted(errors)[nets // 2]:.1e}, largest {max(errors):.1e} of the update's norm")
-    print(f"{far} beyond {TOLERANCE:.0e}")
-    return 1 if far or number > 1.1 * nets else 0
+    ties = sum(at_tie.values())
+    print(f"{far} beyond {TOLERANCE:.0e}, {ties} at ties")
+    return 1 if far or ties > nets / 50 or number > 1.1 * nets else 0
 
 
 if __name__ == "__main__":
