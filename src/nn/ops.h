@@ -80,9 +80,9 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
 // What an op does with the slope of a parameter that it has just computed: one vector of it, in registers.
 
 // gradient = keep * gradient + slope; with weights, shift and weight_decay * weight join the slope, and
-// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`, with the bits of sgd_step. `keeps` is
-// descent->keep != 0 and `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0 forgets is
-// not read, it may be anything; and a step that forgets it does not write it either.
+// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`, with the bits of sgd_step.
+// `keeps` is descent->keep != 0 and `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0
+// forgets is not read, it may be anything; and a step that forgets it does not write it either.
 ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
                            bool keeps, bool decays) {
     LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
