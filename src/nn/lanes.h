@@ -138,30 +138,47 @@ ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
     return lanes_select(value < lanes_of(0), lanes_of(0), value);
 }
 
+// Of two vectors seen as one row of floats, then of fours of floats, every other one.
 #if SOUNDER_LANES == 16
-#define LANES_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define LANES_ODD  1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define LANES_EVEN  0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30
+#define LANES_ODD   1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31
+#define LANES_FOURS 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27
+#define LANES_OTHER 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31
 #elif SOUNDER_LANES == 8
-#define LANES_EVEN 0, 2, 4, 6, 8, 10, 12, 14
-#define LANES_ODD  1, 3, 5, 7, 9, 11, 13, 15
+#define LANES_EVEN  0, 2, 8, 10, 4, 6, 12, 14
+#define LANES_ODD   1, 3, 9, 11, 5, 7, 13, 15
+#define LANES_FOURS 0, 1, 2, 3, 8, 9, 10, 11
+#define LANES_OTHER 4, 5, 6, 7, 12, 13, 14, 15
 #elif SOUNDER_LANES == 4
-#define LANES_EVEN 0, 2, 4, 6
-#define LANES_ODD  1, 3, 5, 7
+#define LANES_EVEN  0, 2, 4, 6
+#define LANES_ODD   1, 3, 5, 7
+#define LANES_FOURS LANES_EVEN // no stage gets there
+#define LANES_OTHER LANES_ODD
 #else
 #error "SOUNDER_LANES must be 16, 8 or 4"
 #endif
 
+// Sums across lanes and exchanges of rows and columns go through log2(SOUNDER_LANES) stages, each of which parts the
+// lanes of pairs of vectors: after the last one, vector c has the lanes c of all vectors, in their order. Two stages
+// stay within fours of lanes, which processors mix faster.
+ALWAYS_INLINE Lanes lanes_even(Lanes left, Lanes right, int stage) {
+    return stage < 2 ? __builtin_shufflevector(left, right, LANES_EVEN)
+                     : __builtin_shufflevector(left, right, LANES_FOURS);
+}
+ALWAYS_INLINE Lanes lanes_odd(Lanes left, Lanes right, int stage) {
+    return stage < 2 ? __builtin_shufflevector(left, right, LANES_ODD)
+                     : __builtin_shufflevector(left, right, LANES_OTHER);
+}
+
 // Sums across the lanes of `count` vectors at once, SOUNDER_LANES at most and a constant: lane j of the result is the
-// sum of values[j]'s lanes. Each stage adds neighbours of pairs of vectors, so all sums together cost about three
-// instructions each.
+// sum of values[j]'s lanes, neighbours first, and all sums together cost about three instructions each.
 ALWAYS_INLINE Lanes lanes_sums_of(Lanes *values, int count) {
 #pragma GCC unroll 4
-    for (int left = SOUNDER_LANES / 2; left > 0; left /= 2, count = (count + 1) / 2)
+    for (int stage = 0; 1 << stage < SOUNDER_LANES; stage++, count = (count + 1) / 2)
 #pragma GCC unroll 8
         for (int i = 0; 2 * i < count; i++) {
             const Lanes next = 2 * i + 1 < count ? values[2 * i + 1] : (Lanes){0};
-            values[i] = __builtin_shufflevector(values[2 * i], next, LANES_EVEN) +
-                        __builtin_shufflevector(values[2 * i], next, LANES_ODD);
+            values[i] = lanes_even(values[2 * i], next, stage) + lanes_odd(values[2 * i], next, stage);
         }
     return values[0];
 }
@@ -170,30 +187,19 @@ ALWAYS_INLINE Lanes lanes_sums(Lanes values[SOUNDER_LANES]) {
     return lanes_sums_of(values, SOUNDER_LANES);
 }
 
-#if SOUNDER_LANES == 16
-#define LANES_LOW  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define LANES_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif SOUNDER_LANES == 8
-#define LANES_LOW  0, 8, 1, 9, 2, 10, 3, 11
-#define LANES_HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define LANES_LOW  0, 4, 1, 5
-#define LANES_HIGH 2, 6, 3, 7
-#endif
-
-// Exchanges rows and columns of a square of floats. Each stage interleaves the upper half of the rows with the lower.
+// Exchanges rows and columns of a square of floats.
 ALWAYS_INLINE void lanes_transpose(Lanes rows[SOUNDER_LANES]) {
 #pragma GCC unroll 4
-    for (int stage = 1; stage < SOUNDER_LANES; stage *= 2) {
-        Lanes mixed[SOUNDER_LANES];
+    for (int stage = 0; 1 << stage < SOUNDER_LANES; stage++) {
+        Lanes parted[SOUNDER_LANES];
 #pragma GCC unroll 8
         for (int i = 0; i < SOUNDER_LANES / 2; i++) {
-            mixed[2 * i] = __builtin_shufflevector(rows[i], rows[i + SOUNDER_LANES / 2], LANES_LOW);
-            mixed[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + SOUNDER_LANES / 2], LANES_HIGH);
+            parted[i] = lanes_even(rows[2 * i], rows[2 * i + 1], stage);
+            parted[i + SOUNDER_LANES / 2] = lanes_odd(rows[2 * i], rows[2 * i + 1], stage);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < SOUNDER_LANES; i++)
-            rows[i] = mixed[i];
+            rows[i] = parted[i];
     }
 }
 
