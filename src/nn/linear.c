@@ -92,9 +92,8 @@ static Strip strip_at(size_t from, size_t ins, int count) {
     return to < ins ? (Strip){from, to, false} : (Strip){from, whole, whole < ins};
 }
 
-// out (outs, samples) += the sums across the lanes of sums (DOT_OUTS, count). A function of its own: its shuffles would
-// take registers from the loop before it.
-static __attribute__((noinline)) void add_totals(float *out, Lanes *sums, size_t outs, size_t samples, int count) {
+// out (outs, samples) += the sums across the lanes of sums (DOT_OUTS, count).
+ALWAYS_INLINE void add_totals(float *out, Lanes *sums, size_t outs, size_t samples, int count) {
     float totals[DOT_MOST + SOUNDER_LANES] __attribute__((aligned(64))) = {0};
     const int all = DOT_OUTS * count;
     int t = 0;
