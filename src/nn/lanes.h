@@ -32,6 +32,10 @@ typedef float LooseLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alia
 typedef int32_t IntLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 typedef uint32_t WordLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
 
+// The compiler forgets where the pointer comes from. It would keep one for each of the places that are read or written
+// from there on otherwise.
+#define FORGET_ORIGIN(pointer) __asm__("" : "+r"(pointer))
+
 // Subtracting zero changes no float, so this is a mere broadcast; adding it would turn -0 into 0 and cost an addition.
 ALWAYS_INLINE Lanes lanes_of(float value) {
     return value - (Lanes){0};

@@ -3,11 +3,15 @@
 #include "ops.h"
 
 #include "nn/linear_strips.h"
-#include "nn/product.h"
+#include "nn/sparse.h"
 
 // Rows of the weight that are gone along together: each lies in other pages, whose addresses a core remembers, and from
 // which it fetches ahead, for some dozens only. A multiple of PRODUCT_ROWS.
 enum { PAGES = 30 };
+
+// Floats of all samples' rows that stay in the first cache beside what passes through it; weights of a layer that has
+// no room in the second.
+enum { LISTED_FLOATS = 4096, FAR_WEIGHTS = 1 << 18 };
 
 // The inputs' slopes -------------------------------------------------------------------------------------------------
 
@@ -29,12 +33,15 @@ static void from_rows(float *out, const float *rows, size_t outs, size_t row_flo
 static void add_input_share(float *scratch, const float *out_gradient, const float *weight, size_t o, size_t outs,
                             const Layer *layer, int count, int samples) {
     const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer);
-    const int columns = (int)(ins / SOUNDER_LANES);
+    const size_t columns = ins / SOUNDER_LANES;
     const ScalarMatrix slopes = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
-    if (o == 0)
-        product((ProductOut){scratch, row_floats, false}, slopes, weight, count, outs, columns, ins);
+    SparseMatrix sparse;
+    if (sparse_of(&sparse, slopes, (size_t)count, outs, ins))
+        sparse_product((ProductOut){scratch, row_floats, o > 0}, &sparse, weight + o * ins, (size_t)count, columns);
+    else if (o == 0)
+        product((ProductOut){scratch, row_floats, false}, slopes, weight, count, outs, (int)columns, ins);
     else
-        product((ProductOut){scratch, row_floats, true}, slopes, weight + o * ins, count, outs, columns, ins);
+        product((ProductOut){scratch, row_floats, true}, slopes, weight + o * ins, count, outs, (int)columns, ins);
 }
 
 // The tail's inputs, from all outputs.
@@ -67,73 +74,66 @@ typedef struct WeightStep {
     ScalarMatrix slopes; // (OUT,N)
     const float *rows;   // (N, row_floats)
     size_t ins, row_floats, count;
+    bool far; // the weight is in no near cache
     const Descent *descent;
 } WeightStep;
 
-// The tile's first element of each array (OUT,IN). shift: NULL, as is weight, where there is none. keeps, decays, outs
-// and columns are constants where this is inlined.
-ALWAYS_INLINE void descend_tile(float *gradient, float *weight, const float *shift,
-                                Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], size_t ins, const Descent *descent,
+// A tile's slopes (outs,width) become a step, or a gradient; `at` is its first element in each array. shift: NULL where
+// there is none. keeps, decays, outs and columns are constants where this is inlined.
+ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *shift, const Lanes *slopes, int width,
                                 bool keeps, bool decays, int outs, int columns) {
+    float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
 #pragma GCC unroll 8
-    for (int r = 0; r < outs; r++, gradient += ins, weight += weight ? ins : 0, shift += shift ? ins : 0)
-#pragma GCC unroll 8
+    for (int r = 0; r < outs;
+         r++, gradient += step->ins, weight += weight ? step->ins : 0, shift += shift ? step->ins : 0)
+#pragma GCC unroll 16
         for (int c = 0; c < columns; c++)
             descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL,
-                    shift ? shift + c * SOUNDER_LANES : NULL, sums[r][c], descent, keeps, decays);
+                    shift ? shift + c * SOUNDER_LANES : NULL, slopes[r * width + c], step->descent, keeps, decays);
 }
 
-// A tile of the shift sets out from the second cache, or the third, before its slopes are computed: weights and
-// velocity alone fit where all three do not.
-ALWAYS_INLINE void fetch_tile(const float *shift, size_t ins, int outs, int columns) {
+ALWAYS_INLINE void descend_tile(const WeightStep *step, size_t at, const Lanes *slopes, int width, int outs,
+                                int columns) {
+    const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
+    const bool keeps = step->descent->keep != 0, decays = step->descent->weight_decay != 0;
+    if (shift && keeps)
+        descend_rows(step, at, shift, slopes, width, true, true, outs, columns);
+    else if (shift)
+        descend_rows(step, at, shift, slopes, width, false, true, outs, columns);
+    else if (keeps && decays)
+        descend_rows(step, at, NULL, slopes, width, true, true, outs, columns);
+    else if (keeps)
+        descend_rows(step, at, NULL, slopes, width, true, false, outs, columns);
+    else if (decays)
+        descend_rows(step, at, NULL, slopes, width, false, true, outs, columns);
+    else
+        descend_rows(step, at, NULL, slopes, width, false, false, outs, columns);
+}
+
+// A tile sets out from the second cache, or the third, before its slopes are computed.
+ALWAYS_INLINE void fetch_tile(const float *tile, size_t ins, int outs, int columns) {
 #pragma GCC unroll 8
     for (int r = 0; r < outs; r++)
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int c = 0; c < columns; c++)
-            __builtin_prefetch(shift + (size_t)r * ins + (size_t)c * SOUNDER_LANES);
+            __builtin_prefetch(tile + (size_t)r * ins + (size_t)c * SOUNDER_LANES);
 }
 
-// Outputs from o on and `columns` vectors of inputs from i on.
+// Of the outputs from o on.
+static ScalarMatrix slopes_from(const WeightStep *step, size_t o) {
+    ScalarMatrix slopes = step->slopes;
+    slopes.at += o * slopes.row_stride;
+    return slopes;
+}
+
+// By tiles: `outs` outputs from o on and `columns` vectors of inputs from i on. Only the shift is fetched: weights and
+// velocity alone fit where all three do not.
 ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int outs, int columns) {
     const size_t at = o * step->ins + i;
-    const Descent *descent = step->descent;
-    float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
-    ScalarMatrix slopes = step->slopes;
-    slopes.at += o * slopes.row_stride;
-    const float *shift = descent->shift ? descent->shift + at : NULL;
-    if (shift) fetch_tile(shift, step->ins, outs, columns);
-    product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, columns);
-    const bool keeps = descent->keep != 0, decays = descent->weight_decay != 0;
-    if (shift && keeps)
-        descend_tile(gradient, weight, shift, sums, step->ins, descent, true, true, outs, columns);
-    else if (shift)
-        descend_tile(gradient, weight, shift, sums, step->ins, descent, false, true, outs, columns);
-    else if (keeps && decays)
-        descend_tile(gradient, weight, NULL, sums, step->ins, descent, true, true, outs, columns);
-    else if (keeps)
-        descend_tile(gradient, weight, NULL, sums, step->ins, descent, true, false, outs, columns);
-    else if (decays)
-        descend_tile(gradient, weight, NULL, sums, step->ins, descent, false, true, outs, columns);
-    else
-        descend_tile(gradient, weight, NULL, sums, step->ins, descent, false, false, outs, columns);
-}
-
-// The same for the inputs from i on that do not fill a vector.
-ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
-    const size_t at = o * step->ins + i;
-    const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
-    float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
-    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
-    ScalarMatrix slopes = step->slopes;
-    slopes.at += o * slopes.row_stride;
-    product_sums(sums, slopes, step->rows + i, step->count, step->row_floats, outs, 1);
-#pragma GCC unroll 8
-    for (int r = 0; r < outs; r++) {
-        const size_t row = (size_t)r * step->ins;
-        descend_part(gradient + row, weight ? weight + row : NULL, shift ? shift + row : NULL, sums[r][0],
-                     step->descent, step->ins - i);
-    }
+    if (step->descent->shift) fetch_tile(step->descent->shift + at, step->ins, outs, columns);
+    product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, columns);
+    descend_tile(step, at, sums[0], PRODUCT_COLUMNS, outs, columns);
 }
 
 // `outs` rows of the weight from o on, in one strip.
@@ -143,7 +143,63 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
         step_tile(step, o, i, outs, PRODUCT_COLUMNS);
     for (; i < strip.to; i += SOUNDER_LANES)
         step_tile(step, o, i, outs, 1);
-    if (strip.tail) step_tail(step, o, i, outs);
+}
+
+// By lists: one output, whose list is row r of `slopes`.
+ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const SparseMatrix *slopes, size_t r,
+                               int columns) {
+    const Descent *descent = step->descent;
+    const size_t at = o * step->ins + i;
+    Lanes sums[SPARSE_COLUMNS];
+#pragma GCC unroll 16
+    for (int c = 0; c < columns; c++)
+        sums[c] = lanes_of(0);
+    if (step->far) fetch_tile(step->weight + at, step->ins, 1, columns);
+    if (descent->shift) fetch_tile(descent->shift + at, step->ins, 1, columns);
+    if (descent->keep != 0) fetch_tile(step->gradient + at, step->ins, 1, columns);
+    sparse_add_sums(sums, slopes, r, step->rows + i, columns);
+    descend_tile(step, at, sums, columns, 1, columns);
+}
+
+// Inputs from i on before `end`.
+static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, const SparseMatrix *slopes, size_t r) {
+    for (; i + SPARSE_COLUMNS * SOUNDER_LANES <= end; i += SPARSE_COLUMNS * SOUNDER_LANES)
+        step_listed(step, o, i, slopes, r, SPARSE_COLUMNS);
+    for (; i + 4 * SOUNDER_LANES <= end; i += 4 * SOUNDER_LANES)
+        step_listed(step, o, i, slopes, r, 4);
+    for (; i < end; i += SOUNDER_LANES)
+        step_listed(step, o, i, slopes, r, 1);
+}
+
+// Whether a step leaves a row without slopes as it is.
+static bool leaves(const WeightStep *step) {
+    const Descent *descent = step->descent;
+    return step->weight && descent->keep == 0 && !descent->begins && descent->weight_decay == 0 && !descent->shift;
+}
+
+// `outs` outputs from o on, by parts of the strip in which the samples' rows stay in the first cache.
+static void step_lists(const WeightStep *step, const SparseMatrix *slopes, size_t o, size_t outs, Strip strip) {
+    const size_t tile = SPARSE_COLUMNS * SOUNDER_LANES, tiles = LISTED_FLOATS / step->count / tile,
+                 part = (tiles > 0 ? tiles : 1) * tile;
+    for (size_t i = strip.from; i < strip.to; i += part)
+        for (size_t r = 0; r < outs; r++)
+            if (slopes->counts[r] > 0 || !leaves(step))
+                step_list(step, o + r, i, at_most(i + part, strip.to), slopes, r);
+}
+
+// The inputs from i on that do not fill a vector.
+ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int outs) {
+    const size_t at = o * step->ins + i;
+    const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
+    float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
+    Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, 1);
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++) {
+        const size_t row = (size_t)r * step->ins;
+        descend_part(gradient + row, weight ? weight + row : NULL, shift ? shift + row : NULL, sums[r][0],
+                     step->descent, step->ins - i);
+    }
 }
 
 static WeightStep weight_step(float *weight_gradient, float *weight, const float *rows, const float *out_gradient,
@@ -158,22 +214,33 @@ static WeightStep weight_step(float *weight_gradient, float *weight, const float
                         .descent = descent};
 }
 
-// `outs` outputs from o on, in one strip.
-static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip strip, bool upwards) {
+// `outs` outputs from o on, at most PAGES, in one strip.
+static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip strip) {
     const size_t whole = outs / PRODUCT_ROWS * PRODUCT_ROWS;
-    for (size_t i = 0; i < whole; i += PRODUCT_ROWS)
-        step_rows(step, o + (upwards ? whole - PRODUCT_ROWS - i : i), strip, PRODUCT_ROWS);
-    for (size_t i = whole; i < outs; i++)
-        step_rows(step, o + i, strip, 1);
+    SparseMatrix sparse;
+    const bool listed = sparse_of(&sparse, slopes_from(step, o), outs, step->count, step->row_floats);
+    if (listed) step_lists(step, &sparse, o, outs, strip);
+    for (size_t i = 0; i < whole; i += PRODUCT_ROWS) {
+        if (!listed) step_rows(step, o + i, strip, PRODUCT_ROWS);
+        if (strip.tail) step_tail(step, o + i, strip.to, PRODUCT_ROWS);
+    }
+    for (size_t i = whole; i < outs; i++) {
+        if (!listed) step_rows(step, o + i, strip, 1);
+        if (strip.tail) step_tail(step, o + i, strip.to, 1);
+    }
 }
 
 void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, const float *rows,
                                       const float *out_gradient, const Descent *descent, const Layer *layer, int count,
                                       int samples) {
-    const size_t ins = inputs_of(layer);
+    const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), last = (outs - 1) / PAGES * PAGES;
     WeightStep step = weight_step(weight_gradient, weight, rows, out_gradient, descent, layer, count, samples);
+    step.far = weight && outs * ins > FAR_WEIGHTS;
     for (size_t from = 0; from < ins; from += strip_of(count))
-        step_outputs(&step, 0, (size_t)layer->out.channels, strip_at(from, ins, count), descent->upwards);
+        for (size_t i = 0; i < outs; i += PAGES) {
+            const size_t o = descent->upwards ? last - i : i;
+            step_outputs(&step, o, at_most(outs - o, PAGES), strip_at(from, ins, count));
+        }
 }
 
 // Where the samples' rows fill more than a strip, arithmetic takes longer than reading the weight twice.
@@ -190,7 +257,7 @@ void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *v
     tail_input_share(scratch, out_gradient, weight, layer, count, samples);
     for (size_t o = 0; o < outs; o += PAGES) {
         add_input_share(scratch, out_gradient, weight, o, at_most(outs - o, PAGES), layer, count, samples);
-        step_outputs(&step, o, at_most(outs - o, PAGES), strip_at(0, ins, count), false);
+        step_outputs(&step, o, at_most(outs - o, PAGES), strip_at(0, ins, count));
     }
     from_rows(in_gradient, scratch, ins, linear_row_floats(layer), (size_t)count, (size_t)samples);
 }

@@ -201,9 +201,6 @@ ALWAYS_INLINE void put_added(LooseLanes *place, Lanes result, const float *bias)
     *place += result;
 }
 
-// The compiler forgets where the pointer comes from. It would keep one to each place of a square otherwise.
-#define FORGET_ORIGIN(pointer) __asm__("" : "+r"(pointer))
-
 // The transform of the columns and then of the rows of in (ins,ins) is put to out (outs,outs), which does not overlap
 // in.
 ALWAYS_INLINE void transform_2d_onto(Put *put_result, const float *bias, Transform *transform, Square out, int outs,

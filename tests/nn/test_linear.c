@@ -42,7 +42,8 @@ static double *zeros(size_t count) {
     return values;
 }
 
-static Trial trial_of(const Kernels *kernels, Shape shape, int outs, int count) {
+// rests: of ten units behind a relu, on the average; one output rests with every sample then.
+static Trial trial_of(const Kernels *kernels, Shape shape, int outs, int count, unsigned rests) {
     int ins = (int)shape_size(shape), samples = (count + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
     Trial trial = {.layer = {.kind = LAYER_LINEAR, .in = shape, .out = {outs, 1, 1}},
                    .outs = outs,
@@ -53,8 +54,10 @@ static Trial trial_of(const Kernels *kernels, Shape shape, int outs, int count) 
                    .weight = tensor_random((size_t)(outs * ins), 11),
                    .bias = tensor_random((size_t)outs, 12),
                    .slopes = tensor_random((size_t)(outs * samples), 13)};
-    for (size_t i = 0; i < trial.slopes.count; i++)
-        if (i % (size_t)samples >= (size_t)count) trial.slopes.at[i] = 0;
+    for (size_t i = 0; i < trial.slopes.count; i++) {
+        const bool unit_rests = (unsigned)i * 2654435761u >> 16 < rests * 6554 || (rests && i / (size_t)samples == 1);
+        if (unit_rests || i % (size_t)samples >= (size_t)count) trial.slopes.at[i] = 0;
+    }
     trial.out = zeros(trial.slopes.count);
     trial.weight_gradient = zeros(trial.weight.count);
     trial.bias_gradient = zeros(trial.bias.count);
@@ -244,8 +247,36 @@ static void check_through_blas(const Blas *blas, const Trial *trial, const float
     tensor_free(weight_gradient);
 }
 
-static void check_linear(const Kernels *kernels, const Blas *blas, Shape shape, int outs, int count) {
-    Trial trial = trial_of(kernels, shape, outs, count);
+// Samples without slopes are as good as not there: where they are most, lists leave them out, and without them tiles
+// take all. Both ways give the same bits.
+static void check_same_without_rests(const Kernels *kernels, Shape shape, int outs, int count) {
+    Trial trial = trial_of(kernels, shape, outs, count, 0);
+    const Layer *layer = &trial.layer;
+    const int samples = trial.samples, working = count / 3;
+    for (size_t i = 0; i < trial.slopes.count; i++)
+        if (i % (size_t)samples >= (size_t)working) trial.slopes.at[i] = 0;
+    Tensor rows = rows_of(&trial), scratch = tensor_new(linear_scratch_floats(layer, samples));
+    Tensor weight[2], in_gradient[2];
+    for (int way = 0; way < 2; way++) {
+        const int taken = way ? count : working;
+        const Descent descent = {.lr = 0.1f};
+        Tensor velocity = tensor_zeros(trial.weight.count);
+        weight[way] = tensor_random(trial.weight.count, 11);
+        in_gradient[way] = tensor_zeros(trial.in.count);
+        kernels->linear_backward_step(in_gradient[way].at, scratch.at, velocity.at, weight[way].at, rows.at,
+                                      trial.slopes.at, &descent, layer, taken, samples);
+        tensor_free(velocity);
+    }
+    assert_memory_equal(weight[0].at, weight[1].at, trial.weight.count * sizeof(float));
+    assert_memory_equal(in_gradient[0].at, in_gradient[1].at, trial.in.count * sizeof(float));
+    const Tensor all[] = {rows, scratch, weight[0], weight[1], in_gradient[0], in_gradient[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+    trial_free(&trial);
+}
+
+static void check_trial(const Kernels *kernels, const Blas *blas, Shape shape, int outs, int count, unsigned rests) {
+    Trial trial = trial_of(kernels, shape, outs, count, rests);
     Tensor rows = rows_of(&trial), none = {NULL, 0};
     check_own(kernels, &trial);
     check_descents(kernels, &trial);
@@ -255,6 +286,13 @@ static void check_linear(const Kernels *kernels, const Blas *blas, Shape shape, 
     check_through_blas(blas, &trial, NULL, rows);
     tensor_free(rows);
     trial_free(&trial);
+}
+
+// With the slopes of a layer that ends the net, and of one behind which many units rest, or almost all.
+static void check_linear(const Kernels *kernels, const Blas *blas, Shape shape, int outs, int count) {
+    for (unsigned rests = 0; rests <= 9; rests += rests ? 3 : 6)
+        check_trial(kernels, blas, shape, outs, count, rests);
+    if (count >= 3) check_same_without_rests(kernels, shape, outs, count);
 }
 
 static void check_linears(const Kernels *kernels) {
@@ -277,10 +315,12 @@ static void check_linears(const Kernels *kernels) {
 // The same ops, with less than a vector of samples.
 static void check_few(const Kernels *kernels) {
     for (int count = 1; kernels->few && count <= kernels->few->lanes; count++) {
-        Trial trial = trial_of(kernels->few, (Shape){5, 3, 9}, 21, count);
-        check_own(kernels->few, &trial);
-        check_joined_step(kernels->few, &trial);
-        trial_free(&trial);
+        for (unsigned rests = 0; rests <= 6; rests += 6) {
+            Trial trial = trial_of(kernels->few, (Shape){5, 3, 9}, 21, count, rests);
+            check_own(kernels->few, &trial);
+            check_joined_step(kernels->few, &trial);
+            trial_free(&trial);
+        }
     }
 }
 
