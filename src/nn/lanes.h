@@ -178,7 +178,7 @@ ALWAYS_INLINE Lanes lanes_odd(Lanes left, Lanes right, int stage) {
 // sum of values[j]'s lanes, neighbours first, and all sums together cost about three instructions each.
 ALWAYS_INLINE Lanes lanes_sums_of(Lanes *values, int count) {
 #pragma GCC unroll 4
-    for (int stage = 0; 1 << stage < SOUNDER_LANES; stage++, count = (count + 1) / 2)
+    for (int stage = 0, left = SOUNDER_LANES; left > 1; stage++, left /= 2, count = (count + 1) / 2)
 #pragma GCC unroll 8
         for (int i = 0; 2 * i < count; i++) {
             const Lanes next = 2 * i + 1 < count ? values[2 * i + 1] : (Lanes){0};
@@ -194,7 +194,7 @@ ALWAYS_INLINE Lanes lanes_sums(Lanes values[SOUNDER_LANES]) {
 // Exchanges rows and columns of a square of floats.
 ALWAYS_INLINE void lanes_transpose(Lanes rows[SOUNDER_LANES]) {
 #pragma GCC unroll 4
-    for (int stage = 0; 1 << stage < SOUNDER_LANES; stage++) {
+    for (int stage = 0, left = SOUNDER_LANES; left > 1; stage++, left /= 2) {
         Lanes parted[SOUNDER_LANES];
 #pragma GCC unroll 8
         for (int i = 0; i < SOUNDER_LANES / 2; i++) {

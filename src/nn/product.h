@@ -1,4 +1,5 @@
-// Matrix products in which one factor's elements are Lanes: the core of winograd.c and, for small batches, linear.c.
+// Matrix products in which one factor's elements are Lanes: the core of winograd.c and, for small batches, of linear
+// layers' way back.
 //
 // A row of the lanes factors is `columns` vectors, one after the other. Scalars are broadcast. The tiles keep their
 // accumulators in registers: 32 of them with AVX-512, 16 otherwise.
