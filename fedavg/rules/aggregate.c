@@ -4,7 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { BLOCK = 4096 }; // weights: their totals (32 KiB) stay in the cache, and each slot is read in long runs
+// Elements. Arrays are gone through together by short runs, so that a core fetches what lies ahead in all of them at
+// once and totals stay in the first cache; where they are more than it remembers, by long ones, one after the other.
+enum { SHORT_RUN = 256, LONG_RUN = AGGREGATE_MOST_RUN, FEW_SUMS = 4, MOST_STREAMS = 8 };
 
 static const float LIMIT = 0x1p20f; // updates from here on are refused
 
@@ -84,40 +86,61 @@ static void add_block(int64_t *sum, const float *trained, const float *global, d
 }
 
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count) {
-    for (size_t first = 0; first < count; first += BLOCK)
+    for (size_t first = 0; first < count; first += SHORT_RUN)
         add_block(sum + first, trained + first, global ? global + first : NULL, share * AGGREGATE_UNIT,
-                  count - first < BLOCK ? count - first : BLOCK);
+                  count - first < SHORT_RUN ? count - first : SHORT_RUN);
 }
 
-// total (count) += the sums of up to four slots, read side by side: that many streams keep the memory busy.
-AGGREGATE_VECTORS static void add_slots(int64_t *restrict total, const int64_t *const *sums, size_t slots, size_t first,
+// total (count) += the sums of `streams` slots side by side, a constant where this is inlined.
+static inline __attribute__((always_inline)) void add_streams(int64_t *restrict total, const int64_t *const *sums,
+                                                              size_t streams, size_t first, size_t count) {
+    const int64_t *at[MOST_STREAMS];
+    for (size_t k = 0; k < streams; k++)
+        at[k] = sums[k] + first;
+    for (size_t i = 0; i < count; i++)
+#pragma GCC unroll 8
+        for (size_t k = 0; k < streams; k++)
+            total[i] = plus(total[i], at[k][i]);
+}
+
+// Many streams keep the memory busy.
+AGGREGATE_VECTORS static void add_slots(int64_t *total, const int64_t *const *sums, size_t streams, size_t first,
                                         size_t count) {
-    const int64_t *a = sums[0] + first;
-    if (slots >= 4) {
-        const int64_t *b = sums[1] + first, *c = sums[2] + first, *d = sums[3] + first;
-        for (size_t i = 0; i < count; i++)
-            total[i] = plus(total[i], plus(plus(a[i], b[i]), plus(c[i], d[i])));
-    } else {
-        for (size_t i = 0; i < count; i++)
-            total[i] = plus(total[i], a[i]);
-    }
+    if (streams == MOST_STREAMS)
+        add_streams(total, sums, MOST_STREAMS, first, count);
+    else if (streams == MOST_STREAMS / 2)
+        add_streams(total, sums, MOST_STREAMS / 2, first, count);
+    else
+        add_streams(total, sums, 1, first, count);
+}
+
+static size_t streams_of(size_t slots) {
+    return slots >= MOST_STREAMS ? MOST_STREAMS : slots >= MOST_STREAMS / 2 ? MOST_STREAMS / 2 : 1;
+}
+
+size_t aggregate_run(size_t sum_count) {
+    return sum_count > FEW_SUMS ? LONG_RUN : SHORT_RUN;
 }
 
 void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t first, size_t count) {
-    memset(total, 0, count * sizeof *total);
-    for (size_t done = 0; done < count; done += BLOCK) {
-        size_t block = count - done < BLOCK ? count - done : BLOCK;
-        for (size_t k = 0; k < sum_count; k += sum_count - k >= 4 ? 4 : 1)
-            add_slots(total + done, sums + k, sum_count - k, first + done, block);
+    const size_t most = aggregate_run(sum_count);
+    for (size_t done = 0; done < count; done += most) {
+        const size_t run = count - done < most ? count - done : most;
+        memset(total + done, 0, run * sizeof *total);
+        for (size_t k = 0, streams; k < sum_count; k += streams) {
+            streams = streams_of(sum_count - k);
+            add_slots(total + done, sums + k, streams, first + done, run);
+        }
     }
 }
 
 void aggregate_mean(float *mean, const int64_t *const *sums, size_t sum_count, double arrived, size_t count) {
-    int64_t total[BLOCK];
-    for (size_t first = 0; first < count; first += BLOCK) {
-        const size_t block = count - first < BLOCK ? count - first : BLOCK;
-        aggregate_total(total, sums, sum_count, first, block);
-        for (size_t i = 0; i < block; i++)
+    int64_t total[LONG_RUN];
+    const size_t most = aggregate_run(sum_count);
+    for (size_t first = 0; first < count; first += most) {
+        const size_t run = count - first < most ? count - first : most;
+        aggregate_total(total, sums, sum_count, first, run);
+        for (size_t i = 0; i < run; i++)
             mean[first + i] = (float)((double)total[i] / (AGGREGATE_UNIT * arrived));
     }
 }

@@ -37,6 +37,11 @@ size_t aggregate_first_unfit(const float *trained, const float *global, size_t c
 // sum (count) += fixed point of share * (trained - global), for an update that fits. 0 < share <= 1.
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count);
 
+// Elements of which it is best to take the totals of sum_count slots at once and go on with them while they are in the
+// cache: at most AGGREGATE_MOST_RUN, of which all others are parts.
+enum { AGGREGATE_MOST_RUN = 4096 };
+size_t aggregate_run(size_t sum_count);
+
 // total (count) = the elements first to first + count - 1 of the sum over sum_count >= 0 slots.
 void aggregate_total(int64_t *total, const int64_t *const *sums, size_t sum_count, size_t first, size_t count);
 

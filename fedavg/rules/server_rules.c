@@ -4,8 +4,6 @@
 
 #include "fedavg/rules/aggregate.h"
 
-enum { BLOCK = 4096 }; // weights: their totals stay in the cache, and each sum is read in long runs
-
 #define SERVER_ROW(name) [SERVER_ROW_##name] = &name##_server_rule,
 const ServerRule *const server_rules[SERVER_RULE_COUNT] = {SERVER_RULES(SERVER_ROW)};
 #undef SERVER_ROW
@@ -60,25 +58,40 @@ SERVER_RULES(SERVER_LOOP)
 static void (*const loops[SERVER_RULE_COUNT])(const Block *, const ServerTurn *) = {SERVER_RULES(SERVER_ROW)};
 #undef SERVER_ROW
 
+// `count` weights from first on, and their totals.
+static void apply_run(float *weights, int64_t *updates, const ServerMemory *memory, const ServerSums *sums,
+                      const ServerTurn *turn, uint32_t row, size_t first, size_t count) {
+    int64_t changes[AGGREGATE_MOST_RUN];
+    const ServerRule *rule = server_rules[row];
+    Block block = {.weights = weights + first,
+                   .updates = updates,
+                   .changes = changes,
+                   .scale = 1.0 / (AGGREGATE_UNIT * sums->arrived),
+                   .factor = sums->factor,
+                   .count = count};
+    aggregate_total(updates, sums->updates, sums->count, first, count);
+    if (rule->sums) aggregate_total(changes, sums->changes, sums->count, first, count);
+    for (uint32_t s = 0; s < rule->states; s++)
+        block.states[s] = memory->states[s] + first;
+    if (rule->tells) block.common = memory->common + first;
+    loops[row](&block, turn);
+}
+
+// The squared length is that of whole blocks, however long the runs are: its bits do not depend on how many sums there
+// are. Only for its sake are a block's totals kept.
 void server_apply(float *weights, const ServerMemory *memory, const ServerSums *sums, const ServerTurn *turn,
                   uint32_t row, size_t count) {
-    int64_t updates[BLOCK], changes[BLOCK];
-    const ServerRule *rule = server_rules[row];
+    enum { BLOCK = AGGREGATE_MOST_RUN };
+    int64_t updates[BLOCK];
+    const size_t most = aggregate_run(sums->count);
+    const double scale = 1.0 / (AGGREGATE_UNIT * sums->arrived) * sums->factor;
     double squares = 0;
     for (size_t first = 0; first < count; first += BLOCK) {
-        Block block = {.weights = weights + first,
-                       .updates = updates,
-                       .changes = changes,
-                       .scale = 1.0 / (AGGREGATE_UNIT * sums->arrived),
-                       .factor = sums->factor,
-                       .count = count - first < BLOCK ? count - first : BLOCK};
-        aggregate_total(updates, sums->updates, sums->count, first, block.count);
-        if (sums->squared_length) squares += aggregate_squared_total(updates, block.scale * block.factor, block.count);
-        if (rule->sums) aggregate_total(changes, sums->changes, sums->count, first, block.count);
-        for (uint32_t s = 0; s < rule->states; s++)
-            block.states[s] = memory->states[s] + first;
-        if (rule->tells) block.common = memory->common + first;
-        loops[row](&block, turn);
+        const size_t block = count - first < BLOCK ? count - first : BLOCK;
+        for (size_t i = 0; i < block; i += most)
+            apply_run(weights, updates + (sums->squared_length ? i : 0), memory, sums, turn, row, first + i,
+                      block - i < most ? block - i : most);
+        if (sums->squared_length) squares += aggregate_squared_total(updates, scale, block);
     }
     if (sums->squared_length) *sums->squared_length = squares;
 }

@@ -60,7 +60,7 @@ static void any_order_on_any_number_of_workers_gives_the_same_bits(void **state)
         order[k] = k;
     float expected[PARAMETERS], mean[PARAMETERS];
     mean_over(expected, 1, order);
-    for (size_t workers = 1; workers <= 8; workers++) {
+    for (size_t workers = 1; workers <= CLIENTS; workers++) {
         rng_shuffle(order, CLIENTS, rng_key(workers, RNG_SHUFFLE, 0, 0, 0));
         mean_over(mean, workers, order);
         assert_memory_equal(mean, expected, sizeof mean);
@@ -188,7 +188,7 @@ static void lengths_are_those_of_all_elements_of_any_number(void **state) {
     }
 }
 
-enum { LONG = 80011 }; // several blocks of plain_sum_add
+enum { LONG = 80011 }; // many runs of all loops
 
 static void check_plain_sum(bool is_new, size_t bad) {
     static float before[LONG], after[LONG];
@@ -210,10 +210,49 @@ static void check_plain_sum(bool is_new, size_t bad) {
 
 static void an_update_goes_into_the_sum_on_one_way_through_memory_or_not_at_all(void **state) {
     (void)state;
-    const size_t bad[] = {0, 32767, 32768, LONG - 1, LONG};
+    const size_t bad[] = {0, 255, 256, 32768, LONG - 1, LONG};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         check_plain_sum(false, bad[i]);
         check_plain_sum(true, bad[i]);
+    }
+}
+
+static int64_t parts[CLIENTS][LONG];
+
+// LONG weights after a step by one total, dealt to `slots` slots.
+static void step_by(float *weights, double *squared_length, size_t slots) {
+    const int64_t *sums[CLIENTS];
+    for (size_t i = 0; i < LONG; i++) {
+        int64_t rest = (int64_t)(i * 2654435761u % (1u << 30)) - (1 << 29);
+        weights[i] = (float)(i % 1000) * 1e-3f;
+        for (size_t k = 1; k < slots; k++)
+            rest -= parts[k][i] = (int64_t)((i + k * LONG) * 2246822519u % (1u << 29)) - (1 << 28);
+        parts[0][i] = rest;
+    }
+    for (size_t k = 0; k < slots; k++)
+        sums[k] = parts[k];
+    const ServerSums all = {
+        .updates = sums, .count = slots, .arrived = 0.7, .factor = 1, .squared_length = squared_length};
+    const ServerTurn turn = {.round = 1, .cohort = 1, .population = 1, .number = {1}};
+    server_apply(weights, &(ServerMemory){0}, &all, &turn, SERVER_ROW_average, LONG);
+}
+
+static void a_step_has_the_bits_and_the_length_of_its_total_however_many_sums_that_is_dealt_to(void **state) {
+    (void)state;
+    static float expected[LONG], weights[LONG];
+    double expected_length = 0, length = 0;
+    step_by(expected, &expected_length, 1);
+    for (size_t i = 0; i < LONG; i++) {
+        const double total = (double)((int64_t)(i * 2654435761u % (1u << 30)) - (1 << 29)) / (AGGREGATE_UNIT * 0.7),
+                     before = (double)((float)(i % 1000) * 1e-3f);
+        assert_true(fabs((double)expected[i] - before - total) <= 1e-7 * (fabs(before) + fabs(total)));
+    }
+    for (size_t slots = 1; slots <= CLIENTS; slots += slots < 10 ? 1 : 9) {
+        step_by(weights, NULL, slots);
+        assert_memory_equal(weights, expected, sizeof weights);
+        step_by(weights, &length, slots);
+        assert_memory_equal(weights, expected, sizeof weights);
+        assert_true(length == expected_length && length > 0);
     }
 }
 
@@ -225,6 +264,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_mean_without_the_refused_clients_is_divided_by_the_weight_that_arrived),
         cmocka_unit_test(updates_that_are_not_finite_or_too_large_are_found),
         cmocka_unit_test(an_update_goes_into_the_sum_on_one_way_through_memory_or_not_at_all),
+        cmocka_unit_test(a_step_has_the_bits_and_the_length_of_its_total_however_many_sums_that_is_dealt_to),
         cmocka_unit_test(the_largest_updates_that_fit_do_not_overflow),
         cmocka_unit_test(differences_of_any_size_are_rounded_to_the_nearest_even_unit),
         cmocka_unit_test(lengths_are_those_of_all_elements_of_any_number),
