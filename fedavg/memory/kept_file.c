@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/log.h"
+#include "fedavg/memory/fingerprint.h"
 
 enum { PAGE_BYTES = 4096 };
 

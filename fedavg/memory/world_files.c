@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
+
+#include "fedavg/memory/fingerprint.h"
 
 enum { COLUMNS = 3 };
 

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <xxhash.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "datasets/order.h"
+#include "fedavg/memory/fingerprint.h"
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <xxhash.h>
+
+#include "fedavg/memory/fingerprint.h"
 
 typedef struct PlainSum {
     int64_t *sum; // (count) in and out; NULL: only check and fingerprint

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <xxhash.h>
 
 #include "app/run/run_goals.h"
 #include "app/run/run_record.h"
+#include "fedavg/memory/fingerprint.h"
 #include "fedavg/rules/fairness.h"
 #include "fedavg/worker/client.h"
 

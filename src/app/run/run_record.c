@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "app/options/option_table.h"
 #include "base/log.h"
+#include "fedavg/memory/fingerprint.h"
 #include "nn/kernels.h"
 
 static uint64_t hash_split(const DatasetSplit *split, const Dataset *data, uint64_t seed) {
