@@ -20,27 +20,28 @@ static bool fits(float trained, float global) {
     return fabsf(trained - global) < LIMIT;
 }
 
-// Differences of `limit` or more.
-AGGREGATE_VECTORS static size_t count_beyond(const float *trained, const float *global, float limit, size_t count) {
-    size_t beyond = 0;
-    for (size_t i = 0; i < count; i++) // without an early exit: this loop becomes vectors
-        beyond += (size_t) !(fabsf(trained[i] - global[i]) < limit);
-    return beyond;
-}
-
-AGGREGATE_VECTORS static size_t count_values_beyond(const float *values, float limit, size_t count) {
-    size_t beyond = 0;
+// Whether a difference is `limit` or more. In 32 bits, as wide as the differences, and without an early exit, the loop
+// becomes vectors.
+AGGREGATE_VECTORS static uint32_t reach(const float *trained, const float *global, float limit, size_t count) {
+    uint32_t any = 0;
     for (size_t i = 0; i < count; i++)
-        beyond += (size_t) !(fabsf(values[i]) < limit);
-    return beyond;
+        any |= (uint32_t) !(fabsf(trained[i] - global[i]) < limit);
+    return any;
 }
 
-static size_t count_updates_beyond(const float *trained, const float *global, float limit, size_t count) {
-    return global ? count_beyond(trained, global, limit, count) : count_values_beyond(trained, limit, count);
+AGGREGATE_VECTORS static uint32_t values_reach(const float *values, float limit, size_t count) {
+    uint32_t any = 0;
+    for (size_t i = 0; i < count; i++)
+        any |= (uint32_t) !(fabsf(values[i]) < limit);
+    return any;
+}
+
+static bool updates_reach(const float *trained, const float *global, float limit, size_t count) {
+    return global ? reach(trained, global, limit, count) : values_reach(trained, limit, count);
 }
 
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count) {
-    size_t first = count_updates_beyond(trained, global, LIMIT, count) ? 0 : count;
+    size_t first = updates_reach(trained, global, LIMIT, count) ? 0 : count;
     while (first < count && fits(trained[first], global ? global[first] : 0))
         first++;
     return first;
@@ -77,7 +78,7 @@ AGGREGATE_VECTORS static void add_near_values(int64_t *sum, const float *values,
 
 static void add_block(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
     const float near = (float)(0x1p50 / fabs(scale));
-    if (near < LIMIT && count_updates_beyond(trained, global, near, count) > 0)
+    if (near < LIMIT && updates_reach(trained, global, near, count))
         add_rounded(sum, trained, global, scale, count);
     else if (global)
         add_near_differences(sum, trained, global, scale, count);
