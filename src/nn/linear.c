@@ -54,20 +54,23 @@ ALWAYS_INLINE void add_totals(float *out, Lanes *sums, size_t outs, size_t sampl
     }
 }
 
-// out (weight->count, samples) gets the strip's share in dot products with the next `count` samples' rows.
-ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, const float *rows, size_t row_floats, Strip strip,
-                            size_t samples, int count) {
+// out (weight->count, samples) gets the strip's share in dot products with the next `count` samples' rows. Meanwhile
+// the rows that lie `ahead` floats further set out, unless that is 0.
+ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
+                            Strip strip, size_t samples, int count) {
     Lanes sums[DOT_MOST];
 #pragma GCC unroll 32
     for (int t = 0; t < DOT_OUTS * count; t++)
         sums[t] = lanes_of(0);
     for (size_t i = strip.from; i < strip.to; i += SOUNDER_LANES)
 #pragma GCC unroll 8
-        for (int r = 0; r < DOT_OUTS; r++)
+        for (int r = 0; r < DOT_OUTS; r++) {
+            if (ahead) fetch_far(weight->at[r] + ahead + i);
 #pragma GCC unroll 8
             for (int s = 0; s < count; s++)
                 sums[r * count + s] +=
                     *(const LooseLanes *)(weight->at[r] + i) * *(const Lanes *)(rows + (size_t)s * row_floats + i);
+        }
     if (strip.tail)
 #pragma GCC unroll 8
         for (int r = 0; r < DOT_OUTS; r++)
@@ -81,29 +84,29 @@ ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, const float *r
     add_totals(out, all, weight->count, samples, count);
 }
 
-static void dot_rows(float *out, const WeightRows *weight, const float *rows, size_t row_floats, Strip strip, int count,
-                     size_t samples) {
+ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
+                            Strip strip, int count, size_t samples) {
     int s = 0;
 #if SOUNDER_LANES == 16
     // Ten samples are two tiles of five, not two of four and a narrow one.
     const int rest = count % DOT_SAMPLES, larger = rest <= count / DOT_SAMPLES ? rest : 0;
     for (; s < larger * (DOT_SAMPLES + 1); s += DOT_SAMPLES + 1)
-        dot_tile(out + s, weight, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES + 1);
+        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES + 1);
 #endif
     for (; s + DOT_SAMPLES <= count; s += DOT_SAMPLES)
-        dot_tile(out + s, weight, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES);
+        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES);
     rows += (size_t)s * row_floats;
     switch (count - s) {
 #if SOUNDER_LANES == 16
     case 3:
-        dot_tile(out + s, weight, rows, row_floats, strip, samples, 3);
+        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 3);
         break;
     case 2:
-        dot_tile(out + s, weight, rows, row_floats, strip, samples, 2);
+        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 2);
         break;
 #endif
     case 1:
-        dot_tile(out + s, weight, rows, row_floats, strip, samples, 1);
+        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 1);
         break;
     default:
         break;
@@ -121,7 +124,11 @@ void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const fl
         Strip strip = strip_at(from, ins, count);
         for (size_t o = 0; o < outs; o += DOT_OUTS) {
             WeightRows of = weight_rows(weight + o * ins, outs - o, ins);
-            dot_rows(out + o * (size_t)samples, &of, rows, row_floats, strip, count, (size_t)samples);
+            float *to = out + o * (size_t)samples;
+            if (is_far(outs, ins))
+                dot_rows(to, &of, DOT_OUTS * ins, rows, row_floats, strip, count, (size_t)samples);
+            else
+                dot_rows(to, &of, 0, rows, row_floats, strip, count, (size_t)samples);
         }
     }
 }

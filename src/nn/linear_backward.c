@@ -9,9 +9,8 @@
 // which it fetches ahead, for some dozens only. A multiple of PRODUCT_ROWS.
 enum { PAGES = 30 };
 
-// Floats of all samples' rows that stay in the first cache beside what passes through it; weights of a layer that has
-// no room in the second.
-enum { LISTED_FLOATS = 4096, FAR_WEIGHTS = 1 << 18 };
+// Floats of all samples' rows that stay in the first cache beside what passes through it.
+enum { LISTED_FLOATS = 4096 };
 
 // The inputs' slopes -------------------------------------------------------------------------------------------------
 
@@ -74,7 +73,7 @@ typedef struct WeightStep {
     ScalarMatrix slopes; // (OUT,N)
     const float *rows;   // (N, row_floats)
     size_t ins, row_floats, count;
-    bool far; // the weight is in no near cache
+    const float *next; // the rows of a far weight whose turn is PAGES rows later; NULL where they are near
     const Descent *descent;
 } WeightStep;
 
@@ -119,6 +118,16 @@ ALWAYS_INLINE void fetch_tile(const float *tile, size_t ins, int outs, int colum
             __builtin_prefetch(tile + (size_t)r * ins + (size_t)c * SOUNDER_LANES);
 }
 
+// The same of a far weight, for the place that lies PAGES rows later.
+ALWAYS_INLINE void fetch_next(const WeightStep *step, size_t at, int outs, int columns) {
+    if (!step->next) return;
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++)
+#pragma GCC unroll 16
+        for (int c = 0; c < columns; c++)
+            fetch_far(step->next + at + (size_t)r * step->ins + (size_t)c * SOUNDER_LANES);
+}
+
 // Of the outputs from o on.
 static ScalarMatrix slopes_from(const WeightStep *step, size_t o) {
     ScalarMatrix slopes = step->slopes;
@@ -132,6 +141,7 @@ ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int out
     const size_t at = o * step->ins + i;
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
     if (step->descent->shift) fetch_tile(step->descent->shift + at, step->ins, outs, columns);
+    fetch_next(step, at, outs, columns);
     product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, columns);
     descend_tile(step, at, sums[0], PRODUCT_COLUMNS, outs, columns);
 }
@@ -154,7 +164,7 @@ ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const
 #pragma GCC unroll 16
     for (int c = 0; c < columns; c++)
         sums[c] = lanes_of(0);
-    if (step->far) fetch_tile(step->weight + at, step->ins, 1, columns);
+    fetch_next(step, at, 1, columns);
     if (descent->shift) fetch_tile(descent->shift + at, step->ins, 1, columns);
     if (descent->keep != 0) fetch_tile(step->gradient + at, step->ins, 1, columns);
     sparse_add_sums(sums, slopes, r, step->rows + i, columns);
@@ -235,7 +245,8 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, con
                                       int samples) {
     const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), last = (outs - 1) / PAGES * PAGES;
     WeightStep step = weight_step(weight_gradient, weight, rows, out_gradient, descent, layer, count, samples);
-    step.far = weight && outs * ins > FAR_WEIGHTS;
+    const ptrdiff_t ahead = descent->upwards ? -(ptrdiff_t)(PAGES * ins) : (ptrdiff_t)(PAGES * ins);
+    if (weight && is_far(outs, ins)) step.next = weight + ahead;
     for (size_t from = 0; from < ins; from += strip_of(count))
         for (size_t i = 0; i < outs; i += PAGES) {
             const size_t o = descent->upwards ? last - i : i;
@@ -254,6 +265,7 @@ void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *v
         return;
     }
     WeightStep step = weight_step(velocity, weight, rows, out_gradient, descent, layer, count, samples);
+    if (is_far(outs, ins)) step.next = weight + PAGES * ins;
     tail_input_share(scratch, out_gradient, weight, layer, count, samples);
     for (size_t o = 0; o < outs; o += PAGES) {
         add_input_share(scratch, out_gradient, weight, o, at_most(outs - o, PAGES), layer, count, samples);

@@ -11,8 +11,8 @@
 #include "nn/lanes.h"
 
 // Floats of all rows' part that the inner loops go through again and again: half of what most cores have as second
-// cache.
-enum { STRIP_FLOATS = 64 * 1024 };
+// cache. Weights of a layer that has no room in it.
+enum { STRIP_FLOATS = 64 * 1024, FAR_WEIGHTS = 1 << 18 };
 
 static inline size_t inputs_of(const Layer *layer) {
     return shape_size(layer->in);
@@ -30,6 +30,16 @@ static inline size_t strip_of(int count) {
 
 static inline size_t at_most(size_t count, size_t limit) {
     return count < limit ? count : limit;
+}
+
+// Whether a layer's weight comes from the third cache or from memory, further away than a core looks ahead by itself.
+static inline bool is_far(size_t outs, size_t ins) {
+    return outs * ins > FAR_WEIGHTS;
+}
+
+// A line of a far weight sets out for the second cache. A line that is no weight's is no fault.
+ALWAYS_INLINE void fetch_far(const float *line) {
+    __builtin_prefetch(line, 0, 2);
 }
 
 // The part of each row that a strip takes: whole vectors from `from` to `to`, and the tail behind them if `tail`.
