@@ -12,10 +12,8 @@
 
 #if SOUNDER_LANES == 16
 enum { PRODUCT_ROWS = 5, PRODUCT_COLUMNS = 4, OUTER_ROWS = 4, OUTER_COLUMNS = 4 };
-#elif SOUNDER_LANES == 8
-enum { PRODUCT_ROWS = 5, PRODUCT_COLUMNS = 2, OUTER_ROWS = 4, OUTER_COLUMNS = 2 };
 #else
-enum { PRODUCT_ROWS = 5, PRODUCT_COLUMNS = 2, OUTER_ROWS = 4, OUTER_COLUMNS = 2 };
+enum { PRODUCT_ROWS = 6, PRODUCT_COLUMNS = 2, OUTER_ROWS = 4, OUTER_COLUMNS = 2 };
 #endif
 enum { OUTER_TILE = OUTER_ROWS * OUTER_COLUMNS }; // a multiple of SOUNDER_LANES
 
@@ -78,30 +76,36 @@ ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const floa
             *(Lanes *)(out.at + (size_t)r * out.row_floats + (size_t)c * SOUNDER_LANES) = sums[r][c];
 }
 
-// All rows of one strip of columns.
+// All rows of one strip of columns. Tiles share them evenly: a narrow one has too few sums to wait for.
 ALWAYS_INLINE void product_strip(ProductOut out, ScalarMatrix scalars, const float *lanes, int rows, size_t inner,
                                  size_t row_floats, int columns) {
-    int r = 0;
-    for (; r + PRODUCT_ROWS <= rows; r += PRODUCT_ROWS) {
-        product_tile(out, scalars, lanes, inner, row_floats, PRODUCT_ROWS, columns);
-        out.at += PRODUCT_ROWS * out.row_floats;
-        scalars.at += PRODUCT_ROWS * scalars.row_stride;
-    }
-    switch (rows - r) {
-    case 4:
-        product_tile(out, scalars, lanes, inner, row_floats, 4, columns);
-        break;
-    case 3:
-        product_tile(out, scalars, lanes, inner, row_floats, 3, columns);
-        break;
-    case 2:
-        product_tile(out, scalars, lanes, inner, row_floats, 2, columns);
-        break;
-    case 1:
-        product_tile(out, scalars, lanes, inner, row_floats, 1, columns);
-        break;
-    default:
-        break;
+    const int tiles = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;
+    for (int t = 0; t < tiles; t++) {
+        const int count = rows / tiles + (t < rows % tiles);
+        switch (count) {
+#if SOUNDER_LANES < 16
+        case 6:
+            product_tile(out, scalars, lanes, inner, row_floats, 6, columns);
+            break;
+#endif
+        case 5:
+            product_tile(out, scalars, lanes, inner, row_floats, 5, columns);
+            break;
+        case 4:
+            product_tile(out, scalars, lanes, inner, row_floats, 4, columns);
+            break;
+        case 3:
+            product_tile(out, scalars, lanes, inner, row_floats, 3, columns);
+            break;
+        case 2:
+            product_tile(out, scalars, lanes, inner, row_floats, 2, columns);
+            break;
+        default:
+            product_tile(out, scalars, lanes, inner, row_floats, 1, columns);
+            break;
+        }
+        out.at += (size_t)count * out.row_floats;
+        scalars.at += (size_t)count * scalars.row_stride;
     }
 }
 
