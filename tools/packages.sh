@@ -18,7 +18,8 @@ stop() {
 }
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
-has_candidate() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
+# Without a pipe: a grep that has seen enough ends apt-cache by a signal, which pipefail takes for "no".
+has_candidate() { [[ $(LC_ALL=C apt-cache policy "$1" 2>/dev/null) == *'Candidate: '[0-9]* ]]; }
 
 # Sets as_root to the command that runs another as root, or stops with the line to type and EX_UNAVAILABLE.
 find_root() {

@@ -49,4 +49,11 @@ for name in quickstart-20260101-000000 quickstart-20260101-000000-2; do
 done
 if quickstart --data nothing; then refuse "a data set that is not there"; fi
 [ "$(find "$work/tree/runs" -mindepth 1 -maxdepth 1 | wc -l)" = 2 ] || refuse "a folder without a run is left"
+
+# What is optional is found in a long answer, too, to scripts in which a broken pipe is a failure.
+printf '#!/bin/sh\necho "  Candidate: 1.13"\nseq 100000\n' >"$work/bin/apt-cache"
+chmod +x "$work/bin/apt-cache"
+bash -c 'set -euo pipefail; . "$1"; has_candidate anything' sh "$source/tools/packages.sh" || refuse "a package that can be had is not found"
+printf '#!/bin/sh\necho "  Candidate: (none)"\n' >"$work/bin/apt-cache"
+if bash -c '. "$1"; has_candidate anything' sh "$source/tools/packages.sh"; then refuse "a package is found that cannot be had"; fi
 echo "all checks passed"
