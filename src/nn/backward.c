@@ -9,14 +9,37 @@ static bool is_last(const Pass *pass, Chunk chunk) {
     return chunk.first + (uint32_t)chunk.count == pass->count;
 }
 
+// Whether the layer is the head's first one behind a body.
+static bool heads_a_body(const Net *net, const Layer *layer) {
+    return net->buffers->chunk.head > 0 && layer == &net->spec.layers[net->buffers->chunk.head];
+}
+
+// Where a linear layer's op writes its input's gradient; NULL: it stays in scratch, to be handed back.
+static float *columns_of(const Net *net, const LayerBuffers *at, const Layer *layer) {
+    return heads_a_body(net, layer) ? NULL : at->in_gradient;
+}
+
+// The body gets its part of what lies in scratch, one sample a row.
+static void hand_back(const Net *net, const Layer *layer, Chunk chunk) {
+    const ChunkPlan *plan = &net->buffers->chunk;
+    const size_t rows = (size_t)plan->part * linear_row_floats(layer);
+    for (int number = 0; number < buffers_parts(plan, chunk.count); number++) {
+        const Chunk part = net_part(net, chunk, number);
+        LayerBuffers moved;
+        const LayerBuffers *at = buffers_part(&moved, net->buffers, plan->head, number);
+        net->at_work->linear_columns(at->in_gradient, net->buffers->scratch + (size_t)number * rows, layer, part.count,
+                                     part.samples);
+    }
+}
+
 static void linear_backward_input(const Net *net, const LayerBuffers *at, const Layer *layer, const float *weight,
                                   Chunk chunk) {
     if (net->blas && linear_blas_pays_backward(layer, chunk.count))
         linear_blas_backward_input(at->in_gradient, net->blas, at->out_gradient, weight, layer, chunk.count,
                                    chunk.samples);
     else
-        net->at_work->linear_backward_input(at->in_gradient, net->buffers->scratch, at->out_gradient, weight, layer,
-                                            chunk.count, chunk.samples);
+        net->at_work->linear_backward_input(columns_of(net, at, layer), net->buffers->scratch, at->out_gradient, weight,
+                                            layer, chunk.count, chunk.samples);
 }
 
 // Whether a step leaves the layer's parameters as they are.
@@ -70,8 +93,8 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
                        .upwards = net->steps % 2 != 0};
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
     if (joined)
-        net->at_work->linear_backward_step(at->in_gradient, net->buffers->scratch, gradient, weight, at->rows,
-                                           at->out_gradient, &descent, layer, chunk.count, chunk.samples);
+        net->at_work->linear_backward_step(columns_of(net, at, layer), net->buffers->scratch, gradient, weight,
+                                           at->rows, at->out_gradient, &descent, layer, chunk.count, chunk.samples);
     else
         linear_backward_weight(net, at, layer, pass, &descent, weight, chunk);
     if (descent.shift) descent.shift = pass->shift + layer->bias;
@@ -225,6 +248,7 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
         break;
     case LAYER_LINEAR:
         linear_backward(net, at, layer, pass, chunk);
+        if (at->in_gradient && heads_a_body(net, layer)) hand_back(net, layer, chunk);
         break;
     case LAYER_ADD:
     case LAYER_CONCAT:
@@ -234,10 +258,19 @@ static void layer_backward(const Net *net, const LayerBuffers *at, const Layer *
     if (at->sum) kernels->add(at->sum, at->sum, at->in_gradient, shape_size(layer->in), chunk.samples);
 }
 
-void net_backward(Net *net, const Pass *pass, Chunk chunk) {
-    for (int l = net->spec.layer_count - 1; l >= 0; l--) {
-        const LayerBuffers *at = &net->buffers->layers[l];
+// Layers end - 1 to first; number: of the part that the chunk is.
+static void layers_backward(const Net *net, int first, int end, const Pass *pass, Chunk chunk, int number) {
+    for (int l = end - 1; l >= first; l--) {
+        LayerBuffers moved;
+        const LayerBuffers *at = buffers_part(&moved, net->buffers, l, number);
         if (at->works) layer_backward(net, at, &net->spec.layers[l], pass, chunk);
         if (is_last(pass, chunk)) finish_layer(net, at, &net->spec.layers[l], pass);
     }
+}
+
+void net_backward(Net *net, const Pass *pass, Chunk chunk) {
+    const ChunkPlan *plan = &net->buffers->chunk;
+    layers_backward(net, plan->head, net->spec.layer_count, pass, chunk, 0);
+    for (int number = 0; plan->head > 0 && number < buffers_parts(plan, chunk.count); number++)
+        layers_backward(net, 0, plan->head, pass, net_part(net, chunk, number), number);
 }

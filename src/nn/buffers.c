@@ -6,6 +6,13 @@
 
 enum { SAMPLES_UNIT = 16, SAMPLES_MOST = 128, SAMPLES_MOST_THROUGH_BLAS = 512 };
 
+// Where a head's weights do not fit the cache: so many that the body's values are HEAD_SHARE times as many as they.
+enum { HEAD_SHARE = 8, HEAD_SAMPLES = 64 };
+
+// A body whose SAMPLES_UNIT samples take more than so many caches goes by single vectors, but by PART_LEAST samples at
+// least: each line of its tensors is then used whole while it is near.
+enum { NEAR_CACHES = 4, PART_LEAST = 8 };
+
 // A chunk's activations and gradients should fit in what most cores have as second-level cache.
 static const size_t cache_bytes = 512 * 1024;
 
@@ -18,9 +25,13 @@ typedef struct Carver {
     size_t used; // bytes
 } Carver;
 
+static size_t whole_lines(size_t bytes) {
+    return (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+}
+
 static void *carve(Carver *carver, size_t bytes) {
     void *place = carver->base ? carver->base + carver->used : NULL;
-    carver->used += (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+    carver->used += whole_lines(bytes);
     return place;
 }
 
@@ -50,9 +61,19 @@ static void carve_convolution(LayerBuffers *at, Carver *carver, const Layer *lay
     *scratch = larger(*scratch, larger(many.scratch, few.scratch));
 }
 
+// Samples side by side in layer l's tensors.
+static int samples_at(const ChunkPlan *chunk, int l) {
+    return l < chunk->head ? chunk->part : chunk->samples;
+}
+
+// The parts in which layer l's tensors lie.
+static size_t parts_at(const ChunkPlan *chunk, int l) {
+    return l < chunk->head ? (size_t)buffers_parts(chunk, chunk->samples) : 1;
+}
+
 // What a layer needs besides its values and gradients.
 static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels, size_t *scratch,
-                        int samples, bool is_first) {
+                        int samples, size_t parts, bool is_first) {
     size_t n = (size_t)samples;
     if (layer->kind == LAYER_CONV) carve_convolution(at, carver, layer, kernels, scratch);
     if (layer->kind == LAYER_LINEAR) {
@@ -67,7 +88,8 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
     }
     if (layer->kind == LAYER_NORM) {
         at->slopes = carve_floats(carver, layer_parameters(layer));
-        at->statistics = carve_floats(carver, 2 * (size_t)layer->groups * n);
+        at->steps.statistics = 2 * (size_t)layer->groups * n;
+        at->statistics = carve_floats(carver, parts * at->steps.statistics);
     }
     if (layer->kind == LAYER_BATCH_NORM) {
         at->slopes = carve_floats(carver, layer_parameters(layer));
@@ -85,50 +107,104 @@ static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, co
         at->statistics = carve_floats(carver, attention_places(layer, samples).end);
         *scratch = larger(*scratch, attention_scratch_floats(layer, samples));
     }
-    if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D)
-        at->keep = carve(carver, dropout_features(layer) * n);
+    if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D) {
+        at->steps.keep = whole_lines(dropout_features(layer) * n);
+        at->keep = carve(carver, parts * at->steps.keep);
+    }
+}
+
+// Floats of the value that a layer takes, or of its own, for all samples of a part.
+static size_t value_floats(const Spec *spec, const ChunkPlan *chunk, int l) {
+    const Shape shape = l == SPEC_INPUT ? spec->input : spec->layers[l].out;
+    return shape_size(shape) * (size_t)samples_at(chunk, l);
+}
+
+static void carve_values(LayerBuffers *at, NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec,
+                         int l) {
+    const ChunkPlan *chunk = &buffers->chunk;
+    const Layer *layer = &spec->layers[l];
+    const bool takes_rows = l == chunk->head && l > 0;
+    *at = (LayerBuffers){.in = takes_rows                    ? NULL
+                               : layer->source == SPEC_INPUT ? buffers->input
+                                                             : buffers->layers[layer->source].out,
+                         .other = layer->other == SPEC_INPUT ? NULL : buffers->layers[layer->other].out,
+                         .steps = {.in = value_floats(spec, chunk, layer->source),
+                                   .out = value_floats(spec, chunk, l),
+                                   .other = value_floats(spec, chunk, layer->other)}};
+    at->out = flow->places[l].owner == l ? carve_floats(carver, parts_at(chunk, l) * at->steps.out) : at->in;
 }
 
 static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec,
-                          const Kernels *kernels, int samples) {
-    size_t scratch = 0, n = (size_t)samples;
+                          const Kernels *kernels) {
+    const ChunkPlan *chunk = &buffers->chunk;
+    size_t scratch = 0, n = (size_t)chunk->samples;
     buffers->first_layer = spec->layer_count;
     // A linear layer that comes first gets its input as rows.
-    bool first_is_linear = spec->layers[0].kind == LAYER_LINEAR;
-    float *input = first_is_linear ? NULL : carve_floats(carver, shape_size(spec->input) * n);
+    const bool first_is_linear = spec->layers[0].kind == LAYER_LINEAR;
+    buffers->input =
+        first_is_linear ? NULL : carve_floats(carver, parts_at(chunk, 0) * value_floats(spec, chunk, SPEC_INPUT));
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         LayerBuffers *at = &buffers->layers[l];
-        *at = (LayerBuffers){.in = layer->source == SPEC_INPUT ? input : buffers->layers[layer->source].out,
-                             .other = layer->other == SPEC_INPUT ? NULL : buffers->layers[layer->other].out};
-        at->out = flow->places[l].owner == l ? carve_floats(carver, shape_size(layer->out) * n) : at->in;
-        carve_layer(at, carver, layer, kernels, &scratch, samples, l <= buffers->first_layer);
+        carve_values(at, buffers, carver, flow, spec, l);
+        carve_layer(at, carver, layer, kernels, &scratch, samples_at(chunk, l), parts_at(chunk, l),
+                    l <= buffers->first_layer);
         if (layer_learns(layer) && l < buffers->first_layer) buffers->first_layer = l;
     }
     buffers->scratch = carve_floats(carver, scratch);
     buffers->labels = carve(carver, n * sizeof *buffers->labels);
     buffers->targets = carve_floats(carver, spec->squared_loss ? n : 0);
-    buffers->images = carve(carver, augment_is_on(&spec->augment) || spec->trigger ? shape_size(spec->input) * n : 0);
+    buffers->images = carve(
+        carver, augment_is_on(&spec->augment) || spec->trigger ? shape_size(spec->input) * (size_t)chunk->part : 0);
 }
 
-static float *gradient_at(const NetBuffers *buffers, int slot) {
-    if (flow_is_over_value(slot)) return buffers->layers[flow_over_value(slot)].out;
-    return slot == FLOW_NOWHERE ? NULL : buffers->gradients[slot];
+// A slot's memory, and in *step how far apart its parts are: only what head and body meet in has parts of its own.
+static float *gradient_at(size_t *step, const NetBuffers *buffers, const Flow *flow, int slot) {
+    *step = 0;
+    if (slot == FLOW_NOWHERE) return NULL;
+    if (flow_is_over_value(slot)) {
+        const LayerBuffers *of = &buffers->layers[flow_over_value(slot)];
+        *step = of->steps.out;
+        return of->out;
+    }
+    if (slot == flow->kept) *step = flow->slots[slot] / parts_at(&buffers->chunk, 0);
+    return buffers->gradients[slot];
 }
 
-static void carve_backward(NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec, int samples) {
+static void carve_backward(NetBuffers *buffers, Carver *carver, const Flow *flow, const Spec *spec) {
     for (int slot = 0; slot < flow->slot_count; slot++)
-        buffers->gradients[slot] = carve_floats(carver, flow->slots[slot] * (size_t)samples);
+        buffers->gradients[slot] = carve_floats(carver, flow->slots[slot]);
     for (int l = 0; l < spec->layer_count; l++) {
         const FlowPlace *place = &flow->places[l];
         LayerBuffers *at = &buffers->layers[l];
+        PartSteps *steps = &at->steps;
         at->works = place->works;
-        at->out_gradient = gradient_at(buffers, place->gradient);
-        at->in_gradient = gradient_at(buffers, place->in_gradient);
-        at->sum = gradient_at(buffers, place->sum);
-        at->other_gradient = gradient_at(buffers, place->other_gradient);
+        at->out_gradient = gradient_at(&steps->out_gradient, buffers, flow, place->gradient);
+        at->in_gradient = gradient_at(&steps->in_gradient, buffers, flow, place->in_gradient);
+        at->sum = gradient_at(&steps->sum, buffers, flow, place->sum);
+        at->other_gradient = gradient_at(&steps->other_gradient, buffers, flow, place->other_gradient);
         at->other_adds = place->other_adds;
     }
+}
+
+static void move(float **tensor, size_t step, int number) {
+    if (*tensor) *tensor += step * (size_t)number;
+}
+
+const LayerBuffers *buffers_part(LayerBuffers *moved, const NetBuffers *buffers, int l, int number) {
+    const PartSteps *steps = &buffers->layers[l].steps;
+    if (number == 0) return &buffers->layers[l];
+    *moved = buffers->layers[l];
+    move(&moved->in, steps->in, number);
+    move(&moved->out, steps->out, number);
+    move(&moved->other, steps->other, number);
+    move(&moved->in_gradient, steps->in_gradient, number);
+    move(&moved->out_gradient, steps->out_gradient, number);
+    move(&moved->sum, steps->sum, number);
+    move(&moved->other_gradient, steps->other_gradient, number);
+    move(&moved->statistics, steps->statistics, number);
+    if (moved->keep) moved->keep += steps->keep * (size_t)number;
+    return moved;
 }
 
 void buffers_join_relus(Spec *spec) {
@@ -148,10 +224,11 @@ void buffers_join_relus(Spec *spec) {
 }
 
 // Pooling of windows side by side may write its input's gradient over the input.
-static void plan(Flow *flow, const Spec *spec) {
+static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
     FlowNode nodes[SPEC_MAX_LAYERS];
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
+        const size_t n = (size_t)samples_at(chunk, l);
         nodes[l] = (FlowNode){.source = layer->source,
                               .other = layer->other,
                               .has_parameters = layer_learns(layer),
@@ -159,18 +236,20 @@ static void plan(Flow *flow, const Spec *spec) {
                               .overwrites = layer->kind == LAYER_POOL && layer_is_plain(layer),
                               .looks_back = layer->kind == LAYER_RELU && !layer->rectified,
                               .passes = layer_passes(layer) || layer->kind == LAYER_CONCAT,
-                              .in = shape_size(layer->in),
-                              .out = shape_size(layer->out)};
+                              .keeps = l == chunk->head && l > 0,
+                              .in = shape_size(layer->in) * n,
+                              .out = shape_size(layer->out) * n};
     }
     flow_plan(flow, nodes, spec->layer_count);
 }
 
-size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Kernels *kernels, int samples) {
+size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Kernels *kernels, ChunkPlan chunk) {
     Carver carver = {base, 0};
     Flow flow;
-    plan(&flow, spec);
-    carve_forward(buffers, &carver, &flow, spec, kernels, samples);
-    carve_backward(buffers, &carver, &flow, spec, samples);
+    buffers->chunk = chunk;
+    plan(&flow, spec, &chunk);
+    carve_forward(buffers, &carver, &flow, spec, kernels);
+    carve_backward(buffers, &carver, &flow, spec);
     return carver.used;
 }
 
@@ -195,8 +274,66 @@ static int chunk_of_parts(const Spec *spec, bool through_blas) {
     return samples > SAMPLES_MOST ? SAMPLES_MOST : (int)samples;
 }
 
-int buffers_chunk(const Spec *spec, bool through_blas) {
+// The first fully connected layer, if nothing behind it looks at what lies before it, and if all that is a matter of
+// vectors of samples. 0: the net has no body.
+static int head_of(const Spec *spec) {
+    int head = 0;
+    while (head < spec->layer_count && spec->layers[head].kind != LAYER_LINEAR) {
+        switch (spec->layers[head++].kind) {
+        case LAYER_CONV:
+        case LAYER_POOL:
+        case LAYER_AVERAGE:
+        case LAYER_NORM:
+        case LAYER_RELU:
+        case LAYER_ACTIVATION:
+        case LAYER_DROPOUT:
+        case LAYER_DROPOUT2D:
+        case LAYER_ADD:
+        case LAYER_CONCAT:
+            break;
+        default:
+            return 0;
+        }
+    }
+    if (head == spec->layer_count) return 0;
+    for (int l = head; l < spec->layer_count; l++) {
+        const Layer *layer = &spec->layers[l];
+        const bool takes_body = l == head ? layer->source == head - 1 : layer->source >= head;
+        if (!takes_body || (layer->other != SPEC_INPUT && layer->other < head)) return 0;
+    }
+    return head;
+}
+
+static int rounded_up(size_t samples, int unit) {
+    return (int)((samples + (size_t)unit - 1) / (size_t)unit) * unit;
+}
+
+// Parts are what the cache holds, in whole vectors. All of a chunk's parts wait for their way back while the head is at
+// work; so there is more than one only where that saves the head from bringing in its weights.
+static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
+    size_t floats = shape_size(spec->input), weights = 0;
+    for (int l = 0; l < spec->layer_count; l++) {
+        const Layer *layer = &spec->layers[l];
+        if (l < head && !layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
+        if (layer_is_linear(layer)) weights += linear_ins(layer) * linear_outs(layer);
+    }
+    const bool is_near = SAMPLES_UNIT * floats * sizeof(float) <= NEAR_CACHES * cache_bytes;
+    const int unit = is_near ? SAMPLES_UNIT : lanes > PART_LEAST ? lanes : PART_LEAST;
+    const size_t fitting = cache_bytes / (floats * sizeof(float)) / (size_t)unit * (size_t)unit;
+    const int part = fitting < (size_t)unit ? unit : fitting > SAMPLES_MOST ? SAMPLES_MOST : (int)fitting;
+    size_t samples = part > SAMPLES_UNIT ? (size_t)part : SAMPLES_UNIT;
+    if (weights * sizeof(float) > cache_bytes) {
+        const size_t matching = HEAD_SHARE * weights / floats;
+        if (matching > samples) samples = matching > HEAD_SAMPLES ? HEAD_SAMPLES : matching;
+    }
+    return (ChunkPlan){head, rounded_up(samples, part), part};
+}
+
+ChunkPlan buffers_chunk(const Spec *spec, int lanes, bool through_blas) {
+    const int head = through_blas || spec_needs_whole_batches(spec) ? 0 : head_of(spec);
+    if (head > 0) return chunk_in_parts(spec, head, lanes);
     const int parts = chunk_of_parts(spec, through_blas);
-    const int whole = (spec->whole_batch + SAMPLES_UNIT - 1) / SAMPLES_UNIT * SAMPLES_UNIT;
-    return spec_needs_whole_batches(spec) && whole > parts ? whole : parts;
+    const int whole = rounded_up((size_t)spec->whole_batch, SAMPLES_UNIT);
+    const int samples = spec_needs_whole_batches(spec) && whole > parts ? whole : parts;
+    return (ChunkPlan){0, samples, samples};
 }

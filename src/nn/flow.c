@@ -73,7 +73,7 @@ static int take_slot(Planner *planner, size_t values) {
 }
 
 static void release_slot(Planner *planner, int slot) {
-    if (slot >= 0) planner->taken[slot] = false;
+    if (slot >= 0 && slot != planner->flow->kept) planner->taken[slot] = false;
 }
 
 static void plan_other(Planner *planner, int n) {
@@ -99,6 +99,7 @@ static bool plan_source(Planner *planner, int n) {
         place->in_gradient = flow_over_value(node->source);
     else
         place->in_gradient = take_slot(planner, node->in);
+    if (node->keeps) planner->flow->kept = place->in_gradient;
     if (is_first)
         source->gradient = place->in_gradient;
     else if (!keeps)
@@ -120,7 +121,7 @@ static void plan_gradients(Planner *planner) {
 }
 
 void flow_plan(Flow *flow, const FlowNode *nodes, int count) {
-    *flow = (Flow){.slot_count = 0};
+    *flow = (Flow){.slot_count = 0, .kept = FLOW_NOWHERE};
     Planner planner = {.flow = flow, .nodes = nodes, .count = count};
     look_at_nodes(&planner);
     place_values(&planner);

@@ -24,7 +24,8 @@ typedef struct FlowNode {
     bool overwrites; // it may write its source's gradient over its source's value
     bool looks_back; // its way back looks at its own value
     bool passes;     // its source's gradient is the first part of its own
-    size_t in, out;  // values of a sample
+    bool keeps;      // where it writes its source's gradient, nobody else writes from there on; one node at most
+    size_t in, out;  // values of a sample, or of as many as go through the node together
 } FlowNode;
 
 // What the plan says of a node. Slots of gradients: from 0 on; FLOW_NOWHERE; or flow_over_value(node).
@@ -40,8 +41,9 @@ typedef struct FlowPlace {
 
 typedef struct Flow {
     FlowPlace places[SPEC_MAX_LAYERS];
-    size_t slots[FLOW_MAX_SLOTS]; // values of a sample
+    size_t slots[FLOW_MAX_SLOTS]; // values, of as many samples as the nodes' are
     int slot_count;
+    int kept; // the slot of a node that keeps; or FLOW_NOWHERE
 } Flow;
 
 // The slot number that stands for the buffer of a node's value, and back again.

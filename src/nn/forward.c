@@ -52,59 +52,88 @@ static void sequence_forward(const Net *net, const LayerBuffers *at, const Layer
         kernels->lstm_forward(at->out, at->statistics, net->buffers->scratch, at->in, weight, layer, chunk.samples);
 }
 
-void net_forward(Net *net, const float *parameters, const Noise *noise, bool trains, Chunk chunk) {
+static void layer_forward(const Net *net, const LayerBuffers *at, int l, const float *parameters, const Noise *noise,
+                          bool trains, Chunk chunk) {
     const Kernels *kernels = net->at_work;
-    for (int l = 0; l < net->spec.layer_count; l++) {
-        const Layer *layer = &net->spec.layers[l];
-        const LayerBuffers *at = &net->buffers->layers[l];
-        switch (layer->kind) {
-        case LAYER_CONV:
-            buffers_conv(layer, kernels)
-                ->forward(at->out, net->buffers->scratch, at->in, at->packed, parameters + layer->bias, layer,
-                          chunk.count, chunk.samples);
-            break;
-        case LAYER_POOL:
-            kernels->pool_forward(at->out, at->in, layer, chunk.samples);
-            break;
-        case LAYER_NORM:
-            kernels->norm_forward(at->out, at->statistics, at->in, parameters + layer->weight, parameters + layer->bias,
-                                  layer, chunk.samples);
-            break;
-        case LAYER_BATCH_NORM:
-            kernels->batch_norm_forward(at->out, at->statistics, at->in, parameters + layer->weight, trains, layer,
-                                        chunk.count, chunk.samples);
-            break;
-        case LAYER_EMBEDDING:
-        case LAYER_POSITIONS:
-        case LAYER_LSTM:
-        case LAYER_ATTENTION:
-        case LAYER_LINEAR_EACH:
-            sequence_forward(net, at, layer, parameters + layer->weight, chunk);
-            break;
-        case LAYER_ADD:
-            kernels->add(at->out, at->in, at->other, shape_size(layer->out), chunk.samples);
-            break;
-        case LAYER_CONCAT:
-            concat_forward(at, layer, chunk);
-            break;
-        case LAYER_AVERAGE:
-            kernels->average_forward(at->out, at->in, layer, chunk.samples);
-            break;
-        case LAYER_ACTIVATION:
-            kernels->activation_forward(at->out, at->in, layer, chunk.samples);
-            break;
-        case LAYER_RELU:
-            bring_over(at, layer, chunk);
-            if (!layer->rectifies) kernels->relu_forward(at->out, shape_size(layer->out), chunk.samples);
-            break;
-        case LAYER_DROPOUT:
-        case LAYER_DROPOUT2D:
-            bring_over(at, layer, chunk);
-            if (noise) dropout_forward(net, at, l, noise, chunk);
-            break;
-        case LAYER_LINEAR:
-            linear_forward(net, at, layer, parameters, chunk);
-            break;
-        }
+    const Layer *layer = &net->spec.layers[l];
+    switch (layer->kind) {
+    case LAYER_CONV:
+        buffers_conv(layer, kernels)
+            ->forward(at->out, net->buffers->scratch, at->in, at->packed, parameters + layer->bias, layer, chunk.count,
+                      chunk.samples);
+        break;
+    case LAYER_POOL:
+        kernels->pool_forward(at->out, at->in, layer, chunk.samples);
+        break;
+    case LAYER_NORM:
+        kernels->norm_forward(at->out, at->statistics, at->in, parameters + layer->weight, parameters + layer->bias,
+                              layer, chunk.samples);
+        break;
+    case LAYER_BATCH_NORM:
+        kernels->batch_norm_forward(at->out, at->statistics, at->in, parameters + layer->weight, trains, layer,
+                                    chunk.count, chunk.samples);
+        break;
+    case LAYER_EMBEDDING:
+    case LAYER_POSITIONS:
+    case LAYER_LSTM:
+    case LAYER_ATTENTION:
+    case LAYER_LINEAR_EACH:
+        sequence_forward(net, at, layer, parameters + layer->weight, chunk);
+        break;
+    case LAYER_ADD:
+        kernels->add(at->out, at->in, at->other, shape_size(layer->out), chunk.samples);
+        break;
+    case LAYER_CONCAT:
+        concat_forward(at, layer, chunk);
+        break;
+    case LAYER_AVERAGE:
+        kernels->average_forward(at->out, at->in, layer, chunk.samples);
+        break;
+    case LAYER_ACTIVATION:
+        kernels->activation_forward(at->out, at->in, layer, chunk.samples);
+        break;
+    case LAYER_RELU:
+        bring_over(at, layer, chunk);
+        if (!layer->rectifies) kernels->relu_forward(at->out, shape_size(layer->out), chunk.samples);
+        break;
+    case LAYER_DROPOUT:
+    case LAYER_DROPOUT2D:
+        bring_over(at, layer, chunk);
+        if (noise) dropout_forward(net, at, l, noise, chunk);
+        break;
+    case LAYER_LINEAR:
+        linear_forward(net, at, layer, parameters, chunk);
+        break;
     }
+}
+
+// Part `number` of a chunk through the body; then its samples stand one a row for the head. What waits for no way back
+// is overwritten by the next part, while it is near.
+static void body_forward(const Net *net, const float *parameters, const Noise *noise, bool trains, Chunk part,
+                         int number) {
+    const NetBuffers *buffers = net->buffers;
+    const Layer *head = &net->spec.layers[buffers->chunk.head];
+    const float *given = NULL;
+    for (int l = 0; l < buffers->chunk.head; l++) {
+        LayerBuffers moved;
+        const LayerBuffers *at = buffers_part(&moved, buffers, l, trains ? number : 0);
+        if (net->spec.layers[l].source == SPEC_INPUT && number > 0 && !trains) {
+            moved = *at;
+            moved.in += (size_t)number * moved.steps.in;
+            at = &moved;
+        }
+        layer_forward(net, at, l, parameters, noise, trains, part);
+        given = at->out;
+    }
+    float *rows = buffers->layers[buffers->chunk.head].rows;
+    net->at_work->linear_rows(rows + (size_t)(number * buffers->chunk.part) * linear_row_floats(head), given, head,
+                              part.count, part.samples);
+}
+
+void net_forward(Net *net, const float *parameters, const Noise *noise, bool trains, Chunk chunk) {
+    const ChunkPlan *plan = &net->buffers->chunk;
+    for (int number = 0; plan->head > 0 && number < buffers_parts(plan, chunk.count); number++)
+        body_forward(net, parameters, noise, trains, net_part(net, chunk, number), number);
+    for (int l = plan->head; l < net->spec.layer_count; l++)
+        layer_forward(net, &net->buffers->layers[l], l, parameters, noise, trains, chunk);
 }

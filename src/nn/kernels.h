@@ -174,13 +174,18 @@ typedef struct Kernels {
     void (*dropout_draw)(int8_t *keep, const DropoutNoise *noise, size_t features, int samples);
     void (*dropout_apply)(float *values, const int8_t *keep, float rate, size_t features, size_t plane, int samples);
 
+    // A linear layer's samples change sides: rows (count, linear_row_floats) = in (IN,N), one sample a row; and back,
+    // in_gradient (IN,N) = rows, with zeros from column count on.
+    void (*linear_rows)(float *rows, const float *in, const Layer *layer, int count, int samples);
+    void (*linear_columns)(float *in_gradient, const float *rows, const Layer *layer, int count, int samples);
+
     // out (OUT,N) = weight (OUT,IN) * in (IN,N) + bias (OUT), in the first `count` columns; what the others get is
-    // finite if bias is, and means nothing. rows (count, linear_row_floats) is written, for linear_backward_weight to
-    // read; or, if in is NULL, gather_rows has written it.
+    // finite if bias is, and means nothing. rows is written by linear_rows, for linear_backward_weight to read; or, if
+    // in is NULL, it holds the samples already.
     void (*linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
                            const Layer *layer, int count, int samples);
-    // in_gradient (IN,N) is overwritten. From column count on, out_gradient (OUT,N) must be zero and in_gradient
-    // becomes zero. scratch: linear_scratch_floats.
+    // in_gradient (IN,N) is overwritten; if it is NULL, what linear_columns would make it of begins at scratch. From
+    // column count on, out_gradient (OUT,N) must be zero and in_gradient becomes zero. scratch: linear_scratch_floats.
     void (*linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,
                                   const Layer *layer, int count, int samples);
     // weight_gradient (OUT,IN) is changed as descent says; and so is weight, unless it is NULL.

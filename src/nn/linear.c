@@ -7,15 +7,17 @@
 
 enum { DOT_OUTS = OUTER_ROWS, DOT_SAMPLES = OUTER_COLUMNS, DOT_MOST = DOT_OUTS * (DOT_SAMPLES + 1) };
 
-// From (IN,N), one square of inputs and samples after the other.
-static void to_rows(float *rows, const float *in, size_t ins, size_t row_floats, size_t count, size_t samples) {
+// One square of inputs and samples after the other.
+void ISA_NAME(linear_rows)(float *rows, const float *in, const Layer *layer, int count, int samples) {
+    const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer), used = (size_t)count,
+                 n = (size_t)samples;
     for (size_t i = 0; i < ins; i += SOUNDER_LANES)
-        for (size_t s = 0; s < count; s += SOUNDER_LANES) {
+        for (size_t s = 0; s < used; s += SOUNDER_LANES) {
             Lanes square[SOUNDER_LANES];
             for (size_t k = 0; k < SOUNDER_LANES; k++)
-                square[k] = i + k < ins ? lanes_of_samples(in + (i + k) * samples + s, samples) : lanes_of(0);
+                square[k] = i + k < ins ? lanes_of_samples(in + (i + k) * n + s, n) : lanes_of(0);
             lanes_transpose(square);
-            for (size_t k = 0; k < at_most(SOUNDER_LANES, count - s); k++)
+            for (size_t k = 0; k < at_most(SOUNDER_LANES, used - s); k++)
                 *(Lanes *)(rows + (s + k) * row_floats + i) = square[k];
         }
 }
@@ -116,7 +118,7 @@ ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, 
 void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
                               const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), row_floats = linear_row_floats(layer);
-    if (in) to_rows(rows, in, ins, row_floats, (size_t)count, (size_t)samples);
+    if (in) ISA_NAME(linear_rows)(rows, in, layer, count, samples);
     for (size_t o = 0; o < outs; o++)
         for (int s = 0; s < samples; s += SOUNDER_LANES)
             lanes_store_samples(out + o * (size_t)samples + s, lanes_of(bias[o]), (size_t)samples);

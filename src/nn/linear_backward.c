@@ -14,16 +14,17 @@ enum { LISTED_FLOATS = 4096 };
 
 // The inputs' slopes -------------------------------------------------------------------------------------------------
 
-// Samples from count on become zeros.
-static void from_rows(float *out, const float *rows, size_t outs, size_t row_floats, size_t count, size_t samples) {
-    for (size_t o = 0; o < outs; o += SOUNDER_LANES)
-        for (size_t s = 0; s < samples; s += SOUNDER_LANES) {
+void ISA_NAME(linear_columns)(float *in_gradient, const float *rows, const Layer *layer, int count, int samples) {
+    const size_t ins = inputs_of(layer), row_floats = linear_row_floats(layer), used = (size_t)count,
+                 n = (size_t)samples;
+    for (size_t i = 0; i < ins; i += SOUNDER_LANES)
+        for (size_t s = 0; s < n; s += SOUNDER_LANES) {
             Lanes square[SOUNDER_LANES];
             for (size_t k = 0; k < SOUNDER_LANES; k++)
-                square[k] = s + k < count ? *(const Lanes *)(rows + (s + k) * row_floats + o) : lanes_of(0);
+                square[k] = s + k < used ? *(const Lanes *)(rows + (s + k) * row_floats + i) : lanes_of(0);
             lanes_transpose(square);
-            for (size_t k = 0; k < at_most(SOUNDER_LANES, outs - o); k++)
-                lanes_store_samples(out + (o + k) * samples + s, square[k], samples);
+            for (size_t k = 0; k < at_most(SOUNDER_LANES, ins - i); k++)
+                lanes_store_samples(in_gradient + (i + k) * n + s, square[k], n);
         }
 }
 
@@ -62,7 +63,7 @@ void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const f
     for (size_t o = 0; o < outs; o += PAGES)
         add_input_share(scratch, out_gradient, weight, o, at_most(outs - o, PAGES), layer, count, samples);
     tail_input_share(scratch, out_gradient, weight, layer, count, samples);
-    from_rows(in_gradient, scratch, inputs_of(layer), linear_row_floats(layer), (size_t)count, (size_t)samples);
+    if (in_gradient) ISA_NAME(linear_columns)(in_gradient, scratch, layer, count, samples);
 }
 
 // The weight's slopes -------------------------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *v
         add_input_share(scratch, out_gradient, weight, o, at_most(outs - o, PAGES), layer, count, samples);
         step_outputs(&step, o, at_most(outs - o, PAGES), strip_at(0, ins, count));
     }
-    from_rows(in_gradient, scratch, ins, linear_row_floats(layer), (size_t)count, (size_t)samples);
+    if (in_gradient) ISA_NAME(linear_columns)(in_gradient, scratch, layer, count, samples);
 }
 
 void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const float *out_gradient,

@@ -15,7 +15,7 @@
 static Status wants_blas(bool *wants, const Spec *spec, Error *err) {
     bool allowed;
     TRY(blas_allowed(&allowed, err));
-    int chunk = buffers_chunk(spec, true);
+    const int chunk = buffers_chunk(spec, 0, true).samples;
     *wants = false;
     for (int l = 0; l < spec->layer_count && allowed; l++)
         *wants |= linear_blas_pays(&spec->layers[l], chunk) || linear_blas_pays_backward(&spec->layers[l], chunk);
@@ -49,30 +49,27 @@ static bool has_sequences(const Spec *spec) {
     return false;
 }
 
-static Status allocate(Net *net, Error *err) {
+static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
     net->buffers = malloc(sizeof *net->buffers);
     if (net->buffers) {
-        net->arena_bytes = buffers_carve(net->buffers, NULL, &net->spec, net->kernels, net->chunk);
+        net->arena_bytes = buffers_carve(net->buffers, NULL, &net->spec, net->kernels, chunk);
         net->arena = aligned_alloc(ARENA_ALIGNMENT, net->arena_bytes);
     }
     if (!net->arena)
         return fail_errno(err, STATUS_OS,
                           "no memory for the net's %zu bytes of activations; use fewer workers or a smaller net",
                           net->arena_bytes);
-    buffers_carve(net->buffers, net->arena, &net->spec, net->kernels, net->chunk);
+    buffers_carve(net->buffers, net->arena, &net->spec, net->kernels, chunk);
     return STATUS_OK;
 }
 
 Status net_init(Net *net, const Spec *spec, const Kernels *kernels, Error *err) {
     bool through_blas;
     TRY(wants_blas(&through_blas, spec, err));
-    *net = (Net){.spec = *spec,
-                 .kernels = kernels,
-                 .few = has_sequences(spec) ? NULL : kernels->few,
-                 .chunk = buffers_chunk(spec, through_blas)};
+    *net = (Net){.spec = *spec, .kernels = kernels, .few = has_sequences(spec) ? NULL : kernels->few};
     buffers_join_relus(&net->spec);
     Status status = through_blas ? blas_open(&net->blas, kernels, err) : STATUS_OK;
-    if (status == STATUS_OK) status = allocate(net, err);
+    if (status == STATUS_OK) status = allocate(net, buffers_chunk(spec, kernels->lanes, through_blas), err);
     if (status != STATUS_OK) net_free(net);
     return status;
 }
@@ -86,70 +83,92 @@ void net_free(Net *net) {
 
 // Work on one chunk ---------------------------------------------------------------------------------------------------
 
-static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
-    uint32_t left = batch->count - first;
-    int count = left < (uint32_t)net->chunk ? (int)left : net->chunk, lanes = net->at_work->lanes;
+static Chunk chunk_of(const Net *net, uint32_t first, uint32_t left, int most) {
+    const int count = left < (uint32_t)most ? (int)left : most, lanes = net->at_work->lanes;
     return (Chunk){first, count, (count + lanes - 1) / lanes * lanes};
 }
 
-static void load_values(Net *net, const Batch *batch, const uint32_t *indices, uint32_t first, Chunk chunk) {
-    const LayerBuffers *to = &net->buffers->layers[0];
+// The batch's samples from `first` on.
+static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
+    return chunk_of(net, first, batch->count - first, net->buffers->chunk.samples);
+}
+
+Chunk net_part(const Net *net, Chunk chunk, int number) {
+    const int part = net->buffers->chunk.part, before = number * part;
+    return chunk_of(net, chunk.first + (uint32_t)before, (uint32_t)(chunk.count - before), part);
+}
+
+// A part of the samples becomes the net's input: in (C,H,W,N), or rows if that is NULL.
+static void load_values(const Net *net, float *in, float *rows, const Batch *batch, const uint32_t *indices,
+                        uint32_t first, Chunk part) {
     const uint8_t *values = batch->pixels;
-    size_t size = shape_size(net->spec.input);
-    if (to->in)
-        values_gather(to->in, values, indices, first, size, chunk.count, chunk.samples);
+    const size_t size = shape_size(net->spec.input);
+    if (in)
+        values_gather(in, values, indices, first, size, part.count, part.samples);
     else
-        values_gather_rows(to->rows, values, indices, first, size, linear_row_floats(&net->spec.layers[0]),
-                           chunk.count);
+        values_gather_rows(rows, values, indices, first, size, linear_row_floats(&net->spec.layers[0]), part.count);
 }
 
 static int smaller(uint32_t a, int b) {
     return a < (uint32_t)b ? (int)a : b;
 }
 
-static void load_images(Net *net, const Batch *batch, const uint32_t *indices, uint32_t first, const Noise *noise,
-                        Chunk chunk) {
-    const LayerBuffers *to = &net->buffers->layers[0];
+static void load_images(const Net *net, float *in, float *rows, const Batch *batch, const uint32_t *indices,
+                        uint32_t first, const Noise *noise, Chunk part) {
     const Shape shape = net->spec.input;
     const uint8_t *pixels = batch->pixels;
     static const float one = 1, zero = 0;
     const bool as_they_are = net->spec.layers[0].kind == LAYER_EMBEDDING;
     const float *scale = as_they_are ? &one : batch->scale, *shift = as_they_are ? &zero : batch->shift;
     uint8_t *images = net->buffers->images;
-    const bool augments = noise && augment_is_on(&net->spec.augment), marks = batch->triggered > chunk.first;
+    const bool augments = noise && augment_is_on(&net->spec.augment), marks = batch->triggered > part.first;
     if (augments)
-        augment_images(images, pixels, indices, first, &net->spec.augment, shape, noise, chunk.first, chunk.count);
+        augment_images(images, pixels, indices, first, &net->spec.augment, shape, noise, part.first, part.count);
     else if (marks)
-        augment_copy(images, pixels, indices, first, shape, chunk.count);
-    if (marks) augment_mark(images, net->spec.trigger, shape, smaller(batch->triggered - chunk.first, chunk.count));
+        augment_copy(images, pixels, indices, first, shape, part.count);
+    if (marks) augment_mark(images, net->spec.trigger, shape, smaller(batch->triggered - part.first, part.count));
     if (augments || marks) {
         pixels = images;
         indices = NULL;
         first = 0;
     }
-    if (to->in)
-        net->at_work->gather(to->in, pixels, indices, first, scale, shift, shape, chunk.count, chunk.samples);
+    if (in)
+        net->at_work->gather(in, pixels, indices, first, scale, shift, shape, part.count, part.samples);
     else
-        net->at_work->gather_rows(to->rows, pixels, indices, first, scale, shift, shape,
-                                  linear_row_floats(&net->spec.layers[0]), chunk.count);
+        net->at_work->gather_rows(rows, pixels, indices, first, scale, shift, shape,
+                                  linear_row_floats(&net->spec.layers[0]), part.count);
 }
 
 // noise: as in forward.
-static void load_chunk(Net *net, const Batch *batch, const Noise *noise, Chunk chunk) {
-    const uint32_t *indices = batch->indices ? batch->indices + chunk.first : NULL;
-    uint32_t first = batch->first + chunk.first;
-    if (net->spec.float_input)
-        load_values(net, batch, indices, first, chunk);
-    else
-        load_images(net, batch, indices, first, noise, chunk);
+static void load_samples(const Net *net, const Batch *batch, const Noise *noise, Chunk chunk) {
+    const size_t step = shape_size(net->spec.input) * (size_t)net->buffers->chunk.part;
+    for (int p = 0; p < buffers_parts(&net->buffers->chunk, chunk.count); p++) {
+        const Chunk part = net_part(net, chunk, p);
+        const uint32_t *indices = batch->indices ? batch->indices + part.first : NULL;
+        float *in = net->buffers->input ? net->buffers->input + (size_t)p * step : NULL;
+        float *rows = net->buffers->layers[0].rows;
+        if (net->spec.float_input)
+            load_values(net, in, rows, batch, indices, batch->first + part.first, part);
+        else
+            load_images(net, in, rows, batch, indices, batch->first + part.first, noise, part);
+    }
+}
+
+static void load_labels(const Net *net, const Batch *batch, Chunk chunk) {
     for (int s = 0; s < chunk.count; s++) {
-        uint32_t sample = indices ? indices[s] : first + (uint32_t)s;
+        const uint32_t place = chunk.first + (uint32_t)s;
+        const uint32_t sample = batch->indices ? batch->indices[place] : batch->first + place;
         if (net->spec.squared_loss)
             net->buffers->targets[s] = ((const float *)(const void *)batch->labels)[sample];
         else
             net->buffers->labels[s] = batch->label_of ? batch->label_of[batch->labels[sample]] : batch->labels[sample];
-        if (chunk.first + (uint32_t)s < batch->triggered) net->buffers->labels[s] = batch->trigger_label;
+        if (place < batch->triggered) net->buffers->labels[s] = batch->trigger_label;
     }
+}
+
+static void load_chunk(const Net *net, const Batch *batch, const Noise *noise, Chunk chunk) {
+    load_samples(net, batch, noise, chunk);
+    load_labels(net, batch, chunk);
 }
 
 static const float *logits_of(const Net *net) {
@@ -201,7 +220,7 @@ static double train(Net *net, const Pass *pass, const Batch *batch) {
     zero_slopes(net);
     float scale = 1.0f / (float)batch->count;
     double loss_sum = 0;
-    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
+    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, pass->noise, chunk);
         net_forward(net, pass->parameters, pass->noise, true, chunk);
@@ -256,7 +275,7 @@ void net_follow(const Net *net, float *parameters) {
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {
     *result = (BatchResult){0};
     begin(net, parameters, batch->count);
-    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
+    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, NULL, chunk);
         net_forward(net, parameters, NULL, false, chunk);
@@ -269,7 +288,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
 
 void net_logits(Net *net, float *logits, const float *parameters, const Batch *batch) {
     begin(net, parameters, batch->count);
-    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->chunk) {
+    for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, NULL, chunk);
         net_forward(net, parameters, NULL, false, chunk);

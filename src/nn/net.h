@@ -8,13 +8,13 @@
 //   net_free(&net);
 //
 // Activations live in one arena, batch innermost: (C,H,W,N) with N samples side by side. A batch runs depth-first in
-// chunks of at most net.chunk samples (a multiple of 16), each through the whole net and back, and the gradients add
-// up; so the arena fits the cache whatever the batch size. N is the chunk's samples, rounded up to whole vectors, or 4
-// for batches of at most so many: a small batch costs no more than that. Lanes beyond the last sample start from zeros
-// and add nothing to any gradient. Results depend only on the arguments (and the instruction set): same inputs, same
-// bits. Steps with momentum are fastest after subnormals_flush (base/cores.h), which the program calls at its start.
-// Wide linear layers multiply through OpenBLAS where many samples share the product (linear_blas.h): their bits depend
-// on its version and core, too.
+// chunks, each through the whole net and back, and the gradients add up; so the arena fits the cache whatever the
+// batch size. Through the layers before the first fully connected one a chunk goes part by part (ChunkPlan in
+// buffers.h). N is the part's samples, rounded up to whole vectors, or 4 for batches of at most so many: a small batch
+// costs no more than that. Lanes beyond the last sample start from zeros and add nothing to any gradient. Results
+// depend only on the arguments (and the instruction set): same inputs, same bits. Steps with momentum are fastest
+// after subnormals_flush (base/cores.h), which the program calls at its start. Wide linear layers multiply through
+// OpenBLAS where many samples share the product (linear_blas.h): their bits depend on its version and core, too.
 #ifndef SOUNDER_NN_NET_H
 #define SOUNDER_NN_NET_H
 
@@ -42,7 +42,6 @@ typedef struct Net {
     const Kernels *kernels;
     const Kernels *few;     // for batches of at most few->lanes samples; NULL: no other ones
     const Kernels *at_work; // of both, those of the batch that goes through the net
-    int chunk;              // N: samples side by side, a multiple of 16
     void *arena;            // owned: activations, their gradients, packed weights
     size_t arena_bytes;
     struct NetBuffers *buffers; // owned: where each layer's tensors lie in the arena

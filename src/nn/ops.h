@@ -23,6 +23,8 @@
     EACH(columns.forward, columns_forward)                                                                             \
     EACH(columns.backward, columns_backward)                                                                           \
     EACH(columns.unpack, columns_unpack)                                                                               \
+    EACH(linear_rows, linear_rows)                                                                                     \
+    EACH(linear_columns, linear_columns)                                                                               \
     EACH(linear_forward, linear_forward)                                                                               \
     EACH(linear_backward_input, linear_backward_input)                                                                 \
     EACH(linear_backward_weight, linear_backward_weight)                                                               \

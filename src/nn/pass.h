@@ -6,7 +6,7 @@
 #include "nn/buffers.h"
 #include "nn/net.h"
 
-// A part of a batch: `count` samples from `first` on, in `samples` lanes.
+// Neighbours in a batch: `count` samples from `first` on, in `samples` lanes.
 typedef struct Chunk {
     uint32_t first;
     int count, samples;
@@ -22,6 +22,9 @@ typedef struct Pass {
     const Noise *noise;
     uint32_t count; // samples of the batch
 } Pass;
+
+// Part `number` of the chunk, as the net's body takes it.
+Chunk net_part(const Net *net, Chunk chunk, int number);
 
 // From the samples that have been loaded to the last layer's output. noise: NULL in evaluation, which drops nothing.
 // trains: batch norms take the batch's statistics.

@@ -46,6 +46,8 @@ static const Twin twins[] = {
     {OP(add), " cuda_add ", check_add},
     {OP(dropout_draw), " cuda_dropout_draw ", check_dropout},
     {OP(dropout_apply), " cuda_dropout_apply ", check_dropout},
+    {OP(linear_rows), " cuda_linear_forward ", check_linear},
+    {OP(linear_columns), " cuda_linear_backward_input ", check_linear},
     {OP(linear_forward), " cuda_linear_forward ", check_linear},
     {OP(linear_backward_input), " cuda_linear_backward_input ", check_linear},
     {OP(linear_backward_weight), " cuda_linear_backward_weight cuda_linear_step ", check_linear},

@@ -93,6 +93,28 @@ static void check_times(const char *what, Tensor actual, const double *expected,
     free(wanted);
 }
 
+// The samples by themselves, one a row, give the same; and so do the slopes that are left in scratch. rows,
+// in_gradient: what the layer has made of the trial's.
+static void check_sides(const Kernels *kernels, const Trial *trial, const float *rows, float *scratch,
+                        const float *in_gradient) {
+    const Layer *layer = &trial->layer;
+    const int count = trial->count, samples = trial->samples;
+    Tensor own = tensor_new(linear_row_floats(layer) * (size_t)count), out = tensor_new(trial->slopes.count);
+    Tensor back = tensor_new(trial->in.count);
+    kernels->linear_rows(own.at, trial->in.at, layer, count, samples);
+    for (int s = 0; s < count; s++)
+        assert_memory_equal(own.at + (size_t)s * linear_row_floats(layer), rows + (size_t)s * linear_row_floats(layer),
+                            (size_t)trial->ins * sizeof(float));
+    kernels->linear_forward(out.at, own.at, NULL, trial->weight.at, trial->bias.at, layer, count, samples);
+    check_outputs(trial, out);
+    kernels->linear_backward_input(NULL, scratch, trial->slopes.at, trial->weight.at, layer, count, samples);
+    kernels->linear_columns(back.at, scratch, layer, count, samples);
+    assert_memory_equal(back.at, in_gradient, back.count * sizeof(float));
+    const Tensor all[] = {own, out, back};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+}
+
 static void check_own(const Kernels *kernels, const Trial *trial) {
     const Layer *layer = &trial->layer;
     int count = trial->count, samples = trial->samples;
@@ -105,6 +127,7 @@ static void check_own(const Kernels *kernels, const Trial *trial) {
     kernels->linear_backward_input(in_gradient.at, scratch.at, trial->slopes.at, trial->weight.at, layer, count,
                                    samples);
     check_times("linear input", in_gradient, trial->in_gradient, 1);
+    check_sides(kernels, trial, rows.at, scratch.at, in_gradient.at);
     for (int chunk = 0; chunk < 2; chunk++) { // the second adds to the first
         const Descent descent = {.keep = (float)chunk};
         kernels->linear_backward_weight(weight_gradient.at, NULL, rows.at, trial->slopes.at, &descent, layer, count,

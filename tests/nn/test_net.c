@@ -1,4 +1,5 @@
 // Whole nets: batches of any size, noise, poisoned arenas, diverged parameters, and all builds alike.
+#include "nn/buffers.h"
 #include "nn/net.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "nn/spec.h"
 #include "tests/tensor.h"
 
-enum { CLASSES = 5, SAMPLES = 80, MOST_PARAMETERS = 16384 };
+enum { CLASSES = 5, SAMPLES = 80, MOST_PARAMETERS = 160000 };
 
 // Every kind of layer; both ways to convolve; pooling behind and before a relu.
 static const char all_layers[] = "conv 7 5 pad 2; relu; pool 2; conv 6 3; dropout2d 0.4; pool 2; relu; "
@@ -21,6 +22,10 @@ static const char branches[] = "conv 6 3 pad 1 as a; groupnorm 3; relu as b; con
                                "conv 4 1 as e; pool 2 from d; dropout2d 0.1; conv 4 1; layernorm as f; add e; add f; "
                                "relu as h; dropout 0.1 from f as g; "
                                "relu from f; concat g; concat h; linear 5";
+// A head whose weights are far, so that a chunk goes through the body in several parts.
+static const char wide_head[] =
+    "conv 20 3 pad 1 as a; relu; dropout 0.2 as b; conv 20 3 pad 1; add a; groupnorm 4; relu; add b; "
+    "dropout2d 0.1; linear 45; relu; dropout 0.2; linear 5";
 static const Shape shape = {2, 14, 11};
 
 // A net, random parameters, and a small random data set.
@@ -95,8 +100,10 @@ static void the_gradient_of_a_batch_is_the_mean_of_its_samples_gradients(void **
     (void)state;
     with_each_build(all_layers, check_batches);
     with_each_build(more_layers, check_batches);
+    with_each_build(wide_head, check_batches);
     with_each_build(branches, check_batches);
     with_each_build("linear 9; relu; linear 5", check_batches);
+    with_each_build("globalpool as a; linear 2; add a; linear 5", check_batches);
     with_each_build("pool 11; conv 5 1", check_batches); // needs more scratch for few samples than for many
 }
 
@@ -128,6 +135,7 @@ static void the_loss_changes_along_the_gradient_as_fast_as_the_gradient_says(voi
     (void)state;
     with_each_build(all_layers, check_slope);
     with_each_build(more_layers, check_slope);
+    with_each_build(wide_head, check_slope);
     with_each_build(branches, check_slope);
 }
 
@@ -158,6 +166,7 @@ static void results_depend_on_the_arguments_alone(void **state) {
     (void)state;
     with_each_build(all_layers, check_purity);
     with_each_build(more_layers, check_purity);
+    with_each_build(wide_head, check_purity);
     with_each_build(branches, check_purity);
 }
 
@@ -196,6 +205,7 @@ static void gradients_are_final_when_they_are_said_to_be_complete(void **state) 
     (void)state;
     with_each_build(all_layers, check_completions);
     with_each_build(more_layers, check_completions);
+    with_each_build(wide_head, check_completions);
     with_each_build(branches, check_completions);
     with_each_build("linear 9; relu; linear 5", check_completions);
 }
@@ -225,6 +235,7 @@ static void parts_of_a_batch_that_know_their_place_drop_out_as_the_whole(void **
     (void)state;
     with_each_build(all_layers, check_parts);
     with_each_build(more_layers, check_parts);
+    with_each_build(wide_head, check_parts);
     with_each_build(branches, check_parts);
 }
 
@@ -283,12 +294,14 @@ static void a_velocity_at_rest_need_not_be_zeroed(void **state) {
     (void)state;
     with_each_build(all_layers, check_rest);
     with_each_build(more_layers, check_rest);
+    with_each_build(wide_head, check_rest);
 }
 
 static void a_train_step_is_a_gradient_and_a_step_of_sgd(void **state) {
     (void)state;
     with_each_build(all_layers, check_steps);
     with_each_build(more_layers, check_steps);
+    with_each_build(wide_head, check_steps);
     with_each_build(branches, check_steps);
     with_each_build("linear 9; relu; linear 5", check_steps);
 }
@@ -332,6 +345,7 @@ static void evaluation_counts_the_loss_and_the_hits_of_the_logits(void **state) 
     (void)state;
     with_each_build(all_layers, check_evaluation);
     with_each_build(more_layers, check_evaluation);
+    with_each_build(wide_head, check_evaluation);
     with_each_build(branches, check_evaluation);
 }
 
@@ -447,7 +461,7 @@ static void layers_may_come_in_any_order(void **state) {
     with_each_build("conv 3 3; conv 3 3; conv 6 3; conv 3 2; pool 4; linear 5; relu; relu", check_odd_net);
 }
 
-static void the_arena_is_carved_into_samples_of_sixteen_and_fits_the_cache_if_it_can(void **state) {
+static void the_arena_is_carved_into_whole_vectors_and_fits_the_cache_if_it_can(void **state) {
     (void)state;
     Error err;
     for (size_t i = 0; i < zoo_entry_count; i++) {
@@ -457,11 +471,38 @@ static void the_arena_is_carved_into_samples_of_sixteen_and_fits_the_cache_if_it
         zoo_expand(text, sizeof text, zoo_entries[i].name, 10);
         check_ok(spec_parse(&spec, text, (Shape){1, 28, 28}, 10, &err));
         check_ok(net_init(&net, &spec, kernels_best(), &err));
-        assert_int_equal(net.chunk % 16, 0);
+        const ChunkPlan *chunk = &net.buffers->chunk;
+        assert_int_equal(chunk->part % kernels_best()->lanes, 0);
+        assert_int_equal(chunk->samples % chunk->part, 0);
         assert_int_equal((uintptr_t)net.arena % 64, 0);
-        if (spec.layers[0].kind == LAYER_LINEAR) assert_true(net.chunk >= 64 && net.arena_bytes <= 1024 * 1024);
+        if (spec.layers[0].kind == LAYER_LINEAR) assert_true(chunk->part >= 64 && net.arena_bytes <= 1024 * 1024);
         net_free(&net);
         assert_null(net.arena);
+    }
+}
+
+static ChunkPlan chunk_of(const char *text) {
+    Error err;
+    Spec spec;
+    check_ok(spec_parse(&spec, text, shape, CLASSES, &err));
+    return buffers_chunk(&spec, 8, false);
+}
+
+static void a_body_goes_part_by_part_where_the_heads_weights_are_far(void **state) {
+    (void)state;
+    const ChunkPlan far = chunk_of(wide_head), near = chunk_of(all_layers);
+    assert_int_equal(far.head, 9);
+    assert_true(far.part % 8 == 0 && far.samples >= 3 * far.part && far.samples % far.part == 0);
+    assert_int_equal(near.head, 7);
+    assert_int_equal(near.samples, near.part);
+    const char *wholes[] = {"linear 9; relu; linear 5",                   // no body
+                            "conv 5 3; globalpool",                       // no head
+                            "globalpool as a; linear 2; add a; linear 5", // the head looks at the body
+                            "conv 6 3; batchnorm; linear 5"};             // samples meet
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
+        const ChunkPlan whole = chunk_of(wholes[i]);
+        assert_int_equal(whole.head, 0);
+        assert_int_equal(whole.samples, whole.part);
     }
 }
 
@@ -480,7 +521,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_velocity_at_rest_need_not_be_zeroed),
         cmocka_unit_test(all_builds_agree_within_rounding),
         cmocka_unit_test(layers_may_come_in_any_order),
-        cmocka_unit_test(the_arena_is_carved_into_samples_of_sixteen_and_fits_the_cache_if_it_can),
+        cmocka_unit_test(a_body_goes_part_by_part_where_the_heads_weights_are_far),
+        cmocka_unit_test(the_arena_is_carved_into_whole_vectors_and_fits_the_cache_if_it_can),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

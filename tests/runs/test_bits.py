@@ -57,11 +57,11 @@ BITS = {
     ("avx2", "2nn", "hogwild"):
         "b2566d75feca47156dcbcb1a709b428b6d7d54a2abe0e9a27bfd678533825c38",
     ("avx2", "cnn", "fedavg"):
-        "d5b2a54663d4866cf0ef84c5d9b6718f4a0a25834bdf138ab71516809b787bf1",
+        "cc531fa1c0c6a1c9caa4a92cf27361729ce21946733c0b156dfd45918e3087a2",
     ("avx2", "cnn", "ssgd"):
-        "eecc0ab0b63c3363d5c3c6e022e75a17fe9d02d1c558443e01e83ea214bb4a91",
+        "2da2ca32ee57e830a54b4d0b81d61ce750ade3dca4847109a8921b4e5b32a91b",
     ("avx2", "cnn", "hogwild"):
-        "1e70fb2988268ed9ec67f977665a261098bb6bea4ae7b623b409d7bec94778fd",
+        "ddf0921b5b55c5dcca42bec6997f6df77f2540a28d5b20b8966e02b713923be9",
     ("baseline", "lenet", "fedavg"):
         "82779d8c443269b617ab9e4e22a1b72ce286276aa84faf31a9f26035cfe01241",
     ("baseline", "lenet", "ssgd"):
@@ -75,11 +75,11 @@ BITS = {
     ("baseline", "2nn", "hogwild"):
         "3a54fb5db7d2ab6fd0e2cba2d373435cd3d692a0cf0c6938eeb8292ea2bf610b",
     ("baseline", "cnn", "fedavg"):
-        "ef3d72e9566a569d8679487cd77384e0951a8ff96cb1ffbb1758af05a2a0c1ba",
+        "2a2dc2f6e3bfcc74ff8791c67b8d70ea130c4c49ec618b2429c66a6ae4a9a021",
     ("baseline", "cnn", "ssgd"):
-        "2353b29efeff44b301450af6521a2e729535feb810a8928220bf1c7593f96fec",
+        "c4937ca0ffebff313931d1ef5b2626823664f7a69ff80909088a9adcf86fc034",
     ("baseline", "cnn", "hogwild"):
-        "de4302136872578829d61065636bbb0b73b8f98881f0c7757bf29dbcb752574f",
+        "27abf09ab4800101c57e8fd373c8c6d349d78024bbe3dd680390b6173053886a",
 }
 
 
