@@ -36,6 +36,14 @@ typedef uint32_t WordLanes __attribute__((vector_size(4 * SOUNDER_LANES), may_al
 // from there on otherwise.
 #define FORGET_ORIGIN(pointer) __asm__("" : "+r"(pointer))
 
+// The value is in a register from here on: GCC would read it from memory again for each of its uses, where it has few
+// registers, though reading is what such a loop waits for.
+#ifdef __x86_64__
+#define IN_REGISTER(lanes) __asm__("" : "+v"(lanes))
+#else
+#define IN_REGISTER(lanes) __asm__("" : "+w"(lanes))
+#endif
+
 // Subtracting zero changes no float, so this is a mere broadcast; adding it would turn -0 into 0 and cost an addition.
 ALWAYS_INLINE Lanes lanes_of(float value) {
     return value - (Lanes){0};

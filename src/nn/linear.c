@@ -3,9 +3,9 @@
 #include "ops.h"
 
 #include "nn/linear_strips.h"
-#include "nn/product.h"
 
-enum { DOT_OUTS = OUTER_ROWS, DOT_SAMPLES = OUTER_COLUMNS, DOT_MOST = DOT_OUTS * (DOT_SAMPLES + 1) };
+// Rows of the weight that are at work together; dot products of a tile.
+enum { DOT_OUTS = 4, DOT_MOST = 20 };
 
 // One square of inputs and samples after the other.
 void ISA_NAME(linear_rows)(float *rows, const float *in, const Layer *layer, int count, int samples) {
@@ -40,80 +40,106 @@ static WeightRows weight_rows(const float *weight, size_t outs, size_t ins) {
     return rows;
 }
 
-// out (outs, samples) += the sums across the lanes of sums (DOT_OUTS, count).
-ALWAYS_INLINE void add_totals(float *out, Lanes *sums, size_t outs, size_t samples, int count) {
+// out (real outs, samples) += the sums across the lanes of sums (outs, count), count being SOUNDER_LANES at most.
+ALWAYS_INLINE void add_totals(float *out, Lanes *sums, size_t real, size_t samples, int outs, int count) {
     float totals[DOT_MOST + SOUNDER_LANES] __attribute__((aligned(64))) = {0};
-    const int all = DOT_OUTS * count;
+    const int all = outs * count;
     int t = 0;
     for (; t + SOUNDER_LANES <= all; t += SOUNDER_LANES)
         *(Lanes *)(totals + t) = lanes_sums(sums + t);
-    for (; t < all; t += DOT_OUTS)
-        *(LooseLanes *)(totals + t) = lanes_sums_of(sums + t, DOT_OUTS);
-    for (size_t r = 0; r < outs; r++) {
+    for (; t < all; t += outs)
+        *(LooseLanes *)(totals + t) = lanes_sums_of(sums + t, outs);
+    for (size_t r = 0; r < real; r++) {
         float *to = out + r * samples;
         lanes_store_part(to, lanes_part(to, (size_t)count) + lanes_part(totals + r * (size_t)count, (size_t)count),
                          (size_t)count);
     }
 }
 
-// out (weight->count, samples) gets the strip's share in dot products with the next `count` samples' rows. Meanwhile
-// the rows that lie `ahead` floats further set out, unless that is 0.
+// out (DOT_OUTS, samples): that of the weight's rows from `first` on, `outs` of them, gets the strip's share in dot
+// products with the next `count` samples' rows. Meanwhile the rows that lie `ahead` floats further set out, unless that
+// is 0. first, outs and count are constants where this is inlined.
 ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
-                            Strip strip, size_t samples, int count) {
+                            Strip strip, size_t samples, int first, int outs, int count) {
+    const float *const *from = weight->at + first;
     Lanes sums[DOT_MOST];
 #pragma GCC unroll 32
-    for (int t = 0; t < DOT_OUTS * count; t++)
+    for (int t = 0; t < outs * count; t++)
         sums[t] = lanes_of(0);
-    for (size_t i = strip.from; i < strip.to; i += SOUNDER_LANES)
+    for (size_t i = strip.from; i < strip.to; i += SOUNDER_LANES) {
+        Lanes weights[DOT_OUTS];
 #pragma GCC unroll 8
-        for (int r = 0; r < DOT_OUTS; r++) {
-            if (ahead) fetch_far(weight->at[r] + ahead + i);
+        for (int r = 0; r < outs; r++) {
+            if (ahead) fetch_far(from[r] + ahead + i);
+            weights[r] = *(const LooseLanes *)(from[r] + i);
+            IN_REGISTER(weights[r]);
+        }
+#pragma GCC unroll 8
+        for (int s = 0; s < count; s++) {
+            Lanes values = *(const Lanes *)(rows + (size_t)s * row_floats + i);
+            IN_REGISTER(values);
+#pragma GCC unroll 8
+            for (int r = 0; r < outs; r++)
+                sums[r * count + s] += weights[r] * values;
+        }
+    }
+    if (strip.tail)
+#pragma GCC unroll 8
+        for (int r = 0; r < outs; r++)
 #pragma GCC unroll 8
             for (int s = 0; s < count; s++)
                 sums[r * count + s] +=
-                    *(const LooseLanes *)(weight->at[r] + i) * *(const Lanes *)(rows + (size_t)s * row_floats + i);
-        }
-    if (strip.tail)
-#pragma GCC unroll 8
-        for (int r = 0; r < DOT_OUTS; r++)
-#pragma GCC unroll 8
-            for (int s = 0; s < count; s++)
-                sums[r * count + s] += weight->tails[r] * *(const Lanes *)(rows + (size_t)s * row_floats + strip.to);
+                    weight->tails[first + r] * *(const Lanes *)(rows + (size_t)s * row_floats + strip.to);
     Lanes all[DOT_MOST];
 #pragma GCC unroll 32
-    for (int t = 0; t < DOT_OUTS * count; t++)
+    for (int t = 0; t < outs * count; t++)
         all[t] = sums[t];
-    add_totals(out, all, weight->count, samples, count);
+    const size_t behind = weight->count > (size_t)first ? weight->count - (size_t)first : 0;
+    add_totals(out + (size_t)first * samples, all, at_most(behind, (size_t)outs), samples, outs, count);
 }
 
+// The sums of a tile fill the registers, less those of a sample and a row of the weight. Ten samples are two tiles of
+// five.
+#if SOUNDER_LANES == 16
 ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
                             Strip strip, int count, size_t samples) {
+    const int rest = count % 4, larger = rest <= count / 4 ? rest : 0;
     int s = 0;
-#if SOUNDER_LANES == 16
-    // Ten samples are two tiles of five, not two of four and a narrow one.
-    const int rest = count % DOT_SAMPLES, larger = rest <= count / DOT_SAMPLES ? rest : 0;
-    for (; s < larger * (DOT_SAMPLES + 1); s += DOT_SAMPLES + 1)
-        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES + 1);
-#endif
-    for (; s + DOT_SAMPLES <= count; s += DOT_SAMPLES)
-        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, DOT_SAMPLES);
+    for (; s < 5 * larger; s += 5)
+        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, 0, DOT_OUTS, 5);
+    for (; s + 4 <= count; s += 4)
+        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, 0, DOT_OUTS, 4);
     rows += (size_t)s * row_floats;
     switch (count - s) {
-#if SOUNDER_LANES == 16
     case 3:
-        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 3);
+        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 0, DOT_OUTS, 3);
         break;
     case 2:
-        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 2);
+        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 0, DOT_OUTS, 2);
         break;
-#endif
     case 1:
-        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 1);
+        dot_tile(out + s, weight, ahead, rows, row_floats, strip, samples, 0, DOT_OUTS, 1);
         break;
     default:
         break;
     }
 }
+#else
+ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
+                            Strip strip, int count, size_t samples) {
+    int s = 0;
+#if SOUNDER_LANES == 8
+    for (; s + 5 <= count; s += 5)
+        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, 0, 2, 5);
+    for (int again = 0; again < s; again += 5)
+        dot_tile(out + again, weight, ahead, rows + (size_t)again * row_floats, row_floats, strip, samples, 2, 2, 5);
+#endif
+    for (; s + 2 <= count; s += 2)
+        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, 0, DOT_OUTS, 2);
+    if (s < count)
+        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, 0, DOT_OUTS, 1);
+}
+#endif
 
 void ISA_NAME(linear_forward)(float *out, float *rows, const float *in, const float *weight, const float *bias,
                               const Layer *layer, int count, int samples) {

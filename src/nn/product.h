@@ -162,10 +162,13 @@ ALWAYS_INLINE void outer_tile(float *sums, const Lanes *left, const Lanes *right
         products[t] = lanes_of(0);
     for (int k = 0; k < inner; k++)
 #pragma GCC unroll 8
-        for (int i = 0; i < OUTER_ROWS; i++)
+        for (int i = 0; i < OUTER_ROWS; i++) {
+            Lanes factor = l[i][k];
+            IN_REGISTER(factor);
 #pragma GCC unroll 8
             for (int j = 0; j < OUTER_COLUMNS; j++)
-                products[i * OUTER_COLUMNS + j] += l[i][k] * r[j][k];
+                products[i * OUTER_COLUMNS + j] += factor * r[j][k];
+        }
 #pragma GCC unroll 4
     for (int t = 0; t < OUTER_TILE; t += SOUNDER_LANES)
         *(Lanes *)(sums + t) += lanes_sums(products + t);
