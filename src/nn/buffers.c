@@ -309,7 +309,7 @@ static int rounded_up(size_t samples, int unit) {
 }
 
 // Parts are what the cache holds, in whole vectors. All of a chunk's parts wait for their way back while the head is at
-// work; so there is more than one only where that saves the head from bringing in its weights.
+// work; so there are many only where that saves the head from bringing in its weights.
 static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
     size_t floats = shape_size(spec->input), weights = 0;
     for (int l = 0; l < spec->layer_count; l++) {
