@@ -53,11 +53,11 @@ ALWAYS_INLINE int points_of(const PointSet *set) {
 enum { MOST_IN_GROUP = MOST_POINTS / 2 };
 
 // Values of the polynomial with n <= 5 coefficients, lowest first, at the points.
-ALWAYS_INLINE void evaluate(Lanes *values, int group, const LooseLanes *coefficients, size_t step, const PointSet *set,
-                            int n) {
+ALWAYS_INLINE void evaluate(Lanes *values, int group, const LooseLanes *coefficients, ptrdiff_t step,
+                            const PointSet *set, int n) {
     if (group == 0) {
         values[0] = coefficients[0];
-        values[1] = coefficients[(size_t)(n - 1) * step];
+        values[1] = coefficients[(n - 1) * step];
         return;
     }
     const float at = set->at[group - 1], square = at * at;
@@ -66,21 +66,21 @@ ALWAYS_INLINE void evaluate(Lanes *values, int group, const LooseLanes *coeffici
 #pragma GCC unroll 4
     for (int k = 2; k < n; k += 2) {
         power *= square;
-        even += power * coefficients[(size_t)k * step];
-        if (k + 1 < n) odd += power * coefficients[(size_t)(k + 1) * step];
+        even += power * coefficients[k * step];
+        if (k + 1 < n) odd += power * coefficients[(k + 1) * step];
     }
     values[0] = even + at * odd;
     values[1] = even - at * odd;
 }
 
 // n <= 5 of them.
-ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes *values, size_t step,
+ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes *values, ptrdiff_t step,
                                        const PointSet *set, int n) {
     Lanes shares[MOST_PAIRS];
     float power[MOST_PAIRS] = {1, 1, 1};
 #pragma GCC unroll 4
     for (int p = 0; p < set->pairs; p++) {
-        const Lanes plus = values[(size_t)(2 * p + 1) * step], minus = values[(size_t)(2 * p + 2) * step];
+        const Lanes plus = values[(2 * p + 1) * step], minus = values[(2 * p + 2) * step];
         shares[p] = group == 0 ? plus + minus : plus - minus;
     }
 #pragma GCC unroll 8
@@ -91,7 +91,7 @@ ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes 
             for (int p = 1; p < set->pairs; p++)
                 sum += power[p] * shares[p];
             if (k == 0) sum += values[0];
-            if (k == n - 1) sum += values[(size_t)(2 * set->pairs + 1) * step];
+            if (k == n - 1) sum += values[(2 * set->pairs + 1) * step];
             sums[k / 2] = sum;
         }
 #pragma GCC unroll 4
@@ -103,13 +103,13 @@ ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes 
 // Lagrange's and Newton's polynomials without their denominators, which the points' weights put on the kernel instead.
 // With Z(y) the polynomial of `zeros` and R(y) that of the pair's `others`: Z(x^2) for 0, x (x + a) R(x^2) and
 // x (x - a) R(x^2) for a and -a, and x Z(x^2) for infinity. n is that of the points.
-ALWAYS_INLINE void interpolate(Lanes *coefficients, int group, const LooseLanes *values, size_t step,
+ALWAYS_INLINE void interpolate(Lanes *coefficients, int group, const LooseLanes *values, ptrdiff_t step,
                                const PointSet *set, int n) {
-    const Lanes end = values[group == 0 ? 0 : (size_t)(n - 1) * step];
+    const Lanes end = values[group == 0 ? 0 : (n - 1) * step];
     Lanes shares[MOST_PAIRS];
 #pragma GCC unroll 4
     for (int p = 0; p < set->pairs; p++) {
-        const Lanes plus = values[(size_t)(2 * p + 1) * step], minus = values[(size_t)(2 * p + 2) * step];
+        const Lanes plus = values[(2 * p + 1) * step], minus = values[(2 * p + 2) * step];
         shares[p] = group == 0 ? plus + minus : set->at[p] * (plus - minus);
     }
     if (group == 0) coefficients[0] = set->zeros[0] * end;
@@ -124,14 +124,14 @@ ALWAYS_INLINE void interpolate(Lanes *coefficients, int group, const LooseLanes 
     if (group == 1) coefficients[set->pairs] = end;
 }
 
-ALWAYS_INLINE void interpolate_transposed(Lanes *values, int group, const LooseLanes *inputs, size_t step,
+ALWAYS_INLINE void interpolate_transposed(Lanes *values, int group, const LooseLanes *inputs, ptrdiff_t step,
                                           const PointSet *set, int n) {
     if (group == 0) {
-        Lanes zero = set->zeros[0] * inputs[0], infinity = inputs[(size_t)(n - 1) * step];
+        Lanes zero = set->zeros[0] * inputs[0], infinity = inputs[(n - 1) * step];
 #pragma GCC unroll 4
         for (int k = 1; k <= set->pairs; k++) {
-            zero += set->zeros[k] * inputs[(size_t)(2 * k) * step];
-            infinity += set->zeros[k - 1] * inputs[(size_t)(2 * k - 1) * step];
+            zero += set->zeros[k] * inputs[(2 * k) * step];
+            infinity += set->zeros[k - 1] * inputs[(2 * k - 1) * step];
         }
         values[0] = zero;
         values[1] = infinity;
@@ -141,8 +141,8 @@ ALWAYS_INLINE void interpolate_transposed(Lanes *values, int group, const LooseL
     Lanes even = others[0] * inputs[2 * step], odd = others[0] * inputs[step];
 #pragma GCC unroll 4
     for (int k = 2; k <= set->pairs; k++) {
-        even += others[k - 1] * inputs[(size_t)(2 * k) * step];
-        odd += others[k - 1] * inputs[(size_t)(2 * k - 1) * step];
+        even += others[k - 1] * inputs[(2 * k) * step];
+        odd += others[k - 1] * inputs[(2 * k - 1) * step];
     }
     values[0] = even + at * odd;
     values[1] = even - at * odd;
@@ -155,7 +155,7 @@ ALWAYS_INLINE float point_weight(const PointSet *set, int point) {
 }
 
 // out: the group's results from `in`, whose elements are in_step apart. n: coefficients, or points if it interpolates.
-typedef void Transform(Lanes *out, int group, const LooseLanes *in, size_t in_step, const PointSet *set, int n);
+typedef void Transform(Lanes *out, int group, const LooseLanes *in, ptrdiff_t in_step, const PointSet *set, int n);
 
 ALWAYS_INLINE bool gives_values(Transform *transform) {
     return transform == evaluate || transform == interpolate_transposed;
@@ -171,17 +171,23 @@ ALWAYS_INLINE int group_size(Transform *transform, int group, int outs) {
 }
 
 // Where the group's result i stands among all.
-ALWAYS_INLINE size_t place_of(Transform *transform, int group, int i, int outs) {
-    if (!gives_values(transform)) return (size_t)(2 * i + group);
-    if (group == 0) return i == 0 ? 0 : (size_t)(outs - 1);
-    return (size_t)(2 * group - 1 + i);
+ALWAYS_INLINE int place_of(Transform *transform, int group, int i, int outs) {
+    if (!gives_values(transform)) return 2 * i + group;
+    if (group == 0) return i == 0 ? 0 : outs - 1;
+    return 2 * group - 1 + i;
 }
 
 // A square of Lanes in memory: element (row, column) is at[row * row_step + column * column_step].
 typedef struct Square {
     LooseLanes *at;
-    size_t row_step, column_step;
+    ptrdiff_t row_step, column_step;
 } Square;
+
+// The same square of so many rows and columns, the last ones first.
+ALWAYS_INLINE Square turned(Square square, int side) {
+    return (Square){square.at + (side - 1) * (square.row_step + square.column_step), -square.row_step,
+                    -square.column_step};
+}
 
 // How a result gets to its place. bias: NULL where there is none.
 typedef void Put(LooseLanes *place, Lanes result, const float *bias);

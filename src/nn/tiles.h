@@ -68,8 +68,8 @@ static inline void copy_tile(float *to, size_t step, const Plane *plane, int y, 
 // Where the tile lies, if all of it lies inside the plane. N is that of whole vectors.
 static inline bool tile_in_place(Square *tile, const Plane *plane, int y, int x, int side) {
     if (y < 0 || x < 0 || y + side > plane->rows || x + side > plane->columns) return false;
-    *tile = (Square){(LooseLanes *)plane_at(plane, y, x), (size_t)plane->columns * plane->step / SOUNDER_LANES,
-                     plane->step / SOUNDER_LANES};
+    const ptrdiff_t step = (ptrdiff_t)plane->step / SOUNDER_LANES;
+    *tile = (Square){(LooseLanes *)plane_at(plane, y, x), plane->columns * step, step};
     return true;
 }
 
@@ -78,10 +78,10 @@ static inline Square load_tile(Lanes copy[MOST_POINTS_2D], const Plane *plane, i
     Square tile;
     if (tile_in_place(&tile, plane, y, x, side)) return tile;
     copy_tile((float *)copy, SOUNDER_LANES, plane, y, x, side);
-    return (Square){copy, (size_t)side, 1};
+    return (Square){copy, side, 1};
 }
 
-// Tiles first .. first + count of a layer. Tile (ty,tx) starts at (ty * step - offset, tx * step - offset) of a plane.
+// Tiles first .. first + count of a plane, `step` apart.
 //
 // At the points, tiles follow each other without gaps, `samples` floats each: the products' vectors are full even if
 // the samples do not fill one. A tile is read and written as a whole vector all the same. What it writes too much is
@@ -94,9 +94,24 @@ typedef struct Block {
     IntLanes real; // true for these
 } Block;
 
-// Writes (with the bias, rectified if so wanted) or adds the part of the tile (side,side) that lies inside the plane.
+// How tiles and points are related, all of it constants where this is inlined. Tile (ty,tx) starts at
+// (ty * step - offset, tx * step - offset) of a plane.
+typedef struct TileWay {
+    Transform *transform;
+    int side, offset;
+    bool turns; // the transform takes or gives a tile with the last element first
+} TileWay;
+
+// How a tile's elements get to their places.
+typedef struct TileEnd {
+    const float *bias; // of each channel; NULL: none
+    bool rectifies;
+    bool adds; // to what stands there
+} TileEnd;
+
+// The part of the tile (side,side) that lies inside the plane. bias: its channel's, or NULL.
 ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_floats, const Block *block,
-                              const float *bias, bool rectifies, int y, int x, int side) {
+                              const TileEnd *end, const float *bias, int y, int x, int side) {
     const Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
     for (int i = rows.from; i < rows.to; i++) {
         float *place = plane_at(plane, y + i, x + columns.from);
@@ -104,8 +119,9 @@ ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_flo
         for (int j = columns.from; j < columns.to; j++, place += plane->step, from += row_floats) {
             Lanes value = *(const LooseLanes *)from;
             if (block->samples < SOUNDER_LANES) value = lanes_select(block->real, value, lanes_of(0));
-            const Lanes sum = value + (bias ? lanes_of(*bias) : lanes_of_samples(place, plane->step));
-            lanes_store_samples(place, rectifies ? lanes_rectified(sum) : sum, plane->step);
+            if (bias) value += lanes_of(*bias);
+            if (end->adds) value += lanes_of_samples(place, plane->step);
+            lanes_store_samples(place, end->rectifies ? lanes_rectified(value) : value, plane->step);
         }
     }
 }
@@ -120,9 +136,9 @@ static inline int tile_x(const Block *block, int t, int offset) {
 
 // Tile t of channel c at the points: one value a point.
 ALWAYS_INLINE Square values_at(float *values, const PointSet *set, Shape shape, const Block *block, int c, int t) {
-    size_t step = point_floats(shape.channels, block->floats) / SOUNDER_LANES;
+    const ptrdiff_t step = (ptrdiff_t)point_floats(shape.channels, block->floats) / SOUNDER_LANES;
     return (Square){(LooseLanes *)(values + ((size_t)c * block->floats + (size_t)(t * block->samples))),
-                    (size_t)points_of(set) * step, step};
+                    points_of(set) * step, step};
 }
 
 // Of the group's tiles, which lie in several vectors.
@@ -136,63 +152,78 @@ static inline int tiles_at(const Block *block, int t) {
     return block->count - t < block->together ? block->count - t : block->together;
 }
 
-// values (Q * Q, channels, block->floats) = the transforms of the block's tiles, `side` wide, in all channels.
-ALWAYS_INLINE void to_points(Transform *transform, const PointSet *set, float *values, float *tensor, Shape shape,
-                             size_t step, const Block *block, int offset, int side) {
-    const int points = points_of(set);
+ALWAYS_INLINE Square seen(Square tile, TileWay way) {
+    return way.turns ? turned(tile, way.side) : tile;
+}
+
+// values (Q * Q, channels, block->floats) = the transforms of the block's tiles in all channels.
+ALWAYS_INLINE void to_points(TileWay way, const PointSet *set, float *values, float *tensor, Shape shape, size_t step,
+                             const Block *block) {
+    const int points = points_of(set), side = way.side;
     for (int c = 0; c < shape.channels; c++) {
         Plane plane = plane_of(tensor, shape, c, step);
         for (int t = 0; t < block->count; t += block->together) {
             const Square to = values_at(values, set, shape, block, c, t);
             Lanes group[MOST_POINTS_2D * GROUP_ROW];
             if (block->together == 1) {
-                Square tile = load_tile(group, &plane, tile_y(block, t, offset), tile_x(block, t, offset), side);
-                transform_2d(transform, to, points, tile, side, set, side);
+                Square tile =
+                    load_tile(group, &plane, tile_y(block, t, way.offset), tile_x(block, t, way.offset), side);
+                transform_2d(way.transform, to, points, seen(tile, way), side, set, side);
                 continue;
             }
-            const int tiles = tiles_at(block, t), row = side * GROUP_ROW;
+            const int tiles = tiles_at(block, t);
             for (int i = 0; i < tiles; i++)
                 copy_tile((float *)group + i * block->samples, GROUP_ROW * SOUNDER_LANES, &plane,
-                          tile_y(block, t + i, offset), tile_x(block, t + i, offset), side);
-            for (int v = 0; v * SOUNDER_LANES < tiles * block->samples; v++)
-                transform_2d(transform, vector_of(to, v), points, (Square){group + v, (size_t)row, GROUP_ROW}, side,
-                             set, side);
+                          tile_y(block, t + i, way.offset), tile_x(block, t + i, way.offset), side);
+            for (int v = 0; v * SOUNDER_LANES < tiles * block->samples; v++) {
+                const Square tile = {group + v, side * GROUP_ROW, GROUP_ROW};
+                transform_2d(way.transform, vector_of(to, v), points, seen(tile, way), side, set, side);
+            }
         }
         if (block->count * block->samples % SOUNDER_LANES == 0) continue;
         Square behind = values_at(values, set, shape, block, c, block->count);
         for (int q = 0; q < points * points; q++)
-            behind.at[(size_t)q * behind.column_step] = lanes_of(0);
+            behind.at[q * behind.column_step] = lanes_of(0);
     }
 }
 
-// The block's tiles get, or without a bias are increased by, what transform gives for the values.
-ALWAYS_INLINE void from_points(Transform *transform, const PointSet *set, float *tensor, float *values,
-                               const float *bias, bool rectifies, Shape shape, size_t step, const Block *block,
-                               int offset, int side) {
+// A tile of whole vectors that lies inside the plane gets what the transform gives for the values, at once.
+ALWAYS_INLINE void put_tile(TileWay way, const PointSet *set, Square place, Square values, TileEnd end,
+                            const float *bias) {
+    const int side = way.side, points = points_of(set);
+    const Square to = seen(place, way);
+    if (end.adds)
+        transform_2d_onto(put_added, NULL, way.transform, to, side, values, points, set, side);
+    else if (end.rectifies)
+        transform_2d_onto(put_rectified, bias, way.transform, to, side, values, points, set, side);
+    else
+        transform_2d_onto(put, bias, way.transform, to, side, values, points, set, side);
+}
+
+// The block's tiles get what the transform gives for the values.
+ALWAYS_INLINE void from_points(TileWay way, const PointSet *set, float *tensor, float *values, TileEnd end, Shape shape,
+                               size_t step, const Block *block) {
+    const int side = way.side;
     for (int c = 0; c < shape.channels; c++) {
         Plane plane = plane_of(tensor, shape, c, step);
+        const float *bias = end.bias ? &end.bias[c] : NULL;
         for (int t = 0; t < block->count; t += block->together) {
             const Square from = values_at(values, set, shape, block, c, t);
             Square place;
             if (block->samples == SOUNDER_LANES &&
-                tile_in_place(&place, &plane, tile_y(block, t, offset), tile_x(block, t, offset), side)) {
-                if (!bias)
-                    transform_2d_onto(put_added, NULL, transform, place, side, from, points_of(set), set, side);
-                else if (rectifies)
-                    transform_2d_onto(put_rectified, &bias[c], transform, place, side, from, points_of(set), set, side);
-                else
-                    transform_2d_onto(put, &bias[c], transform, place, side, from, points_of(set), set, side);
+                tile_in_place(&place, &plane, tile_y(block, t, way.offset), tile_x(block, t, way.offset), side)) {
+                put_tile(way, set, place, from, end, bias);
                 continue;
             }
             Lanes group[MOST_POINTS_2D * GROUP_ROW + 1]; // one more, which the last lanes' vector reaches into
             const int tiles = tiles_at(block, t), row = tiles > 1 ? GROUP_ROW : 1;
-            for (int v = 0; v * SOUNDER_LANES < tiles * block->samples; v++)
-                transform_2d(transform, (Square){group + v, (size_t)(side * row), (size_t)row}, side,
-                             vector_of(from, v), points_of(set), set, side);
+            for (int v = 0; v * SOUNDER_LANES < tiles * block->samples; v++) {
+                const Square tile = {group + v, side * row, row};
+                transform_2d(way.transform, seen(tile, way), side, vector_of(from, v), points_of(set), set, side);
+            }
             for (int i = 0; i < tiles; i++)
-                store_tile(&plane, (const float *)group + i * block->samples, row * SOUNDER_LANES, block,
-                           bias ? &bias[c] : NULL, rectifies, tile_y(block, t + i, offset),
-                           tile_x(block, t + i, offset), side);
+                store_tile(&plane, (const float *)group + i * block->samples, row * SOUNDER_LANES, block, &end, bias,
+                           tile_y(block, t + i, way.offset), tile_x(block, t + i, way.offset), side);
         }
     }
 }
