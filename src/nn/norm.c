@@ -37,33 +37,43 @@ static const float *weights_at(const Group *group, const float *weight, size_t c
     return group->repeats ? weight : weight + (group->first + channel) * (group->singly ? group->plane : 1);
 }
 
-// Sums of each channel first: of few values each, they round less.
-static Lanes mean_of(const Lanes *in, const Group *group, size_t v) {
+// Places of a channel in SUMS sums at a time, so that an addition need not wait for the one before.
+enum { SUMS = 4 };
+
+typedef Lanes Term(Lanes value, Lanes mean);
+
+ALWAYS_INLINE Lanes itself(Lanes value, Lanes mean) {
+    (void)mean;
+    return value;
+}
+
+ALWAYS_INLINE Lanes squared_distance(Lanes value, Lanes mean) {
+    return (value - mean) * (value - mean);
+}
+
+// The mean of what term gives for the group's values. Sums of each channel first: of few values each, they round less.
+ALWAYS_INLINE Lanes mean_of(Term *term, const Lanes *in, const Group *group, Lanes mean, size_t v) {
     Lanes total = lanes_of(0);
     for (size_t c = 0; c < group->channels; c++) {
         const Lanes *value = in + channel_at(group, c, v);
-        Lanes sum = lanes_of(0);
-        for (size_t p = 0; p < group->plane; p++)
-            sum += value[p * group->vectors];
-        total += sum;
+        Lanes sums[SUMS] = {lanes_of(0), lanes_of(0), lanes_of(0), lanes_of(0)};
+        size_t p = 0;
+        for (; p + SUMS <= group->plane; p += SUMS)
+#pragma GCC unroll 4
+            for (size_t i = 0; i < SUMS; i++)
+                sums[i] += term(value[(p + i) * group->vectors], mean);
+        for (; p < group->plane; p++)
+            sums[0] += term(value[p * group->vectors], mean);
+        total += (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
     return total * group->share;
 }
 
 // 1 / sqrt(variance + 1e-5)
-static Lanes scale_of(const Lanes *in, const Group *group, Lanes mean, size_t v) {
-    Lanes total = lanes_of(0), scale = lanes_of(0);
-    for (size_t c = 0; c < group->channels; c++) {
-        const Lanes *value = in + channel_at(group, c, v);
-        Lanes sum = lanes_of(0);
-        for (size_t p = 0; p < group->plane; p++) {
-            const Lanes distance = value[p * group->vectors] - mean;
-            sum += distance * distance;
-        }
-        total += sum;
-    }
+static Lanes scale_of(Lanes variance) {
+    Lanes scale = variance;
     for (int i = 0; i < SOUNDER_LANES; i++)
-        scale[i] = 1.0f / sqrtf(total[i] * group->share + NORM_EPSILON);
+        scale[i] = 1.0f / sqrtf(variance[i] + NORM_EPSILON);
     return scale;
 }
 
@@ -74,7 +84,8 @@ void ISA_NAME(norm_forward)(float *out, float *statistics, const float *in, cons
     for (int number = 0; number < layer->groups; number++) {
         const Group group = group_of(layer, number, samples);
         for (size_t v = 0; v < group.vectors; v++) {
-            const Lanes mean = mean_of(from, &group, v), scale = scale_of(from, &group, mean, v);
+            const Lanes mean = mean_of(itself, from, &group, lanes_of(0), v);
+            const Lanes scale = scale_of(mean_of(squared_distance, from, &group, mean, v));
             *means++ = mean;
             *means++ = scale;
             for (size_t c = 0; c < group.channels; c++) {
@@ -95,27 +106,52 @@ typedef struct Sums {
     Lanes slope, product; // of weight * d out, and of that times the normalised value
 } Sums;
 
+ALWAYS_INLINE void add_place(Sums *sums, Lanes slope, Lanes value) {
+    sums->slope += slope;
+    sums->product += slope * value;
+}
+
+// Where each value has a weight of its own: adds to the slopes of the channel's weights and biases.
+static Sums sums_singly(float *weight_gradient, float *bias_gradient, const Lanes *in, const Lanes *slopes,
+                        const float *weight, const Group *group, Lanes mean, Lanes scale) {
+    Sums sums = {lanes_of(0), lanes_of(0)};
+    for (size_t p = 0; p < group->plane; p++) {
+        const Lanes slope = slopes[p * group->vectors], value = (in[p * group->vectors] - mean) * scale;
+        weight_gradient[p] += lanes_sum(slope * value);
+        bias_gradient[p] += lanes_sum(slope);
+        add_place(&sums, slope * weight[p], value);
+    }
+    return sums;
+}
+
+// Where a channel has one: the weight is left to the caller.
+static Sums sums_of(const Lanes *in, const Lanes *slopes, const Group *group, Lanes mean, Lanes scale) {
+    Sums sums[SUMS] = {{lanes_of(0), lanes_of(0)}};
+    size_t p = 0;
+    for (; p + SUMS <= group->plane; p += SUMS)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < SUMS; i++)
+            add_place(&sums[i], slopes[(p + i) * group->vectors], (in[(p + i) * group->vectors] - mean) * scale);
+    for (; p < group->plane; p++)
+        add_place(&sums[0], slopes[p * group->vectors], (in[p * group->vectors] - mean) * scale);
+    return (Sums){(sums[0].slope + sums[1].slope) + (sums[2].slope + sums[3].slope),
+                  (sums[0].product + sums[1].product) + (sums[2].product + sums[3].product)};
+}
+
 // Adds to the slopes of the channel's weights and biases.
 static void add_channel(Sums *sums, float *weight_gradient, float *bias_gradient, const Lanes *in, const Lanes *slopes,
                         const float *weight, const Group *group, Lanes mean, Lanes scale) {
-    Sums channel = {lanes_of(0), lanes_of(0)};
-    for (size_t p = 0; p < group->plane; p++) {
-        const Lanes slope = slopes[p * group->vectors], value = (in[p * group->vectors] - mean) * scale;
-        if (group->singly) {
-            weight_gradient[p] += lanes_sum(slope * value);
-            bias_gradient[p] += lanes_sum(slope);
-        }
-        const Lanes weighted = slope * (group->singly ? weight[p] : 1.0f);
-        channel.slope += weighted;
-        channel.product += weighted * value;
-    }
-    if (!group->singly) {
+    Sums channel;
+    if (group->singly) {
+        channel = sums_singly(weight_gradient, bias_gradient, in, slopes, weight, group, mean, scale);
+    } else {
+        channel = sums_of(in, slopes, group, mean, scale);
         *weight_gradient += lanes_sum(channel.product);
         *bias_gradient += lanes_sum(channel.slope);
+        channel = (Sums){channel.slope * *weight, channel.product * *weight};
     }
-    const float factor = group->singly ? 1 : *weight;
-    sums->slope += channel.slope * factor;
-    sums->product += channel.product * factor;
+    sums->slope += channel.slope;
+    sums->product += channel.product;
 }
 
 // d in = scale * (w d out - mean of that - normalised value * mean of their product)
