@@ -321,7 +321,7 @@ static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
     const int unit = is_near ? SAMPLES_UNIT : lanes > PART_LEAST ? lanes : PART_LEAST;
     const size_t fitting = cache_bytes / (floats * sizeof(float)) / (size_t)unit * (size_t)unit;
     const int part = fitting < (size_t)unit ? unit : fitting > SAMPLES_MOST ? SAMPLES_MOST : (int)fitting;
-    size_t samples = part > SAMPLES_UNIT ? (size_t)part : SAMPLES_UNIT;
+    size_t samples = (size_t)part;
     if (weights * sizeof(float) > cache_bytes) {
         const size_t matching = HEAD_SHARE * weights / floats;
         if (matching > samples) samples = matching > HEAD_SAMPLES ? HEAD_SAMPLES : matching;
