@@ -204,8 +204,8 @@ static void conv_or_norm_backward(const Net *net, const LayerBuffers *at, const 
     float *bias = at->slopes + (layer->bias - layer->weight);
     if (layer->kind == LAYER_CONV)
         buffers_conv(layer, net->at_work)
-            ->backward(at->packed_gradient, bias, at->in_gradient, net->buffers->scratch, at->in, at->out_gradient,
-                       at->packed, layer, chunk.count, chunk.samples);
+            ->backward(at->packed_gradient, bias, at->in_gradient, at->adds, net->buffers->scratch, at->in,
+                       at->out_gradient, at->packed, layer, chunk.count, chunk.samples);
     else if (layer->kind == LAYER_BATCH_NORM)
         net->at_work->batch_norm_backward(at->slopes, at->in_gradient, at->statistics, at->in, at->out_gradient,
                                           pass->parameters + layer->weight, layer, chunk.count, chunk.samples);

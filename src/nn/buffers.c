@@ -181,6 +181,7 @@ static void carve_backward(NetBuffers *buffers, Carver *carver, const Flow *flow
         at->works = place->works;
         at->out_gradient = gradient_at(&steps->out_gradient, buffers, flow, place->gradient);
         at->in_gradient = gradient_at(&steps->in_gradient, buffers, flow, place->in_gradient);
+        at->adds = place->adds;
         at->sum = gradient_at(&steps->sum, buffers, flow, place->sum);
         at->other_gradient = gradient_at(&steps->other_gradient, buffers, flow, place->other_gradient);
         at->other_adds = place->other_adds;
@@ -207,19 +208,32 @@ const LayerBuffers *buffers_part(LayerBuffers *moved, const NetBuffers *buffers,
     return moved;
 }
 
-void buffers_join_relus(Spec *spec) {
-    int readers[SPEC_MAX_LAYERS] = {0};
+// How many layers read a layer's value, and which of them comes first: on the way back, it comes last.
+typedef struct Readers {
+    int count[SPEC_MAX_LAYERS], first[SPEC_MAX_LAYERS];
+} Readers;
+
+static Readers readers_of(const Spec *spec) {
+    Readers readers = {{0}, {0}};
     for (int l = 0; l < spec->layer_count; l++) {
-        const Layer *layer = &spec->layers[l];
-        if (layer->source != SPEC_INPUT) readers[layer->source]++;
-        if (layer->other != SPEC_INPUT) readers[layer->other]++;
+        const int read[] = {spec->layers[l].source, spec->layers[l].other};
+        for (int i = 0; i < 2; i++)
+            if (read[i] != SPEC_INPUT && readers.count[read[i]]++ == 0) readers.first[read[i]] = l;
     }
+    return readers;
+}
+
+void buffers_join_relus(Spec *spec) {
+    const Readers readers = readers_of(spec);
     for (int l = 1; l < spec->layer_count; l++) {
         Layer *layer = &spec->layers[l], *source = layer->source == SPEC_INPUT ? NULL : &spec->layers[layer->source];
-        if (!source || readers[layer->source] > 1) continue;
-        if (layer->kind == LAYER_RELU && (source->kind == LAYER_CONV || source->kind == LAYER_NORM))
+        if (!source) continue;
+        const bool only = readers.count[layer->source] == 1;
+        if (only && layer->kind == LAYER_RELU && (source->kind == LAYER_CONV || source->kind == LAYER_NORM))
             source->rectifies = layer->rectifies = true;
-        if (layer->kind == LAYER_POOL && source->kind == LAYER_RELU) source->rectified = layer->rectified = true;
+        const bool ends =
+            layer->kind == LAYER_POOL ? only : layer->kind == LAYER_CONV && readers.first[layer->source] == l;
+        if (ends && source->kind == LAYER_RELU) source->rectified = layer->rectified = true;
     }
 }
 
@@ -236,6 +250,7 @@ static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
                               .overwrites = layer->kind == LAYER_POOL && layer_is_plain(layer),
                               .looks_back = layer->kind == LAYER_RELU && !layer->rectified,
                               .passes = layer_passes(layer) || layer->kind == LAYER_CONCAT,
+                              .adds = layer->kind == LAYER_CONV,
                               .keeps = l == chunk->head && l > 0,
                               .in = shape_size(layer->in) * n,
                               .out = shape_size(layer->out) * n};

@@ -31,6 +31,7 @@ typedef struct LayerBuffers {
     float *other;       // add, concat: the other value
     bool works;         // there is something to do on the way back
     float *in_gradient; // NULL if nobody needs it
+    bool adds;          // convolution: in_gradient is added to what others have written there
     float *out_gradient;
     float *sum;                      // what in_gradient is added to afterwards, or NULL
     float *other_gradient;           // add, concat: of the other value; NULL if nobody needs it
@@ -73,8 +74,9 @@ static inline int buffers_parts(const ChunkPlan *chunk, int count) {
 }
 
 // Says of which layers a relu is part: a convolution or norm rectifies what it gives while it has it at hand, and a
-// pooling of maxima gives slopes to none that the relu before it stopped. The values are the same to the bit, and the
-// passes over them are saved. Only where nobody else reads what lies between.
+// pooling of maxima or a convolution gives slopes to none that the relu before it stopped. The values are the same to
+// the bit, and the passes over them are saved. Only where nobody else reads what lies between, except that on the way
+// back a convolution may be the last of several to give the relu slopes.
 void buffers_join_relus(Spec *spec);
 
 // How these kernels compute a convolution; NULL for other layers.

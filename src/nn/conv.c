@@ -113,9 +113,9 @@ static void tile_sums(Lanes *sums, const Planes *in, int y, int x, const float *
 
 // Valid convolution of padded planes with weight (out.channels, in->channels, K, K); out (C,H,W,N) of shape `shape`.
 // Where the tiles do not divide the output, the last tile of a row or column of tiles moves back and computes some
-// outputs twice; outputs smaller than a tile are computed one by one.
+// outputs twice; outputs smaller than a tile are computed one by one. adds: to what stands in out.
 static void convolve(Lanes *out, Shape shape, const Planes *in, const float *weight, const float *bias, bool rectifies,
-                     int kernel, size_t vectors) {
+                     bool adds, int kernel, size_t vectors) {
     bool full = shape.channels >= TILE_CHANNELS && shape.columns >= TILE_COLUMNS;
     int channels = full ? TILE_CHANNELS : 1, columns = full ? TILE_COLUMNS : 1;
     size_t kernel_floats = (size_t)in->channels * (size_t)kernel * (size_t)kernel;
@@ -128,9 +128,11 @@ static void convolve(Lanes *out, Shape shape, const Planes *in, const float *wei
                 tile_sums(sums, in, y, x, weight + (size_t)o * kernel_floats, kernel, full);
                 for (int i = 0; i < channels; i++)
                     for (int j = 0; j < columns; j++) {
-                        const Lanes sum = sums[i * TILE_COLUMNS + j] + (bias ? bias[o + i] : 0.0f);
-                        out[(size_t)(((o + i) * shape.rows + y) * shape.columns + x + j) * vectors] =
-                            rectifies ? lanes_rectified(sum) : sum;
+                        Lanes *place = &out[(size_t)(((o + i) * shape.rows + y) * shape.columns + x + j) * vectors];
+                        Lanes sum = sums[i * TILE_COLUMNS + j] + (bias ? bias[o + i] : 0.0f);
+                        if (adds && (o + i < o_tile || x + j < x_tile)) continue;
+                        if (adds) sum += *place;
+                        *place = rectifies ? lanes_rectified(sum) : sum;
                     }
             }
     }
@@ -142,7 +144,7 @@ void ISA_NAME(conv_forward)(float *out, float *scratch, const float *in, const f
     size_t vectors = (size_t)samples / SOUNDER_LANES;
     for (size_t v = 0; v < vectors; v++) {
         Planes planes = pad_planes((Lanes *)scratch, (const Lanes *)in + v, layer->in, layer->pad, vectors);
-        convolve((Lanes *)out + v, layer->out, &planes, packed, bias, layer->rectifies, layer->kernel, vectors);
+        convolve((Lanes *)out + v, layer->out, &planes, packed, bias, layer->rectifies, false, layer->kernel, vectors);
     }
 }
 
@@ -222,9 +224,14 @@ void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradien
     }
 }
 
-void ISA_NAME(conv_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
-                             const float *in, const float *out_gradient, const float *packed, const Layer *layer,
-                             int count, int samples) {
+void ISA_NAME(conv_stop_slopes)(float *in_gradient, const float *in, size_t floats) {
+    for (size_t i = 0; i < floats; i++)
+        in_gradient[i] = in[i] <= 0 ? 0 : in_gradient[i];
+}
+
+void ISA_NAME(conv_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
+                             float *scratch, const float *in, const float *out_gradient, const float *packed,
+                             const Layer *layer, int count, int samples) {
     (void)count;
     size_t vectors = (size_t)samples / SOUNDER_LANES;
     const float *mirrored = packed + ISA_NAME(conv_sizes)(layer).gradient;
@@ -235,6 +242,8 @@ void ISA_NAME(conv_backward)(float *packed_gradient, float *bias_gradient, float
         weight_backward(packed_gradient, &planes, gradient, layer, vectors);
         if (!in_gradient) continue;
         planes = pad_planes((Lanes *)scratch, gradient, layer->out, gradient_pad(layer), vectors);
-        convolve((Lanes *)in_gradient + v, layer->in, &planes, mirrored, NULL, false, layer->kernel, vectors);
+        convolve((Lanes *)in_gradient + v, layer->in, &planes, mirrored, NULL, false, adds, layer->kernel, vectors);
     }
+    if (in_gradient && layer->rectified)
+        ISA_NAME(conv_stop_slopes)(in_gradient, in, shape_size(layer->in) * (size_t)samples);
 }

@@ -227,8 +227,9 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
 }
 
 // Of one group. slopes: the block's part of out_gradient, in rows as far apart as those of columns.
-static void backward_block(float *packed_gradient, float *in_gradient, float *columns, float *slopes, const float *in,
-                           const float *out_gradient, const float *packed, const Cut *cut, Block block) {
+static void backward_block(float *packed_gradient, float *in_gradient, bool adds, float *columns, float *slopes,
+                           const float *in, const float *out_gradient, const float *packed, const Cut *cut,
+                           Block block) {
     const size_t row = (size_t)cut->places * cut->samples;
     const int vectors = vectors_of(cut, block);
     copy_rows(slopes, ROW_FLOATS, out_gradient + (size_t)block.first * cut->samples, row, cut->outs,
@@ -241,25 +242,26 @@ static void backward_block(float *packed_gradient, float *in_gradient, float *co
     if (!in_gradient) return;
     const ScalarMatrix transposed = {packed, 1, (size_t)cut->taps};
     ProductOut to = {columns, ROW_FLOATS, false};
-    if (needs_no_scattering(cut)) to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, false};
+    if (needs_no_scattering(cut)) to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, adds};
     product(to, transposed, slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
     if (!needs_no_scattering(cut)) each_row(scatter_row, columns, in_gradient, cut, block);
 }
 
-void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
-                                const float *in, const float *out_gradient, const float *packed, const Layer *layer,
-                                int count, int samples) {
+void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
+                                float *scratch, const float *in, const float *out_gradient, const float *packed,
+                                const Layer *layer, int count, int samples) {
     (void)count; // beyond it, slopes are zero and inputs finite
     const Cut cut = cut_of(layer, samples);
     const size_t ins = group_floats(cut.ins, layer->in, &cut), outs = group_floats(cut.outs, layer->out, &cut);
+    const size_t floats = shape_size(layer->in) * cut.samples;
     float *slopes = scratch + (size_t)cut.taps * ROW_FLOATS;
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
-    if (in_gradient && !needs_no_scattering(&cut))
-        memset(in_gradient, 0, shape_size(layer->in) * cut.samples * sizeof *in_gradient);
+    if (in_gradient && !adds && !needs_no_scattering(&cut)) memset(in_gradient, 0, floats * sizeof *in_gradient);
     for (size_t group = 0; group < (size_t)cut.layer.groups; group++)
         for (int first = 0; first < cut.places; first += cut.block)
             backward_block(packed_gradient + group * gradient_floats(&cut),
-                           in_gradient ? in_gradient + group * ins : NULL, scratch, slopes, in + group * ins,
+                           in_gradient ? in_gradient + group * ins : NULL, adds, scratch, slopes, in + group * ins,
                            out_gradient + group * outs, packed + group * (size_t)(cut.outs * cut.taps), &cut,
                            block_at(&cut, first));
+    if (in_gradient && layer->rectified) ISA_NAME(conv_stop_slopes)(in_gradient, in, floats);
 }

@@ -92,6 +92,11 @@ static bool plan_source(Planner *planner, int n) {
     if (!is_node(node->source) || !planner->carries[node->source]) return false;
     FlowPlace *source = &places[node->source];
     const bool is_first = source->gradient == FLOW_NOWHERE, keeps = node->passes || shares_value(planner, n);
+    place->adds = !is_first && node->adds;
+    if (place->adds) {
+        place->in_gradient = source->gradient;
+        return false;
+    }
     if (!is_first) place->sum = source->gradient;
     if (keeps)
         place->in_gradient = place->gradient;

@@ -24,6 +24,7 @@ typedef struct FlowNode {
     bool overwrites; // it may write its source's gradient over its source's value
     bool looks_back; // its way back looks at its own value
     bool passes;     // its source's gradient is the first part of its own
+    bool adds;       // it can add its source's gradient to what others have written of it
     bool keeps;      // where it writes its source's gradient, nobody else writes from there on; one node at most
     size_t in, out;  // values of a sample, or of as many as go through the node together
 } FlowNode;
@@ -34,6 +35,7 @@ typedef struct FlowPlace {
     bool works;         // it has something to do on the way back
     int gradient;       // of its value
     int in_gradient;    // where it writes its source's gradient; FLOW_NOWHERE: nobody needs it
+    bool adds;          // it adds it to what others have written there
     int sum;            // where that is added afterwards, because others have written there; or FLOW_NOWHERE
     int other_gradient; // of the other value; FLOW_NOWHERE: nobody needs it
     bool other_adds;    // it is added to what others have written there

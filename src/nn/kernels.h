@@ -40,10 +40,12 @@ typedef struct ConvKernels {
                     const Layer *layer, int count, int samples);
 
     // Adds this chunk's weight gradient to packed_gradient and its bias gradient to bias_gradient; overwrites
-    // in_gradient (IC,H,W,N), unless that is NULL. out_gradient (OC,OH,OW,N) must be zero from column count on, and
-    // there in_gradient becomes zero.
-    void (*backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch, const float *in,
-                     const float *out_gradient, const float *packed, const Layer *layer, int count, int samples);
+    // in_gradient (IC,H,W,N), or with `adds` is added to it; NULL: nobody needs it. Of a rectified layer, zeros come
+    // where `in` is not positive. out_gradient (OC,OH,OW,N) must be zero from column count on, and there in_gradient
+    // becomes zero, or stays as it was.
+    void (*backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds, float *scratch,
+                     const float *in, const float *out_gradient, const float *packed, const Layer *layer, int count,
+                     int samples);
 
     // weight_gradient: (OC,IC,K,K), overwritten.
     void (*unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer);

@@ -76,8 +76,11 @@ OPS(DECLARE_OP)
 #undef DECLARE_OP
 
 // bias_gradient (OC) += the sums of out_gradient (out.channels, out.rows, out.columns, N) over all but channels: what
-// both ways to convolve have in common.
+// all ways to convolve have in common.
 void ISA_NAME(conv_bias_backward)(float *bias_gradient, const float *out_gradient, Shape out, int samples);
+
+// The inputs' gradient loses what the relu that gave `in` stopped. Both: so many floats, of any alignment.
+void ISA_NAME(conv_stop_slopes)(float *in_gradient, const float *in, size_t floats);
 
 // What an op does with the slope of a parameter that it has just computed: one vector of it, in registers.
 

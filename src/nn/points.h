@@ -189,27 +189,53 @@ ALWAYS_INLINE Square turned(Square square, int side) {
                     -square.column_step};
 }
 
-// How a result gets to its place. bias: NULL where there is none.
-typedef void Put(LooseLanes *place, Lanes result, const float *bias);
+// What becomes of the results of a transform.
+typedef struct Ending {
+    const float *bias; // joins them; NULL: there is none
+    bool rectifies;    // what is negative becomes zero
+    bool adds;         // they join what stands at their places
+    bool stops;        // where a relu gave no more than zero, zeros are written
+    uintptr_t outs;    // bytes from a place to what the relu gave for it
+} Ending;
 
-ALWAYS_INLINE void put(LooseLanes *place, Lanes result, const float *bias) {
-    if (bias) result += lanes_of(*bias);
+ALWAYS_INLINE const float *out_beside(const void *place, const Ending *ending) {
+    return (const float *)((uintptr_t)place + ending->outs);
+}
+
+// What a relu that gave `out` lets through.
+ALWAYS_INLINE Lanes let_through(Lanes slope, Lanes out) {
+    return lanes_select(out <= lanes_of(0), lanes_of(0), slope);
+}
+
+// How a result gets to its place: what the ending says, each but for the bias in a function of its own.
+typedef void Put(LooseLanes *place, Lanes result, const Ending *ending);
+
+ALWAYS_INLINE void put(LooseLanes *place, Lanes result, const Ending *ending) {
+    if (ending->bias) result += lanes_of(*ending->bias);
     *place = result;
 }
 
-ALWAYS_INLINE void put_rectified(LooseLanes *place, Lanes result, const float *bias) {
-    if (bias) result += lanes_of(*bias);
+ALWAYS_INLINE void put_rectified(LooseLanes *place, Lanes result, const Ending *ending) {
+    if (ending->bias) result += lanes_of(*ending->bias);
     *place = lanes_rectified(result);
 }
 
-ALWAYS_INLINE void put_added(LooseLanes *place, Lanes result, const float *bias) {
-    if (bias) result += lanes_of(*bias);
+ALWAYS_INLINE void put_added(LooseLanes *place, Lanes result, const Ending *ending) {
+    (void)ending;
     *place += result;
+}
+
+ALWAYS_INLINE void put_stopped(LooseLanes *place, Lanes result, const Ending *ending) {
+    *place = let_through(result, *(const LooseLanes *)out_beside(place, ending));
+}
+
+ALWAYS_INLINE void put_added_stopped(LooseLanes *place, Lanes result, const Ending *ending) {
+    put_stopped(place, *place + result, ending);
 }
 
 // The transform of the columns and then of the rows of in (ins,ins) is put to out (outs,outs), which does not overlap
 // in.
-ALWAYS_INLINE void transform_2d_onto(Put *put_result, const float *bias, Transform *transform, Square out, int outs,
+ALWAYS_INLINE void transform_2d_onto(Put *put_result, const Ending *ending, Transform *transform, Square out, int outs,
                                      Square in, int ins, const PointSet *set, int n) {
     const int groups = groups_of(transform, outs);
 #pragma GCC unroll 4
@@ -237,7 +263,7 @@ ALWAYS_INLINE void transform_2d_onto(Put *put_result, const float *bias, Transfo
                 transform(results, h, (const LooseLanes *)half[i], 1, set, n);
 #pragma GCC unroll 4
                 for (int k = 0; k < group_size(transform, h, outs); k++)
-                    put_result(to + place_of(transform, h, k, outs) * out.column_step, results[k], bias);
+                    put_result(to + place_of(transform, h, k, outs) * out.column_step, results[k], ending);
             }
         }
     }
@@ -246,7 +272,7 @@ ALWAYS_INLINE void transform_2d_onto(Put *put_result, const float *bias, Transfo
 // out = the transform of in.
 ALWAYS_INLINE void transform_2d(Transform *transform, Square out, int outs, Square in, int ins, const PointSet *set,
                                 int n) {
-    transform_2d_onto(put, NULL, transform, out, outs, in, ins, set, n);
+    transform_2d_onto(put, &(Ending){.bias = NULL}, transform, out, outs, in, ins, set, n);
 }
 
 #endif

@@ -108,7 +108,7 @@ typedef struct Layer {
     bool frozen;           // training moves none of its parameters
     // False after spec_parse; a net on the CPU joins a relu with its neighbours (buffers.h), all of whom say so.
     bool rectifies; // conv, norm: what it gives has been through the relu behind it
-    bool rectified; // pool: slopes go back as if through the relu before it, too
+    bool rectified; // pool, conv: slopes go back as if through the relu before it, too
     // First float of the weight in the parameter array: conv (OC,IC,K,K), linear (OUT,IN), norm, embedding
     // (VOCABULARY,WIDTH), positions (T,E), lstm (4 UNITS,F) and then (4 UNITS,UNITS), the gates input, forget, cell,
     // output one after the other, attention (3 E,E), for queries, keys and values.

@@ -102,16 +102,9 @@ typedef struct TileWay {
     bool turns; // the transform takes or gives a tile with the last element first
 } TileWay;
 
-// How a tile's elements get to their places.
-typedef struct TileEnd {
-    const float *bias; // of each channel; NULL: none
-    bool rectifies;
-    bool adds; // to what stands there
-} TileEnd;
-
-// The part of the tile (side,side) that lies inside the plane. bias: its channel's, or NULL.
+// The part of the tile (side,side) that lies inside the plane.
 ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_floats, const Block *block,
-                              const TileEnd *end, const float *bias, int y, int x, int side) {
+                              const Ending *ending, int y, int x, int side) {
     const Range rows = inside(y, side, plane->rows), columns = inside(x, side, plane->columns);
     for (int i = rows.from; i < rows.to; i++) {
         float *place = plane_at(plane, y + i, x + columns.from);
@@ -119,9 +112,11 @@ ALWAYS_INLINE void store_tile(const Plane *plane, const float *tile, int row_flo
         for (int j = columns.from; j < columns.to; j++, place += plane->step, from += row_floats) {
             Lanes value = *(const LooseLanes *)from;
             if (block->samples < SOUNDER_LANES) value = lanes_select(block->real, value, lanes_of(0));
-            if (bias) value += lanes_of(*bias);
-            if (end->adds) value += lanes_of_samples(place, plane->step);
-            lanes_store_samples(place, end->rectifies ? lanes_rectified(value) : value, plane->step);
+            if (ending->bias) value += lanes_of(*ending->bias);
+            if (ending->adds) value += lanes_of_samples(place, plane->step);
+            if (ending->rectifies) value = lanes_rectified(value);
+            if (ending->stops) value = let_through(value, lanes_of_samples(out_beside(place, ending), plane->step));
+            lanes_store_samples(place, value, plane->step);
         }
     }
 }
@@ -188,31 +183,33 @@ ALWAYS_INLINE void to_points(TileWay way, const PointSet *set, float *values, fl
 }
 
 // A tile of whole vectors that lies inside the plane gets what the transform gives for the values, at once.
-ALWAYS_INLINE void put_tile(TileWay way, const PointSet *set, Square place, Square values, TileEnd end,
-                            const float *bias) {
+ALWAYS_INLINE void put_tile(TileWay way, const PointSet *set, Square place, Square values, const Ending *ending) {
     const int side = way.side, points = points_of(set);
     const Square to = seen(place, way);
-    if (end.adds)
-        transform_2d_onto(put_added, NULL, way.transform, to, side, values, points, set, side);
-    else if (end.rectifies)
-        transform_2d_onto(put_rectified, bias, way.transform, to, side, values, points, set, side);
+    if (ending->adds && ending->stops)
+        transform_2d_onto(put_added_stopped, ending, way.transform, to, side, values, points, set, side);
+    else if (ending->adds)
+        transform_2d_onto(put_added, ending, way.transform, to, side, values, points, set, side);
+    else if (ending->stops)
+        transform_2d_onto(put_stopped, ending, way.transform, to, side, values, points, set, side);
+    else if (ending->rectifies)
+        transform_2d_onto(put_rectified, ending, way.transform, to, side, values, points, set, side);
     else
-        transform_2d_onto(put, bias, way.transform, to, side, values, points, set, side);
+        transform_2d_onto(put, ending, way.transform, to, side, values, points, set, side);
 }
 
-// The block's tiles get what the transform gives for the values.
-ALWAYS_INLINE void from_points(TileWay way, const PointSet *set, float *tensor, float *values, TileEnd end, Shape shape,
-                               size_t step, const Block *block) {
+// The block's tiles get what the transform gives for the values. ending: its bias is the first channel's.
+ALWAYS_INLINE void from_points(TileWay way, const PointSet *set, float *tensor, float *values, Ending ending,
+                               Shape shape, size_t step, const Block *block) {
     const int side = way.side;
-    for (int c = 0; c < shape.channels; c++) {
+    for (int c = 0; c < shape.channels; c++, ending.bias += ending.bias ? 1 : 0) {
         Plane plane = plane_of(tensor, shape, c, step);
-        const float *bias = end.bias ? &end.bias[c] : NULL;
         for (int t = 0; t < block->count; t += block->together) {
             const Square from = values_at(values, set, shape, block, c, t);
             Square place;
             if (block->samples == SOUNDER_LANES &&
                 tile_in_place(&place, &plane, tile_y(block, t, way.offset), tile_x(block, t, way.offset), side)) {
-                put_tile(way, set, place, from, end, bias);
+                put_tile(way, set, place, from, &ending);
                 continue;
             }
             Lanes group[MOST_POINTS_2D * GROUP_ROW + 1]; // one more, which the last lanes' vector reaches into
@@ -222,7 +219,7 @@ ALWAYS_INLINE void from_points(TileWay way, const PointSet *set, float *tensor, 
                 transform_2d(way.transform, seen(tile, way), side, vector_of(from, v), points_of(set), set, side);
             }
             for (int i = 0; i < tiles; i++)
-                store_tile(&plane, (const float *)group + i * block->samples, row * SOUNDER_LANES, block, &end, bias,
+                store_tile(&plane, (const float *)group + i * block->samples, row * SOUNDER_LANES, block, &ending,
                            tile_y(block, t + i, way.offset), tile_x(block, t + i, way.offset), side);
         }
     }

@@ -257,13 +257,13 @@ ALWAYS_INLINE void forward(float *out, float *scratch, float *in, const float *p
                            const Layer *layer, size_t step, const PointSet *set, int samples) {
     const TileWay inputs = {interpolate_transposed, points_of(set), layer->pad, false};
     const TileWay outputs = {evaluate_transposed, SIDE, 0, false};
-    const TileEnd end = {.bias = bias, .rectifies = layer->rectifies};
+    const Ending ending = {.bias = bias, .rectifies = layer->rectifies};
     Workplace work = workplace_of(layer, layer->out, scratch, samples);
     for (int first = 0; first < work.tile_count; first += work.block.count) {
         Block block = block_at(&work, first);
         to_points(inputs, set, work.ins, in, layer->in, step, &block);
         forward_products(&work, packed, vectors_of(&block));
-        from_points(outputs, set, out, work.outs, end, layer->out, step, &block);
+        from_points(outputs, set, out, work.outs, ending, layer->out, step, &block);
     }
 }
 
@@ -305,14 +305,15 @@ ALWAYS_INLINE void backward(float *packed_gradient, float *in_gradient, float *s
         to_points(inputs, set, work.ins, in, layer->in, step, &block);
         backward_products(packed_gradient, &work, packed, vectors_of(&block), !in_gradient);
         if (in_gradient)
-            from_points(gradients, set, in_gradient, work.ins, (TileEnd){.adds = true}, layer->in, step, &block);
+            from_points(gradients, set, in_gradient, work.ins, (Ending){.adds = true}, layer->in, step, &block);
     }
 }
 
-ALWAYS_INLINE void backward_to_front(float *packed_gradient, float *in_gradient, float *scratch, float *in,
+ALWAYS_INLINE void backward_to_front(float *packed_gradient, float *in_gradient, bool adds, float *scratch, float *in,
                                      float *out_gradient, const float *packed, const Layer *layer, size_t step,
                                      const PointSet *set, int samples) {
     const int points = points_of(set);
+    const Ending ending = {.adds = adds, .stops = layer->rectified, .outs = (uintptr_t)in - (uintptr_t)in_gradient};
     const TileWay slopes = {interpolate_transposed, points, points - SIDE - layer->pad, true};
     const TileWay inputs = {evaluate, SIDE, 0, true}, gradients = {evaluate_transposed, SIDE, 0, true};
     Workplace work = workplace_of(layer, layer->in, scratch, samples);
@@ -321,28 +322,30 @@ ALWAYS_INLINE void backward_to_front(float *packed_gradient, float *in_gradient,
         to_points(slopes, set, work.outs, out_gradient, layer->out, step, &block);
         to_points(inputs, set, work.ins, in, layer->in, step, &block);
         backward_products(packed_gradient, &work, packed, vectors_of(&block), !in_gradient);
-        if (in_gradient)
-            from_points(gradients, set, in_gradient, work.ins, (TileEnd){.bias = NULL}, layer->in, step, &block);
+        if (in_gradient) from_points(gradients, set, in_gradient, work.ins, ending, layer->in, step, &block);
     }
 }
 
-void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, float *scratch,
-                                 const float *in, const float *out_gradient, const float *packed, const Layer *layer,
-                                 int count, int samples) {
-    const size_t step = (size_t)samples;
+void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, float *in_gradient, bool adds,
+                                 float *scratch, const float *in, const float *out_gradient, const float *packed,
+                                 const Layer *layer, int count, int samples) {
+    const size_t step = (size_t)samples, floats = shape_size(layer->in) * step;
     const bool to_front = goes_back_to_front(layer);
     ISA_NAME(conv_bias_backward)(bias_gradient, out_gradient, layer->out, samples);
-    if (in_gradient && !to_front) memset(in_gradient, 0, shape_size(layer->in) * step * sizeof *in_gradient);
+    if (in_gradient && !to_front && !adds) memset(in_gradient, 0, floats * sizeof *in_gradient);
     for (int s = 0; s < samples; s += SOUNDER_LANES) {
         float *to = in_gradient ? in_gradient + s : NULL, *from = (float *)in + s, *slopes = (float *)out_gradient + s;
         const int real = samples_from(s, count);
         if (layer->kernel == 5 && to_front)
-            backward_to_front(packed_gradient, to, scratch, from, slopes, packed, layer, step, points_for(5), real);
+            backward_to_front(packed_gradient, to, adds, scratch, from, slopes, packed, layer, step, points_for(5),
+                              real);
         else if (layer->kernel == 5)
             backward(packed_gradient, to, scratch, from, slopes, packed, layer, step, points_for(5), real);
         else if (to_front)
-            backward_to_front(packed_gradient, to, scratch, from, slopes, packed, layer, step, points_for(3), real);
+            backward_to_front(packed_gradient, to, adds, scratch, from, slopes, packed, layer, step, points_for(3),
+                              real);
         else
             backward(packed_gradient, to, scratch, from, slopes, packed, layer, step, points_for(3), real);
     }
+    if (in_gradient && !to_front && layer->rectified) ISA_NAME(conv_stop_slopes)(in_gradient, in, floats);
 }

@@ -54,7 +54,7 @@ static ConvExpected conv_expected(const Layer *layer, const float *in, const flo
     conv->pack(packed.at, parameters, layer);
     conv->forward(expected.out.at, scratch.at, aligned_in.at, packed.at, parameters + floats.weight, layer, count,
                   samples);
-    conv->backward(packed_gradient.at, expected.gradient.at + floats.weight, expected.in_gradient.at, scratch.at,
+    conv->backward(packed_gradient.at, expected.gradient.at + floats.weight, expected.in_gradient.at, false, scratch.at,
                    aligned_in.at, aligned_slopes.at, packed.at, layer, count, samples);
     conv->unpack(expected.gradient.at, packed_gradient.at, layer);
     const Tensor all[] = {packed, scratch, packed_gradient, aligned_in, aligned_slopes};

@@ -72,7 +72,7 @@ static void check_conv(const Trial *trial, const ConvKernels *cpu, const Layer *
         }
         cpu->pack(packed.at, weight, layer);
         cpu->forward(out.host[m].at, scratch.at, in.host[m].at, packed.at, weight + layer->bias, layer, count, n);
-        cpu->backward(packed_gradient.at, gradient.host[m].at + layer->bias, in_gradient.host[m].at, scratch.at,
+        cpu->backward(packed_gradient.at, gradient.host[m].at + layer->bias, in_gradient.host[m].at, false, scratch.at,
                       in.host[m].at, slopes.host[m].at, packed.at, layer, count, n);
         cpu->unpack(gradient.host[m].at, packed_gradient.at, layer);
         tensor_free(packed_gradient);

@@ -141,6 +141,30 @@ static void check_conv_gradients(const char *name, ConvCase *of, const ConvTenso
     free(expected);
 }
 
+// The inputs' gradient added to what stands there, and stopped where a relu before the layer gave nothing.
+static void check_ends(const char *name, const ConvKernels *conv, const Layer *layer, const ConvTensors *t, int count,
+                       int samples) {
+    Tensor weights = tensor_zeros(t->packed_gradient.count), biases = tensor_zeros(t->bias_gradient.count);
+    double *expected = malloc(t->in.count * sizeof *expected);
+    assert_non_null(expected);
+    for (int adds = 0; adds < 2; adds++)
+        for (int stops = 0; stops < 2; stops++) {
+            Tensor gradient = tensor_random(t->in.count, 5);
+            Layer joined = *layer;
+            joined.rectified = stops;
+            for (size_t i = 0; i < t->in.count; i++)
+                expected[i] =
+                    stops && t->in.at[i] <= 0 ? 0.0 : (double)t->in_gradient.at[i] + (adds ? gradient.at[i] : 0.0);
+            conv->backward(weights.at, biases.at, gradient.at, adds, t->scratch.at, t->in.at, t->slopes.at,
+                           t->packed.at, &joined, count, samples);
+            check_close(name, gradient.at, expected, t->in.count, 1e-5);
+            tensor_free(gradient);
+        }
+    free(expected);
+    tensor_free(weights);
+    tensor_free(biases);
+}
+
 static void check_conv(const char *name, const ConvKernels *conv, Layer layer, int count, int lanes) {
     int samples = (count + lanes - 1) / lanes * lanes;
     ConvTensors t = conv_tensors(conv, &layer, samples);
@@ -163,18 +187,19 @@ static void check_conv(const char *name, const ConvKernels *conv, Layer layer, i
                 for (int s = 0; s < samples; s++, place++)
                     expected[place] = s < count ? conv_output(&of, o, y, x, s) : (double)t.out.at[place];
     check_close(name, t.out.at, expected, t.out.count, 1e-5);
-    conv->backward(t.packed_gradient.at, t.bias_gradient.at, t.in_gradient.at, t.scratch.at, t.in.at, t.slopes.at,
-                   t.packed.at, &layer, count, samples);
+    conv->backward(t.packed_gradient.at, t.bias_gradient.at, t.in_gradient.at, false, t.scratch.at, t.in.at,
+                   t.slopes.at, t.packed.at, &layer, count, samples);
     conv->unpack(t.weight_gradient.at, t.packed_gradient.at, &layer);
     check_conv_gradients(name, &of, &t);
+    check_ends(name, conv, &layer, &t, count, samples);
 
     // Without an input gradient, and a second time: the parameters' gradients add up, from the same bits.
     float *once = malloc(t.weight.count * sizeof *once);
     assert_non_null(once);
     memcpy(once, t.weight_gradient.at, t.weight.count * sizeof *once);
     memset(t.packed_gradient.at, 0, t.packed_gradient.count * sizeof(float));
-    conv->backward(t.packed_gradient.at, t.bias_gradient.at, NULL, t.scratch.at, t.in.at, t.slopes.at, t.packed.at,
-                   &layer, count, samples);
+    conv->backward(t.packed_gradient.at, t.bias_gradient.at, NULL, false, t.scratch.at, t.in.at, t.slopes.at,
+                   t.packed.at, &layer, count, samples);
     conv->unpack(t.weight_gradient.at, t.packed_gradient.at, &layer);
     assert_memory_equal(once, t.weight_gradient.at, t.weight.count * sizeof *once);
     for (int o = 0; o < layer.out.channels; o++)
@@ -257,7 +282,7 @@ static void check_large(const char *name, const Kernels *kernels, Layer layer) {
         made[i] = conv_tensors(ways[i], &layer, n);
         ways[i]->pack(t->packed.at, t->weight.at, &layer);
         ways[i]->forward(t->out.at, t->scratch.at, t->in.at, t->packed.at, t->bias.at, &layer, n, n);
-        ways[i]->backward(t->packed_gradient.at, t->bias_gradient.at, t->in_gradient.at, t->scratch.at, t->in.at,
+        ways[i]->backward(t->packed_gradient.at, t->bias_gradient.at, t->in_gradient.at, false, t->scratch.at, t->in.at,
                           t->slopes.at, t->packed.at, &layer, n, n);
         ways[i]->unpack(t->weight_gradient.at, t->packed_gradient.at, &layer);
     }

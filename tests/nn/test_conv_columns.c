@@ -85,8 +85,8 @@ static void check_layer(const Kernels *kernels, Layer given, int samples) {
     conv->forward(out.at, scratch.at, in.at, packed.at, bias.at, &layer, samples, samples);
     check_close("forward", out.at, expected.out, out.count, 2e-6);
     for (int only = 0; only < 2; only++) // nobody needs the input's gradient; and it is wanted, too
-        conv->backward(packed_gradient.at, bias_gradient.at, only == 0 ? NULL : in_gradient.at, scratch.at, in.at,
-                       slopes.at, packed.at, &layer, samples, samples);
+        conv->backward(packed_gradient.at, bias_gradient.at, only == 0 ? NULL : in_gradient.at, false, scratch.at,
+                       in.at, slopes.at, packed.at, &layer, samples, samples);
     conv->unpack(gradient.at, packed_gradient.at, &layer);
     for (size_t i = 0; i < weights; i++)
         expected.weight_gradient[i] *= 2; // added up

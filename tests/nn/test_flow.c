@@ -85,6 +85,18 @@ static void what_is_added_to_itself_gets_its_gradient_twice(void **state) {
     assert_int_not_equal(places[0].gradient, places[1].gradient);
 }
 
+static void what_can_add_needs_no_gradient_of_its_own(void **state) {
+    (void)state;
+    FlowNode first = weights(0), last = weights(1);
+    first.adds = last.adds = true;
+    PLAN(flow, weights(FLOW_INPUT), first, last, sum(2, 0), weights(3));
+    assert_true(flow.places[1].adds); // behind the sum, which has written there
+    assert_int_equal(flow.places[1].in_gradient, flow.places[0].gradient);
+    assert_int_equal(flow.places[1].sum, FLOW_NOWHERE);
+    assert_false(flow.places[2].adds); // nobody else reads its source
+    assert_int_equal(flow.places[2].in_gradient, flow.places[1].gradient);
+}
+
 static void a_value_that_others_read_is_not_written_over(void **state) {
     (void)state;
     PLAN(flow, weights(FLOW_INPUT), relu(0), drop(1), weights(2), sum(3, 0), weights(4));
@@ -126,6 +138,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(in_a_chain_two_slots_take_turns),
         cmocka_unit_test(a_gradient_that_two_read_is_written_once_and_added_to_once),
         cmocka_unit_test(what_is_added_to_itself_gets_its_gradient_twice),
+        cmocka_unit_test(what_can_add_needs_no_gradient_of_its_own),
         cmocka_unit_test(a_value_that_others_read_is_not_written_over),
         cmocka_unit_test(a_pooling_overwrites_what_nobody_looks_at_any_more),
         cmocka_unit_test(a_pooling_does_not_overwrite_what_others_read),
