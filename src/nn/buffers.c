@@ -237,6 +237,13 @@ void buffers_join_relus(Spec *spec) {
     }
 }
 
+// Whether a sum may be written over its source: a layer that does not look at what it gave.
+static bool adds_in_place(const Spec *spec, const Layer *layer) {
+    if (layer->kind != LAYER_ADD || layer->source == SPEC_INPUT) return false;
+    const LayerKind source = spec->layers[layer->source].kind;
+    return source == LAYER_CONV || source == LAYER_NORM || source == LAYER_BATCH_NORM;
+}
+
 // Pooling of windows side by side may write its input's gradient over the input.
 static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
     FlowNode nodes[SPEC_MAX_LAYERS];
@@ -246,7 +253,7 @@ static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
         nodes[l] = (FlowNode){.source = layer->source,
                               .other = layer->other,
                               .has_parameters = layer_learns(layer),
-                              .in_place = layer_is_in_place(layer),
+                              .in_place = layer_is_in_place(layer) || adds_in_place(spec, layer),
                               .overwrites = layer->kind == LAYER_POOL && layer_is_plain(layer),
                               .looks_back = layer->kind == LAYER_RELU && !layer->rectified,
                               .passes = layer_passes(layer) || layer->kind == LAYER_CONCAT,
