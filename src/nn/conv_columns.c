@@ -54,15 +54,31 @@ static bool is_pointwise(const Layer *layer) {
            window->pad.rows + window->pad.columns == 0;
 }
 
+// The weight's gradient is a product over places and samples. Where a group has the outputs for it, their slopes are
+// transposed, so that output channels are the lanes: gradient (taps, outs). Otherwise lanes are places and samples,
+// summed up at the end of a block: gradient as outer_place says.
+static bool transposes(const Cut *cut) {
+    return cut->outs >= SOUNDER_LANES;
+}
+
+// Floats of a row of the transposed slopes, and of the gradient.
+static size_t gradient_row(const Cut *cut) {
+    return ((size_t)cut->outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
+}
+
 static size_t gradient_floats(const Cut *cut) {
-    return OUTER_TILE * outer_tiles(cut->outs, cut->taps);
+    return transposes(cut) ? (size_t)cut->taps * gradient_row(cut) : OUTER_TILE * outer_tiles(cut->outs, cut->taps);
+}
+
+static size_t gradient_place(const Cut *cut, int o, int tap) {
+    return transposes(cut) ? (size_t)tap * gradient_row(cut) + (size_t)o : outer_place(o, tap, cut->taps);
 }
 
 ConvSizes ISA_NAME(columns_sizes)(const Layer *layer) {
     const Cut cut = cut_of(layer, 0);
     return (ConvSizes){.packed = (size_t)layer->out.channels * (size_t)cut.taps,
                        .gradient = (size_t)cut.layer.groups * gradient_floats(&cut),
-                       .scratch = ((size_t)cut.taps + (size_t)cut.outs) * ROW_FLOATS};
+                       .scratch = ((size_t)cut.taps + (size_t)cut.outs + gradient_row(&cut)) * ROW_FLOATS};
 }
 
 void ISA_NAME(columns_pack)(float *packed, const float *weight, const Layer *layer) {
@@ -74,7 +90,7 @@ void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradie
     for (int group = 0; group < cut.layer.groups; group++, packed_gradient += gradient_floats(&cut))
         for (int o = 0; o < cut.outs; o++)
             for (int tap = 0; tap < cut.taps; tap++)
-                *weight_gradient++ = packed_gradient[outer_place(o, tap, cut.taps)];
+                *weight_gradient++ = packed_gradient[gradient_place(&cut, o, tap)];
 }
 
 // Where a tap looks from neighbouring places of one row of the output: places `from` to `to` - 1 see the input's
@@ -106,23 +122,33 @@ typedef struct Block {
 // columns: row `tap` of the block's matrix, its floats for the places of one row of the output.
 typedef void RowWork(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end);
 
+// The samples of `count` places, `step` places apart. GCC would call memcpy for each of them, were its vectors not kept
+// from it.
+ALWAYS_INLINE void copy_places(float *to, const float *from, int count, int step, size_t samples) {
+    for (int x = 0; x < count; x++, to += samples, from += (size_t)step * samples)
+        for (size_t i = 0; i < samples; i += SOUNDER_LANES) {
+            Lanes value = lanes_of_samples(from + i, samples);
+            IN_REGISTER(value);
+            lanes_store_samples(to + i, value, samples);
+        }
+}
+
+ALWAYS_INLINE void clear_places(float *to, int count, size_t samples) {
+    if (count > 0) memset(to, 0, (size_t)count * samples * sizeof *to);
+}
+
 // The input's values, or zeros.
 ALWAYS_INLINE void gather_row(float *columns, float *plane, const Cut *cut, Sight sight, int first, int end) {
     const size_t n = cut->samples;
-    if (!sight.any) {
-        memset(columns, 0, (size_t)(end - first) * n * sizeof *columns);
-        return;
-    }
+    if (!sight.any) sight.from = sight.to = end;
+    clear_places(columns, sight.from - first, n);
+    columns += (size_t)(sight.from - first) * n;
     const float *from = plane + (sight.row * (size_t)cut->layer.in.columns + (size_t)sight.x) * n;
-    memset(columns, 0, (size_t)(sight.from - first) * n * sizeof *columns);
-    float *to = columns + (size_t)(sight.from - first) * n;
     if (sight.step == 1)
-        memcpy(to, from, (size_t)(sight.to - sight.from) * n * sizeof *to);
+        memcpy(columns, from, (size_t)(sight.to - sight.from) * n * sizeof *columns);
     else
-        for (int x = sight.from; x < sight.to; x++, to += n, from += (size_t)sight.step * n)
-            for (size_t i = 0; i < n; i += SOUNDER_LANES)
-                lanes_store_samples(to + i, lanes_of_samples(from + i, n), n);
-    memset(columns + (size_t)(sight.to - first) * n, 0, (size_t)(end - sight.to) * n * sizeof *columns);
+        copy_places(columns, from, sight.to - sight.from, sight.step, n);
+    clear_places(columns + (size_t)(sight.to - sight.from) * n, end - sight.to, n);
 }
 
 // Adds to the input's gradient.
@@ -137,21 +163,24 @@ ALWAYS_INLINE void scatter_row(float *columns, float *plane, const Cut *cut, Sig
             lanes_store_samples(to + i, lanes_of_samples(to + i, n) + lanes_of_samples(from + i, n), n);
 }
 
-// tensor: the group's first input channel, (ins,H,W,N).
+// tensor: the group's first input channel, (ins,H,W,N). All channels are seen through a tap alike.
 ALWAYS_INLINE void each_row(RowWork *work, float *columns, float *tensor, const Cut *cut, Block block) {
     const Layer *layer = &cut->layer;
+    const Sides size = layer->window.size;
     const int width = layer->out.columns, last = block.first + block.count;
     const size_t plane = (size_t)layer->in.rows * (size_t)layer->in.columns * cut->samples;
-    for (int i = 0; i < cut->ins; i++, tensor += plane)
-        for (int ky = 0; ky < layer->window.size.rows; ky++)
-            for (int kx = 0; kx < layer->window.size.columns; kx++, columns += ROW_FLOATS)
-                for (int place = block.first, end; place < last; place = end) {
-                    const int y = place / width, x = place - y * width;
-                    end = (y + 1) * width < last ? (y + 1) * width : last;
-                    const Sight sight = sight_of(layer, y, x, x + end - place, ky, kx);
-                    work(columns + (size_t)(place - block.first) * cut->samples, tensor, cut, sight, x,
-                         x + end - place);
-                }
+    const size_t channel = (size_t)(size.rows * size.columns) * ROW_FLOATS;
+    for (int place = block.first, end; place < last; place = end) {
+        const int y = place / width, x = place - y * width;
+        end = (y + 1) * width < last ? (y + 1) * width : last;
+        float *rows = columns + (size_t)(place - block.first) * cut->samples;
+        for (int ky = 0; ky < size.rows; ky++)
+            for (int kx = 0; kx < size.columns; kx++, rows += ROW_FLOATS) {
+                const Sight sight = sight_of(layer, y, x, x + end - place, ky, kx);
+                for (size_t i = 0; i < (size_t)cut->ins; i++)
+                    work(rows + i * channel, tensor + i * plane, cut, sight, x, x + end - place);
+            }
+    }
 }
 
 static Block block_at(const Cut *cut, int first) {
@@ -226,6 +255,20 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
     }
 }
 
+// Adds what a block says to the weight's gradient. Behind the slopes' rows there is room for them transposed.
+static void gradient_product(float *gradient, const float *columns, const float *slopes, const Cut *cut, int vectors) {
+    float *transposed = (float *)slopes + (size_t)cut->outs * ROW_FLOATS;
+    const size_t row = gradient_row(cut);
+    if (!transposes(cut)) {
+        outer_product(gradient, (const Lanes *)slopes, (const Lanes *)columns, cut->outs, cut->taps, vectors,
+                      ROW_FLOATS / SOUNDER_LANES);
+        return;
+    }
+    transpose(transposed, row, slopes, ROW_FLOATS, cut->outs, vectors);
+    product((ProductOut){gradient, row, true}, (ScalarMatrix){columns, ROW_FLOATS, 1}, transposed, cut->taps,
+            (size_t)(vectors * SOUNDER_LANES), (int)row / SOUNDER_LANES, row);
+}
+
 // Of one group. slopes: the block's part of out_gradient, in rows as far apart as those of columns.
 static void backward_block(float *packed_gradient, float *in_gradient, bool adds, float *columns, float *slopes,
                            const float *in, const float *out_gradient, const float *packed, const Cut *cut,
@@ -237,8 +280,7 @@ static void backward_block(float *packed_gradient, float *in_gradient, bool adds
     zero_rest(slopes, (size_t)cut->outs, floats_of(cut, block));
     each_row(gather_row, columns, (float *)in, cut, block);
     zero_rest(columns, (size_t)cut->taps, floats_of(cut, block));
-    outer_product(packed_gradient, (Lanes *)slopes, (Lanes *)columns, cut->outs, cut->taps, vectors,
-                  ROW_FLOATS / SOUNDER_LANES);
+    gradient_product(packed_gradient, columns, slopes, cut, vectors);
     if (!in_gradient) return;
     const ScalarMatrix transposed = {packed, 1, (size_t)cut->taps};
     ProductOut to = {columns, ROW_FLOATS, false};
