@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/memory/fingerprint.h"
@@ -43,16 +43,6 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
 static size_t vector_stride(uint64_t parameters) {
     enum { PAGE = 4096, APART = 1408 };
     return (parameters * sizeof(float) + PAGE - 1) / PAGE * PAGE + APART;
-}
-
-// On huge pages where they fill some, for these are whole in the second cache: with pages of 4 KiB some processes were
-// given such that one place was wanted by many, and were a third slower than others all their life.
-static void *allocate_vectors(size_t bytes) {
-    enum { HUGE_PAGE = 2 << 20 };
-    if (bytes < HUGE_PAGE) return aligned_alloc(64, (bytes + 63) / 64 * 64);
-    void *vectors = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-    if (vectors) madvise(vectors, bytes, MADV_HUGEPAGE);
-    return vectors;
 }
 
 static Status begin_labels(LocalModel *model, Error *err) {
@@ -93,7 +83,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     const bool trusts = combine_rules[config->recipe.parts[PART_COMBINE].row]->trusts; // a model of the server's own
     const size_t samples = memory->partition.samples, root = trusts ? COMBINE_MOST_ROOT_SAMPLES : 0;
     model->order = malloc((samples > root ? samples : root) * sizeof(uint32_t));
-    model->vectors = allocate_vectors(bytes);
+    model->vectors = huge_allocate(bytes);
     model->hash = XXH3_createState();
     if (!model->hash || !model->order || !model->vectors) {
         local_model_free(model);

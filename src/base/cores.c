@@ -4,7 +4,9 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #ifdef __x86_64__
 #include <xmmintrin.h>
 #endif
@@ -59,6 +61,18 @@ int cores_within_quota(int cores, const char *membership, const char *root) {
 
 int cores_usable(void) {
     return cores_within_quota(cores_in_affinity_mask(), "/proc/self/cgroup", "/sys/fs/cgroup");
+}
+
+static size_t rounded_up(size_t bytes, size_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+void *huge_allocate(size_t bytes) {
+    enum { HUGE_PAGE = 2 << 20, LINE = 64 };
+    if (bytes < HUGE_PAGE) return aligned_alloc(LINE, rounded_up(bytes, LINE));
+    void *memory = aligned_alloc(HUGE_PAGE, rounded_up(bytes, HUGE_PAGE));
+    if (memory) madvise(memory, bytes, MADV_HUGEPAGE); // refused: the pages are small
+    return memory;
 }
 
 #if defined(__x86_64__)

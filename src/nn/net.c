@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
 #include "nn/blas.h"
 #include "nn/buffers.h"
 #include "nn/linear_blas.h"
@@ -53,7 +54,7 @@ static Status allocate(Net *net, ChunkPlan chunk, Error *err) {
     net->buffers = malloc(sizeof *net->buffers);
     if (net->buffers) {
         net->arena_bytes = buffers_carve(net->buffers, NULL, &net->spec, net->kernels, chunk);
-        net->arena = aligned_alloc(ARENA_ALIGNMENT, net->arena_bytes);
+        net->arena = huge_allocate(net->arena_bytes);
     }
     if (!net->arena)
         return fail_errno(err, STATUS_OS,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "bench.h"
 #include "datasets/order.h"
 #include "fedavg/memory/dataset_segment.h"
@@ -20,10 +21,6 @@ typedef struct Bench {
     float *weights, *velocity; // owned (parameters)
     uint32_t *order;           // owned (training samples)
 } Bench;
-
-static void *allocate(size_t count, size_t element_bytes) {
-    return aligned_alloc(64, (count * element_bytes + 63) / 64 * 64);
-}
 
 static void bench_free(Bench *bench) {
     free(bench->order);
@@ -45,9 +42,9 @@ static Status bench_build(Bench *bench, const BenchOptions *options, Error *err)
     zoo_expand(text, sizeof text, options->model, bench->data.classes);
     TRY(spec_parse(&bench->spec, text, bench->data.shape, bench->data.classes, err));
     size_t parameters = bench->spec.parameter_count, samples = bench->data.train.count;
-    bench->weights = allocate(parameters, sizeof(float));
-    bench->velocity = allocate(parameters, sizeof(float));
-    bench->order = allocate(samples, sizeof(uint32_t));
+    bench->weights = huge_allocate(parameters * sizeof(float));
+    bench->velocity = huge_allocate(parameters * sizeof(float));
+    bench->order = malloc(samples * sizeof(uint32_t));
     if (!bench->weights || !bench->velocity || !bench->order)
         return fail(err, STATUS_OS, "no memory for a model of %zu parameters", parameters);
     spec_initialise(bench->weights, &bench->spec, 1);
@@ -101,7 +98,7 @@ Status bench_train(const BenchOptions *options, Error *err) {
     TRY(bench_init(&bench, options, err));
     Status status = STATUS_OK;
     uint32_t samples = at_most(options->samples, bench.data.train.count);
-    uint32_t *shuffled = allocate(bench.data.train.count, sizeof *shuffled);
+    uint32_t *shuffled = malloc(bench.data.train.count * sizeof *shuffled);
     if (shuffled) {
         train_epoch(&bench, at_most(WARM_UP_BATCHES * options->batch, samples), options->batch, shuffled, 0);
         uint64_t start = clock_nanoseconds();
