@@ -24,11 +24,14 @@ typedef struct ScalarMatrix {
 } ScalarMatrix;
 
 // sums[r][c] += sum over k of scalars(r,k) * vector c of row k, rows being row_floats apart, for one register tile.
-// rows and columns are constants where this is inlined.
+// rows and columns are constants where this is inlined. The scalars of the next tile set out ahead of their turn.
 ALWAYS_INLINE void product_add_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
                                     size_t inner, size_t row_floats, int rows, int columns) {
-    for (size_t k = 0; k < inner; k++) {
+    const char *ahead = (const char *)(scalars.at + (size_t)rows * scalars.row_stride);
+    const size_t ahead_step = (scalars.column_stride == 1 ? (size_t)rows : scalars.column_stride) * sizeof(float);
+    for (size_t k = 0; k < inner; k++, ahead += ahead_step) {
         const float *scalar = scalars.at + k * scalars.column_stride;
+        __builtin_prefetch(ahead);
         const LooseLanes *source = (const LooseLanes *)(lanes + k * row_floats);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
