@@ -73,7 +73,7 @@ ALWAYS_INLINE void evaluate(Lanes *values, int group, const LooseLanes *coeffici
     values[1] = even - at * odd;
 }
 
-// n <= 5 of them.
+// n <= 5 of them. Sums of two products are said outright: a compiler contracts either, one here and the other there.
 ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes *values, ptrdiff_t step,
                                        const PointSet *set, int n) {
     Lanes shares[MOST_PAIRS];
@@ -89,7 +89,10 @@ ALWAYS_INLINE void evaluate_transposed(Lanes *sums, int group, const LooseLanes 
             Lanes sum = power[0] * shares[0];
 #pragma GCC unroll 4
             for (int p = 1; p < set->pairs; p++)
-                sum += power[p] * shares[p];
+                if (k == 0)
+                    sum += shares[p];
+                else
+                    sum = lanes_fma(lanes_of(power[p]), shares[p], sum);
             if (k == 0) sum += values[0];
             if (k == n - 1) sum += values[(2 * set->pairs + 1) * step];
             sums[k / 2] = sum;
