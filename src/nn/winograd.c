@@ -293,34 +293,23 @@ static bool goes_back_to_front(const Layer *layer) {
            layer->out.channels < 2 * layer->in.channels;
 }
 
-// in_gradient: zeros where it is added to; NULL: nobody needs it.
-ALWAYS_INLINE void backward(float *packed_gradient, float *in_gradient, float *scratch, float *in, float *out_gradient,
-                            const float *packed, const Layer *layer, size_t step, const PointSet *set, int samples) {
-    const TileWay inputs = {interpolate_transposed, points_of(set), layer->pad, false};
-    const TileWay slopes = {evaluate, SIDE, 0, false}, gradients = {interpolate, points_of(set), layer->pad, false};
-    Workplace work = workplace_of(layer, layer->out, scratch, samples);
+// to_front: back to front; otherwise in_gradient is added to, and holds zeros or what others have written.
+ALWAYS_INLINE void backward(float *packed_gradient, float *in_gradient, bool adds, float *scratch, float *in,
+                            float *out_gradient, const float *packed, const Layer *layer, size_t step,
+                            const PointSet *set, bool to_front, int samples) {
+    const int points = points_of(set), pad = layer->pad;
+    const TileWay side_by_side = {evaluate, SIDE, 0, to_front}; // of the slopes, or the inputs
+    const TileWay overlapping = {interpolate_transposed, points, to_front ? points - SIDE - pad : pad, to_front};
+    const TileWay gradients =
+        to_front ? (TileWay){evaluate_transposed, SIDE, 0, true} : (TileWay){interpolate, points, pad, false};
+    const Ending ending = {.adds = adds || !to_front,
+                           .stops = to_front && layer->rectified,
+                           .outs = (uintptr_t)in - (uintptr_t)in_gradient};
+    Workplace work = workplace_of(layer, to_front ? layer->in : layer->out, scratch, samples);
     for (int first = 0; first < work.tile_count; first += work.block.count) {
         Block block = block_at(&work, first);
-        to_points(slopes, set, work.outs, out_gradient, layer->out, step, &block);
-        to_points(inputs, set, work.ins, in, layer->in, step, &block);
-        backward_products(packed_gradient, &work, packed, vectors_of(&block), !in_gradient);
-        if (in_gradient)
-            from_points(gradients, set, in_gradient, work.ins, (Ending){.adds = true}, layer->in, step, &block);
-    }
-}
-
-ALWAYS_INLINE void backward_to_front(float *packed_gradient, float *in_gradient, bool adds, float *scratch, float *in,
-                                     float *out_gradient, const float *packed, const Layer *layer, size_t step,
-                                     const PointSet *set, int samples) {
-    const int points = points_of(set);
-    const Ending ending = {.adds = adds, .stops = layer->rectified, .outs = (uintptr_t)in - (uintptr_t)in_gradient};
-    const TileWay slopes = {interpolate_transposed, points, points - SIDE - layer->pad, true};
-    const TileWay inputs = {evaluate, SIDE, 0, true}, gradients = {evaluate_transposed, SIDE, 0, true};
-    Workplace work = workplace_of(layer, layer->in, scratch, samples);
-    for (int first = 0; first < work.tile_count; first += work.block.count) {
-        Block block = block_at(&work, first);
-        to_points(slopes, set, work.outs, out_gradient, layer->out, step, &block);
-        to_points(inputs, set, work.ins, in, layer->in, step, &block);
+        to_points(to_front ? overlapping : side_by_side, set, work.outs, out_gradient, layer->out, step, &block);
+        to_points(to_front ? side_by_side : overlapping, set, work.ins, in, layer->in, step, &block);
         backward_products(packed_gradient, &work, packed, vectors_of(&block), !in_gradient);
         if (in_gradient) from_points(gradients, set, in_gradient, work.ins, ending, layer->in, step, &block);
     }
@@ -336,16 +325,17 @@ void ISA_NAME(winograd_backward)(float *packed_gradient, float *bias_gradient, f
     for (int s = 0; s < samples; s += SOUNDER_LANES) {
         float *to = in_gradient ? in_gradient + s : NULL, *from = (float *)in + s, *slopes = (float *)out_gradient + s;
         const int real = samples_from(s, count);
+#define BACKWARD(kernel, to_front)                                                                                     \
+    backward(packed_gradient, to, adds, scratch, from, slopes, packed, layer, step, points_for(kernel), to_front, real)
         if (layer->kernel == 5 && to_front)
-            backward_to_front(packed_gradient, to, adds, scratch, from, slopes, packed, layer, step, points_for(5),
-                              real);
+            BACKWARD(5, true);
         else if (layer->kernel == 5)
-            backward(packed_gradient, to, scratch, from, slopes, packed, layer, step, points_for(5), real);
+            BACKWARD(5, false);
         else if (to_front)
-            backward_to_front(packed_gradient, to, adds, scratch, from, slopes, packed, layer, step, points_for(3),
-                              real);
+            BACKWARD(3, true);
         else
-            backward(packed_gradient, to, scratch, from, slopes, packed, layer, step, points_for(3), real);
+            BACKWARD(3, false);
+#undef BACKWARD
     }
     if (in_gradient && !to_front && layer->rectified) ISA_NAME(conv_stop_slopes)(in_gradient, in, floats);
 }
