@@ -24,9 +24,12 @@
 #include "nn/product.h"
 #include "nn/tiles.h"
 
-// Vectors of one channel at one point that are worked on together: many enough to feed the products' register tiles,
-// few enough for those of all points to stay in the second cache, if that leaves a register tile's width.
-enum { MOST_VECTORS = 16, LEAST_VECTORS = PRODUCT_COLUMNS, CACHED_BYTES = 5 << 18 };
+// Vectors of one channel at one point that are worked on together. At least FEW_VECTORS, which feed the products'
+// register tiles; as many more as make up for the kernels' values, which each block brings in anew: the points' values
+// are to be KERNEL_SHARES times as large; but no more than the second and third cache hold, if that leaves a register
+// tile's width. With 32 registers FEW_VECTORS of less than MOST_VECTORS have not been found to gain.
+enum { LEAST_VECTORS = PRODUCT_COLUMNS, FEW_VECTORS = SOUNDER_LANES == 16 ? 16 : 4, MOST_VECTORS = 16 };
+enum { KERNEL_SHARES = 2, CACHED_BYTES = 5 << 18 };
 
 // Outputs of a tile, squared.
 enum { SIDE = 4 };
@@ -37,11 +40,20 @@ static size_t points_2d(const Layer *layer) {
     return points * points;
 }
 
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 static size_t block_floats(const Layer *layer) {
-    size_t vector_bytes = (size_t)(layer->in.channels + layer->out.channels) * points_2d(layer) * sizeof(Lanes);
-    size_t vectors = CACHED_BYTES / vector_bytes / LEAST_VECTORS * LEAST_VECTORS;
-    if (vectors < LEAST_VECTORS) vectors = LEAST_VECTORS;
-    return (vectors < MOST_VECTORS ? vectors : MOST_VECTORS) * SOUNDER_LANES;
+    const size_t outs = (size_t)layer->out.channels, ins = (size_t)layer->in.channels;
+    const size_t fitting = CACHED_BYTES / ((ins + outs) * points_2d(layer) * sizeof(Lanes));
+    const size_t paying = KERNEL_SHARES * ins * outs / ((ins + outs) * SOUNDER_LANES);
+    const size_t vectors = smaller(smaller(larger(paying, FEW_VECTORS), MOST_VECTORS), fitting);
+    return larger(vectors / LEAST_VECTORS * LEAST_VECTORS, LEAST_VECTORS) * SOUNDER_LANES;
 }
 
 // The kernels' gradient at one point is a product over samples. Where there are enough input channels to make up for
@@ -75,10 +87,6 @@ ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
 
 // Room for a kernel's weights in whole squares of lanes.
 enum { MOST_TAPS = 25 + SOUNDER_LANES - 1 };
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
 
 // packed: (Q * Q, OC,IC), the kernel's values at the points, each divided by what interpolation leaves out.
 ALWAYS_INLINE void pack(float *packed, const float *weight, size_t kernels, int k) {
