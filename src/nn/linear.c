@@ -99,7 +99,7 @@ ALWAYS_INLINE void dot_tile(float *out, const WeightRows *weight, size_t ahead, 
 }
 
 // The sums of a tile fill the registers, less those of a sample and a row of the weight. Ten samples are two tiles of
-// five.
+// five, of which the first sends for the rows ahead.
 #if SOUNDER_LANES == 16
 ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, const float *rows, size_t row_floats,
                             Strip strip, int count, size_t samples) {
@@ -130,9 +130,11 @@ ALWAYS_INLINE void dot_rows(float *out, const WeightRows *weight, size_t ahead, 
     int s = 0;
 #if SOUNDER_LANES == 8
     for (; s + 5 <= count; s += 5)
-        dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, 0, 2, 5);
+        dot_tile(out + s, weight, s == 0 ? ahead : 0, rows + (size_t)s * row_floats, row_floats, strip, samples, 0, 2,
+                 5);
     for (int again = 0; again < s; again += 5)
-        dot_tile(out + again, weight, ahead, rows + (size_t)again * row_floats, row_floats, strip, samples, 2, 2, 5);
+        dot_tile(out + again, weight, again == 0 ? ahead : 0, rows + (size_t)again * row_floats, row_floats, strip,
+                 samples, 2, 2, 5);
 #endif
     for (; s + 2 <= count; s += 2)
         dot_tile(out + s, weight, ahead, rows + (size_t)s * row_floats, row_floats, strip, samples, 0, DOT_OUTS, 2);

@@ -82,6 +82,7 @@ typedef struct WeightStep {
 // there is none. keeps, decays, outs and columns are constants where this is inlined.
 ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *shift, const Lanes *slopes, int width,
                                 bool keeps, bool decays, int outs, int columns) {
+    const Descent descent = *step->descent; // out of reach of the stores below
     float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
 #pragma GCC unroll 8
     for (int r = 0; r < outs;
@@ -89,7 +90,7 @@ ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *
 #pragma GCC unroll 16
         for (int c = 0; c < columns; c++)
             descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL,
-                    shift ? shift + c * SOUNDER_LANES : NULL, slopes[r * width + c], step->descent, keeps, decays);
+                    shift ? shift + c * SOUNDER_LANES : NULL, slopes[r * width + c], &descent, keeps, decays);
 }
 
 ALWAYS_INLINE void descend_tile(const WeightStep *step, size_t at, const Lanes *slopes, int width, int outs,
@@ -156,7 +157,8 @@ ALWAYS_INLINE void step_rows(const WeightStep *step, size_t o, Strip strip, int 
         step_tile(step, o, i, outs, 1);
 }
 
-// By lists: one output, whose list is row r of `slopes`.
+// By lists: one output, whose list is row r of `slopes`. The velocity of the next one sets out, which is far where the
+// weight is.
 ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const SparseMatrix *slopes, size_t r,
                                int columns) {
     const Descent *descent = step->descent;
@@ -167,7 +169,7 @@ ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const
         sums[c] = lanes_of(0);
     fetch_next(step, at, 1, columns);
     if (descent->shift) fetch_tile(descent->shift + at, step->ins, 1, columns);
-    if (descent->keep != 0) fetch_tile(step->gradient + at, step->ins, 1, columns);
+    if (descent->keep != 0) fetch_tile(step->gradient + at + step->ins, step->ins, 1, columns);
     sparse_add_sums(sums, slopes, r, step->rows + i, columns);
     descend_tile(step, at, sums, columns, 1, columns);
 }

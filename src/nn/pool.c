@@ -63,6 +63,7 @@ static void plain_forward(float *out, const float *in, const Layer *layer, int s
         }
 }
 
+// Of small windows the one below sets out: a core looks ahead along a row, but not from row to row.
 static void plain_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                            int samples) {
     size_t step = (size_t)samples / SOUNDER_LANES, row = (size_t)layer->in.columns * step;
@@ -74,9 +75,11 @@ static void plain_backward(float *in_gradient, const float *in, const float *out
                 for (size_t v = 0; v < step; v++, slope++) {
                     size_t corner = c * plane + y * size * row + x * size * step + v;
                     const Lanes *window = (const Lanes *)in + corner;
-                    if (size == 2)
+                    if (size == 2) {
+                        __builtin_prefetch(window + 2 * row);
+                        __builtin_prefetch(window + 3 * row);
                         window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, 2, layer->rectified);
-                    else
+                    } else
                         window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, layer->kernel,
                                         layer->rectified);
                 }
