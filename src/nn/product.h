@@ -24,10 +24,12 @@ typedef struct ScalarMatrix {
 } ScalarMatrix;
 
 // sums[r][c] += sum over k of scalars(r,k) * vector c of row k, rows being row_floats apart, for one register tile.
-// rows and columns are constants where this is inlined. The scalars of the next tile set out ahead of their turn.
+// rows and columns are constants where this is inlined. The scalars of the next tile set out ahead of their turn; of a
+// transpose, where a line has those of several tiles, the last ones of the tile after it.
 ALWAYS_INLINE void product_add_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], ScalarMatrix scalars, const float *lanes,
                                     size_t inner, size_t row_floats, int rows, int columns) {
-    const char *ahead = (const char *)(scalars.at + (size_t)rows * scalars.row_stride);
+    const size_t rows_ahead = (size_t)(scalars.row_stride == 1 ? 3 * rows - 1 : rows);
+    const char *ahead = (const char *)(scalars.at + rows_ahead * scalars.row_stride);
     const size_t ahead_step = (scalars.column_stride == 1 ? (size_t)rows : scalars.column_stride) * sizeof(float);
     for (size_t k = 0; k < inner; k++, ahead += ahead_step) {
         const float *scalar = scalars.at + k * scalars.column_stride;
@@ -65,6 +67,10 @@ typedef struct ProductOut {
 ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const float *lanes, size_t inner,
                                 size_t row_floats, int rows, int columns) {
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
+    if (out.adds) // what the next tile adds to sets out
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+            __builtin_prefetch(out.at + (size_t)(rows + r) * out.row_floats);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
