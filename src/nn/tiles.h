@@ -8,6 +8,8 @@
 #include "nn/points.h"
 #include "nn/spec.h"
 
+enum { LINE_FLOATS = 16 };
+
 // Floats of one point: (channels, block), and a vector more, so that the values that a transform reads or writes
 // together, one in each point, do not compete for the same set of a cache.
 static inline size_t point_floats(int channels, size_t block) {
@@ -151,6 +153,17 @@ ALWAYS_INLINE Square seen(Square tile, TileWay way) {
     return way.turns ? turned(tile, way.side) : tile;
 }
 
+// The tile at that place of the next channel sets out: a core looks ahead along a row, but not from plane to plane.
+ALWAYS_INLINE void fetch_tile(const Plane *plane, TileWay way, const Block *block, int t) {
+    const int y = tile_y(block, t, way.offset), x = tile_x(block, t, way.offset);
+    const size_t row = (size_t)plane->columns * plane->step, floats = (size_t)block->step * plane->step;
+    const float *from = plane_at(plane, plane->rows + (y < 0 ? 0 : y), x < 0 ? 0 : x);
+#pragma GCC unroll 8
+    for (int i = 0; i < way.side; i++, from += row)
+        for (size_t f = 0; f < floats; f += LINE_FLOATS)
+            __builtin_prefetch(from + f);
+}
+
 // values (Q * Q, channels, block->floats) = the transforms of the block's tiles in all channels.
 ALWAYS_INLINE void to_points(TileWay way, const PointSet *set, float *values, float *tensor, Shape shape, size_t step,
                              const Block *block) {
@@ -161,6 +174,7 @@ ALWAYS_INLINE void to_points(TileWay way, const PointSet *set, float *values, fl
             const Square to = values_at(values, set, shape, block, c, t);
             Lanes group[MOST_POINTS_2D * GROUP_ROW];
             if (block->together == 1) {
+                fetch_tile(&plane, way, block, t);
                 Square tile =
                     load_tile(group, &plane, tile_y(block, t, way.offset), tile_x(block, t, way.offset), side);
                 transform_2d(way.transform, to, points, seen(tile, way), side, set, side);
@@ -203,10 +217,13 @@ ALWAYS_INLINE void from_points(TileWay way, const PointSet *set, float *tensor, 
                                Shape shape, size_t step, const Block *block) {
     const int side = way.side;
     for (int c = 0; c < shape.channels; c++, ending.bias += ending.bias ? 1 : 0) {
-        Plane plane = plane_of(tensor, shape, c, step);
+        const Plane plane = plane_of(tensor, shape, c, step);
+        const Plane outs = {(float *)out_beside(plane.at, &ending), plane.rows, plane.columns, plane.step};
         for (int t = 0; t < block->count; t += block->together) {
             const Square from = values_at(values, set, shape, block, c, t);
             Square place;
+            fetch_tile(&plane, way, block, t);
+            if (ending.stops) fetch_tile(&outs, way, block, t);
             if (block->samples == SOUNDER_LANES &&
                 tile_in_place(&place, &plane, tile_y(block, t, way.offset), tile_x(block, t, way.offset), side)) {
                 put_tile(way, set, place, from, &ending);
