@@ -8,7 +8,7 @@
 #include "nn/points.h"
 #include "nn/spec.h"
 
-enum { LINE_FLOATS = 16 };
+enum { LINE_FLOATS = 16 }; // of a cache
 
 // Floats of one point: (channels, block), and a vector more, so that the values that a transform reads or writes
 // together, one in each point, do not compete for the same set of a cache.
@@ -154,7 +154,9 @@ ALWAYS_INLINE Square seen(Square tile, TileWay way) {
 }
 
 // The tile at that place of the next channel sets out: a core looks ahead along a row, but not from plane to plane.
+// Tiles of few samples that share vectors, which lie near, do not gain.
 ALWAYS_INLINE void fetch_tile(const Plane *plane, TileWay way, const Block *block, int t) {
+    if (block->together > 1) return;
     const int y = tile_y(block, t, way.offset), x = tile_x(block, t, way.offset);
     const size_t row = (size_t)plane->columns * plane->step, floats = (size_t)block->step * plane->step;
     const float *from = plane_at(plane, plane->rows + (y < 0 ? 0 : y), x < 0 ? 0 : x);
@@ -173,8 +175,8 @@ ALWAYS_INLINE void to_points(TileWay way, const PointSet *set, float *values, fl
         for (int t = 0; t < block->count; t += block->together) {
             const Square to = values_at(values, set, shape, block, c, t);
             Lanes group[MOST_POINTS_2D * GROUP_ROW];
+            fetch_tile(&plane, way, block, t);
             if (block->together == 1) {
-                fetch_tile(&plane, way, block, t);
                 Square tile =
                     load_tile(group, &plane, tile_y(block, t, way.offset), tile_x(block, t, way.offset), side);
                 transform_2d(way.transform, to, points, seen(tile, way), side, set, side);
