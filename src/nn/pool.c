@@ -9,13 +9,17 @@ ALWAYS_INLINE Lanes larger(Lanes maximum, Lanes value) {
     return lanes_select((value > maximum) | (value != value), value, maximum);
 }
 
+// The window below sets out meanwhile: a core looks ahead along a row, but not from row to row.
 ALWAYS_INLINE Lanes window_maximum(const Lanes *window, size_t row, size_t step, int size) {
     Lanes maximum = *window;
 #pragma GCC unroll 2
     for (int y = 0; y < size; y++)
 #pragma GCC unroll 2
-        for (int x = 0; x < size; x++)
-            maximum = larger(maximum, window[(size_t)y * row + (size_t)x * step]);
+        for (int x = 0; x < size; x++) {
+            const Lanes *place = window + (size_t)y * row + (size_t)x * step;
+            __builtin_prefetch(place + (size_t)size * row);
+            maximum = larger(maximum, *place);
+        }
     return maximum;
 }
 
@@ -63,7 +67,6 @@ static void plain_forward(float *out, const float *in, const Layer *layer, int s
         }
 }
 
-// Of small windows the one below sets out: a core looks ahead along a row, but not from row to row.
 static void plain_backward(float *in_gradient, const float *in, const float *out_gradient, const Layer *layer,
                            int samples) {
     size_t step = (size_t)samples / SOUNDER_LANES, row = (size_t)layer->in.columns * step;
@@ -75,11 +78,9 @@ static void plain_backward(float *in_gradient, const float *in, const float *out
                 for (size_t v = 0; v < step; v++, slope++) {
                     size_t corner = c * plane + y * size * row + x * size * step + v;
                     const Lanes *window = (const Lanes *)in + corner;
-                    if (size == 2) {
-                        __builtin_prefetch(window + 2 * row);
-                        __builtin_prefetch(window + 3 * row);
+                    if (size == 2)
                         window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, 2, layer->rectified);
-                    } else
+                    else
                         window_backward((Lanes *)in_gradient + corner, window, *slope, row, step, layer->kernel,
                                         layer->rectified);
                 }
