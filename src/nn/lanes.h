@@ -145,10 +145,20 @@ ALWAYS_INLINE Lanes lanes_select(IntLanes mask, Lanes yes, Lanes no) {
     return (Lanes)(((IntLanes)yes & mask) | ((IntLanes)no & ~mask));
 }
 
-// What is negative becomes zero; a NaN stays.
+// What is negative becomes zero; a NaN and -0 stay: where neither is the larger one, max gives its second operand.
+#if SOUNDER_LANES == 16
+ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
+    return (Lanes)_mm512_max_ps(_mm512_setzero_ps(), (__m512)value);
+}
+#elif SOUNDER_LANES == 8
+ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
+    return (Lanes)_mm256_max_ps(_mm256_setzero_ps(), (__m256)value);
+}
+#else
 ALWAYS_INLINE Lanes lanes_rectified(Lanes value) {
     return lanes_select(value < lanes_of(0), lanes_of(0), value);
 }
+#endif
 
 // Of two vectors seen as one row of floats, then of fours of floats, every other one.
 #if SOUNDER_LANES == 16
