@@ -12,11 +12,11 @@
 
 #include "nn/product.h"
 
-// Floats of a block's row at most, and of all rows together as far as a row need not be longer.
-enum { ROW_MOST = 512, BLOCK_FLOATS = 64 * 1024 };
+// Floats that a block's row should have at most, and all rows together; but a place's samples always fit.
+enum { ROW_MOST = 256, BLOCK_FLOATS = 64 * 1024, PLACE_MOST = 512 };
 
-// A vector more, so that the rows do not compete for the same set of a cache.
-enum { ROW_FLOATS = ROW_MOST + SOUNDER_LANES };
+// A line more, so that the rows do not compete for the same set of a cache.
+enum { ROW_FLOATS = PLACE_MOST + 16 };
 
 // How a layer is cut: what is the same for all groups and blocks.
 typedef struct Cut {
@@ -56,14 +56,28 @@ static bool is_pointwise(const Layer *layer) {
 
 // The weight's gradient is a product over places and samples. Where a group has the outputs for it, their slopes are
 // transposed, so that output channels are the lanes: gradient (taps, outs). Otherwise lanes are places and samples,
-// summed up at the end of a block: gradient as outer_place says.
+// summed up at the end of a block: gradient as outer_place says. The weight then is packed once more, transposed.
 static bool transposes(const Cut *cut) {
     return cut->outs >= SOUNDER_LANES;
 }
 
-// Floats of a row of the transposed slopes, and of the gradient.
+// Floats of a row of the gradient.
 static size_t gradient_row(const Cut *cut) {
     return ((size_t)cut->outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
+}
+
+// Floats of a group's packed weight: (outs, taps), and behind it (taps, outs) for the way back.
+static size_t packed_floats(const Cut *cut) {
+    return (size_t)(transposes(cut) ? 2 : 1) * (size_t)cut->outs * (size_t)cut->taps;
+}
+
+static ScalarMatrix weight_of(const float *packed, const Cut *cut) {
+    return (ScalarMatrix){packed, (size_t)cut->taps, 1};
+}
+
+static ScalarMatrix transposed_weight_of(const float *packed, const Cut *cut) {
+    if (!transposes(cut)) return (ScalarMatrix){packed, 1, (size_t)cut->taps};
+    return (ScalarMatrix){packed + cut->outs * cut->taps, (size_t)cut->outs, 1};
 }
 
 static size_t gradient_floats(const Cut *cut) {
@@ -76,13 +90,20 @@ static size_t gradient_place(const Cut *cut, int o, int tap) {
 
 ConvSizes ISA_NAME(columns_sizes)(const Layer *layer) {
     const Cut cut = cut_of(layer, 0);
-    return (ConvSizes){.packed = (size_t)layer->out.channels * (size_t)cut.taps,
+    return (ConvSizes){.packed = (size_t)cut.layer.groups * packed_floats(&cut),
                        .gradient = (size_t)cut.layer.groups * gradient_floats(&cut),
-                       .scratch = ((size_t)cut.taps + (size_t)cut.outs + gradient_row(&cut)) * ROW_FLOATS};
+                       .scratch = ((size_t)cut.taps + (size_t)cut.outs + in_panels(cut.outs)) * ROW_FLOATS};
 }
 
 void ISA_NAME(columns_pack)(float *packed, const float *weight, const Layer *layer) {
-    memcpy(packed, weight, ISA_NAME(columns_sizes)(layer).packed * sizeof *packed);
+    const Cut cut = cut_of(layer, 0);
+    const int floats = cut.outs * cut.taps;
+    for (int group = 0; group < cut.layer.groups; group++, packed += packed_floats(&cut), weight += floats) {
+        memcpy(packed, weight, (size_t)floats * sizeof *packed);
+        for (int tap = 0; transposes(&cut) && tap < cut.taps; tap++)
+            for (int o = 0; o < cut.outs; o++)
+                packed[floats + tap * cut.outs + o] = weight[o * cut.taps + tap];
+    }
 }
 
 void ISA_NAME(columns_unpack)(float *weight_gradient, const float *packed_gradient, const Layer *layer) {
@@ -208,14 +229,6 @@ static size_t group_floats(int channels, Shape shape, const Cut *cut) {
     return (size_t)channels * (size_t)shape.rows * (size_t)shape.columns * cut->samples;
 }
 
-static void add_bias(float *out, size_t row_floats, const float *bias, int outs, int vectors, bool rectifies) {
-    for (int o = 0; o < outs; o++, out += row_floats)
-        for (int v = 0; v < vectors; v++) {
-            const Lanes sum = ((Lanes *)out)[v] + lanes_of(bias[o]);
-            ((Lanes *)out)[v] = rectifies ? lanes_rectified(sum) : sum;
-        }
-}
-
 // Whether a block's part of a tensor can be written where it belongs: in whole vectors.
 static bool fills_vectors(const Cut *cut) {
     return cut->samples % SOUNDER_LANES == 0;
@@ -238,18 +251,17 @@ void ISA_NAME(columns_forward)(float *out, float *scratch, const float *in, cons
     const Cut cut = cut_of(layer, samples);
     const size_t row = (size_t)cut.places * cut.samples, ins = group_floats(cut.ins, layer->in, &cut);
     for (int group = 0; group < cut.layer.groups; group++) {
-        const ScalarMatrix weight = {packed + (size_t)(group * cut.outs) * (size_t)cut.taps, (size_t)cut.taps, 1};
+        const ScalarMatrix weight = weight_of(packed + (size_t)group * packed_floats(&cut), &cut);
         float *to = out + (size_t)group * group_floats(cut.outs, layer->out, &cut);
         for (int first = 0; first < cut.places; first += cut.block) {
             const Block block = block_at(&cut, first);
             const int vectors = vectors_of(&cut, block);
             float *place = to + (size_t)first * cut.samples, *sums = scratch + (size_t)cut.taps * ROW_FLOATS;
-            const ProductOut at =
-                fills_vectors(&cut) ? (ProductOut){place, row, false} : (ProductOut){sums, ROW_FLOATS, false};
+            ProductOut at = {sums, ROW_FLOATS, .bias = bias + group * cut.outs, .rectifies = layer->rectifies};
+            if (fills_vectors(&cut)) at.at = place, at.row_floats = row;
             each_row(gather_row, scratch, (float *)in + (size_t)group * ins, &cut, block);
             zero_rest(scratch, (size_t)cut.taps, floats_of(&cut, block));
             product(at, weight, scratch, cut.outs, (size_t)cut.taps, vectors, ROW_FLOATS);
-            add_bias(at.at, at.row_floats, bias + group * cut.outs, cut.outs, vectors, layer->rectifies);
             if (at.at == sums) copy_rows(place, row, sums, ROW_FLOATS, cut.outs, floats_of(&cut, block));
         }
     }
@@ -264,9 +276,9 @@ static void gradient_product(float *gradient, const float *columns, const float 
                       ROW_FLOATS / SOUNDER_LANES);
         return;
     }
-    transpose(transposed, row, slopes, ROW_FLOATS, cut->outs, vectors);
-    product((ProductOut){gradient, row, true}, (ScalarMatrix){columns, ROW_FLOATS, 1}, transposed, cut->taps,
-            (size_t)(vectors * SOUNDER_LANES), (int)row / SOUNDER_LANES, row);
+    transpose_to_panels(transposed, slopes, ROW_FLOATS, cut->outs, vectors);
+    product_of_panels((ProductOut){gradient, row, .adds = true}, (ScalarMatrix){columns, ROW_FLOATS, 1}, transposed,
+                      cut->taps, (size_t)(vectors * SOUNDER_LANES), (int)row / SOUNDER_LANES);
 }
 
 // Of one group. slopes: the block's part of out_gradient, in rows as far apart as those of columns.
@@ -282,10 +294,10 @@ static void backward_block(float *packed_gradient, float *in_gradient, bool adds
     zero_rest(columns, (size_t)cut->taps, floats_of(cut, block));
     gradient_product(packed_gradient, columns, slopes, cut, vectors);
     if (!in_gradient) return;
-    const ScalarMatrix transposed = {packed, 1, (size_t)cut->taps};
-    ProductOut to = {columns, ROW_FLOATS, false};
-    if (needs_no_scattering(cut)) to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, adds};
-    product(to, transposed, slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
+    ProductOut to = {columns, ROW_FLOATS, .adds = false};
+    if (needs_no_scattering(cut))
+        to = (ProductOut){in_gradient + (size_t)block.first * cut->samples, row, .adds = adds};
+    product(to, transposed_weight_of(packed, cut), slopes, cut->taps, (size_t)cut->outs, vectors, ROW_FLOATS);
     if (!needs_no_scattering(cut)) each_row(scatter_row, columns, in_gradient, cut, block);
 }
 
@@ -303,7 +315,7 @@ void ISA_NAME(columns_backward)(float *packed_gradient, float *bias_gradient, fl
         for (int first = 0; first < cut.places; first += cut.block)
             backward_block(packed_gradient + group * gradient_floats(&cut),
                            in_gradient ? in_gradient + group * ins : NULL, adds, scratch, slopes, in + group * ins,
-                           out_gradient + group * outs, packed + group * (size_t)(cut.outs * cut.taps), &cut,
+                           out_gradient + group * outs, packed + group * packed_floats(&cut), &cut,
                            block_at(&cut, first));
     if (in_gradient && layer->rectified) ISA_NAME(conv_stop_slopes)(in_gradient, in, floats);
 }

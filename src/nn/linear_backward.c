@@ -37,11 +37,13 @@ static void add_input_share(float *scratch, const float *out_gradient, const flo
     const ScalarMatrix slopes = {out_gradient + o * (size_t)samples, 1, (size_t)samples};
     SparseMatrix sparse;
     if (sparse_of(&sparse, slopes, (size_t)count, outs, ins))
-        sparse_product((ProductOut){scratch, row_floats, o > 0}, &sparse, weight + o * ins, (size_t)count, columns);
+        sparse_product((ProductOut){scratch, row_floats, .adds = o > 0}, &sparse, weight + o * ins, (size_t)count,
+                       columns);
     else if (o == 0)
-        product((ProductOut){scratch, row_floats, false}, slopes, weight, count, outs, (int)columns, ins);
+        product((ProductOut){scratch, row_floats, .adds = false}, slopes, weight, count, outs, (int)columns, ins);
     else
-        product((ProductOut){scratch, row_floats, true}, slopes, weight + o * ins, count, outs, (int)columns, ins);
+        product((ProductOut){scratch, row_floats, .adds = true}, slopes, weight + o * ins, count, outs, (int)columns,
+                ins);
 }
 
 // The tail's inputs, from all outputs.
@@ -53,8 +55,8 @@ static void tail_input_share(float *scratch, const float *out_gradient, const fl
     float *tails = scratch + (size_t)count * row_floats; // (OUT, SOUNDER_LANES)
     for (size_t o = 0; o < outs; o++)
         *(Lanes *)(tails + o * SOUNDER_LANES) = lanes_part(weight + o * ins + whole, ins - whole);
-    product((ProductOut){scratch + whole, row_floats, false}, (ScalarMatrix){out_gradient, 1, (size_t)samples}, tails,
-            count, outs, 1, SOUNDER_LANES);
+    product((ProductOut){scratch + whole, row_floats, .adds = false}, (ScalarMatrix){out_gradient, 1, (size_t)samples},
+            tails, count, outs, 1, SOUNDER_LANES);
 }
 
 void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const float *out_gradient, const float *weight,

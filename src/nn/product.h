@@ -6,6 +6,7 @@
 #ifndef SOUNDER_NN_PRODUCT_H
 #define SOUNDER_NN_PRODUCT_H
 
+#include <math.h>
 #include <stdbool.h>
 
 #include "nn/lanes.h"
@@ -57,12 +58,31 @@ ALWAYS_INLINE void product_sums(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], Scala
 }
 
 // Where a product goes: element vectors (r,c) at[r * row_floats + c * SOUNDER_LANES]. adds: to what stands there, a
-// constant where this is inlined.
+// constant where this is inlined. bias: one for each row, joins the finished sum; NULL: none. rectifies: what is
+// negative then becomes zero.
 typedef struct ProductOut {
     float *at;
     size_t row_floats;
     bool adds;
+    const float *bias;
+    bool rectifies;
 } ProductOut;
+
+// The sums of a tile get their bias, and are rectified where the product is.
+ALWAYS_INLINE void product_conclude(Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS], const ProductOut *out, int rows,
+                                    int columns) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; c++)
+            sums[r][c] += lanes_of(out->bias[r]);
+    if (out->rectifies)
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+            for (int c = 0; c < columns; c++)
+                sums[r][c] = lanes_rectified(sums[r][c]);
+}
 
 ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const float *lanes, size_t inner,
                                 size_t row_floats, int rows, int columns) {
@@ -78,6 +98,7 @@ ALWAYS_INLINE void product_tile(ProductOut out, ScalarMatrix scalars, const floa
             sums[r][c] =
                 out.adds ? *(Lanes *)(out.at + (size_t)r * out.row_floats + (size_t)c * SOUNDER_LANES) : lanes_of(0);
     product_add_sums(sums, scalars, lanes, inner, row_floats, rows, columns);
+    if (out.bias) product_conclude(sums, &out, rows, columns);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
@@ -114,6 +135,7 @@ ALWAYS_INLINE void product_strip(ProductOut out, ScalarMatrix scalars, const flo
             break;
         }
         out.at += (size_t)count * out.row_floats;
+        if (out.bias) out.bias += count;
         scalars.at += (size_t)count * scalars.row_stride;
     }
 }
@@ -143,6 +165,22 @@ ALWAYS_INLINE void product(ProductOut out, ScalarMatrix scalars, const float *la
     default:
         break;
     }
+}
+
+// Panels: a lanes factor as its strips are read, one behind the other: (inner, PANEL) each. So no two rows of a strip
+// compete for the same set of a cache.
+enum { PANEL = PRODUCT_COLUMNS * SOUNDER_LANES };
+
+// Floats of a row in whole panels.
+static inline size_t in_panels(int floats) {
+    return ((size_t)floats + PANEL - 1) / PANEL * PANEL;
+}
+
+// The same where the lanes lie in panels.
+ALWAYS_INLINE void product_of_panels(ProductOut out, ScalarMatrix scalars, const float *panels, int rows, size_t inner,
+                                     int columns) {
+    for (; columns > 0; columns -= PRODUCT_COLUMNS, out.at += PANEL, panels += inner * PANEL)
+        product(out, scalars, panels, rows, inner, columns < PRODUCT_COLUMNS ? columns : PRODUCT_COLUMNS, PANEL);
 }
 
 static inline size_t outer_tiles(int rows, int columns) {
@@ -192,12 +230,13 @@ ALWAYS_INLINE void outer_product(float *sums, const Lanes *left, const Lanes *ri
             outer_tile(sums, left, right, r0, c0, rows, columns, inner, row_lanes);
 }
 
-// to (vectors * SOUNDER_LANES, rows) = from (rows, vectors); rows of each are so many floats apart. What lies behind
-// `rows` in the last vector of a row of `to` is zero.
-ALWAYS_INLINE void transpose(float *to, size_t to_floats, const float *from, size_t from_floats, int rows,
-                             int vectors) {
+// to: panels (vectors * SOUNDER_LANES, PANEL) of from (rows, vectors) transposed, whose rows are from_floats apart.
+// What lies behind `rows` in the last vector is zero.
+ALWAYS_INLINE void transpose_to_panels(float *to, const float *from, size_t from_floats, int rows, int vectors) {
+    const size_t panel = (size_t)vectors * SOUNDER_LANES * PANEL;
     for (int r = 0; r < rows; r += SOUNDER_LANES)
         for (int v = 0; v < vectors; v++) {
+            float *place = to + (size_t)(r / PANEL) * panel + (size_t)v * SOUNDER_LANES * PANEL + (size_t)(r % PANEL);
             Lanes square[SOUNDER_LANES];
 #pragma GCC unroll 16
             for (int i = 0; i < SOUNDER_LANES; i++) {
@@ -207,7 +246,7 @@ ALWAYS_INLINE void transpose(float *to, size_t to_floats, const float *from, siz
             lanes_transpose(square);
 #pragma GCC unroll 16
             for (int i = 0; i < SOUNDER_LANES; i++)
-                *(Lanes *)(to + (size_t)(v * SOUNDER_LANES + i) * to_floats + r) = square[i];
+                *(Lanes *)(place + i * PANEL) = square[i];
         }
 }
 

@@ -63,7 +63,7 @@ static bool transposes(const Layer *layer) {
     return layer->in.channels >= 2 * SOUNDER_LANES;
 }
 
-// Floats of a row of the transposed slopes, and of the gradient.
+// Floats of a row of the gradient.
 static size_t gradient_row(int outs) {
     return ((size_t)outs + SOUNDER_LANES - 1) / SOUNDER_LANES * SOUNDER_LANES;
 }
@@ -79,7 +79,7 @@ ConvSizes ISA_NAME(winograd_sizes)(const Layer *layer) {
     size_t point = point_floats((int)outs, block) + point_floats((int)ins, block), points = points_2d(layer);
     return (ConvSizes){.packed = points * outs * ins,
                        .gradient = points * gradient_floats(layer),
-                       .scratch = points * point + (transposes(layer) ? block * gradient_row((int)outs) : 0)};
+                       .scratch = points * point + (transposes(layer) ? block * in_panels((int)outs) : 0)};
 }
 
 // Kernels -------------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ typedef struct Workplace {
     int tile_count;
     Block block; // the one at work; its `count` is that of all but the last
     float *ins, *outs;
-    float *transposed;                             // (block.floats, OC): outs at one point; NULL without
+    float *transposed;                             // panels (block.floats, PANEL): outs at one point; NULL without
     size_t points;                                 // Q * Q
     size_t in_floats, out_floats, gradient_floats; // of one point
 } Workplace;
@@ -230,8 +230,8 @@ static void forward_products(const Workplace *work, const float *packed, int vec
     size_t kernels = (size_t)work->outputs * (size_t)work->inputs, row = work->block.floats;
     for (size_t q = 0; q < work->points; q++) {
         ScalarMatrix weight = {packed + q * kernels, (size_t)work->inputs, 1};
-        product((ProductOut){work->outs + q * work->out_floats, row, false}, weight, work->ins + q * work->in_floats,
-                work->outputs, (size_t)work->inputs, vectors, row);
+        product((ProductOut){work->outs + q * work->out_floats, row, .adds = false}, weight,
+                work->ins + q * work->in_floats, work->outputs, (size_t)work->inputs, vectors, row);
     }
 }
 
@@ -243,9 +243,9 @@ static void gradient_product(float *gradient, const Workplace *work, const float
                       row / SOUNDER_LANES);
         return;
     }
-    transpose(work->transposed, to, outs, row, work->outputs, vectors);
-    product((ProductOut){gradient, to, true}, (ScalarMatrix){ins, row, 1}, work->transposed, work->inputs,
-            (size_t)(vectors * SOUNDER_LANES), (int)to / SOUNDER_LANES, to);
+    transpose_to_panels(work->transposed, outs, row, work->outputs, vectors);
+    product_of_panels((ProductOut){gradient, to, .adds = true}, (ScalarMatrix){ins, row, 1}, work->transposed,
+                      work->inputs, (size_t)(vectors * SOUNDER_LANES), (int)to / SOUNDER_LANES);
 }
 
 // Adds to the weight's gradient; unless last, the inputs' points give way to their gradient's.
@@ -257,7 +257,8 @@ static void backward_products(float *packed_gradient, const Workplace *work, con
         gradient_product(packed_gradient + q * work->gradient_floats, work, ins, outs, vectors);
         if (last) continue;
         ScalarMatrix transposed = {packed + q * kernels, 1, (size_t)work->inputs};
-        product((ProductOut){ins, row, false}, transposed, outs, work->inputs, (size_t)work->outputs, vectors, row);
+        product((ProductOut){ins, row, .adds = false}, transposed, outs, work->inputs, (size_t)work->outputs, vectors,
+                row);
     }
 }
 
