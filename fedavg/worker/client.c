@@ -418,12 +418,14 @@ double local_model_train_on(LocalModel *model, const LocalStep *step, const uint
     const RunConfig *config = model->memory->config;
     bool exchanged = step->replica == NULL;
     Stepper stepper = stepper_begin(model->memory, step);
+    stepper_start(&stepper, model);
     stepper_load(&stepper, model, step->state);
     const Walk walk = walk_of(&config->recipe.parts[PART_SCHEDULE], round, epochs);
     Stretch stretch;
     double loss_sum = 0;
     for (uint32_t index = 0; walk_stretch(&stretch, &walk, index, local_model_batches(model, count)); index++)
         loss_sum += train_stretch(model, &stepper, indices, count, client, &stretch, &exchanged);
+    stepper_end(model);
     if (step->state_after) stepper_store(step->state_after, &stepper, model);
     return loss_sum;
 }
@@ -440,16 +442,24 @@ static double train_in_turn(LocalModel *model, const LocalStep *step, const Job 
     return loss_sum;
 }
 
+// Whether a turn begins with the global weights and nobody but its first step asks for them.
+static bool starts_with_a_step(const LocalModel *model) {
+    const RunConfig *config = model->memory->config;
+    return !model->shift && !model->slope && !local_rule(config)->replicas && config->personal.run_count == 0;
+}
+
 void client_train(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     uint64_t start = clock_nanoseconds();
     uint32_t count;
-    memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
+    const bool starts = starts_with_a_step(model);
+    if (!starts) memcpy(model->weights, memory->weights, memory->config->parameters * sizeof(float));
     model->lies = job->attacks && attack_is_in_training(&memory->config->attack);
     view_begin(&model->view, job->client, round, model->lies ? model->label_of : NULL);
     view_samples(&model->view, &count);
     personal_begin(model, job);
     Turn turn = begin_turn(model, job, count, round);
+    if (starts) turn.step.start = memory->weights;
     if (local_rule(memory->config)->replicas) begin_replica(model, &turn);
     const uint32_t key = schedule_key(round - 1, job->visit); // no two trainings from one model are the same
     job->loss_sum = memory->config->personal.alternates

@@ -55,6 +55,7 @@ typedef struct LocalStep {
     Sgd sgd;
     float pull;
     const float *shift;
+    const float *start; // the weights to begin with (parameters); NULL: the model holds them already
     const float *state; // what the optimizer begins with (stepper.h); NULL: zeros
     float *state_after; // gets what it ends with; NULL: nobody wants that
     const struct LocalVectors *replica; // exchanges after the first step, in `turn`; NULL: nothing does
@@ -62,8 +63,8 @@ typedef struct LocalStep {
     bool follows;       // each step of the model is one towards the second (PersonalPlan.inner)
 } LocalStep;
 
-// Trains the model, which holds the weights to begin with, on the samples of the client whose view has begun, with a
-// fresh optimizer. Shuffles and dropout are those of `round`. Returns the sum of the losses.
+// Trains the model on the samples of the client whose view has begun, with a fresh optimizer. Shuffles and dropout are
+// those of `round`. Returns the sum of the losses.
 double local_model_train(LocalModel *model, const LocalStep *step, uint32_t client, uint32_t epochs, uint32_t round);
 
 // The same on these samples (count), with the shuffles and dropout of `client`.

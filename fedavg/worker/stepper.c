@@ -27,6 +27,17 @@ static bool is_fused(const Stepper *stepper) {
            stepper->clip == 0;
 }
 
+void stepper_start(const Stepper *stepper, LocalModel *model) {
+    model->net.start = stepper->step.start;
+    if (!is_fused(stepper)) stepper_end(model);
+}
+
+void stepper_end(LocalModel *model) {
+    const float *start = model->net.start;
+    if (start) memcpy(model->weights, start, model->memory->config->parameters * sizeof *start);
+    model->net.start = NULL;
+}
+
 void stepper_load(Stepper *stepper, LocalModel *model, const float *row) {
     const size_t count = model->memory->config->parameters, bytes = count * sizeof(float);
     // Nobody reads the velocity then but the next step, which need not read zeros either.

@@ -26,6 +26,11 @@ Stepper stepper_begin(const RunMemory *memory, const LocalStep *step);
 // Floats of what an optimizer remembers of a model, as a client's row keeps it (memory/kept_file.h).
 uint64_t stepper_state_floats(const RunConfig *config);
 
+// The weights become those to begin with, by the first step at the latest, which can take them along. stepper_end makes
+// sure of it for a turn without one.
+void stepper_start(const Stepper *stepper, LocalModel *model);
+void stepper_end(LocalModel *model);
+
 // What the optimizer remembers becomes that of the row, zeros for NULL; the other way round.
 void stepper_load(Stepper *stepper, LocalModel *model, const float *row);
 void stepper_store(float *row, const Stepper *stepper, const LocalModel *model);

@@ -52,9 +52,18 @@ bool net_leaves(const Net *net, size_t parameter) {
     return spec_freezes_at(&net->spec, parameter) || (parameter >= net->still_first && parameter < net->still_end);
 }
 
-// Of `count` parameters that are frozen.
+// A step finds `count` parameters where it leaves them.
+static void bring_along(const Pass *pass, size_t first, size_t count) {
+    if (pass->stepping != pass->parameters)
+        memcpy(pass->stepping + first, pass->parameters + first, count * sizeof *pass->stepping);
+}
+
+// Of `count` parameters that are frozen, or stand still.
 static void leave(const Pass *pass, size_t first, size_t count) {
-    if (!pass->stepping) memset(pass->gradient + first, 0, count * sizeof *pass->gradient);
+    if (pass->stepping)
+        bring_along(pass, first, count);
+    else
+        memset(pass->gradient + first, 0, count * sizeof *pass->gradient);
 }
 
 static void linear_backward_weight(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass,
@@ -91,12 +100,15 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
                        .lr = pass->sgd.lr,
                        .weight_decay = pass->sgd.weight_decay,
                        .upwards = net->steps % 2 != 0};
+    const bool moves = step && pass->stepping != pass->parameters;
+    if (moves) descent.before = pass->parameters + layer->weight;
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
     if (joined)
         net->at_work->linear_backward_step(columns_of(net, at, layer), net->buffers->scratch, gradient, weight,
                                            at->rows, at->out_gradient, &descent, layer, chunk.count, chunk.samples);
     else
         linear_backward_weight(net, at, layer, pass, &descent, weight, chunk);
+    if (moves) descent.before = pass->parameters + layer->bias;
     if (descent.shift) descent.shift = pass->shift + layer->bias;
     if (spec_freezes_at(&net->spec, layer->bias))
         leave(pass, layer->bias, (size_t)layer->out.channels);
@@ -124,9 +136,10 @@ static void finish_run(const Net *net, const LayerBuffers *at, const Layer *laye
                        size_t count) {
     const size_t place = layer->weight + first;
     if (pass->stepping && net->rests) memset(pass->gradient + place, 0, count * sizeof *pass->gradient);
-    if (pass->stepping)
+    if (pass->stepping) {
+        bring_along(pass, place, count);
         net->at_work->sgd_step(pass->stepping + place, pass->gradient + place, at->slopes + first, &pass->sgd, count);
-    else
+    } else
         memcpy(pass->gradient + place, at->slopes + first, count * sizeof *at->slopes);
 }
 
@@ -158,10 +171,8 @@ static void finish_slopes(const Net *net, const LayerBuffers *at, const Layer *l
 // The batch's last chunk has been through the layer.
 static void finish_layer(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {
     if (!layer_has_parameters(layer)) return;
-    if (layer->frozen)
+    if (stands_still(net, layer, pass))
         leave(pass, layer->weight, layer_parameters(layer));
-    else if (stands_still(net, layer, pass))
-        return;
     else if (at->slopes)
         finish_slopes(net, at, layer, pass);
     if (!pass->stepping && net->on_gradient.complete)

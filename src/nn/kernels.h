@@ -66,8 +66,10 @@ typedef struct DropoutNoise {
 // nobody needs then, where keep is 0, may be left as it was.
 typedef struct Descent {
     float keep, lr, weight_decay;
-    bool begins;        // with keep = 0: what it was is zero, and a step with weights at hand writes it, too
-    const float *shift; // one for each weight, joins its slope; NULL: none. Only with weights at hand
+    bool begins; // with keep = 0: what it was is zero, and a step with weights at hand writes it, too
+    // Only with weights at hand, one for each:
+    const float *shift;  // joins its slope; NULL: none
+    const float *before; // what it was, where it lies elsewhere than what it becomes; NULL: in one place
     // Linear layers go from the last output to the first: what a step ends with is still in the cache when the next one
     // begins there.
     bool upwards;

@@ -245,7 +245,7 @@ void net_gradient(Net *net, float *gradient, BatchResult *result, const float *p
 void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *result, const Sgd *sgd,
                     const float *shift, const Batch *batch, const Noise *noise) {
     *result = (BatchResult){0};
-    Pass pass = {.parameters = parameters,
+    Pass pass = {.parameters = net->start ? net->start : parameters,
                  .stepping = parameters,
                  .gradient = velocity,
                  .shift = shift,
@@ -256,6 +256,7 @@ void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *r
     if (batch->count == 0) return;
     result->loss_sum = train(net, &pass, batch);
     net->rests = false;
+    net->start = NULL;
     net_follow(net, parameters);
 }
 

@@ -50,6 +50,7 @@ typedef struct Net {
     GradientHook on_gradient;
     uint32_t steps;                // so far: they go through the weights to and fro
     bool rests;                    // the next step's velocity is zero, whatever lies there; false after it
+    const float *start;            // where the next step finds the parameters, if elsewhere; NULL after it
     size_t still_first, still_end; // 0 after net_init: layers whose weights lie in this range are not moved by steps
 } Net;
 

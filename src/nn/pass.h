@@ -15,7 +15,7 @@ typedef struct Chunk {
 // What a batch's way through the net and back is for: a gradient, or a step of SGD.
 typedef struct Pass {
     const float *parameters;
-    float *stepping;    // the parameters again if they are to change; NULL if not
+    float *stepping;    // where they lie after a step, there or elsewhere; NULL: they are not to change
     float *gradient;    // or the velocity, if they are
     const float *shift; // of the slopes, if they are; NULL: none
     Sgd sgd;

@@ -1,76 +1,10 @@
 // Whole nets: batches of any size, noise, poisoned arenas, diverged parameters, and all builds alike.
 #include "nn/buffers.h"
-#include "nn/net.h"
 
 #include <string.h>
 
-#include "nn/spec.h"
+#include "tests/nn/net_fixture.h"
 #include "tests/tensor.h"
-
-enum { CLASSES = 5, SAMPLES = 80, MOST_PARAMETERS = 160000 };
-
-// Every kind of layer; both ways to convolve; pooling behind and before a relu.
-static const char all_layers[] = "conv 7 5 pad 2; relu; pool 2; conv 6 3; dropout2d 0.4; pool 2; relu; "
-                                 "linear 19; relu; dropout 0.3; linear 5";
-static const char more_layers[] = "conv 4 3x2 pad 1 stride 1x2; tanh; conv 6 3 pad 2 dilation 2 groups 2; pool 3 "
-                                  "stride 2 pad 1; conv 5 3; leakyrelu 0.1; dropout2d 0.2; avgpool 3x2 "
-                                  "stride 2x1 pad 1; gelu; dropout 0.2; linear 12; sigmoid; relu6; linear 5";
-// Values that several layers take: relu and dropout that may not work in place, sums and joins of what lies in any
-// order.
-static const char branches[] = "conv 6 3 pad 1 as a; groupnorm 3; relu as b; conv 6 3 pad 1; add a; relu as c; concat "
-                               "b; dropout 0.2 as d; pool 2 from c; "
-                               "conv 4 1 as e; pool 2 from d; dropout2d 0.1; conv 4 1; layernorm as f; add e; add f; "
-                               "relu as h; dropout 0.1 from f as g; "
-                               "relu from f; concat g; concat h; linear 5";
-// A head whose weights are far, so that a chunk goes through the body in several parts.
-static const char wide_head[] =
-    "conv 20 3 pad 1 as a; relu; dropout 0.2 as b; conv 20 3 pad 1; add a; groupnorm 4; relu; add b; "
-    "dropout2d 0.1; linear 45; relu; dropout 0.2; linear 5";
-static const Shape shape = {2, 14, 11};
-
-// A net, random parameters, and a small random data set.
-typedef struct Fixture {
-    Net net;
-    float parameters[MOST_PARAMETERS], gradient[MOST_PARAMETERS];
-    uint8_t pixels[SAMPLES * 2 * 14 * 11];
-    uint16_t labels[SAMPLES];
-    uint32_t indices[SAMPLES];
-    float scale[2], shift[2];
-} Fixture;
-
-static void with_each_build(const char *text, void (*check)(Fixture *fixture)) {
-    static Fixture fixture;
-    const char *names[] = {"avx512", "avx2", "baseline"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const Kernels *kernels = kernels_named(names[i]);
-        if (!kernels) continue;
-        Error err;
-        Spec spec;
-        fixture = (Fixture){.scale = {0.01f, 0.008f}, .shift = {-1, -0.9f}};
-        check_ok(spec_parse(&spec, text, shape, CLASSES, &err));
-        assert_true(spec.parameter_count <= MOST_PARAMETERS);
-        check_ok(net_init(&fixture.net, &spec, kernels, &err));
-        spec_initialise(fixture.parameters, &spec, 3);
-        RngKey key = rng_key(1, RNG_SYNTHETIC, 0, 0, 0);
-        for (uint32_t p = 0; p < sizeof fixture.pixels; p++)
-            fixture.pixels[p] = (uint8_t)(rng_block(key, p, 0, 0, 0).word[0] >> 24);
-        for (uint32_t s = 0; s < SAMPLES; s++) {
-            fixture.labels[s] = (uint16_t)rng_below(rng_block(key, s, 1, 0, 0).word[0], CLASSES);
-            fixture.indices[s] = s * 37 % SAMPLES;
-        }
-        check(&fixture);
-        net_free(&fixture.net);
-    }
-}
-
-static Batch batch_of(const Fixture *fixture, uint32_t first, uint32_t count) {
-    return (Batch){.pixels = fixture->pixels,
-                   .labels = fixture->labels,
-                   .indices = fixture->indices + first,
-                   .count = count,
-                   .scale = fixture->scale,
-                   .shift = fixture->shift};
-}
 
 static void check_batches(Fixture *fixture) {
     const uint32_t counts[] = {1, 3, 4, 10, 16, 17, 64, 65}; // few go through ops of their own
@@ -237,73 +171,6 @@ static void parts_of_a_batch_that_know_their_place_drop_out_as_the_whole(void **
     with_each_build(more_layers, check_parts);
     with_each_build(wide_head, check_parts);
     with_each_build(branches, check_parts);
-}
-
-static void check_steps(Fixture *fixture) {
-    const Sgd sgd = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
-    const uint32_t counts[] = {10, 64, 1, 33};
-    size_t parameters = fixture->net.spec.parameter_count;
-    static float velocity[MOST_PARAMETERS], expected_velocity[MOST_PARAMETERS], expected[MOST_PARAMETERS];
-    memset(velocity, 0, sizeof velocity);
-    memset(expected_velocity, 0, sizeof expected_velocity);
-    memcpy(expected, fixture->parameters, sizeof expected);
-    for (uint32_t step = 0; step < sizeof counts / sizeof *counts; step++) {
-        const Noise noise = {.seed = 1, .step = step};
-        Batch batch = batch_of(fixture, step, counts[step]);
-        BatchResult result, expected_result;
-        net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, NULL, &batch, &noise);
-        net_gradient(&fixture->net, fixture->gradient, &expected_result, expected, &batch, &noise);
-        fixture->net.kernels->sgd_step(expected, expected_velocity, fixture->gradient, &sgd, parameters);
-        assert_true(fabs(result.loss_sum - expected_result.loss_sum) < 1e-5 * expected_result.loss_sum);
-    }
-    double *wanted[] = {doubles(expected, parameters), doubles(expected_velocity, parameters)};
-    check_close("parameters", fixture->parameters, wanted[0], parameters, 1e-5);
-    check_close("velocity", velocity, wanted[1], parameters, 1e-5);
-    free(wanted[0]);
-    free(wanted[1]);
-    Batch empty = batch_of(fixture, 0, 0);
-    BatchResult result;
-    memcpy(expected, fixture->parameters, sizeof expected);
-    net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, NULL, &empty, NULL);
-    assert_memory_equal(expected, fixture->parameters, sizeof expected);
-}
-
-// Whatever lies where the velocity will, to the bit.
-static void check_rest(Fixture *fixture) {
-    const Sgd sgd = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
-    static float velocity[MOST_PARAMETERS], rested[MOST_PARAMETERS], moved[MOST_PARAMETERS];
-    const size_t bytes = fixture->net.spec.parameter_count * sizeof(float);
-    memset(velocity, 0, sizeof velocity);
-    memset(rested, 0xff, sizeof rested); // NaNs
-    memcpy(moved, fixture->parameters, bytes);
-    for (uint32_t step = 0; step < 2; step++) {
-        const Noise noise = {.seed = 1, .step = step};
-        Batch batch = batch_of(fixture, step, 70); // several chunks
-        BatchResult result;
-        net_train_step(&fixture->net, fixture->parameters, velocity, &result, &sgd, NULL, &batch, &noise);
-        fixture->net.rests = step == 0;
-        fixture->net.steps--; // to and fro as before
-        net_train_step(&fixture->net, moved, rested, &result, &sgd, NULL, &batch, &noise);
-        assert_false(fixture->net.rests);
-        assert_memory_equal(moved, fixture->parameters, bytes);
-        assert_memory_equal(rested, velocity, bytes);
-    }
-}
-
-static void a_velocity_at_rest_need_not_be_zeroed(void **state) {
-    (void)state;
-    with_each_build(all_layers, check_rest);
-    with_each_build(more_layers, check_rest);
-    with_each_build(wide_head, check_rest);
-}
-
-static void a_train_step_is_a_gradient_and_a_step_of_sgd(void **state) {
-    (void)state;
-    with_each_build(all_layers, check_steps);
-    with_each_build(more_layers, check_steps);
-    with_each_build(wide_head, check_steps);
-    with_each_build(branches, check_steps);
-    with_each_build("linear 9; relu; linear 5", check_steps);
 }
 
 static void check_evaluation(Fixture *fixture) {
@@ -513,12 +380,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(results_depend_on_the_arguments_alone),
         cmocka_unit_test(gradients_are_final_when_they_are_said_to_be_complete),
         cmocka_unit_test(parts_of_a_batch_that_know_their_place_drop_out_as_the_whole),
-        cmocka_unit_test(a_train_step_is_a_gradient_and_a_step_of_sgd),
         cmocka_unit_test(evaluation_counts_the_loss_and_the_hits_of_the_logits),
         cmocka_unit_test(every_sample_that_went_through_the_net_is_counted_as_progress),
         cmocka_unit_test(a_nan_in_any_parameter_tensor_shows_in_the_loss),
         cmocka_unit_test(an_empty_batch_has_no_loss_and_a_gradient_of_zeros),
-        cmocka_unit_test(a_velocity_at_rest_need_not_be_zeroed),
         cmocka_unit_test(all_builds_agree_within_rounding),
         cmocka_unit_test(layers_may_come_in_any_order),
         cmocka_unit_test(a_body_goes_part_by_part_where_the_heads_weights_are_far),
