@@ -100,15 +100,14 @@ static void linear_backward(const Net *net, const LayerBuffers *at, const Layer 
                        .lr = pass->sgd.lr,
                        .weight_decay = pass->sgd.weight_decay,
                        .upwards = net->steps % 2 != 0};
-    const bool moves = step && pass->stepping != pass->parameters;
-    if (moves) descent.before = pass->parameters + layer->weight;
+    if (step && pass->stepping != pass->parameters) descent.before = pass->parameters + layer->weight;
     if (step && pass->shift) descent.shift = pass->shift + layer->weight;
     if (joined)
         net->at_work->linear_backward_step(columns_of(net, at, layer), net->buffers->scratch, gradient, weight,
                                            at->rows, at->out_gradient, &descent, layer, chunk.count, chunk.samples);
     else
         linear_backward_weight(net, at, layer, pass, &descent, weight, chunk);
-    if (moves) descent.before = pass->parameters + layer->bias;
+    if (descent.before) bring_along(pass, layer->bias, (size_t)layer->out.channels);
     if (descent.shift) descent.shift = pass->shift + layer->bias;
     if (spec_freezes_at(&net->spec, layer->bias))
         leave(pass, layer->bias, (size_t)layer->out.channels);

@@ -69,7 +69,7 @@ typedef struct Descent {
     bool begins; // with keep = 0: what it was is zero, and a step with weights at hand writes it, too
     // Only with weights at hand, one for each:
     const float *shift;  // joins its slope; NULL: none
-    const float *before; // what it was, where it lies elsewhere than what it becomes; NULL: in one place
+    const float *before; // where the step finds it, if elsewhere than it leaves it; NULL: there. Of linear weights alone
     // Linear layers go from the last output to the first: what a step ends with is still in the cache when the next one
     // begins there.
     bool upwards;

@@ -2,6 +2,8 @@
 // describes the arrays.
 #include "ops.h"
 
+#include <string.h>
+
 #include "nn/linear_strips.h"
 #include "nn/sparse.h"
 
@@ -70,8 +72,8 @@ void ISA_NAME(linear_backward_input)(float *in_gradient, float *scratch, const f
 
 // The weight's slopes -------------------------------------------------------------------------------------------------
 
-// What all tiles of a weight's gradient have in common. gradient, weight and what it was before (OUT,IN); weight may be
-// NULL.
+// What all tiles of a weight's gradient have in common. gradient and weight (OUT,IN); weight may be NULL. before: the
+// weight comes from there to its place tile by tile; NULL: it is there.
 typedef struct WeightStep {
     float *gradient, *weight;
     const float *before;
@@ -88,16 +90,13 @@ ALWAYS_INLINE void descend_rows(const WeightStep *step, size_t at, const float *
                                 bool keeps, bool decays, int outs, int columns) {
     const Descent descent = *step->descent; // out of reach of the stores below
     float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
-    const float *before = step->before ? step->before + at : NULL;
 #pragma GCC unroll 8
-    for (int r = 0; r < outs; r++) {
+    for (int r = 0; r < outs;
+         r++, gradient += step->ins, weight += weight ? step->ins : 0, shift += shift ? step->ins : 0)
 #pragma GCC unroll 16
-        for (int c = 0; c < columns; c++) {
-            const size_t place = (size_t)r * step->ins + (size_t)c * SOUNDER_LANES;
-            descend(gradient + place, weight ? weight + place : NULL, before ? before + place : NULL,
-                    shift ? shift + place : NULL, slopes[r * width + c], &descent, keeps, decays);
-        }
-    }
+        for (int c = 0; c < columns; c++)
+            descend(gradient + c * SOUNDER_LANES, weight ? weight + c * SOUNDER_LANES : NULL,
+                    shift ? shift + c * SOUNDER_LANES : NULL, slopes[r * width + c], &descent, keeps, decays);
 }
 
 ALWAYS_INLINE void descend_tile(const WeightStep *step, size_t at, const Lanes *slopes, int width, int outs,
@@ -137,6 +136,18 @@ ALWAYS_INLINE void fetch_next(const WeightStep *step, size_t at, int outs, int c
             fetch_far(step->next + at + (size_t)r * step->ins + (size_t)c * SOUNDER_LANES);
 }
 
+// A tile of a weight that is not in its place yet comes there.
+ALWAYS_INLINE void bring_tile(const WeightStep *step, size_t at, int outs, int columns) {
+    if (!step->before) return;
+#pragma GCC unroll 8
+    for (int r = 0; r < outs; r++)
+#pragma GCC unroll 16
+        for (int c = 0; c < columns; c++) {
+            const size_t place = at + (size_t)r * step->ins + (size_t)c * SOUNDER_LANES;
+            *(LooseLanes *)(step->weight + place) = *(const LooseLanes *)(step->before + place);
+        }
+}
+
 // Of the outputs from o on.
 static ScalarMatrix slopes_from(const WeightStep *step, size_t o) {
     ScalarMatrix slopes = step->slopes;
@@ -151,6 +162,7 @@ ALWAYS_INLINE void step_tile(const WeightStep *step, size_t o, size_t i, int out
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
     if (step->descent->shift) fetch_tile(step->descent->shift + at, step->ins, outs, columns);
     fetch_next(step, at, outs, columns);
+    bring_tile(step, at, outs, columns);
     product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, columns);
     descend_tile(step, at, sums[0], PRODUCT_COLUMNS, outs, columns);
 }
@@ -177,7 +189,8 @@ ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const
     fetch_next(step, at, 1, columns);
     if (descent->shift) fetch_tile(descent->shift + at, step->ins, 1, columns);
     if (descent->keep != 0) fetch_tile(step->gradient + at + step->ins, step->ins, 1, columns);
-    if (step->weight != step->before) fetch_tile(step->weight + at + step->ins, step->ins, 1, columns);
+    if (step->before) fetch_tile(step->weight + at + step->ins, step->ins, 1, columns);
+    bring_tile(step, at, 1, columns);
     sparse_add_sums(sums, slopes, r, step->rows + i, columns);
     descend_tile(step, at, sums, columns, 1, columns);
 }
@@ -195,8 +208,8 @@ static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, co
 // Whether a step leaves a row without slopes as it is.
 static bool leaves(const WeightStep *step) {
     const Descent *descent = step->descent;
-    return step->weight && step->before == step->weight && descent->keep == 0 && !descent->begins &&
-           descent->weight_decay == 0 && !descent->shift;
+    return step->weight && !step->before && descent->keep == 0 && !descent->begins && descent->weight_decay == 0 &&
+           !descent->shift;
 }
 
 // `outs` outputs from o on, by parts of the strip in which the samples' rows stay in the first cache.
@@ -214,26 +227,23 @@ ALWAYS_INLINE void step_tail(const WeightStep *step, size_t o, size_t i, int out
     const size_t at = o * step->ins + i;
     const float *shift = step->descent->shift ? step->descent->shift + at : NULL;
     float *gradient = step->gradient + at, *weight = step->weight ? step->weight + at : NULL;
-    const float *before = step->before ? step->before + at : NULL;
+    for (size_t r = 0; step->before && r < (size_t)outs; r++)
+        memcpy(weight + r * step->ins, step->before + at + r * step->ins, (step->ins - i) * sizeof *weight);
     Lanes sums[PRODUCT_ROWS][PRODUCT_COLUMNS];
     product_sums(sums, slopes_from(step, o), step->rows + i, step->count, step->row_floats, outs, 1);
 #pragma GCC unroll 8
     for (int r = 0; r < outs; r++) {
         const size_t row = (size_t)r * step->ins;
-        descend_part(gradient + row, weight ? weight + row : NULL, before ? before + row : NULL,
-                     shift ? shift + row : NULL, sums[r][0], step->descent, step->ins - i);
+        descend_part(gradient + row, weight ? weight + row : NULL, shift ? shift + row : NULL, sums[r][0],
+                     step->descent, step->ins - i);
     }
-}
-
-static const float *weight_before(const float *weight, const Descent *descent) {
-    return descent->before ? descent->before : weight;
 }
 
 static WeightStep weight_step(float *weight_gradient, float *weight, const float *rows, const float *out_gradient,
                               const Descent *descent, const Layer *layer, int count, int samples) {
     return (WeightStep){.gradient = weight_gradient,
                         .weight = weight,
-                        .before = weight_before(weight, descent),
+                        .before = descent->before,
                         .slopes = {out_gradient, (size_t)samples, 1},
                         .rows = rows,
                         .ins = inputs_of(layer),
@@ -264,7 +274,7 @@ void ISA_NAME(linear_backward_weight)(float *weight_gradient, float *weight, con
     const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer), last = (outs - 1) / PAGES * PAGES;
     WeightStep step = weight_step(weight_gradient, weight, rows, out_gradient, descent, layer, count, samples);
     const ptrdiff_t ahead = descent->upwards ? -(ptrdiff_t)(PAGES * ins) : (ptrdiff_t)(PAGES * ins);
-    if (weight && is_far(outs, ins)) step.next = step.before + ahead;
+    if (weight && is_far(outs, ins)) step.next = (step.before ? step.before : weight) + ahead;
     for (size_t from = 0; from < ins; from += strip_of(count))
         for (size_t i = 0; i < outs; i += PAGES) {
             const size_t o = descent->upwards ? last - i : i;
@@ -277,7 +287,7 @@ void ISA_NAME(linear_backward_step)(float *in_gradient, float *scratch, float *v
                                     const float *rows, const float *out_gradient, const Descent *descent,
                                     const Layer *layer, int count, int samples) {
     const size_t outs = (size_t)layer->out.channels, ins = inputs_of(layer);
-    const float *before = weight_before(weight, descent);
+    const float *before = descent->before ? descent->before : weight;
     if (strip_of(count) < ins) {
         ISA_NAME(linear_backward_input)(in_gradient, scratch, out_gradient, before, layer, count, samples);
         ISA_NAME(linear_backward_weight)(velocity, weight, rows, out_gradient, descent, layer, count, samples);
@@ -305,8 +315,7 @@ void ISA_NAME(linear_backward_bias)(float *bias_gradient, float *bias, const flo
             for (int s = 0; k < count && s < samples; s += SOUNDER_LANES)
                 sums[k] += lanes_of_samples(out_gradient + (o + k) * (size_t)samples + s, (size_t)samples);
         }
-        const float *before = bias ? weight_before(bias, descent) + o : NULL;
-        descend_part(bias_gradient + o, bias ? bias + o : NULL, before, descent->shift ? descent->shift + o : NULL,
+        descend_part(bias_gradient + o, bias ? bias + o : NULL, descent->shift ? descent->shift + o : NULL,
                      lanes_sums(sums), descent, count);
     }
 }

@@ -36,10 +36,10 @@ void linear_blas_backward_weight(float *weight_gradient, float *weight, const Bl
                                  const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), n = (size_t)samples, weights = outs * ins;
     float keep = descent->keep;
-    const float *before = descent->before ? descent->before : weight;
+    if (descent->before) memcpy(weight, descent->before, weights * sizeof *weight);
     if (weight && (descent->weight_decay != 0 || descent->shift)) {
         for (size_t i = 0; i < weights; i++) {
-            float decay = descent->weight_decay * before[i] + (descent->shift ? descent->shift[i] : 0);
+            float decay = descent->weight_decay * weight[i] + (descent->shift ? descent->shift[i] : 0);
             // What 0 forgets is not read.
             weight_gradient[i] = keep == 0 ? decay : keep * weight_gradient[i] + decay;
         }
@@ -49,5 +49,5 @@ void linear_blas_backward_weight(float *weight_gradient, float *weight, const Bl
                   transpose(inputs(in, rows, layer, n)), keep, outs, ins, (size_t)count);
     if (!weight) return;
     for (size_t i = 0; i < weights; i++)
-        weight[i] = before[i] - descent->lr * weight_gradient[i];
+        weight[i] -= descent->lr * weight_gradient[i];
 }

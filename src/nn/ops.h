@@ -85,28 +85,27 @@ void ISA_NAME(conv_stop_slopes)(float *in_gradient, const float *in, size_t floa
 // What an op does with the slope of a parameter that it has just computed: one vector of it, in registers.
 
 // gradient = keep * gradient + slope; with weights, shift and weight_decay * weight join the slope, and
-// weight = before - lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`, with the bits of sgd_step.
+// weight -= lr * gradient: one step of PyTorch's SGD whose velocity is `gradient`, with the bits of sgd_step.
 // `keeps` is descent->keep != 0 and `decays` descent->weight_decay != 0, found out once for many vectors: what keep = 0
 // forgets is not read, it may be anything; and a step that forgets it does not write it either.
-ALWAYS_INLINE void descend(float *gradient, float *weight, const float *before, const float *shift, Lanes slope,
-                           const Descent *descent, bool keeps, bool decays) {
-    LooseLanes *to = (LooseLanes *)gradient;
-    const LooseLanes *from = (const LooseLanes *)before;
+ALWAYS_INLINE void descend(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
+                           bool keeps, bool decays) {
+    LooseLanes *to = (LooseLanes *)gradient, *from = (LooseLanes *)weight;
     if (shift) slope += *(const LooseLanes *)shift;
     if (weight && decays) slope = lanes_fma(lanes_of(descent->weight_decay), *from, slope);
     if (keeps) slope = lanes_fma(lanes_of(descent->keep), *to, slope);
     if (descent->begins) slope += 0.0f; // as if zeros had been kept: -0 becomes 0
     if (keeps || descent->begins || !weight) *to = slope;
-    if (weight) *(LooseLanes *)weight = lanes_fma(lanes_of(-descent->lr), slope, *from);
+    if (weight) *from = lanes_fma(lanes_of(-descent->lr), slope, *from);
 }
 
 // The same for the first `count` lanes.
-ALWAYS_INLINE void descend_part(float *gradient, float *weight, const float *before, const float *shift, Lanes slope,
-                                const Descent *descent, size_t count) {
+ALWAYS_INLINE void descend_part(float *gradient, float *weight, const float *shift, Lanes slope, const Descent *descent,
+                                size_t count) {
     if (shift) slope += lanes_part(shift, count);
-    Lanes new_gradient = lanes_part(gradient, count), new_weight = weight ? lanes_part(before, count) : lanes_of(0);
-    float *moved = weight ? (float *)&new_weight : NULL;
-    descend((float *)&new_gradient, moved, moved, NULL, slope, descent, descent->keep != 0, descent->weight_decay != 0);
+    Lanes new_gradient = lanes_part(gradient, count), new_weight = weight ? lanes_part(weight, count) : lanes_of(0);
+    descend((float *)&new_gradient, weight ? (float *)&new_weight : NULL, NULL, slope, descent, descent->keep != 0,
+            descent->weight_decay != 0);
     lanes_store_part(gradient, new_gradient, count);
     if (weight) lanes_store_part(weight, new_weight, count);
 }
