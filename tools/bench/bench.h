@@ -28,6 +28,10 @@ typedef struct BenchOptions {
 // One epoch of `samples` shuffled training samples on one core: gradient and SGD step, batch after batch.
 Status bench_train(const BenchOptions *options, Error *err);
 
+// A batch of the training samples for each line on stdin, answered with its seconds and its loss: for builds that live
+// side by side and are compared batch by batch (tools/bench/turns).
+Status bench_train_asked(const BenchOptions *options, Error *err);
+
 // `samples` test images through the net in evaluation mode on one core.
 Status bench_evaluate(const BenchOptions *options, Error *err);
 

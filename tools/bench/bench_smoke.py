@@ -34,6 +34,25 @@ class Benchmarks(unittest.TestCase):
         many = self.figures("train", *DATA, "--model", "2nn", "--batch", "10", "--samples", "200")
         self.assertLess(many["loss"], few["loss"])
 
+    def test_each_line_that_comes_in_is_answered_with_a_batch(self):
+        result = subprocess.run([SOUNDER_BENCH, "train-asked", *DATA, "--model", "softmax", "--batch", "30"],
+                                input="\n" * 20, capture_output=True, text=True, timeout=100)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answers = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual(len(answers), 20)
+        self.assertTrue(all(answer["seconds"] > 0 for answer in answers))
+        self.assertLess(answers[-1]["loss"], answers[0]["loss"])
+
+    def test_builds_in_turn_are_compared_batch_by_batch(self):
+        turns = os.path.join(os.path.dirname(os.path.abspath(__file__)), "turns")
+        result = subprocess.run([turns, "--turns", "3", *DATA, "--model", "softmax", SOUNDER_BENCH, SOUNDER_BENCH],
+                                capture_output=True, text=True, timeout=100)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stdout.splitlines()), 3)
+        refused = subprocess.run([turns, SOUNDER_BENCH, "nowhere"], capture_output=True, text=True, timeout=100)
+        self.assertEqual(refused.returncode, 69)
+        self.assertIn("nowhere", refused.stderr)
+
     def test_a_sample_count_beyond_the_data_set_is_cut_to_it(self):
         self.assertEqual(self.figures("train", *DATA, "--model", "softmax", "--samples", "1000")["samples"], 200)
 

@@ -117,6 +117,29 @@ Status bench_train(const BenchOptions *options, Error *err) {
     return status;
 }
 
+Status bench_train_asked(const BenchOptions *options, Error *err) {
+    Bench bench;
+    TRY(bench_init(&bench, options, err));
+    const Sgd sgd = {.lr = 0.01f, .momentum = 0.5f};
+    const uint32_t samples = bench.data.train.count, count = at_most(options->batch, samples);
+    Noise noise = {.seed = 1};
+    for (int asked; (asked = getchar()) != EOF;) {
+        if (asked != '\n') continue;
+        Batch batch = split_batch(&bench, &bench.data.train, 0, count);
+        batch.indices = bench.order + noise.step * count % (samples - count + 1);
+        BatchResult result;
+        const uint64_t start = clock_nanoseconds();
+        net_train_step(&bench.net, bench.weights, bench.velocity, &result, &sgd, NULL, &batch, &noise);
+        printf("{\"bench\": \"train-asked\", \"seconds\": %.9f, \"loss\": %.6f}\n", clock_seconds_since(start),
+               result.loss_sum / count);
+        fflush(stdout);
+        noise.step++;
+    }
+    net_free(&bench.net);
+    bench_free(&bench);
+    return STATUS_OK;
+}
+
 static uint32_t evaluate(Bench *bench, uint32_t samples) {
     uint32_t hits = 0;
     for (uint32_t first = 0; first < samples; first += EVALUATION_BATCH) {

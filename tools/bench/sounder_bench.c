@@ -14,13 +14,20 @@ typedef struct Benchmark {
 } Benchmark;
 
 static const Benchmark benchmarks[] = {
-    {"train", bench_train},         {"evaluate", bench_evaluate},         {"linear", bench_linear},
-    {"averaging", bench_averaging}, {"server-rules", bench_server_rules}, {"barrier", bench_barrier},
-    {"group", bench_group},         {"rows", bench_rows},
+    {"train", bench_train},
+    {"evaluate", bench_evaluate},
+    {"linear", bench_linear},
+    {"averaging", bench_averaging},
+    {"server-rules", bench_server_rules},
+    {"barrier", bench_barrier},
+    {"group", bench_group},
+    {"rows", bench_rows},
+    {"train-asked", bench_train_asked},
 };
 
 static const char usage[] =
     "usage: sounder_bench train|evaluate  [--data D] [--model M] [--batch B] [--samples N]\n"
+    "       sounder_bench train-asked     [--data D] [--model M] [--batch B]; a batch for each line that comes in\n"
     "       sounder_bench linear          [--inputs I] [--outputs O] [--batch N] [--seconds S]\n"
     "       sounder_bench averaging       [--slots N] [--parameters P] [--seconds S]\n"
     "       sounder_bench server-rules    [--rule R] [--slots N] [--parameters P] [--seconds S]\n"
