@@ -24,7 +24,12 @@
 #define ISA_EXPAND(name, isa) ISA_JOIN(name, isa)
 #define ISA_NAME(name)        ISA_EXPAND(name, SOUNDER_ISA)
 
+// A file that defines SOUNDER_CALLS is compiled sooner and runs slower; sums may be rounded in other places then.
+#ifdef SOUNDER_CALLS
+#define ALWAYS_INLINE static inline
+#else
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
 
 // may_alias: tensors are float arrays, looked at through these types.
 typedef float Lanes __attribute__((vector_size(4 * SOUNDER_LANES), may_alias));
