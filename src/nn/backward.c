@@ -138,8 +138,9 @@ static void finish_run(const Net *net, const LayerBuffers *at, const Layer *laye
     if (pass->stepping) {
         bring_along(pass, place, count);
         net->at_work->sgd_step(pass->stepping + place, pass->gradient + place, at->slopes + first, &pass->sgd, count);
-    } else
+    } else {
         memcpy(pass->gradient + place, at->slopes + first, count * sizeof *at->slopes);
+    }
 }
 
 static void finish_tensors(const Net *net, const LayerBuffers *at, const Layer *layer, const Pass *pass) {

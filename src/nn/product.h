@@ -6,7 +6,6 @@
 #ifndef SOUNDER_NN_PRODUCT_H
 #define SOUNDER_NN_PRODUCT_H
 
-#include <math.h>
 #include <stdbool.h>
 
 #include "nn/lanes.h"
