@@ -72,7 +72,7 @@ static void a_train_step_is_a_gradient_and_a_step_of_sgd(void **state) {
 }
 
 // Two steps, the first from where the parameters lie or from elsewhere; to the bit.
-static void check_start(Fixture *fixture, const Sgd *sgd) {
+static void check_start(Fixture *fixture, const Sgd *sgd, const float *shift, uint32_t count) {
     static float start[MOST_PARAMETERS], there[MOST_PARAMETERS], here[MOST_PARAMETERS], velocities[2][MOST_PARAMETERS];
     Net *net = &fixture->net;
     const size_t bytes = net->spec.parameter_count * sizeof(float);
@@ -82,26 +82,31 @@ static void check_start(Fixture *fixture, const Sgd *sgd) {
     memset(velocities, 0, sizeof velocities);
     for (uint32_t step = 0; step < 2; step++) {
         const Noise noise = {.seed = 1, .step = step};
-        Batch batch = batch_of(fixture, step, 70); // several chunks
+        Batch batch = batch_of(fixture, step, count);
         BatchResult result;
         net->rests = step == 0;
-        net_train_step(net, here, velocities[0], &result, sgd, fixture->gradient, &batch, &noise);
+        net_train_step(net, here, velocities[0], &result, sgd, shift, &batch, &noise);
         net->rests = step == 0;
         net->start = step == 0 ? start : NULL;
         net->steps--; // to and fro as before
-        net_train_step(net, there, velocities[1], &result, sgd, fixture->gradient, &batch, &noise);
+        net_train_step(net, there, velocities[1], &result, sgd, shift, &batch, &noise);
         assert_null(net->start);
         assert_memory_equal(there, here, bytes);
         assert_memory_equal(start, fixture->parameters, bytes);
     }
 }
 
+// Many samples go in several chunks; of few, most units rest with all, and a step leaves their rows as they are.
 static void check_starts(Fixture *fixture) {
-    check_start(fixture, &(Sgd){.lr = 0.1f});
-    check_start(fixture, &(Sgd){.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f});
-    fixture->net.still_end = fixture->net.spec.tensors[2].first; // of the first layer
-    check_start(fixture, &(Sgd){.lr = 0.1f});
-    fixture->net.still_end = 0;
+    const Sgd plain = {.lr = 0.1f}, with_all = {.lr = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
+    const uint32_t counts[] = {70, 2};
+    for (int i = 0; i < 2; i++) {
+        check_start(fixture, &plain, NULL, counts[i]);
+        check_start(fixture, &with_all, fixture->parameters, counts[i]);
+        fixture->net.still_end = fixture->net.spec.tensors[2].first; // of the first layer
+        check_start(fixture, &plain, NULL, counts[i]);
+        fixture->net.still_end = 0;
+    }
 }
 
 static void the_first_step_may_find_the_parameters_elsewhere(void **state) {
