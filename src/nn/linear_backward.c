@@ -11,8 +11,8 @@
 // which it fetches ahead, for some dozens only. A multiple of PRODUCT_ROWS.
 enum { PAGES = 30 };
 
-// Floats of all samples' rows that stay in the first cache beside what passes through it.
-enum { LISTED_FLOATS = 4096 };
+// Floats of all samples' rows that an output's list goes through before the next one's does: they fill the first cache.
+enum { LISTED_FLOATS = 8192 };
 
 // The inputs' slopes -------------------------------------------------------------------------------------------------
 
@@ -195,14 +195,12 @@ ALWAYS_INLINE void step_listed(const WeightStep *step, size_t o, size_t i, const
     descend_tile(step, at, sums, columns, 1, columns);
 }
 
-// Inputs from i on before `end`.
+// Inputs from i on before `end`, without up to three vectors that are left.
 static void step_list(const WeightStep *step, size_t o, size_t i, size_t end, const SparseMatrix *slopes, size_t r) {
     for (; i + SPARSE_COLUMNS * SOUNDER_LANES <= end; i += SPARSE_COLUMNS * SOUNDER_LANES)
         step_listed(step, o, i, slopes, r, SPARSE_COLUMNS);
     for (; i + 4 * SOUNDER_LANES <= end; i += 4 * SOUNDER_LANES)
         step_listed(step, o, i, slopes, r, 4);
-    for (; i < end; i += SOUNDER_LANES)
-        step_listed(step, o, i, slopes, r, 1);
 }
 
 // Whether a step leaves a row without slopes as it is.
@@ -212,14 +210,17 @@ static bool leaves(const WeightStep *step) {
            !descent->shift;
 }
 
-// `outs` outputs from o on, by parts of the strip in which the samples' rows stay in the first cache.
-static void step_lists(const WeightStep *step, const SparseMatrix *slopes, size_t o, size_t outs, Strip strip) {
+// `outs` outputs from o on, by parts of the strip. Returns what is left of it: up to three vectors, whose sums would wait
+// for each other.
+static Strip step_lists(const WeightStep *step, const SparseMatrix *slopes, size_t o, size_t outs, Strip strip) {
     const size_t tile = SPARSE_COLUMNS * SOUNDER_LANES, tiles = LISTED_FLOATS / step->count / tile,
                  part = (tiles > 0 ? tiles : 1) * tile;
     for (size_t i = strip.from; i < strip.to; i += part)
         for (size_t r = 0; r < outs; r++)
             if (slopes->counts[r] > 0 || !leaves(step))
                 step_list(step, o + r, i, at_most(i + part, strip.to), slopes, r);
+    strip.from = strip.to - (strip.to - strip.from) % tile % (4 * SOUNDER_LANES);
+    return strip;
 }
 
 // The inputs from i on that do not fill a vector.
@@ -257,13 +258,13 @@ static void step_outputs(const WeightStep *step, size_t o, size_t outs, Strip st
     const size_t whole = outs / PRODUCT_ROWS * PRODUCT_ROWS;
     SparseMatrix sparse;
     const bool listed = sparse_of(&sparse, slopes_from(step, o), outs, step->count, step->row_floats);
-    if (listed) step_lists(step, &sparse, o, outs, strip);
+    if (listed) strip = step_lists(step, &sparse, o, outs, strip);
     for (size_t i = 0; i < whole; i += PRODUCT_ROWS) {
-        if (!listed) step_rows(step, o + i, strip, PRODUCT_ROWS);
+        step_rows(step, o + i, strip, PRODUCT_ROWS);
         if (strip.tail) step_tail(step, o + i, strip.to, PRODUCT_ROWS);
     }
     for (size_t i = whole; i < outs; i++) {
-        if (!listed) step_rows(step, o + i, strip, 1);
+        step_rows(step, o + i, strip, 1);
         if (strip.tail) step_tail(step, o + i, strip.to, 1);
     }
 }
