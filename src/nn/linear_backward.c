@@ -11,7 +11,7 @@
 // which it fetches ahead, for some dozens only. A multiple of PRODUCT_ROWS.
 enum { PAGES = 30 };
 
-// Floats of all samples' rows that an output's list goes through before the next one's does: they fill the first cache.
+// Floats of all samples' rows that an output's list goes through before the next one's does: the first cache's.
 enum { LISTED_FLOATS = 8192 };
 
 // The inputs' slopes -------------------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ static bool leaves(const WeightStep *step) {
            !descent->shift;
 }
 
-// `outs` outputs from o on, by parts of the strip. Returns what is left of it: up to three vectors, whose sums would wait
-// for each other.
+// `outs` outputs from o on, by parts of the strip. Returns what is left of it: up to three vectors, whose sums would
+// wait for each other.
 static Strip step_lists(const WeightStep *step, const SparseMatrix *slopes, size_t o, size_t outs, Strip strip) {
     const size_t tile = SPARSE_COLUMNS * SOUNDER_LANES, tiles = LISTED_FLOATS / step->count / tile,
                  part = (tiles > 0 ? tiles : 1) * tile;

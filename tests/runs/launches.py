@@ -32,7 +32,7 @@ def free_port():
 
 class LaunchTest(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="sounder-launch-")
+        self.folder = tempfile.TemporaryDirectory(prefix="tmp-sounder-launch-", dir="/dev/shm")
         self.started = []
 
     def tearDown(self):

@@ -151,10 +151,10 @@ def merged(*arguments):
 
 
 class RunCase(unittest.TestCase):
-    """A folder of its own, and runs in it that end with the test."""
+    """A folder of its own, and runs in it that end with the test. It lies in memory: a run waits for the disk many times."""
 
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="sounder-runs-")
+        self.folder = tempfile.TemporaryDirectory(prefix="tmp-sounder-runs-", dir="/dev/shm")
         self.started = []
         self.shm_before = in_shared_memory()
 

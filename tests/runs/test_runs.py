@@ -168,7 +168,7 @@ class Runs(RunCase):
         self.assertNotEqual(self.model("1"), self.model("other"))
 
     def test_a_net_wide_enough_for_openblas_has_the_same_bits_for_any_number_of_workers(self):
-        wide = ["--data", "synthetic:1x8x8:1000:510", "--model", "linear 1030; relu; linear 1030; relu; linear 10",
+        wide = ["--data", f"synthetic:1x8x8:{404 if SANITIZED else 1000}:510", "--model", "linear 1030; relu; linear 1030; relu; linear 10",
                 "--batch-size", "101", "--clients", "4", "--rounds", "2", "--lr", "0.1"]
         for algorithm in "fedavg", "ssgd":
             for workers in "1234":
@@ -378,7 +378,7 @@ class Faults(RunCase):
 
     def test_a_worker_that_is_stopped_while_it_waits_for_others_is_killed_when_they_have_reached_it(self):
         process = self.start("--data", "synthetic:1x8x8:24000:60", "--model", "linear 64; relu; linear 10", "--algorithm", "hogwild bound=50",
-                             "--workers", "3", *ENDLESS, "--local-epochs", "50", "--eval-every", "0", "--checkpoint-every", "0",
+                             "--workers", "3", *ENDLESS, "--local-epochs", "4" if SANITIZED else "50", "--eval-every", "0", "--checkpoint-every", "0",
                              "--hang-seconds", str(5 * SLOWED), "--out", "run")
         self.wait_for_round("run", 1)
         slowest, stopped, other = children_of(process.pid)

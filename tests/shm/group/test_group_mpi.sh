@@ -7,6 +7,7 @@ work=$(mktemp -d)
 running=
 trap '[ -z "$running" ] || kill "$running" 2>/dev/null || true; rm -rf "$work"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader # one machine: looking for networks takes longer than most scenarios
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_btl_vader_backing_directory="$work" # for what killed ranks leave
 export LSAN_OPTIONS=detect_leaks=0 # MPI's own
