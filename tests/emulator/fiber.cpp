@@ -16,8 +16,7 @@ constexpr size_t page_bytes = 4096, mapping_bytes = 256 * 1024, line_bytes = 64;
 
 Fiber *running = nullptr;
 
-// A function of its own: __builtin_longjmp may not stand where __builtin_setjmp does. AddressSanitizer would take it
-// for the end of what is on the stack, which it is not.
+// A function of its own: __builtin_longjmp may not stand where __builtin_setjmp does.
 [[noreturn]] __attribute__((noinline, no_sanitize("address"))) void jump(void **place) {
     __builtin_longjmp(place, 1);
 }
