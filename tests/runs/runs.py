@@ -13,9 +13,9 @@ def is_sanitized(program):
         return b"__asan_init" in file.read()
 
 
-# With sanitizers a sample takes five times as long: fewer of them make rounds as long as elsewhere, and too few to learn.
+# With sanitizers a sample takes ten times as long: fewer of them make rounds as long as elsewhere, and too few to learn.
 SANITIZED = is_sanitized(SOUNDER)
-TRAIN, TEST = (800, 600) if SANITIZED else (4000, 1000)
+TRAIN, TEST = (400, 300) if SANITIZED else (4000, 1000)
 DATA = f"synthetic:1x28x28:{TRAIN}:{TEST}"
 DEADLINE = 120 * SLOWED
 SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32"]
