@@ -25,6 +25,7 @@
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/walk.h"
 #include "fedavg/worker/client.h"
+#include "io/metrics.h"
 #include "nn/kernels.h"
 
 typedef struct Replay {
@@ -255,8 +256,9 @@ static Status check(const Replay *self, const Job *job, Error *err) {
     const char *isa = json_string_value(json_object_get(self->start, "device"));
     char fingerprint[HASH_TEXT_BYTES], loss[32], noted_loss[32];
     write_hash(fingerprint, job->fingerprint);
-    snprintf(loss, sizeof loss, "%.9g", job->loss_sum / (double)job->samples);
-    snprintf(noted_loss, sizeof noted_loss, "%.9g", json_real_value(json_object_get(self->told, "loss")));
+    snprintf(loss, sizeof loss, "%.*g", METRICS_DIGITS, job->loss_sum / (double)job->samples);
+    snprintf(noted_loss, sizeof noted_loss, "%.*g", METRICS_DIGITS,
+             json_real_value(json_object_get(self->told, "loss")));
     bool same = noted ? strcmp(noted, fingerprint) == 0 : strcmp(loss, noted_loss) == 0;
     if (same) {
         printf("as in the run: %s %s\n", noted ? "XXH3 of the weights" : "loss", noted ? fingerprint : loss);

@@ -267,7 +267,8 @@ Status metrics_append(Metrics *metrics, JsonObject *line, Error *err) {
     char *text;
     size_t length;
     json_t *root = json_incref(line->root);
-    Status status = json_text(&text, &length, line, JSON_COMPACT | JSON_REAL_PRECISION(10), metrics->path, err);
+    Status status =
+        json_text(&text, &length, line, JSON_COMPACT | JSON_REAL_PRECISION(METRICS_DIGITS), metrics->path, err);
     if (status == STATUS_OK) {
         text[length] = '\n'; // in the place of the terminator
         status = append_text(metrics, text, length + 1, err);

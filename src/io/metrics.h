@@ -17,6 +17,9 @@
 #include "io/durable.h"
 #include "io/json.h"
 
+// Digits of a real number in a line.
+enum { METRICS_DIGITS = 10 };
+
 typedef struct Metrics {
     int fd; // owned
     char path[4096];
