@@ -2,9 +2,9 @@
 
 Ranks tell what they see by printing it, and that they live by their pid.
 """
-import collections, os, random, re, socket, subprocess, tempfile, unittest
+import collections, os, random, re, socket, subprocess, unittest
 
-from runs import SLOWED, SOUNDER, wait_until
+from runs import SLOWED, SOUNDER, new_folder, wait_until
 
 DEADLINE = 180 * SLOWED  # importing PyTorch four times on a busy machine takes most of a minute
 
@@ -32,7 +32,7 @@ def free_port():
 
 class LaunchTest(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="tmp-sounder-launch-", dir="/dev/shm")
+        self.folder = new_folder("sounder-launch-")
         self.started = []
 
     def tearDown(self):

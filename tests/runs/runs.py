@@ -2,7 +2,7 @@
 
 Every run is a child with a deadline, in a process group that is killed when the test ends.
 """
-import ctypes, hashlib, json, os, re, select, signal, struct, subprocess, sys, tempfile, time, unittest
+import ctypes, hashlib, json, os, re, select, shutil, signal, struct, subprocess, sys, tempfile, time, unittest
 
 SOUNDER = os.path.abspath(sys.argv[1])
 SLOWED = float(os.environ.get("SOUNDER_TEST_SLOWDOWN", "1"))  # qemu takes longer
@@ -150,11 +150,17 @@ def merged(*arguments):
     return [word for group in words for word in group]
 
 
+def new_folder(prefix):
+    """In memory, where there is room: a run waits for the disk many times a round."""
+    roomy = shutil.disk_usage("/dev/shm").free > 1 << 30
+    return tempfile.TemporaryDirectory(prefix="tmp-" + prefix, dir="/dev/shm" if roomy else None)
+
+
 class RunCase(unittest.TestCase):
-    """A folder of its own, and runs in it that end with the test. It lies in memory: a run waits for the disk many times."""
+    """A folder of its own, and runs in it that end with the test."""
 
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="tmp-sounder-runs-", dir="/dev/shm")
+        self.folder = new_folder("sounder-runs-")
         self.started = []
         self.shm_before = in_shared_memory()
 
