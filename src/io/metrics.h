@@ -17,7 +17,7 @@
 #include "io/durable.h"
 #include "io/json.h"
 
-// Digits of a real number in a line.
+// Significant digits of a real number in a line.
 enum { METRICS_DIGITS = 10 };
 
 typedef struct Metrics {

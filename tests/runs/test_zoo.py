@@ -88,7 +88,7 @@ class Zoo(RunCase):
         return True
 
     def each(self, column):
-        """Algorithms and their models by one worker. With sanitizers every third algorithm, in each column others."""
+        """Algorithms and their models by one worker. With sanitizers every third algorithm: each is in one column or two."""
         first, step = (COLUMNS.index(column) % 3, 3) if SANITIZED else (0, 1)
         for algorithm in zoo()[first::step]:
             with self.subTest(algorithm):
