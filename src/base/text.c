@@ -1,0 +1,105 @@
+#include "text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t text_letter(const char *text) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *bytes = (const unsigned char *)text, first = bytes[0];
+    if (first < 0x80) return first != 0;
+    const size_t length = first >= 0xf0 && first < 0xf8 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first >= 0xf8) return 0;
+    uint32_t letter = first & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80) return 0; // '\0', too
+        letter = letter << 6 | (bytes[i] & 0x3f);
+    }
+    const bool is_letter = letter >= least[length] && letter <= 0x10ffff && !(letter >= 0xd800 && letter <= 0xdfff);
+    return is_letter ? length : 0;
+}
+
+// replacement: for a byte that is not UTF-8; NULL: the byte itself.
+static char *copy_letters(char *to, size_t bytes, const char *text, const char *replacement) {
+    size_t used = 0;
+    while (*text) {
+        const size_t letter = text_letter(text), length = letter ? letter : 1;
+        const char *from = letter || !replacement ? text : replacement;
+        const size_t room = from == text ? length : strlen(from);
+        if (used + room >= bytes) break;
+        memcpy(to + used, from, room);
+        used += room;
+        text += length;
+    }
+    if (bytes > 0) to[used] = '\0';
+    return to;
+}
+
+char *text_cut(char *to, size_t bytes, const char *text) {
+    return copy_letters(to, bytes, text, NULL);
+}
+
+char *text_utf8(char *to, size_t bytes, const char *text) {
+    return copy_letters(to, bytes, text, "\xef\xbf\xbd");
+}
+
+// Words of a shell ----------------------------------------------------------------------------------------------------
+
+// What a terminal or a JSON text cannot show as it is: control characters, C1's as UTF-8 included, and bad UTF-8.
+static bool is_raw(const char *text, size_t letter) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    return letter == 0 || bytes[0] < ' ' || bytes[0] == 0x7f || (bytes[0] == 0xc2 && bytes[1] < 0xa0);
+}
+
+static bool has_raw(const char *text) {
+    for (size_t letter; *text; text += letter) {
+        letter = text_letter(text);
+        if (is_raw(text, letter)) return true;
+    }
+    return false;
+}
+
+// One letter as it stands within the quotes. octal: in $'...'. Returns how many bytes of text it was.
+static size_t quote_letter(char quoted[16], const char *text, bool octal) {
+    const size_t letter = text_letter(text), length = letter ? letter : 1;
+    if (octal && is_raw(text, letter)) {
+        for (size_t i = 0; i < length; i++)
+            snprintf(quoted + 4 * i, 5, "\\%03o", (unsigned char)text[i]);
+    } else if (*text == '\'') {
+        strcpy(quoted, octal ? "\\'" : "'\\''");
+    } else {
+        snprintf(quoted, 16, "%s%.*s", octal && *text == '\\' ? "\\" : "", (int)length, text);
+    }
+    return length;
+}
+
+static void quote(char *word, size_t bytes, const char *text) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/=,+-";
+    if (*text && !text[strspn(text, plain)]) {
+        text_cut(word, bytes, text);
+        return;
+    }
+    const bool octal = has_raw(text);
+    size_t used = (size_t)snprintf(word, bytes, octal ? "$'" : "'");
+    while (*text) {
+        char quoted[16];
+        const size_t length = quote_letter(quoted, text, octal), room = strlen(quoted);
+        if (used + room + 2 > bytes) break;
+        memcpy(word + used, quoted, room);
+        used += room;
+        text += length;
+    }
+    strcpy(word + used, "'");
+}
+
+char *shell_word(char word[SHELL_WORD_BYTES], const char *text) {
+    quote(word, SHELL_WORD_BYTES, text);
+    return word;
+}
+
+char *shell_path(char word[SHELL_WORD_BYTES], const char *path) {
+    const size_t begun = *path == '-' ? (size_t)snprintf(word, SHELL_WORD_BYTES, "./") : 0;
+    quote(word + begun, SHELL_WORD_BYTES - begun, path);
+    return word;
+}

@@ -1,0 +1,104 @@
+// Texts of users: cut between letters, made UTF-8, and quoted for a shell, which must hand back the same bytes.
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+
+static void a_letter_has_one_to_four_bytes_and_bad_bytes_have_none(void **state) {
+    (void)state;
+    assert_int_equal(text_letter("a"), 1);
+    assert_int_equal(text_letter("é"), 2);
+    assert_int_equal(text_letter("中"), 3);
+    assert_int_equal(text_letter("😀"), 4);
+    static const char *const bad[] = {"",
+                                      "\x80",
+                                      "\xc3",
+                                      "\xc3x",
+                                      "\xe4\xb8",
+                                      "\xc0\xaf",
+                                      "\xe0\x80"
+                                      "a",
+                                      "\xed\xa0\x80",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf8\x88\x80\x80\x80",
+                                      "\xff"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(text_letter(bad[i]), 0);
+}
+
+static void a_cut_ends_before_the_letter_that_does_not_fit(void **state) {
+    (void)state;
+    char text[8];
+    assert_string_equal(text_cut(text, 8, "abcdefgh"), "abcdefg");
+    assert_string_equal(text_cut(text, 8, "ab中中"), "ab中");
+    assert_string_equal(text_cut(text, 8, "é"), "é");
+    assert_string_equal(text_cut(text, 3, "aé"), "a");
+    assert_string_equal(text_cut(text, 8, "m\xfcnchen"), "m\xfcnchen");
+    assert_string_equal(text_cut(text, 1, "a"), "");
+}
+
+static void bytes_that_are_not_utf8_become_the_replacement_letter(void **state) {
+    (void)state;
+    char text[32];
+    assert_string_equal(text_utf8(text, sizeof text, "m\xfcnchen"), "m\xef\xbf\xbdnchen");
+    assert_string_equal(text_utf8(text, sizeof text, "\xe4\xb8"), "\xef\xbf\xbd\xef\xbf\xbd");
+    assert_string_equal(text_utf8(text, 6, "\xff\xff"), "\xef\xbf\xbd");
+    assert_string_equal(text_utf8(text, sizeof text, "中"), "中");
+}
+
+static void a_word_is_quoted_only_where_a_shell_would_see_more_in_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *word;
+    } rows[] = {
+        {"runs/a-1", "runs/a-1"}, {"", "''"},         {"my run", "'my run'"},         {"$(id)", "'$(id)'"},
+        {"it's", "'it'\\''s'"},   {"`id`", "'`id`'"}, {"a\nb", "$'a\\012b'"},         {"münchen", "'münchen'"},
+        {"m\xfc", "$'m\\374'"},   {"~", "'~'"},       {"\\'\x1b", "$'\\\\\\'\\033'"}, {"\xc2\x9b", "$'\\302\\233'"}};
+    char word[SHELL_WORD_BYTES];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(shell_word(word, rows[i].text), rows[i].word);
+    assert_string_equal(shell_word(word, "-1"), "-1");
+    assert_string_equal(shell_path(word, "-x"), "./-x");
+    assert_string_equal(shell_path(word, "-x y"), "./'-x y'");
+    assert_string_equal(shell_path(word, "a b"), "'a b'");
+}
+
+static void a_shell_reads_back_what_was_quoted(void **state) {
+    (void)state;
+    static const char hostile[] =
+        "a b;c|d&e<f>g(h)i$j`k\\l\"m'n*o?p[q]r#s~t=u%v!w{x}y\tz\n\x01\x7f\xfc\xff 中 $(id) ${HOME}";
+    char word[SHELL_WORD_BYTES], command[SHELL_WORD_BYTES + 64], told[sizeof hostile + 16];
+    snprintf(command, sizeof command, "printf %%s %s", shell_word(word, hostile));
+    setenv("COMMAND", command, 1);
+    FILE *shell = popen("bash -c \"$COMMAND\"", "r");
+    assert_non_null(shell);
+    told[fread(told, 1, sizeof told - 1, shell)] = '\0';
+    pclose(shell);
+    assert_string_equal(told, hostile);
+}
+
+static void a_text_that_does_not_fit_is_cut_with_its_quotes_closed(void **state) {
+    (void)state;
+    static char text[2 * SHELL_WORD_BYTES], word[SHELL_WORD_BYTES];
+    memset(text, '\'', sizeof text - 1);
+    shell_word(word, text);
+    const size_t length = strlen(word);
+    assert_in_range(length, SHELL_WORD_BYTES - 8, SHELL_WORD_BYTES - 1);
+    assert_int_equal(word[length - 1], '\'');
+    assert_int_equal((length - 2) % 4, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_letter_has_one_to_four_bytes_and_bad_bytes_have_none),
+        cmocka_unit_test(a_cut_ends_before_the_letter_that_does_not_fit),
+        cmocka_unit_test(bytes_that_are_not_utf8_become_the_replacement_letter),
+        cmocka_unit_test(a_word_is_quoted_only_where_a_shell_would_see_more_in_it),
+        cmocka_unit_test(a_shell_reads_back_what_was_quoted),
+        cmocka_unit_test(a_text_that_does_not_fit_is_cut_with_its_quotes_closed),
+    };
+    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}
