@@ -81,7 +81,7 @@ static void print_picture(const uint32_t *counts, uint32_t clients, uint32_t cla
             printf("%c%c", shade_of(row[c], size), shade_of(row[c], size));
         fputs("|\n", stdout);
     }
-    if (every > 1) printf("(every %uth of %u clients)\n", every, clients);
+    if (every > 1) printf("(one client in %u, of %u)\n", every, clients);
     if (columns < classes) printf("(the first %u of %u classes)\n", columns, classes);
 }
 

@@ -53,7 +53,7 @@ check 64 '' 'sounder: error: help xyzzy: unknown topic; `sounder help` lists the
 check 64 '' 'sounder: error: help eval: one topic at a time' help train eval
 check 64 '' 'sounder: error: --rounds 0: needs a whole number from 1 to 1000000' train --rounds 0
 check 64 '' 'sounder: error: --round: unknown option; did you mean --rounds[?]' train --round 3
-check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; *' train --alpha 0.3
+check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; *' train --alpha 0.3 --partition iid
 check 64 '' 'sounder: error: --partition pathologcal: no such partition (did you mean pathological[?]); *' train --partition pathologcal
 check 66 '' 'sounder: error: *nothing.yaml: cannot be opened: *' train "$work/nothing.yaml"
 tiny="--data synthetic:1x8x8:64:16 --model softmax --workers 1 --rounds 1 --quiet"
@@ -61,17 +61,17 @@ check 66 '' 'sounder: error: no data set FashionMNIST (did you mean fashion-mnis
 printf 'lr: 0.1\nmodel: "conv 3 3; foo 3; relu"\n' >"$work/y.yaml"
 check 64 '' "sounder: error: $work/y.yaml:2: model: layer 2 (\"foo 3\"): *" train "$work/y.yaml" --data synthetic:1x8x8:64:16
 check 64 '' 'sounder: error: --model: layer 1 ("relu 3"): *' train --model 'relu 3' --data synthetic:1x8x8:64:16
-twice='stands there already; leave one of the two out'
-check 64 '' "sounder: error: --rounds 2: --rounds 3 $twice" train --rounds 3 --rounds=2
-check 64 '' "sounder: error: --rounds 3: --rounds 3 $twice" train --rounds 3 --rounds 3
-check 64 '' "sounder: error: --quiet false: --quiet true $twice" train --quiet --quiet=false
-check 64 '' "sounder: error: --log-level info: --log-level error $twice" eval m.safetensors --log-level error --log_level info
-check 64 '' "sounder: error: --round 2: --round 1 $twice" replay run --round 1 --round 2 --client 0
-check 64 '' "sounder: error: --rounds 2: --rounds 1 $twice" privacy --rounds 1 --rounds 2
-check 64 '' "sounder: error: --nproc-per-node 2: --nproc-per-node 1 $twice" launch -n 1 --nproc-per-node 2 true
-check 64 '' "sounder: error: --by b: --by a $twice" runs --by a --by b
-check 64 '' "sounder: error: --search list: --search grid $twice" sweep --seed 1 --seed 2 --search grid --search list
-check 64 '' "sounder: error: --save b: --save a $twice" partition --save a --save=b
+twice='leave one of the two out'
+check 64 '' "sounder: error: --rounds is given twice, as 3 and as 2; $twice" train --rounds 3 --rounds=2
+check 64 '' "sounder: error: --rounds is given twice, as 3 and as 3; $twice" train --rounds 3 --rounds 3
+check 64 '' "sounder: error: --quiet is given twice, as true and as false; $twice" train --quiet --quiet=false
+check 64 '' "sounder: error: --log-level is given twice, as error and as info; $twice" eval m.safetensors --log-level error --log_level info
+check 64 '' "sounder: error: --round is given twice, as 1 and as 2; $twice" replay run --round 1 --round 2 --client 0
+check 64 '' "sounder: error: --rounds is given twice, as 1 and as 2; $twice" privacy --rounds 1 --rounds 2
+check 64 '' "sounder: error: --nproc-per-node is given twice, as 1 and as 2; $twice" launch -n 1 --nproc-per-node 2 true
+check 64 '' "sounder: error: --by is given twice, as a and as b; $twice" runs --by a --by b
+check 64 '' "sounder: error: --search is given twice, as grid and as list; $twice" sweep --seed 1 --seed 2 --search grid --search list
+check 64 '' "sounder: error: --save is given twice, as a and as b; $twice" partition --save a --save=b
 # shellcheck disable=SC2086 # words
 check 0 '' 'sounder: warning: --model: its last layer is relu, *' train --data synthetic:1x8x8:64:16 --rounds 1 --quiet \
     --model 'linear 10; relu' --out "$work/relu"

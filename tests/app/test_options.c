@@ -1,6 +1,7 @@
 // Options: every sentence that a user can meet, what follows from what, what --resume lets change.
 #include "app/options/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,7 +247,6 @@ static void options_that_contradict_each_other_are_refused(void **state) {
          "--clients-per-round 5: there are only 4 clients; lower it or raise --clients"},
         {"--clients|1|--clients-per-round|2",
          "--clients-per-round 2: there is only 1 client; lower it or raise --clients"},
-        {"--alpha|0.3", "--alpha 0.3: only used with --partition dirichlet; add that or leave --alpha out"},
         {"--partition|dirichelt",
          "--partition dirichelt: no such partition (did you mean dirichlet?); `sounder help partitions` lists them"},
         {"--partition|whole", "--partition whole: no such partition; `sounder help partitions` lists them"},
@@ -255,7 +255,9 @@ static void options_that_contradict_each_other_are_refused(void **state) {
         {"--partition|shards per-client=0", "--partition shards: per-client=0: needs a whole number from 1 to 1000000"},
         {"--partition|iid|--alpha|0.5",
          "--alpha 0.5: only used with --partition dirichlet; add that or leave --alpha out"},
-        {"--shards-per-client|2",
+        {"--partition|dirichlet:0.1", "--partition dirichlet: :0.1 is no part of it; write dirichlet [alpha=0.5,...] "
+                                      "[form=topped|plain|balanced|niid-bench] [minimum=10]"},
+        {"--alpha|0.3|--shards-per-client|2",
          "--shards-per-client 2: only used with --partition shards; add that or leave --shards-per-client out"},
         {"--hogwild-update|atomic",
          "--hogwild-update atomic: only used with --algorithm hogwild; add that or leave --hogwild-update out"},
@@ -314,6 +316,35 @@ static void workers_and_clients_follow_from_each_other(void **state) {
     check_ok(parse_and_resolve(&options, "--algorithm|ssgd|--clients|9|--workers|2", &err));
     assert_int_equal(options.clients_per_round, 9);
     check_ok(parse_and_resolve(&options, "--quiet|--log-level|debug|--device|cpu", &err));
+}
+
+static void the_number_of_a_partition_alone_asks_for_that_partition(void **state) {
+    (void)state;
+    Options options;
+    Error err;
+    check_ok(parse_and_resolve(&options, "--alpha|0.1", &err));
+    assert_string_equal(options.partition, "dirichlet");
+    assert_true(options.alpha == 0.1);
+    check_ok(parse_and_resolve(&options, "--shards-per-client|3", &err));
+    assert_string_equal(options.partition, "shards");
+}
+
+static void a_line_end_ends_a_part_of_a_net_or_an_algorithm(void **state) {
+    (void)state;
+    static const char *const nets[] = {"conv 16 3; relu; linear 10", "conv 16 3\nrelu\nlinear 10",
+                                       "\n  conv 16 3;\r\n\trelu;\n\n  linear 10\n", "conv 16 3;\n\n relu;\nlinear 10"};
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        Options options;
+        Error err;
+        char line[LINE_BYTES];
+        snprintf(line, sizeof line, "--model|%s|--algorithm|local prox mu=1\nserver adam", nets[i]);
+        check_ok(parse_and_resolve(&options, line, &err));
+        assert_string_equal(options.model, nets[0]);
+        assert_string_equal(options.algorithm, "local prox mu=1; server adam");
+    }
+    Options options;
+    Error err;
+    assert_int_equal(parse_and_resolve(&options, "--out|a\nb", &err), STATUS_USAGE); // a path has no line end
 }
 
 static Status resume(Options *options, const char *saved_line, const char *line, Error *err) {
@@ -436,6 +467,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_attack_without_attackers_and_what_it_does_not_go_with_is_refused),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
         cmocka_unit_test(workers_and_clients_follow_from_each_other),
+        cmocka_unit_test(the_number_of_a_partition_alone_asks_for_that_partition),
+        cmocka_unit_test(a_line_end_ends_a_part_of_a_net_or_an_algorithm),
         cmocka_unit_test(resume_keeps_what_decides_the_bits_and_lets_the_rest_change),
         cmocka_unit_test(resume_refuses_what_would_be_another_run),
         cmocka_unit_test(eval_takes_one_model_and_its_own_options),

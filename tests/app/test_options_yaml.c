@@ -72,6 +72,9 @@ static void what_the_command_line_makes_useless_in_the_file_is_left_out(void **s
     static const char dirichlet[] = "clients: 4\npartition: dirichlet\nalpha: 0.1\n";
     check_ok(parse_over(&options, dirichlet, 2, (char *[]){"--partition", "iid"}, &err));
     assert_false(options_given(&options, "alpha"));
+    check_ok(parse_over(&options, "alpha: 0.1\n", 2, (char *[]){"--partition", "iid"}, &err)); // dirichlet is meant
+    assert_string_equal(options.partition, "iid");
+    assert_false(options_given(&options, "alpha"));
     check_ok(parse_over(&options, "algorithm: hogwild\nhogwild-update: plain\n", 2, (char *[]){"--algorithm", "fedavg"},
                         &err));
     check_ok(parse_over(&options, "algorithm: ssgd\npartition: iid\n", 1, (char *[]){"--global-batch"}, &err));
@@ -86,7 +89,8 @@ static void a_contradiction_in_the_file_is_cited_with_its_line(void **state) {
     static const struct {
         const char *text, *sentence;
     } mistakes[] = {
-        {"rounds: 3\nalpha: 0.1\n", ":2: alpha 0.1: only used with --partition dirichlet; add that or leave alpha out"},
+        {"partition: iid\nalpha: 0.1\n",
+         ":2: alpha 0.1: only used with --partition dirichlet; add that or leave alpha out"},
         {"clients: 3\n\nclients-per-round: 4\n",
          ":3: clients-per-round 4: there are only 3 clients; lower it or raise --clients"},
         {"algorithm: hogwild\nclients: 3\nworkers: 2\n", ":2: clients 3: with --algorithm hogwild every client is a "
@@ -137,6 +141,10 @@ static void yaml_is_read_as_people_and_editors_write_it(void **state) {
     assert_string_equal(options.out, "a");
     assert_string_equal(options.data, "b c");
     assert_false(options.quiet);
+    static const char lines[] = "model: |\n  linear 8\n  relu\n\n  linear 10;\nalgorithm: |\n  local prox\n";
+    check_ok(read_text(&options, lines, strlen(lines), &err));
+    assert_string_equal(options.model, "linear 8; relu; linear 10;");
+    assert_string_equal(options.algorithm, "local prox");
 }
 
 typedef struct Refusal {

@@ -9,7 +9,8 @@
 #include "fedavg/rules/walk.h"
 
 bool is_dirichlet(const Options *options) {
-    return form_is(options->partition, "dirichlet") && !strstr(options->partition, "alpha=");
+    return form_is(options->partition, "dirichlet") && !strstr(options->partition, "alpha=") &&
+           !strchr(options->partition, ':'); // a mistake that is to be shown as it was written
 }
 
 bool is_shards(const Options *options) {

@@ -24,7 +24,7 @@ const Option option_table[] = {
      .placeholder = "NAME|PLACE", .preset = "fashion-mnist",
      .choices = {"fashion-mnist", "mnist", "synthetic", "quadratics", "synthetic-fedprox", "synthetic-feddyn", "synthetic-leaf", "fcube"},
      .help = "data set, or your files (help data)"},
-    {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true, .common = true,
+    {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true, .common = true, .parts = true,
      .also = "net arch architecture m",
      .placeholder = "NAME|LAYERS|FILE", .preset = "lenet",
      .choices = {"lenet", "softmax", "2nn", "cnn", "cifar-cnn", "lenet5", "feddyn-cnn", "resnet8", "resnet20", "resnet18"},
@@ -49,7 +49,7 @@ const Option option_table[] = {
     {.name = "random-flip", .type = OPTION_FLAG, FIELD(training.augment.flip), .group = GROUP_MODEL,
      .also = "flip horizontal-flip",
      .preset = "false",
-     .help = "in training, mirror every other image"},
+     .help = "in training, mirror each image with probability 1/2"},
     {.name = "label-smoothing", .type = OPTION_REAL, FIELD(training.label_smoothing), .group = GROUP_MODEL,
      .also = "smoothing smooth-labels",
      .placeholder = "SHARE", .preset = "0", .minimum = 0, .maximum = 1,
@@ -79,11 +79,11 @@ const Option option_table[] = {
      .also = "dirichlet-alpha concentration",
      .placeholder = "X", .preset = "0.5", .minimum = 0, .above_minimum = true, .maximum = 1000000,
      .applies = is_dirichlet, .condition = "--partition dirichlet",
-     .help = "Dirichlet concentration: the smaller, the fewer classes a client has"},
+     .help = "Dirichlet concentration: the smaller, the fewer classes a client has; implies that partition"},
     {.name = "shards-per-client", .type = OPTION_WHOLE, FIELD(shards_per_client), .group = GROUP_CLIENTS,
      .placeholder = "N", .preset = "2", .minimum = 1, .maximum = 1000000,
      .applies = is_shards, .condition = "--partition shards",
-     .help = "runs of label-sorted samples that each client gets"},
+     .help = "runs of label-sorted samples that each client gets; implies that partition"},
 
     {.name = "sampling", .type = OPTION_CHOICE, FIELD(world.sampling), .group = GROUP_WORLD,
      .also = "sampler selection client-selection",
@@ -92,8 +92,9 @@ const Option option_table[] = {
      .choices = {[SAMPLING_UNIFORM] = "uniform", [SAMPLING_POISSON] = "poisson", [SAMPLING_BY_SIZE] = "by-size",
                  [SAMPLING_POWER_OF_CHOICE] = "power-of-choice", [SAMPLING_CYCLIC] = "cyclic",
                  [SAMPLING_AVAILABLE] = "available"},
-     .help = "how a round's clients are drawn: so many of all, each with the same probability, by their samples, those with "
-             "the largest loss among candidates, one group after the other, or of those that are there"},
+     .help = "how a round's clients are drawn: uniform: so many of all; poisson: each with the same probability; by-size: by "
+             "their samples; power-of-choice: those with the largest loss among candidates; cyclic: one group after the "
+             "other; available: of those that are there"},
     {.name = "replacement", .type = OPTION_FLAG, FIELD(world.replacement), .group = GROUP_WORLD,
      .preset = "false", .applies = samples_by_size, .condition = "--sampling by-size",
      .help = "draw by size with replacement: who is drawn twice counts twice"},
@@ -105,8 +106,8 @@ const Option option_table[] = {
      .placeholder = "LOSS", .preset = "data",
      .applies = samples_by_choice, .condition = "--sampling power-of-choice",
      .choices = {[CANDIDATES_DATA] = "data", [CANDIDATES_BATCH] = "batch", [CANDIDATES_LAST] = "last"},
-     .help = "loss by which candidates are compared: the model's on their data, on one batch of it, or their own when they last "
-             "trained, which costs nothing"},
+     .help = "loss by which candidates are compared: data: the model's on all their data; batch: on one batch of it; last: "
+             "their own when they last trained, which costs nothing"},
     {.name = "cycle-shuffle", .type = OPTION_FLAG, FIELD(world.cycle_shuffle), .group = GROUP_WORLD,
      .preset = "false", .applies = samples_cyclically, .condition = "--sampling cyclic",
      .help = "deal the clients in another order in every cycle"},
@@ -219,7 +220,7 @@ const Option option_table[] = {
      .applies = is_partitioned, .condition = "samples that belong to clients (--hogwild-data shard, no --global-batch)",
      .help = "share of each client's samples that it does not train on, to test models on its own data"},
 
-    {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true,
+    {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true, .parts = true,
      .also = "strategy method aggregator",
      .placeholder = "NAME|PARTS", .preset = "fedavg",
      .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
@@ -251,14 +252,14 @@ const Option option_table[] = {
     {.name = "lr", .type = OPTION_FLOAT, FIELD(training.sgd.lr), .group = GROUP_TRAINING, .common = true,
      .also = "learning-rate eta step-size",
      .placeholder = "X", .preset = "0.01", .minimum = 0, .above_minimum = true, .maximum = 1000,
-     .help = "learning rate of training, not a server's lr="},
+     .help = "the clients' learning rate, not a server's lr="},
     {.name = "lr-schedule", .type = OPTION_CHOICE, FIELD(training.schedule.kind), .group = GROUP_TRAINING,
      .also = "scheduler lr-scheduler schedule",
      .placeholder = "HOW", .preset = "constant",
      .choices = {[LR_CONSTANT] = "constant", [LR_STEP] = "step", [LR_EXPONENTIAL] = "exponential",
                  [LR_COSINE] = "cosine"},
-     .help = "how --lr changes from round to round: not, by a factor every so many rounds, by a factor in each, or along "
-             "half a wave of the cosine down to --lr-minimum"},
+     .help = "how --lr changes from round to round: constant: not at all; step: times --lr-gamma every --lr-step rounds; "
+             "exponential: times --lr-gamma in each round; cosine: along half a wave of the cosine down to --lr-minimum"},
     {.name = "lr-step", .type = OPTION_WHOLE, FIELD(training.schedule.step), .group = GROUP_TRAINING,
      .also = "step-size-rounds milestones",
      .placeholder = "ROUNDS", .preset = "10", .minimum = 1, .maximum = 1000000,

@@ -50,6 +50,7 @@ typedef struct Option {
     bool not_train;                    // ... alone
     bool unsaved;                      // about one process and its display, no part of the experiment in config.yaml
     bool common;                       // one of those that most runs set: `sounder train -h` shows it
+    bool parts;                        // TEXT: parts with ; between them, so a line end ends a part
     bool may_change;                   // at --resume, since it has no influence on the bits
     char letter;                       // a second, short name: 'n' for -n; 0: none
 } Option;

@@ -136,10 +136,34 @@ static size_t utf8_character(const unsigned char *at) {
     return bytes;
 }
 
-// Texts end up in YAML and JSON files and on terminals, so they are UTF-8 without control characters. Found out without
-// an allocation: one that failed would be taken for a wrong text.
-static bool read_text(char *value, const char *text) {
-    size_t length = strlen(text);
+enum { JOINED_BYTES = OPTION_TEXT_BYTES + 4 }; // a step of the loop below writes at most three
+
+// Writes a text of parts on one line: "conv 20 5; relu" for "conv 20 5\nrelu". A line end ends a part; it is white
+// space where a ; stands before or after it. Stops when the text has become too long for an option.
+static void join_lines(char joined[JOINED_BYTES], const char *text) {
+    static const char white[] = " \t\r\n";
+    size_t length = 0;
+    text += strspn(text, white);
+    while (*text && length < OPTION_TEXT_BYTES) {
+        const size_t gap = strspn(text, white);
+        const bool ends_part = memchr(text, '\n', gap) && joined[length - 1] != ';' && text[gap] != ';';
+        if (gap > 0 && text[gap] && ends_part) joined[length++] = ';';
+        if (gap > 0 && text[gap]) joined[length++] = ' ';
+        text += gap;
+        if (*text) joined[length++] = *text++;
+    }
+    joined[length] = '\0';
+}
+
+// Texts end up in YAML and JSON files and on terminals, so they are UTF-8 without control characters. This needs no
+// allocation: one that failed would be taken for a wrong text.
+static bool read_text(char *value, const Option *option, const char *text) {
+    char joined[JOINED_BYTES];
+    if (option->parts && strpbrk(text, "\t\r\n")) {
+        join_lines(joined, text);
+        text = joined;
+    }
+    const size_t length = strlen(text);
     if (length == 0 || length >= OPTION_TEXT_BYTES) return false;
     for (const char *c = text; *c; c += utf8_character((const unsigned char *)c))
         if (iscntrl((unsigned char)*c) || utf8_character((const unsigned char *)c) == 0) return false;
@@ -217,7 +241,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
         good = read_choice(&parsed.whole, option, value);
         break;
     case OPTION_TEXT:
-        good = read_text(parsed.text, value);
+        good = read_text(parsed.text, option, value);
         break;
     }
     if (good) {

@@ -107,8 +107,8 @@ Status option_once(const char **before, const Option *option, const char *value,
         char first[OPTION_SHOWN_BYTES], second[OPTION_SHOWN_BYTES];
         option_printable(first, *before);
         option_printable(second, value);
-        return fail(err, STATUS_USAGE, "--%s %s: --%s %s stands there already; leave one of the two out", option->name,
-                    second, option->name, first);
+        return fail(err, STATUS_USAGE, "--%s is given twice, as %s and as %s; leave one of the two out", option->name,
+                    first, second);
     }
     *before = value;
     return STATUS_OK;

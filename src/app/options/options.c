@@ -78,6 +78,7 @@ Status options_parse(Options *options, int argc, char **argv, Error *err) {
         experiment = argument.value;
     }
     if (experiment) TRY(options_read_yaml(options, experiment, err));
+    options_adopt_form(options);
     for (int i = 0; i < option_count; i++)
         options->file_used[i] = options->given[i] && option_applies(options, &option_table[i]);
     for (int next = 0; next < argc;) {

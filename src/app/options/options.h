@@ -128,6 +128,9 @@ Status options_read_yaml(Options *options, const char *path, Error *err);
 // idle, so log_init comes first.
 Status options_resolve(Options *options, Error *err);
 
+// --alpha or --shards-per-client without --partition asks for the partition that it is a number of.
+void options_adopt_form(Options *options);
+
 // Parts of options_resolve (options_rules.c), USAGE each with both sides named: what the optimizer keeps; and, for
 // clients that are drawn, the plan of the release, the updates that the combine rule needs, the attack.
 void options_keep_state(Options *options);

@@ -221,6 +221,9 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
                     "%s %d: with --algorithm hogwild every client is a worker, and --workers is "
                     "%d; make them equal or leave one out",
                     options_named(name, options, "clients"), options->clients, options->workers);
+    if (options->workers > cores_usable())
+        log_warning("--algorithm hogwild: every client is a worker, so %d workers share %d core%s", options->workers,
+                    cores_usable(), cores_usable() == 1 ? "" : "s");
     warn_of_momentum(options);
     return resolve_whole_cohort(options, err);
 }
@@ -312,8 +315,18 @@ static Status resolve_schedule(Options *options, Error *err) {
     return STATUS_OK;
 }
 
+void options_adopt_form(Options *options) {
+    static const char *const forms[][2] = {{"alpha", "dirichlet"}, {"shards-per-client", "shards"}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && !given(options, "partition"); i++) {
+        if (!given(options, forms[i][0])) continue;
+        strcpy(options->partition, forms[i][1]);
+        options->given[option_index(option_find("partition"))] = true;
+    }
+}
+
 Status options_resolve(Options *options, Error *err) {
     TRY(read_algorithm(options, err));
+    if (!options->resume[0]) options_adopt_form(options);
     forget_overruled(options);
     TRY(adopt_users(options, err));
     TRY(check_resume_and_out(options, err));

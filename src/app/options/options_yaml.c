@@ -103,15 +103,16 @@ static Status check_scalar(const Reader *reader, Error *err) {
 }
 
 // The current scalar; a null (`rounds:`, `rounds: ~`) is the empty text, which no option takes. The lines of a block
-// (`model: |` or `>`) are one text, and the newline at its end is YAML's affair.
-static const char *scalar_value(const Reader *reader) {
+// (`model: |` or `>`) are one text, and the newline at its end is YAML's affair. An option of parts reads the line ends
+// between them itself.
+static const char *scalar_value(const Reader *reader, const Option *option) {
     char *value = (char *)reader->event.data.scalar.value;
     yaml_scalar_style_t style = reader->event.data.scalar.style;
     if (style == YAML_LITERAL_SCALAR_STYLE || style == YAML_FOLDED_SCALAR_STYLE) {
         for (size_t length = strlen(value); length > 0 && value[length - 1] == '\n'; length--)
             value[length - 1] = '\0';
         for (char *c = value; *c; c++)
-            if (*c == '\n') *c = ' ';
+            if (*c == '\n' && !option->parts) *c = ' ';
     }
     bool plain = reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     return plain && (strcmp(value, "~") == 0 || strcasecmp(value, "null") == 0) ? "" : value;
@@ -133,7 +134,7 @@ static Status read_entry(Options *options, size_t seen_on_line[OPTION_MAX_COUNT]
     *seen = line;
     TRY(next_event(reader, err));
     TRY(check_scalar(reader, err));
-    TRY(option_set(options, option, scalar_value(reader), where, err));
+    TRY(option_set(options, option, scalar_value(reader, option), where, err));
     options->lines[option_index(option)] = (int)line;
     snprintf(options->file, sizeof options->file, "%s", reader->path);
     return STATUS_OK;

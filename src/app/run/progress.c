@@ -71,7 +71,6 @@ void progress_init(Progress *progress, const Options *options, const Nodes *node
 }
 
 void progress_heading(Progress *progress, const Heading *heading) {
-    char algorithm[RECIPE_TEXT_BYTES];
     const Options *options = heading->options;
     char weights[PROGRESS_NUMBER_BYTES], clients[PROGRESS_NUMBER_BYTES], drawn[PROGRESS_NUMBER_BYTES];
     char nodes[32] = "", cohort[PROGRESS_NUMBER_BYTES + 8] = "";
@@ -79,7 +78,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (options->clients_per_round < options->clients)
         snprintf(cohort, sizeof cohort, "%s of ", with_commas(drawn, (uint64_t)options->clients_per_round));
     progress_say(progress, "Sounder %s: %s, %s %s weights, %d worker%s%s, %s%s client%s, %s\n", SOUNDER_VERSION,
-                 recipe_name(algorithm, options->algorithm), heading->model,
+                 options->algorithm, heading->model,
                  with_commas(weights, heading->spec->parameter_count), options->workers,
                  plural((uint64_t)options->workers), nodes, cohort, with_commas(clients, (uint64_t)options->clients),
                  plural((uint64_t)options->clients), heading->computes_with);

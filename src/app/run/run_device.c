@@ -22,6 +22,14 @@ Status run_device_check(const Options *options, Error *err) {
                 "-DSOUNDER_CUDA=ON where the CUDA toolkit is installed");
 }
 
+// The option that asks for something of a card; NULL: none was given.
+static const char *wish_for_card(const Options *options) {
+    static const char *const wishes[] = {"gpu", "models-per-launch", "tf32", "mps"};
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
+        if (options_given(options, wishes[i])) return wishes[i];
+    return options->device == DEVICE_CUDA ? "device" : NULL;
+}
+
 Status run_device_fit(Options *options, const DatasetSource *source, Error *err) {
     if (source->items.pixel_bytes == 1 && !dataset_has_targets(&source->items)) return STATUS_OK;
     if (options->device == DEVICE_CUDA)
@@ -29,6 +37,9 @@ Status run_device_fit(Options *options, const DatasetSource *source, Error *err)
                     "--data %s: its samples are float numbers, which are for the CPU alone; use --device "
                     "cpu",
                     source->name);
+    if (options->device == DEVICE_AUTO && wish_for_card(options))
+        log_warning("--%s has no effect: the samples of %s are float numbers, which are for the CPU alone",
+                    wish_for_card(options), source->name);
     options->device = DEVICE_CPU;
     return STATUS_OK;
 }
@@ -145,20 +156,12 @@ static bool card_is_there(void) {
     return there;
 }
 
-static bool card_is_wanted(const Options *options) {
-    static const char *const wishes[] = {"gpu", "models-per-launch", "tf32", "mps"};
-    bool wanted = options->device == DEVICE_CUDA;
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
-        wanted |= options_given(options, wishes[i]);
-    return wanted;
-}
-
 void run_device_describe(char *text, size_t bytes, const RunDevice *device, const Options *options, uint32_t models) {
     static const char *const together[] = {[MPS_ABSENT] = "take turns (no MPS)",
                                            [MPS_RUNNING] = "work side by side (MPS)",
                                            [MPS_STARTED] = "work side by side (MPS, started for this run)"};
     text[0] = 0;
-    if (*device->why_not.message && (card_is_wanted(options) || card_is_there()))
+    if (*device->why_not.message && (wish_for_card(options) || card_is_there()))
         snprintf(text, bytes, "the CPU, for %s", device->why_not.message);
     if (!device->on_card) return;
     int workers = options->workers;
