@@ -2,7 +2,7 @@
 
 Every run is a child with a deadline, in a process group that is killed when the test ends.
 """
-import ctypes, hashlib, json, os, re, select, shutil, signal, struct, subprocess, sys, tempfile, time, unittest
+import ctypes, glob, hashlib, json, os, re, select, shutil, signal, struct, subprocess, sys, tempfile, time, unittest
 
 SOUNDER = os.path.abspath(sys.argv[1])
 SLOWED = float(os.environ.get("SOUNDER_TEST_SLOWDOWN", "1"))  # qemu takes longer
@@ -29,7 +29,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sig
         signal.signal(number, signal.SIG_DFL)
 
 
-PR_SET_PDEATHSIG, LIBC = 1, ctypes.CDLL(None)
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, LIBC = 1, 36, ctypes.CDLL(None)
 
 
 def end_with_the_test():
@@ -94,10 +94,39 @@ def alive(pid):
     return state_of(pid) not in ("Z", "X", None)
 
 
-def in_shared_memory():
-    """Names in /dev/shm, without those of Python and MPI programs and browsers that may run beside us."""
-    others = ("sem.", "torch_", "psm_", "tmp", "vader_segment", "sm_segment", "open_mpi.", ".org.chromium")
-    return {name for name in os.listdir("/dev/shm") if not name.startswith(others)}
+# What the test's runs leave behind becomes its child, whoever of them dies: so none is overlooked, and none of others is ours.
+LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def descendants_of(pid):
+    found = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        try:
+            with open(path) as file:
+                children = list(map(int, file.read().split()))
+        except OSError:  # a thread that has ended meanwhile
+            continue
+        for child in children:
+            found += [child, *descendants_of(child)]
+    return found
+
+
+def segments_held():
+    """(process, segment) of shared memory that what the test has started still holds. Segments have no names: /dev/shm says nothing of them."""
+    held = set()
+    for pid in descendants_of(os.getpid()):
+        for path in glob.glob(f"/proc/{pid}/fd/*"):
+            try:
+                target = os.readlink(path)
+            except OSError:  # closed meanwhile
+                continue
+            if re.fullmatch(r"(/dev/shm/#\d+|/memfd:.*) \(deleted\)", target):
+                held.add((pid, target))
+    return held
+
+
+def segments_are_freed():
+    return wait_until(lambda: not segments_held())  # a killed process gives its memory back a moment later
 
 
 def read_trace(path):
@@ -162,14 +191,13 @@ class RunCase(unittest.TestCase):
     def setUp(self):
         self.folder = new_folder("sounder-runs-")
         self.started = []
-        self.shm_before = in_shared_memory()
 
     def tearDown(self):
         for process in self.started:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        self.assertEqual(in_shared_memory() - self.shm_before, set(), "left in /dev/shm")
+        self.assertTrue(segments_are_freed(), f"still held: {segments_held()}")
         self.folder.cleanup()
 
     def path(self, *parts):

@@ -5,7 +5,7 @@ Usage: test_cuda_runs_deaths.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 import os, random, signal, sys, unittest
 
 from cards import CARD, TINY, CardCase
-from runs import DIVERGING, ENDLESS, SANITIZED, SLOWED, SOUNDER, alive, children_of, in_shared_memory, wait_until
+from runs import DIVERGING, ENDLESS, SANITIZED, SLOWED, SOUNDER, alive, children_of, segments_are_freed, wait_until
 
 
 class Deaths(CardCase):
@@ -72,7 +72,7 @@ class Deaths(CardCase):
                 process.kill()
                 process.communicate()
                 self.assertTrue(wait_until(lambda: not any(alive(child) for child in children)), "a worker lives on")
-                self.assertEqual(in_shared_memory() - self.shm_before, set())
+                self.assertTrue(segments_are_freed())
                 rounds = ["--rounds", str(len(self.rounds_so_far(algorithm)) + 2)]
                 self.train("--resume", algorithm, *rounds)
                 self.train(*options, *rounds, "--out", "calm-" + algorithm)

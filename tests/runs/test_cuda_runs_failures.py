@@ -5,7 +5,7 @@ Usage: test_cuda_runs_failures.py PATH_OF_SOUNDER_EMULATED [unittest arguments]
 import os, re, signal, sys, unittest
 
 from cards import CARD, CardCase
-from runs import DEADLINE, ENDLESS, alive, children_of, in_shared_memory, wait_until
+from runs import DEADLINE, ENDLESS, alive, children_of, segments_are_freed, wait_until
 
 GIBIBYTE = 1 << 30
 
@@ -68,7 +68,7 @@ class Failures(CardCase):
                     failures += 1
                     self.assertIn(process.returncode, (69, 71), err)
                     self.has_one_sentence(err)
-                    self.assertEqual(in_shared_memory() - self.shm_before, set())
+                    self.assertTrue(segments_are_freed())
                     if "is saved; continue with" in err:
                         self.train("--resume", run)
                         resumed += 1

@@ -24,6 +24,12 @@ document.body.textContent = "TOLD" + JSON.stringify(told) + "DLOT";
 </script>"""
 
 
+def told_of_pages(log):
+    """(message, source) of each console line in a browser's log, without those of the browser's own pages."""
+    lines = re.findall(r'CONSOLE\(\d+\)\] "(.*?)", source: (\S*) \(\d+\)', log, re.S)
+    return [(message, source) for message, source in lines if not source.startswith(("chrome", "devtools"))]
+
+
 class Look(RunCase):
     def sounder(self, *arguments, code=0, **environment):
         done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True,
@@ -340,6 +346,12 @@ class Report(Look):
         self.assertEqual(len(told["classes"]["rows"]), 7)
         self.assertEqual([row[1] for row in told["privacy"]["rows"][1:]], [float(f"{line['epsilon']:.6g}") for line in self.rounds("runs/1")])
 
+    def test_what_the_browser_logs_about_itself_is_no_error_of_the_page(self):
+        head = "[7:7:1125/120000.0:INFO:CONSOLE(3)] "
+        own = head + '"Slow network is detected. See https://x.example for\\nmore", source: chrome://new-tab-page/ (3)\n'
+        page = head + '"Uncaught TypeError: 2\nis no chart", source: file:///tmp/probed.html (12)\n'
+        self.assertEqual(told_of_pages("noise\n" + own + page + own), [("Uncaught TypeError: 2\nis no chart", "file:///tmp/probed.html")])
+
     def processor_seconds(self, place):
         """Of all the browser's processes, from its start to the page's end: other work on the machine makes them hardly more."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -372,7 +384,7 @@ class Report(Look):
         done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.path('chromium')}",
                                "--enable-logging=stderr", "--virtual-time-budget=10000", "--dump-dom", "file://" + self.path("probed.html")],
                               text=True, capture_output=True, timeout=DEADLINE)
-        self.assertEqual([line for line in done.stderr.splitlines() if "CONSOLE" in line], [])
+        self.assertEqual(told_of_pages(done.stderr), [])
         (told,) = re.findall(r"TOLD(.*)DLOT", done.stdout, re.S)
         told = json.loads(told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
         self.assertIsInstance(told, list, told)

@@ -2,10 +2,10 @@
 
 Usage: test_runs.py PATH_OF_SOUNDER [unittest arguments], for example `Faults`
 """
-import json, os, random, re, signal, struct, subprocess, sys, time, unittest
+import json, os, random, re, signal, struct, subprocess, sys, tempfile, time, unittest
 
 from runs import (DATA, DEADLINE, ENDLESS, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, alive, children_of, computed_seconds,
-                  in_shared_memory, parse_safetensors, state_of, wait_until)
+                  parse_safetensors, segments_are_freed, segments_held, state_of, wait_until)
 
 
 def naps(pids):
@@ -420,6 +420,16 @@ class Faults(RunCase):
         _, err = self.finish(process, 69)
         self.assertRegex(err, "sounder: error: .*all 2 workers")
 
+    def test_files_of_other_programs_in_shared_memory_are_not_taken_for_segments(self):
+        handle, foreign = tempfile.mkstemp(prefix="other-program-", dir="/dev/shm")
+        os.close(handle)
+        self.addCleanup(os.unlink, foreign)  # after tearDown has looked
+        process = self.start(*SMALL, *ENDLESS, "--workers", "1", "--out", "run")
+        self.wait_for_round("run", 1)
+        self.assertGreater(len(segments_held()), 1)
+        self.stop(process)
+        self.assertTrue(segments_are_freed())
+
     def test_killing_the_parent_leaves_no_worker_and_no_segment(self):
         for attempt in range(int(os.environ.get("SOUNDER_PARENT_KILLS", "10"))):
             process = self.start(*SMALL, "--workers", "4", "--out", f"run-{attempt}")
@@ -428,7 +438,7 @@ class Faults(RunCase):
             process.kill()
             process.communicate()
             self.assertTrue(wait_until(lambda: not any(alive(worker) for worker in workers)), "a worker lives on")
-            self.assertEqual(in_shared_memory() - self.shm_before, set())
+            self.assertTrue(segments_are_freed())
 
     def test_the_first_signal_finishes_the_round_and_the_run_resumes_to_the_same_bits(self):
         for number in (signal.SIGINT, signal.SIGTERM):
