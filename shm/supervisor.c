@@ -125,8 +125,9 @@ static void read_signals(Supervisor *supervisor) {
     const pid_t starter = getppid();
     while (read(supervisor->signal_fd, &info, sizeof info) == sizeof info) {
         const bool is_handed_on = (pid_t)info.ssi_pid == starter;
-        int *count = is_handed_on ? &supervisor->interrupts_handed_on : &supervisor->interrupts_of_others;
-        if (++*count > supervisor->interrupts) supervisor->interrupts = *count;
+        StopRequests *requests = is_handed_on ? &supervisor->handed_on : &supervisor->of_others;
+        stop_requests_add(requests, clock_nanoseconds());
+        if (requests->count > supervisor->interrupts) supervisor->interrupts = requests->count;
         supervisor->last_signal = (int)info.ssi_signo;
     }
 }

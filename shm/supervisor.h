@@ -28,10 +28,7 @@
 
 #include "base/err.h"
 #include "shm/barrier.h"
-
-// What asks a parent to stop. A worker ignores it from its start on: batch systems send it to every process of a job,
-// and what to do is the parent's to decide.
-#define STOP_SIGNALS SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2
+#include "shm/stop_signals.h"
 
 // What a worker finds open: descriptors 3, 4, ... in the order of the parent's `fds`; these two precede them.
 enum { WORKER_STARTUP_FD = 3, WORKER_ARRIVAL_FD = 4, WORKER_FIRST_FD = 5, WORKER_MAX_FDS = 8 };
@@ -87,24 +84,20 @@ typedef struct SupervisorConfig {
 
 typedef struct Supervisor {
     SupervisorConfig config;
-    WorkerRecord *workers;                          // owned (config.workers)
-    struct pollfd *polls;                           // owned (2 + 2 config.workers): workspace of supervisor_gather
-    int arrival_fd, signal_fd;                      // owned
-    uint32_t round;                                 // what the caller is busy with, for messages; 0: nothing yet
-    int interrupts;                                 // stop signals received so far: the greater one of these two
-    int interrupts_handed_on, interrupts_of_others; // from the process that started this one; from anybody else
-    int last_signal;                                // the last of them
-    uint32_t deaths;                                // since the last supervisor_gather began
-    uint32_t last_dead;                             // the rank that died last
-    bool goes_on;                                   // the last gather ended while workers worked: is_enough
+    WorkerRecord *workers;             // owned (config.workers)
+    struct pollfd *polls;              // owned (2 + 2 config.workers): workspace of supervisor_gather
+    int arrival_fd, signal_fd;         // owned
+    uint32_t round;                    // what the caller is busy with, for messages; 0: nothing yet
+    int interrupts;                    // requests to stop so far: the greater count of these two
+    StopRequests handed_on, of_others; // by the process that started this one; by all other processes
+    int last_signal;                   // the last stop signal
+    uint32_t deaths;                   // since the last supervisor_gather began
+    uint32_t last_dead;                // the rank that died last
+    bool goes_on;                      // the last gather ended while workers worked: is_enough
     uint64_t tick_start_nanoseconds;
     sigset_t saved_mask; // the signal mask and the SIGCHLD action to be restored
     struct sigaction saved_child_action;
 } Supervisor;
-
-// The signals that ask a run to end: SIGINT, SIGTERM, SIGHUP (a terminal that was closed), SIGUSR1 and SIGUSR2 (what
-// batch systems are told to send), without those that this process was started with ignored (nohup, & in a script).
-void stop_signals(sigset_t *signals);
 
 // Blocks the stop signals and starts listening for them, raises the limit of open descriptors to what the workers
 // will need (OS with limit and need if that is not allowed, SOFTWARE for a barrier of another size), and marks every

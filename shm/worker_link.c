@@ -1,4 +1,4 @@
-// The worker's side of supervisor.h, and the signals that both sides know.
+// The worker's side of supervisor.h.
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -7,16 +7,6 @@
 
 #include "base/clock.h"
 #include "shm/supervisor.h"
-
-static const int stopping[] = {STOP_SIGNALS};
-
-void stop_signals(sigset_t *signals) {
-    sigemptyset(signals);
-    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) {
-        struct sigaction action;
-        if (sigaction(stopping[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(signals, stopping[i]);
-    }
-}
 
 Status worker_attach(pid_t parent, Error *err) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)

@@ -18,6 +18,7 @@ SANITIZED = is_sanitized(SOUNDER)
 TRAIN, TEST = (400, 300) if SANITIZED else (4000, 1000)
 DATA = f"synthetic:1x28x28:{TRAIN}:{TEST}"
 DEADLINE = 120 * SLOWED
+ECHO_SECONDS = 0.6  # a signal closer behind another one is its echo, and no second request
 SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32"]
 
 ENDLESS = ["--rounds", "100000", "--quiet"]  # ended by RunCase.stop; quiet, for nobody reads what it prints meanwhile
@@ -229,6 +230,7 @@ class RunCase(unittest.TestCase):
             answer += piece
         self.assertIsNone(process.poll(), "the first signal only asks")
         workers = children_of(process.pid)
+        time.sleep(ECHO_SECONDS)
         process.send_signal(signal.SIGINT)
         _, err = self.finish(process, 128 + signal.SIGINT)
         self.assertTrue(wait_until(lambda: not any(map(alive, workers))), "a worker lives on")

@@ -321,8 +321,28 @@ class Launch(LaunchTest):
         self.read_files("pid")
         process.send_signal(signal.SIGINT)
         self.assertTrue(wait_until(lambda: os.path.exists(self.path("asked"))))
-        process.send_signal(signal.SIGINT)
+        self.signal_again(process, signal.SIGINT)
         self.finish(process, code=130)
+
+    def signal_again(self, process, number):
+        """Until one counts as another request: those that follow the first closely are its echo."""
+        def has_ended():
+            process.send_signal(number)
+            return process.poll() is not None
+        self.assertTrue(wait_until(has_ended))
+
+    def test_two_signals_at_once_are_one_request_and_leave_the_ranks_their_time(self):
+        """GNU timeout signals its child and then its own process group; two numbers, since the kernel joins signals of one."""
+        script = f"""
+            trap 'sleep 0.1; echo saved; exit 0' TERM HUP
+            echo $$ >{self.folder.name}/pid.$RANK; while :; do sleep 0.02; done"""
+        process = self.start("-n", "2", "sh", "-c", script)
+        self.read_files("pid.0", "pid.1")
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            process.send_signal(number)
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertIn(process.returncode, (128 + signal.SIGTERM, 128 + signal.SIGHUP), out + err)
+        self.assertEqual(sorted(out.splitlines()), ["[0] saved", "[1] saved"])
 
     def test_a_killed_launcher_leaves_no_rank(self):
         script = f"trap '' TERM HUP INT; echo $$ >{self.folder.name}/pid.$RANK; while :; do sleep 0.05; done"
@@ -350,9 +370,8 @@ class Launch(LaunchTest):
         pid = int(self.read_files("pid")[0])
         time.sleep(0.3)  # nobody reads: the pipes and the console fill up; if they have not, the test is only easier
         process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGINT)
+        self.signal_again(process, signal.SIGINT)
         self.assertTrue(wait_until(lambda: not alive(pid)))
-        self.assertTrue(wait_until(lambda: process.poll() is not None))
 
     def test_when_the_reader_goes_the_ranks_go_on_and_the_launcher_says_so(self):
         # The launcher meets the broken pipe with the first line, while more are to come.

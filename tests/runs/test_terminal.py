@@ -4,7 +4,7 @@ Usage: test_terminal.py PATH_OF_SOUNDER [unittest arguments]
 """
 import fcntl, os, pty, re, resource, select, signal, struct, subprocess, sys, termios, time, unittest
 
-from runs import DEADLINE, ENDLESS, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, merged
+from runs import DEADLINE, ECHO_SECONDS, ENDLESS, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, merged
 
 LONG = [*SMALL, "--workers", "2", "--local-epochs", "5000" if SANITIZED else "1000"]  # a round of minutes
 
@@ -153,6 +153,7 @@ class Terminal(RunCase):
         self.read_until(r"Ctrl-C: finishing round 1, about (\d+ s|\d+:\d\d:\d\d); again: stop now and lose it\r\n")
         self.assertIsNone(process.poll())
         self.assertEqual(self.seen.count("again: stop now"), 1)
+        time.sleep(ECHO_SECONDS)
         os.killpg(process.pid, signal.SIGINT)
         self.read_until(None)
         self.assertEqual(process.wait(DEADLINE), 128 + signal.SIGINT)

@@ -43,10 +43,10 @@ static Status run_all(LaunchGroup *group, RankPlan *plan, int *exit_code, Error 
         plan->port = options->master_port;
         if (options->standalone) TRY(choose_port(&plan->port, err));
         TRY(launch_group_run(group, plan, err));
-        if (!group->first_failure || group->signals || plan->attempt == options->max_restarts) break;
+        if (!group->first_failure || group->requests.count || plan->attempt == options->max_restarts) break;
         launch_group_say(group, "warning: restart %d of %d", plan->attempt + 1, options->max_restarts);
     }
-    *exit_code = group->signals ? 128 + group->last_signal : 0;
+    *exit_code = group->requests.count ? 128 + group->last_signal : 0;
     if (group->first_failure) *exit_code = rank_exit_code(group->first_failure);
     int write_error = group->consoles[0].write_error;
     if (*exit_code == 0 && write_error)
@@ -70,7 +70,7 @@ static Status launch_program(const LaunchOptions *options, int *exit_code, Error
         launch_group_say(&group, "the ranks' log files: %s", log_folder);
     }
     TRY_GOTO(end, launch_group_meet(&group, options, err));
-    if (group.signals)
+    if (group.requests.count)
         *exit_code = 128 + group.last_signal;
     else
         status = run_all(&group, &plan, exit_code, err);

@@ -37,13 +37,9 @@ static Status reserve_descriptors(LaunchGroup *group, Error *err) {
 
 // Those that ask for an end, and those that are handed on, unless the launcher was started with them ignored (nohup).
 static Status listen_for_signals(LaunchGroup *group, Error *err) {
-    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    static const int wanted[] = {STOP_SIGNALS, SIGQUIT};
     sigset_t signals;
-    sigemptyset(&signals);
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        struct sigaction action;
-        if (sigaction(wanted[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&signals, wanted[i]);
-    }
+    signals_not_ignored(&signals, wanted, sizeof wanted / sizeof *wanted);
     group->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (group->signal_fd < 0) return fail_errno(err, STATUS_OS, "cannot listen for signals");
     sigprocmask(SIG_BLOCK, &signals, &group->inheritance.signal_mask);
@@ -162,7 +158,7 @@ static void take_signals(LaunchGroup *group) {
             ask_ranks(group, (int)info.ssi_signo);
             continue;
         }
-        group->signals++;
+        if (!stop_requests_add(&group->requests, clock_nanoseconds())) continue;
         group->last_signal = (int)info.ssi_signo;
         const bool has_arrived = info.ssi_code == SI_KERNEL && group->ranks[0].shares_terminal; // Ctrl-C
         if (group->stage == STAGE_RUNNING)
@@ -288,7 +284,7 @@ static bool has_output(const LaunchGroup *group) {
 }
 
 Status launch_group_flush(LaunchGroup *group, Error *err) {
-    while (group->living > 0 || (has_output(group) && group->signals < 2))
+    while (group->living > 0 || (has_output(group) && group->requests.count < 2))
         TRY(take_events(group, err));
     return STATUS_OK;
 }

@@ -2,7 +2,7 @@
 //
 //   TRY_GOTO(end, launch_group_init(&group, ranks, err));
 //   for each start: status = launch_group_run(&group, &plan, err);    // until no rank lives
-//                   ... group.first_failure, group.signals ...
+//                   ... group.first_failure, group.requests.count ...
 //   end: launch_group_free(&group);
 //
 // Single-threaded: one poll over a signalfd, an epoll of the ranks' pidfds, their pipes and the launcher's own streams.
@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "launch_output.h"
 #include "launch_rank.h"
+#include "shm/stop_signals.h"
 
 // RUNNING until the first failure or signal, STOPPING while the ranks have time to end, then KILLED.
 typedef enum LaunchStage { STAGE_RUNNING, STAGE_STOPPING, STAGE_KILLED } LaunchStage;
@@ -40,7 +41,8 @@ typedef struct LaunchGroup {
     uint64_t deadline_nanoseconds; // of the stage, unless it is RUNNING
     const Rank *first_failure;     // of this start; NULL: none
     bool is_failure_told;
-    int signals, last_signal;    // that have asked the launcher to end
+    StopRequests requests;       // to end, by signals
+    int last_signal;             // the last of them
     RankInheritance inheritance; // what the launcher changed for itself
 } LaunchGroup;
 
@@ -51,13 +53,15 @@ Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Er
 
 // Where there are several nodes: waits until the launchers of all of them are there, at most --meet-seconds. USAGE, in
 // all of them, with a sentence that names two that were not started alike; TIMEOUT when one does not come, UNAVAILABLE
-// when the port cannot be had. A signal ends the wait: group->signals is not 0 then, and nothing is to be started.
+// when the port cannot be had. A signal ends the wait: group->requests.count is not 0 then, and nothing is to be
+// started.
 Status launch_group_meet(LaunchGroup *group, const LaunchOptions *options, Error *err);
 
 // Starts all ranks and returns when none lives and all that they printed is written; what nobody reads is given up
 // after a second signal. A rank that fails (exit code not 0, or killed) is reported and the others are stopped:
-// SIGTERM, grace_seconds, SIGKILL. A signal to the launcher is handed on in the place of SIGTERM; another one kills at
-// once. Fails when a rank cannot be started (the others are killed then) or waiting itself fails.
+// SIGTERM, grace_seconds, SIGKILL. A signal to the launcher is handed on in the place of SIGTERM; another one, half a
+// second later or more, kills at once. Fails when a rank cannot be started (the others are killed then) or waiting
+// itself fails.
 Status launch_group_run(LaunchGroup *group, const RankPlan *plan, Error *err);
 
 // One line of the launcher's own on stderr, in turn with the ranks' lines; launch_group_flush writes what still waits.

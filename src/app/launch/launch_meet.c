@@ -51,7 +51,7 @@ static double seconds_left(const Meeting *meeting) {
 }
 
 // Waits until one of polls (count) can be read or written, or for so many milliseconds; polls[0] is for signals, of
-// which one that asks for an end makes group->signals 1.
+// which one that asks for an end is counted in group->requests.
 static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int milliseconds, Error *err) {
     LaunchGroup *group = meeting->group;
     polls[0] = (struct pollfd){.fd = group->signal_fd, .events = POLLIN};
@@ -60,7 +60,7 @@ static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int
     struct signalfd_siginfo info;
     while (polls[0].revents && read(group->signal_fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) continue; // for ranks, of which there are none
-        group->signals = 1;
+        stop_requests_add(&group->requests, clock_nanoseconds());
         group->last_signal = (int)info.ssi_signo;
     }
     return STATUS_OK;
@@ -177,7 +177,7 @@ static void answer_all(const Meeting *meeting, const Guest *guests, int room, St
     for (int i = 0; i < room; i++)
         if (status != STATUS_OK)
             answer(&guests[i], status, err->message);
-        else if (meeting->group->signals)
+        else if (meeting->group->requests.count)
             answer(&guests[i], STATUS_CANCELLED, "the launcher of node 0 was stopped by a signal; start all anew");
         else
             answer(&guests[i], STATUS_OK, "go");
@@ -228,7 +228,7 @@ static Status refuse_absence(const Meeting *meeting, const Guest *guests, int ro
 
 static Status gather(Meeting *meeting, Guest *guests, int room, int listener, struct pollfd *polls, Error *err) {
     const LaunchOptions *options = meeting->options;
-    while (known_of(guests, room) < options->nnodes - 1 && !meeting->group->signals) {
+    while (known_of(guests, room) < options->nnodes - 1 && !meeting->group->requests.count) {
         for (int i = 0; i < room; i++)
             polls[1 + i] = (struct pollfd){.fd = guests[i].fd, .events = POLLIN};
         polls[1 + room] = (struct pollfd){.fd = listener, .events = POLLIN};
@@ -307,7 +307,7 @@ static Status ask(bool *is_answered, Meeting *meeting, int fd, Error *err) {
                                options->nnodes, options->ranks);
     *is_answered = false;
     if (send(fd, line, (size_t)bytes, MSG_NOSIGNAL) != bytes) return STATUS_OK;
-    while (!meeting->group->signals && seconds_left(meeting) > 0) {
+    while (!meeting->group->requests.count && seconds_left(meeting) > 0) {
         polls[1] = (struct pollfd){.fd = fd, .events = POLLIN};
         TRY(wait_for(meeting, polls, 2, LATER_MILLISECONDS, err));
         tell_wait(meeting, "the launchers of all nodes");
@@ -341,7 +341,7 @@ static Status find_place(struct addrinfo **place, Meeting *meeting, Error *err) 
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     snprintf(port, sizeof port, "%d", options->master_port);
     *place = NULL;
-    while (!meeting->group->signals) {
+    while (!meeting->group->requests.count) {
         const int reason = getaddrinfo(options->master_addr, port, &hints, place);
         if (reason == 0) return STATUS_OK;
         if (!is_for_later(reason))
@@ -366,7 +366,7 @@ static Status report_to_first(Meeting *meeting, Error *err) {
     int silences = 0;
     TRY(find_place(&places, meeting, err));
     const struct addrinfo *place = places;
-    while (status == STATUS_OK && !is_answered && !meeting->group->signals && silences < MOST_SILENCES &&
+    while (status == STATUS_OK && !is_answered && !meeting->group->requests.count && silences < MOST_SILENCES &&
            seconds_left(meeting) > 0) {
         int fd;
         struct pollfd polls[1];
@@ -378,7 +378,7 @@ static Status report_to_first(Meeting *meeting, Error *err) {
         if (status == STATUS_OK && !is_answered) status = wait_for(meeting, polls, 1, LATER_MILLISECONDS, err);
     }
     if (places) freeaddrinfo(places);
-    if (status != STATUS_OK || is_answered || meeting->group->signals) return status;
+    if (status != STATUS_OK || is_answered || meeting->group->requests.count) return status;
     if (silences > 0)
         return fail(err, STATUS_TIMEOUT,
                     "--nnodes %d --master-addr %.200s --master-port %d: who is there has no answer for node %d; start "

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "io/durable.h"
+#include "shm/stop_signals.h"
 
 enum { TAIL_BYTES = 4096 };
 
@@ -36,6 +37,7 @@ typedef struct Sweep {
     bool tells_means;
     sigset_t before;            // what was blocked when the sweep began, for the runs
     int signal;                 // that ended it; 0: none
+    StopRequests requests;      // to end it
     size_t done, failed, total; // of those that take part
 } Sweep;
 
@@ -196,7 +198,7 @@ static void take_signal(Sweep *sweep) {
     struct signalfd_siginfo of;
     int status;
     while (read(sweep->signal_fd, &of, sizeof of) == sizeof of) {
-        if (of.ssi_signo == SIGCHLD) continue;
+        if (of.ssi_signo == SIGCHLD || !stop_requests_add(&sweep->requests, clock_nanoseconds())) continue;
         if (!sweep->signal) fputs("stopping: the runs finish their rounds and save; again: at once\n", stderr);
         sweep->signal = (int)of.ssi_signo;
         signal_jobs(sweep, SIGTERM);

@@ -1,0 +1,22 @@
+#include "shm/stop_signals.h"
+
+bool stop_requests_add(StopRequests *requests, uint64_t now_nanoseconds) {
+    const uint64_t echo_nanoseconds = STOP_ECHO_MILLISECONDS * UINT64_C(1000000);
+    if (requests->count > 0 && now_nanoseconds - requests->last_nanoseconds < echo_nanoseconds) return false;
+    requests->count++;
+    requests->last_nanoseconds = now_nanoseconds;
+    return true;
+}
+
+void signals_not_ignored(sigset_t *signals, const int *numbers, size_t count) {
+    sigemptyset(signals);
+    for (size_t i = 0; i < count; i++) {
+        struct sigaction action;
+        if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(signals, numbers[i]);
+    }
+}
+
+void stop_signals(sigset_t *signals) {
+    static const int stopping[] = {STOP_SIGNALS};
+    signals_not_ignored(signals, stopping, sizeof stopping / sizeof *stopping);
+}
