@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "datasets/dataset.h"
 
-enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 4, DATASET_ALIGNMENT = 64 }; // "SNDS"
+enum { DATASET_MAGIC = 0x53444e53, DATASET_VERSION = 5, DATASET_ALIGNMENT = 64 }; // "SNDS"
 
 // Bytes from the start of the block.
 typedef struct DatasetLayout {

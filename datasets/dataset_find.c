@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
 #include "datasets/federation.h"
@@ -77,7 +78,7 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
     TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
     source->block_bytes = layout.block_bytes;
     snprintf(source->folder, sizeof source->folder, "%s", resolved);
-    snprintf(source->name, sizeof source->name, "%s", strrchr(resolved, '/') + 1);
+    text_cut(source->name, sizeof source->name, strrchr(resolved, '/') + 1);
     disarm_text(source->name);
     return STATUS_OK;
 }

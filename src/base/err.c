@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void disarm_text(char *text) {
-    for (unsigned char *c = (unsigned char *)text; *c; c++) {
-        bool second_of_c1 = *c == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f;
-        if (*c < ' ' || *c == 0x7f || second_of_c1) *c = '?';
-        if (second_of_c1) *++c = '?';
+    for (unsigned char *c = (unsigned char *)text; *c;) {
+        const size_t letter = text_letter((char *)c), bytes = letter ? letter : 1;
+        const bool is_c1 = *c == 0xc2 && letter == 2 && c[1] <= 0x9f;
+        if (letter == 0 || *c < ' ' || *c == 0x7f || is_c1) memset(c, '?', bytes);
+        c += bytes;
     }
 }
 

@@ -63,8 +63,9 @@ void error_sketch(Error *err, const char *text, size_t at, size_t length);
 // After a failure whose sentence repeats that of `why`: its sketch goes along.
 void error_keep_sketch(Error *err, const Error *why);
 
-// Puts '?' for what a terminal would obey: control characters, C1's as UTF-8 included. All sentences of fail and of the
-// log go through it, for names in them may come from files of others.
+// Puts '?' for what a terminal would obey, control characters, C1's as UTF-8 included, and for each byte that is not
+// UTF-8, which JSON refuses. All sentences of fail and of the log go through it, because names in them may come from
+// files of others, and a long name may be cut.
 void disarm_text(char *text);
 
 int status_exit_code(Status status);    // sysexits value

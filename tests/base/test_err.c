@@ -39,7 +39,8 @@ static void what_a_terminal_would_obey_is_shown_as_a_question_mark(void **state)
                  "??31m"},                                        // CSI in one character
                 {"\xc3\xa9\xe2\x82\xac", "\xc3\xa9\xe2\x82\xac"}, // letters beyond ASCII stay
                 {"\xc2\xa0", "\xc2\xa0"},
-                {"\xc2", "\xc2"}};
+                {"caf\xc3", "caf?"}, // cut, or not UTF-8 at all: JSON would refuse it
+                {"M\xfcnchen", "M?nchen"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Error err;
         assert_int_equal(fail(&err, STATUS_DATA, "%s", rows[i].text), STATUS_DATA);
@@ -55,8 +56,8 @@ static void a_sketch_has_carets_below_the_word_that_is_wrong(void **state) {
         const char *sketch;
     } rows[] = {{"conv 10 5; foo 3", "foo", "conv 10 5; foo 3\n           ^^^"},
                 {"first", "first", "first\n^^^^^"},
-                {"ends", "", "ends\n    ^"}, // something is missing there
-                {"a \x8b", "\x8b", "a \x8b\n  ^"}, // no letter of UTF-8
+                {"ends", "", "ends\n    ^"},    // something is missing there
+                {"a \x8b", "\x8b", "a ?\n  ^"}, // no letter of UTF-8
                 {"a\tb\x1b", "b", "a b?\n  ^"},
                 {"h\xc3\xa9 x\xc3\xa9", "x\xc3\xa9", "h\xc3\xa9 x\xc3\xa9\n   ^^"}};
     Error err;
