@@ -64,11 +64,9 @@ static Status read_model(Spec *spec, float **parameters, const Safetensors *file
     TRY(find_net(spec, file, path, options, data, err));
     *parameters = aligned_floats(spec->parameter_count);
     if (!*parameters) return fail(err, STATUS_OS, "no memory for %zu parameters", spec->parameter_count);
-    Error why;
-    const Status status = model_load(*parameters, spec, file, &why);
-    if (status == STATUS_OK) return status;
-    free(*parameters);
-    return fail(err, status, "%s: %s", path, why.message);
+    const Status status = model_load_alone(*parameters, spec, file, path, err);
+    if (status != STATUS_OK) free(*parameters);
+    return status;
 }
 
 // What is to be evaluated, on which data, and whether those are to be the ones it was trained on.

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "base/log.h"
 #include "io/durable.h"
 
-enum { KEPT = 2, SHA256_DIGITS = 64 };
+enum { KEPT = 2, SHA256_DIGITS = 64, SHAPE_TEXT_BYTES = 96 };
 
 // The checksum stands in the file it is of: it is computed with these zeros in its place.
 static const char NO_CHECKSUM[] = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -232,15 +233,55 @@ Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_don
                 count, count == 1 ? "" : "s", why.message);
 }
 
-Status checkpoint_load(void *values, TensorType type, size_t count, const Safetensors *file, const char *name,
-                       Error *err) {
-    const TensorEntry *entry = safetensors_find(file, name);
-    if (!entry) return fail(err, STATUS_DATA, "the checkpoint has no tensor %s; was it made by another model?", name);
-    const size_t each = tensor_type_bytes(entry->type);
-    if (entry->type != type || entry->bytes / each != count)
-        return fail(err, STATUS_DATA,
-                    "the checkpoint's tensor %s has %zu values of type %s, not %zu of %s; was it made by another model?",
-                    name, entry->bytes / each, tensor_type_name(entry->type), count, tensor_type_name(type));
+// "16x64"; rank 0 is a single number.
+static void write_shape(char text[SHAPE_TEXT_BYTES], const int64_t *shape, int rank) {
+    size_t used = 0;
+    *text = '\0';
+    for (int d = 0; d < rank && used < SHAPE_TEXT_BYTES; d++)
+        used += (size_t)snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s%" PRId64, d > 0 ? "x" : "", shape[d]);
+    if (rank == 0) snprintf(text, SHAPE_TEXT_BYTES, "a single number");
+}
+
+static bool has_finite_values(const TensorEntry *entry, const Safetensors *file) {
+    const uint8_t *bytes = file->payload + entry->first_byte;
+    for (size_t at = 0; at < entry->bytes; at += sizeof(float)) {
+        float value;
+        memcpy(&value, bytes + at, sizeof value);
+        if (!isfinite(value)) return false;
+    }
+    return true;
+}
+
+bool checkpoint_fits(char why_not[CHECKPOINT_WHY_BYTES], const Safetensors *file, const NamedTensor *tensor,
+                     bool finite) {
+    const TensorEntry *entry = safetensors_find(file, tensor->name);
+    const int64_t *shape = tensor->shape;
+    char here[SHAPE_TEXT_BYTES], there[SHAPE_TEXT_BYTES];
+    *why_not = '\0';
+    if (!entry) {
+        snprintf(why_not, CHECKPOINT_WHY_BYTES, "%s is missing", tensor->name);
+        return false;
+    }
+    write_shape(here, shape, tensor->rank);
+    write_shape(there, entry->shape, entry->rank);
+    const bool is_transposed = entry->rank == 2 && tensor->rank == 2 && entry->shape[0] == shape[1] &&
+                               entry->shape[1] == shape[0] && shape[0] != shape[1];
+    if (entry->type != tensor->type)
+        snprintf(why_not, CHECKPOINT_WHY_BYTES, "%s is of type %s, not %s", tensor->name, tensor_type_name(entry->type),
+                 tensor_type_name(tensor->type));
+    else if (strcmp(here, there) != 0)
+        snprintf(why_not, CHECKPOINT_WHY_BYTES, "%s is %s, not %s%s", tensor->name, there, here,
+                 is_transposed ? " (save its transpose)" : "");
+    else if (finite && !has_finite_values(entry, file))
+        snprintf(why_not, CHECKPOINT_WHY_BYTES, "%s has values that are not finite", tensor->name);
+    return *why_not == '\0';
+}
+
+Status checkpoint_load(void *values, const Safetensors *file, const NamedTensor *tensor, Error *err) {
+    char why_not[CHECKPOINT_WHY_BYTES];
+    if (!checkpoint_fits(why_not, file, tensor, false))
+        return fail(err, STATUS_DATA, "the checkpoint's tensor %s; was it made by another model?", why_not);
+    const TensorEntry *entry = safetensors_find(file, tensor->name);
     memcpy(values, file->payload + entry->first_byte, entry->bytes);
     return STATUS_OK;
 }

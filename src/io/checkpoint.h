@@ -33,8 +33,15 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
 // when the folder or one of the files cannot be read, which says nothing about what they hold. The caller closes *file.
 Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_done, const Folder *folder, Error *err);
 
-// Copies the tensor `name` into values (count, of the type). DATA when it is missing or has another size or type.
-Status checkpoint_load(void *values, TensorType type, size_t count, const Safetensors *file, const char *name,
-                       Error *err);
+enum { CHECKPOINT_WHY_BYTES = SAFETENSORS_NAME_BYTES + 256 };
+
+// Whether the file has a tensor of this name, type, rank and shape (its values are not read); if not, why_not says what
+// differs. finite: the tensor is of float32, and each value must be finite.
+bool checkpoint_fits(char why_not[CHECKPOINT_WHY_BYTES], const Safetensors *file, const NamedTensor *tensor,
+                     bool finite);
+
+// Copies the file's tensor that checkpoint_fits into values (of the caller's, of that type and shape). DATA when none
+// fits: equally many values in another order would be other weights.
+Status checkpoint_load(void *values, const Safetensors *file, const NamedTensor *tensor, Error *err);
 
 #endif

@@ -118,7 +118,7 @@ SEEDS = {
     "leaf": [users([[1, 2.5], [3, 4]], [0, 1]) + b"|||" + users([[1, 2]], [1]), users([1.5], [0.5]) + b"|||" + users([1], [2.0])],
     "safetensors": [MODEL, safetensors({}), safetensors({"a": tensor("F64", [1], 0, 8)}, bytes(8))],
     "checkpoint": [safetensors({"__metadata__": {"sha256": "0" * 64, "rounds_done": "1"},
-                                "conv1.weight": tensor("F32", [16], 0, 64)}, bytes(64)), MODEL],
+                                "conv1.weight": tensor("F32", [4, 1, 2, 2], 0, 64)}, bytes(64)), MODEL],
     "idx": [IMAGES, LABELS, gzip.compress(IMAGES), gzip.compress(bytes(70000)), idx([65535] * 3, b"")],
     "dataset": [struct.pack("<IIiiiiII", 0x53444e53, 1, 1, 2, 2, 3, 2, 2) + bytes(1200) + b"\1"],
     "spec": [b"\1\x1c\x1c\x0a" + text for text in (

@@ -36,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t bytes) {
     if (status == STATUS_OK && found) {
         float values[16];
         must(rounds_done == 1);
-        refused_with_a_sentence(checkpoint_load(values, TENSOR_F32, 16, &file, "conv1.weight", &err), &err);
+        const NamedTensor tensor = {.name = "conv1.weight", .rank = 4, .shape = {4, 1, 2, 2}};
+        refused_with_a_sentence(checkpoint_load(values, &file, &tensor, &err), &err);
         safetensors_close(&file);
     }
     close(folder.fd);

@@ -79,8 +79,8 @@ static void expect_last(const char *folder, uint32_t expected) {
     check_ok(open_last(&file, &found, &rounds_done, folder, &err));
     assert_true(found);
     assert_int_equal(rounds_done, expected);
-    check_ok(checkpoint_load(weight, TENSOR_F32, 6, &file, "fc1.weight", &err));
-    check_ok(checkpoint_load(velocity, TENSOR_F32, 2, &file, "momentum/fc1.bias", &err));
+    check_ok(checkpoint_load(weight, &file, &TENSORS[0], &err));
+    check_ok(checkpoint_load(velocity, &file, &TENSORS[1], &err));
     assert_memory_equal(weight, WEIGHT, sizeof weight);
     assert_memory_equal(velocity, VELOCITY, sizeof velocity);
     assert_string_equal(safetensors_note(&file, "options"), "lr: 0.01\n");
@@ -217,22 +217,37 @@ static void what_a_killed_writer_left_is_removed(void **state) {
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-static void loading_checks_name_size_and_type(void **state) {
-    char folder[SCRATCH_PATH_BYTES];
+static void expect_refused(const Safetensors *file, const NamedTensor *tensor, const char *sentence) {
+    float values[6] = {0};
+    Error err;
+    assert_int_equal(checkpoint_load(values, file, tensor, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, sentence));
+    assert_true(values[0] == 0);
+}
+
+static void loading_checks_name_shape_and_type(void **state) {
+    char folder[SCRATCH_PATH_BYTES], why[CHECKPOINT_WHY_BYTES];
     Safetensors file;
     uint32_t rounds_done;
     bool found;
-    float values[6];
     Error err;
     new_folder(folder, *state, "loading");
     check_ok(write_round(folder, 1, &err));
     check_ok(open_last(&file, &found, &rounds_done, folder, &err));
-    assert_int_equal(checkpoint_load(values, TENSOR_F32, 6, &file, "fc2.weight", &err), STATUS_DATA);
-    assert_non_null(strstr(err.message, "fc2.weight"));
-    assert_int_equal(checkpoint_load(values, TENSOR_F32, 5, &file, "fc1.weight", &err), STATUS_DATA);
-    assert_non_null(strstr(err.message, "6 values of type F32, not 5"));
-    file.entries[0].type = TENSOR_I32;
-    assert_int_equal(checkpoint_load(values, TENSOR_F32, 6, &file, file.entries[0].name, &err), STATUS_DATA);
+    NamedTensor wanted = {.name = "fc2.weight", .rank = 2, .shape = {2, 3}};
+    expect_refused(&file, &wanted, "fc2.weight is missing");
+    strcpy(wanted.name, "fc1.weight");
+    wanted.shape[1] = 4;
+    expect_refused(&file, &wanted, "fc1.weight is 2x3, not 2x4;");
+    wanted = (NamedTensor){.name = "fc1.weight", .rank = 2, .shape = {3, 2}}; // as many values, in another order
+    expect_refused(&file, &wanted, "fc1.weight is 2x3, not 3x2 (save its transpose)");
+    wanted = (NamedTensor){.name = "fc1.weight", .rank = 1, .shape = {6}};
+    expect_refused(&file, &wanted, "fc1.weight is 2x3, not 6;");
+    wanted = (NamedTensor){.name = "fc1.weight", .type = TENSOR_I32, .rank = 2, .shape = {2, 3}};
+    expect_refused(&file, &wanted, "fc1.weight is of type F32, not I32");
+    assert_false(checkpoint_fits(why, &file, &TENSORS[0], true)); // one weight is infinite
+    assert_string_equal(why, "fc1.weight has values that are not finite");
+    assert_true(checkpoint_fits(why, &file, &TENSORS[1], true));
     safetensors_close(&file);
 }
 
@@ -246,7 +261,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_damaged_checkpoint_is_passed_over),
         cmocka_unit_test(damaged_later_checkpoints_never_displace_the_new_one),
         cmocka_unit_test(what_a_killed_writer_left_is_removed),
-        cmocka_unit_test(loading_checks_name_size_and_type),
+        cmocka_unit_test(loading_checks_name_shape_and_type),
     };
     log_init(LOG_ERROR, LOG_RANK_PARENT); // thousands of damaged checkpoints would each be warned of
     return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);

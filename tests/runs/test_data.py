@@ -150,6 +150,19 @@ class Data(RunCase):
             self.assertRegex(err, rf"{name}\.npz: x_(train|test) was written to, or its time changed")  # whichever is looked at next
             self.assertNotIn("worker", err)  # nobody died of it
 
+    def sounder(self, *arguments, code=0):
+        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_data_sets_have_names_as_long_as_files_have(self):
+        """The model's notes have the whole name, and a name is never cut within a letter, which its header would not hold."""
+        for number, name in enumerate(("\u00e9" * 32, "\u65e5" * 83, "a" * 250)):
+            data = self.archive(f"{name}.npz", images_as_arrays())
+            self.train("--data", data, "--model", "softmax", "--clients", "2", "--rounds", "1", "--workers", "1", "--out", f"run{number}")
+            told = json.loads(self.sounder("eval", f"run{number}/model.safetensors", "--json")[0])
+            self.assertEqual(told["data"], f"{name}.npz")
+
     def data(self, *arguments, code=0):
         where = {"SOUNDER_DATA": self.path("named"), "XDG_CACHE_HOME": self.path("cache")}
         done = subprocess.run([SOUNDER, "data", *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True,

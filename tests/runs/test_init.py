@@ -2,9 +2,9 @@
 
 Usage: test_init.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import json, os, struct, sys, unittest
+import json, os, struct, subprocess, sys, unittest
 
-from runs import SOUNDER, RunCase, parse_safetensors
+from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
 TASK = ["--data", "synthetic:1x6x6:40:20", "--batch-size", "10", "--quiet", "--clients", "2", "--workers", "1", "--rounds", "1",
@@ -193,6 +193,39 @@ class Init(RunCase):
             _, err = self.train(*TASK, "--model", NET, "--init", file, "--out", "refused", code=code)
             self.assertIn(sentence, err)
             self.assertFalse(os.path.exists(self.path("refused", "model.safetensors")))
+
+    def sounder(self, *arguments, code=0):
+        done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout, done.stderr
+
+    def read_by_all(self, name, code):
+        """What training, evaluation and export say of a file of weights."""
+        training = self.train(*TASK, "--model", "linear 8; relu; linear classes", "--init", name, "--out", "begun-" + name, code=code)[1]
+        evaluation = self.sounder("eval", name, "--device", "cpu", "--data", TASK[1], "--model", "linear 8; relu; linear classes", code=code)[1]
+        return training, evaluation
+
+    def test_no_reader_takes_a_weight_of_another_shape_or_without_a_value(self):
+        task = [*TASK, "--model", "linear 8; relu; linear classes"]
+        self.train(*task, "--out", "first")
+        first = self.tensors("first")
+        shape, values = first["fc1.weight"]
+        for name, tensor, said in (("turned", (shape[::-1], values), "fc1.weight is 36x8, not 8x36 (save its transpose)"),
+                                   ("flat", ([288], values), "fc1.weight is 288, not 8x36"),
+                                   ("nan", (shape, [float("nan"), *values[1:]]), "fc1.weight has values that are not finite")):
+            file = self.write(name + ".safetensors", {**first, "fc1.weight": tensor})
+            for err in self.read_by_all(file, 65):
+                self.assertIn(f"{file} does not fit the net (1 of 4 tensors): {said}", err)
+        for err in self.read_by_all(self.write("more.safetensors", {**first, "fc3.weight": ([1], [1])}), 0):
+            self.assertIn("more.safetensors: the net has no use for 1 of its tensors: fc3.weight", err)
+        with open(self.path("first", "model.safetensors"), "rb") as file:
+            whole = file.read()
+        turned = whole.replace(b'"shape":[8,36]', b'"shape":[36,8]')
+        self.assertNotEqual(turned, whole)
+        with open(self.path("first", "model.safetensors"), "wb") as file:
+            file.write(turned)
+        self.assertIn("fc1.weight is 36x8, not 8x36", self.sounder("export", "first", "--onnx", "x.onnx", code=65)[1])
+        self.assertIn("fc1.weight is 36x8, not 8x36", self.sounder("eval", "first", "--device", "cpu", code=65)[1])
 
 
 if __name__ == "__main__":

@@ -45,13 +45,11 @@ static Status export_file(const Safetensors *file, const char *path, const char 
     float *parameters = NULL;
     void *bytes = NULL;
     size_t count = 0;
-    Error why;
     Status status = spec ? read_spec(spec, file, path, err) : fail(err, STATUS_OS, "no memory for the net of %s", path);
     if (status == STATUS_OK) {
         parameters = malloc(spec->parameter_count * sizeof *parameters);
-        status = parameters ? model_load(parameters, spec, file, &why)
-                            : fail(&why, STATUS_OS, "no memory for %zu parameters", spec->parameter_count);
-        if (status != STATUS_OK) fail(err, status, "%s: %s", path, why.message);
+        status = parameters ? model_load_alone(parameters, spec, file, path, err)
+                            : fail(err, STATUS_OS, "no memory for %zu parameters", spec->parameter_count);
     }
     if (status == STATUS_OK) status = onnx_pack(&bytes, &count, spec, parameters, to, err);
     if (status == STATUS_OK) status = write_file(to, bytes, count, err);

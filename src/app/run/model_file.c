@@ -1,7 +1,6 @@
 #include "model_file.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,82 +65,55 @@ void model_tensors(NamedTensor *tensors, const Spec *spec, const float *paramete
     }
 }
 
-Status model_load(float *parameters, const Spec *spec, const Safetensors *file, Error *err) {
-    for (int i = 0; i < spec->tensor_count; i++) {
-        const ParameterTensor *tensor = &spec->tensors[i];
-        TRY(checkpoint_load(parameters + tensor->first, TENSOR_F32, tensor->count, file, tensor->name, err));
-    }
-    return STATUS_OK;
-}
-
-// Names and shapes in one sentence, as far as it has room.
+// Names in one sentence, as far as it has room.
 typedef struct Names {
     char text[ERROR_MESSAGE_BYTES / 2];
     int count;
 } Names;
 
-static void add_name(Names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
+enum { MOST_NAMES = 8 };
 
-static void add_name(Names *names, const char *format, ...) {
-    enum { MOST = 8 };
-    size_t used = strlen(names->text);
-    if (names->count++ >= MOST) return;
-    used += (size_t)snprintf(names->text + used, sizeof names->text - used, "%s", used > 0 ? ", " : "");
-    if (used >= sizeof names->text) return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(names->text + used, sizeof names->text - used, format, arguments);
-    va_end(arguments);
+static void add_name(Names *names, const char *name) {
+    const size_t used = strlen(names->text);
+    if (names->count++ < MOST_NAMES)
+        snprintf(names->text + used, sizeof names->text - used, "%s%s", used > 0 ? ", " : "", name);
 }
 
-static void write_shape(char text[64], const int64_t *shape, int rank) {
-    size_t used = 0;
-    *text = '\0';
-    for (int d = 0; d < rank && used < 64; d++)
-        used += (size_t)snprintf(text + used, 64 - used, "%s%" PRId64, d > 0 ? "x" : "", shape[d]);
-}
-
-// Copies what fits.
-static void take_tensor(Names *unfit, float *parameters, const ParameterTensor *tensor, const Safetensors *file) {
-    const TensorEntry *entry = safetensors_find(file, tensor->name);
-    char here[64], there[64];
-    if (!entry) {
-        add_name(unfit, "%s is missing", tensor->name);
-        return;
+Status model_load(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err) {
+    NamedTensor tensors[SPEC_MAX_TENSORS];
+    Names unfit = {.count = 0};
+    model_tensors(tensors, spec, parameters);
+    for (int t = 0; t < spec->tensor_count; t++) {
+        char why_not[CHECKPOINT_WHY_BYTES];
+        if (!checkpoint_fits(why_not, file, &tensors[t], true)) add_name(&unfit, why_not);
     }
-    write_shape(here, tensor->shape, tensor->rank);
-    write_shape(there, entry->shape, entry->rank);
-    if (entry->type != TENSOR_F32)
-        add_name(unfit, "%s is of type %s, not F32", tensor->name, tensor_type_name(entry->type));
-    else if (strcmp(here, there) != 0)
-        add_name(unfit, "%s is %s, not %s", tensor->name, there, here);
-    else
-        memcpy(parameters + tensor->first, file->payload + entry->first_byte, entry->bytes);
+    if (unfit.count > 0)
+        return fail(err, STATUS_DATA, "%s does not fit the net (%d of %d tensors): %s%s", path, unfit.count,
+                    spec->tensor_count, unfit.text, unfit.count > MOST_NAMES ? ", ..." : "");
+    for (int t = 0; t < spec->tensor_count; t++)
+        TRY(checkpoint_load(parameters + spec->tensors[t].first, file, &tensors[t], err));
+    return STATUS_OK;
 }
 
-// What the file has besides.
-static void warn_of_others(const Spec *spec, const Safetensors *file, const char *path) {
+Status model_load_alone(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err) {
     Names others = {.count = 0};
+    TRY(model_load(parameters, spec, file, path, err));
     for (size_t i = 0; i < file->count; i++) {
         bool known = false;
         for (int t = 0; t < spec->tensor_count && !known; t++)
             known = strcmp(spec->tensors[t].name, file->entries[i].name) == 0;
-        if (!known) add_name(&others, "%s", file->entries[i].name);
+        if (!known) add_name(&others, file->entries[i].name);
     }
     if (others.count > 0)
         log_warning("%s: the net has no use for %d of its tensors: %s%s", path, others.count, others.text,
-                    others.count > 8 ? ", ..." : "");
+                    others.count > MOST_NAMES ? ", ..." : "");
+    return STATUS_OK;
 }
 
 Status model_begin_from(float *parameters, const Spec *spec, const char *path, Error *err) {
     Safetensors file;
-    Names unfit = {.count = 0};
     TRY(safetensors_open(&file, path, err));
-    for (int t = 0; t < spec->tensor_count; t++)
-        take_tensor(&unfit, parameters, &spec->tensors[t], &file);
-    if (unfit.count == 0) warn_of_others(spec, &file, path);
+    const Status status = model_load_alone(parameters, spec, &file, path, err);
     safetensors_close(&file);
-    if (unfit.count == 0) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%s does not fit the net (%d of %d tensors): %s%s", path, unfit.count,
-                spec->tensor_count, unfit.text, unfit.count > 8 ? ", ..." : "");
+    return status;
 }

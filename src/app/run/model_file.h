@@ -46,12 +46,14 @@ Status model_header(char **header, size_t *header_bytes, const Spec *spec, const
 // tensors (spec->tensor_count): views into parameters (parameter_count) for checkpoint_write.
 void model_tensors(NamedTensor *tensors, const Spec *spec, const float *parameters);
 
-// parameters (parameter_count) from a file with tensors of these names and sizes. DATA, naming the tensor, when one
-// does not fit.
-Status model_load(float *parameters, const Spec *spec, const Safetensors *file, Error *err);
+// parameters (parameter_count) from a file whose tensors have the net's names, shapes and finite values. DATA, naming
+// `path` and all tensors that do not fit; then nothing is copied.
+Status model_load(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err);
 
-// The same from the file at `path`, whoever wrote it: its tensors must have the net's names and shapes. DATA with all
-// that are missing or of another shape; what the net has no use for is named in a warning.
+// The same from a file that should hold nothing but this net: a warning names the tensors that the net has no use for.
+Status model_load_alone(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err);
+
+// The same from the file at `path`.
 Status model_begin_from(float *parameters, const Spec *spec, const char *path, Error *err);
 
 // A checkpoint: the weights, and of the slots those that outlive a round, as tensors "sounder.velocity.0", .... Its

@@ -82,7 +82,7 @@ static Status restore_waiting(RunMemory *memory, uint32_t round, const Safetenso
     const char *refused = safetensors_note(file, "sounder.refused");
     for (uint32_t i = 0; i < waiting_tensor_count(memory); i++) {
         const NamedTensor tensor = waiting_tensor(memory, i);
-        TRY(checkpoint_load((void *)tensor.values, tensor.type, (size_t)tensor.shape[0], file, tensor.name, err));
+        TRY(checkpoint_load((void *)tensor.values, file, &tensor, err));
     }
     for (uint32_t i = 0; i < schedule->waiting_count; i++)
         schedule->jobs[schedule->waiting[i]].refused = refused && i < strlen(refused) && refused[i] == '1';
@@ -177,11 +177,11 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
     TRY(checkpoint_open_last(&file, &found, &round, &checkpoints, err));
     if (!found) return check_nothing_lost(folder, past, err);
     Status status = check_run(&file, path, round, record, err);
-    if (status == STATUS_OK) status = model_load(memory->weights, spec, &file, err);
+    if (status == STATUS_OK) status = model_load(memory->weights, spec, &file, path, err);
     *rounds_done = round;
     for (uint32_t i = 0; i < lasting_count(memory) && status == STATUS_OK; i++) {
         const NamedTensor tensor = lasting_tensor(memory, i);
-        status = checkpoint_load((void *)tensor.values, tensor.type, (size_t)tensor.shape[0], &file, tensor.name, err);
+        status = checkpoint_load((void *)tensor.values, &file, &tensor, err);
     }
     if (status == STATUS_OK) status = restore_waiting(memory, round, &file, err);
     if (status == STATUS_OK) status = check_kept(memory, folder, err);
