@@ -8,7 +8,8 @@ test_packages=(libcmocka-dev zlib1g-dev python3 mandoc)
 cluster_packages=(slurm-wlm munge) # only the test of tools/slurm needs them
 parity_packages=(python3-torch python3-numpy) # large; only the comparison with PyTorch needs them
 shell_packages=(zsh fish) # only the tests of their completion need them
-browser_packages=(libjs-chart.js gnuplot-nox chromium) # large; only the test of sounder report needs them
+report_packages=(libjs-chart.js) # of `sounder report`
+browser_packages=(chromium) # large; only the test of sounder report needs it
 clang_packages=(clang) # large; only the build with Clang needs it
 
 say() { printf '==> %s\n' "$*"; }

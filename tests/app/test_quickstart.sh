@@ -31,6 +31,7 @@ echo 'lr: 0.02' >experiment.yaml
 # shellcheck disable=SC2086 # words
 quickstart experiment.yaml $small --out mine || refuse "a run with a folder and a file of the user's"
 [ -e "$asked" ] && [ -e "$work/built" ] || refuse "nothing was installed or built"
+grep -q 'libjs-chart\.js' "$asked" || refuse "no report without another package"
 grep -q '^lr: 0.02' mine/config.yaml || refuse "the folder or the file was sought elsewhere"
 grep -q '^workers: 4' mine/config.yaml || refuse "not four workers"
 # shellcheck disable=SC2086

@@ -2,7 +2,7 @@
 
 Usage: test_look.py PATH_OF_SOUNDER [unittest arguments]
 """
-import csv, fcntl, io, json, os, pty, re, resource, shutil, statistics, struct, subprocess, sys, termios, unittest, xml.etree.ElementTree
+import csv, fcntl, io, json, os, pty, re, resource, shutil, statistics, struct, subprocess, sys, termios, unittest
 
 from runs import DEADLINE, SMALL, SOUNDER, RunCase
 
@@ -295,31 +295,6 @@ class Report(Look):
         self.assertIn("error: sounder report: needs a run; write sounder report RUN ...", self.report(code=64))
         self.assertIn("error: nothing cannot be opened", self.report("nothing", code=66))
         self.assertIn("Usage: sounder report RUN ...", self.report("--help"))
-
-    @unittest.skipUnless(shutil.which("gnuplot"), "there is no gnuplot: no figure is drawn")
-    def test_figures_for_a_paper_are_drawn_by_a_script_that_stays(self):
-        for seed, final in ((1, 0.75), (2, 0.25)):
-            self.write_run(f"runs/{seed}", [0.5, final], seed=seed, data="synthetic:1x8x8:400:100", clients=7)
-        self.assertEqual(self.report("runs", "--svg", "paper/figures"), "paper/figures: figures as SVG, and figures.gp, which makes them\n")
-        self.assertEqual(sorted(os.listdir(self.path("paper/figures"))), ["accuracy.svg", "classes.svg", "figures.gp", "loss.svg"])
-        with open(self.path("paper/figures/figures.gp")) as file:
-            script = file.read()
-        self.assertIn("\n1 50 0\n2 50 35.3553\nEND\n", script)
-        self.assertIn("\n1 1 0\n2 0.5 0\nEND\n", script)
-        self.assertIn("\nset xrange [-0.5:9.5]\nset yrange [-0.5:6.5]\n", script)  # a place for each class and client, and no more
-        for name, texts in (("accuracy", ["round", "accuracy on the test samples, %"]), ("classes", ["class", "client", "samples"])):
-            figure = xml.etree.ElementTree.parse(self.path("paper/figures", name + ".svg"))
-            told = {"".join(text.itertext()).strip() for text in figure.iter("{http://www.w3.org/2000/svg}text")}
-            self.assertLessEqual(set(texts), told)
-        self.report("runs", "--svg", "paper/figures")
-        os.remove(self.path("paper/figures/figures.gp"))
-        self.assertIn("error: paper/figures holds another accuracy.svg; give another --svg FOLDER", self.report("runs", "--svg", "paper/figures", code=73))
-        self.assertFalse(os.path.exists(self.path("runs/report.html")))
-
-    def test_without_gnuplot_a_sentence_says_what_to_install(self):
-        self.write_run("run", [0.5])
-        told = self.sounder("report", "run", "--svg", "figures", code=69, PATH=self.folder.name)
-        self.assertIn("error: --svg needs gnuplot, which is not installed: apt install gnuplot-nox; then gnuplot figures.gp in figures", told)
 
     @unittest.skipUnless(CHROMIUM and os.path.exists(CHART_JS), "there is no chromium, or no libjs-chart.js: no browser has opened the page")
     def test_a_browser_draws_every_figure_without_an_error(self):

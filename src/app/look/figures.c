@@ -3,36 +3,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/look/chart.h"
+#include "app/look/heat.h"
+#include "app/look/svg.h"
 #include "io/durable.h"
-
-extern char **environ;
-
-static const char SCRIPT[] = "figures.gp",
-                  HEADING[] = "# Figures of sounder report; make them again: gnuplot figures.gp\n";
-
-// Okabe and Ito's, as on the page; lines differ in their dashes, too.
-static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                      "#a6761d", "#56b4e9", "#000000", "#8c6bb1"};
-enum { COLOURS = sizeof colours / sizeof *colours, DASHES = 5, MOST_GROUPS = 64 };
 
 // Curves --------------------------------------------------------------------------------------------------------------
 
-typedef struct Point {
-    double round, value;
-} Point;
-
 static int compare_points(const void *a, const void *b) {
-    const Point *left = a, *right = b;
-    if (left->round != right->round) return left->round < right->round ? -1 : 1;
-    return (left->value > right->value) - (left->value < right->value);
+    const CurvePoint *left = a, *right = b;
+    if (left->x != right->x) return left->x < right->x ? -1 : 1;
+    return (left->y > right->y) - (left->y < right->y);
 }
 
 static size_t count_points(const json_t *runs) {
@@ -42,180 +29,264 @@ static size_t count_points(const json_t *runs) {
     return count;
 }
 
-// All values of a key in the runs of a group. points: room for all. Returns how many there are.
-static size_t collect_points(Point *points, const json_t *runs, const char *group, const char *key) {
+static double number_at(const json_t *array, size_t i) {
+    const json_t *value = json_array_get(array, i);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+// All values of a key in the runs of a group, by round. points: room for all. Returns how many there are.
+static size_t collect_points(CurvePoint *points, const json_t *runs, const char *group, const char *key) {
     size_t count = 0, i, k;
     json_t *run, *round;
     json_array_foreach(runs, i, run) {
         if (strcmp(json_string_value(json_object_get(run, "group")), group) != 0) continue;
         const json_t *rounds = json_object_get(run, "rounds"), *values = json_object_get(rounds, key);
         json_array_foreach(json_object_get(rounds, "round"), k, round) {
-            const json_t *value = json_array_get(values, k);
-            if (json_is_number(value)) points[count++] = (Point){json_number_value(round), json_number_value(value)};
+            const double value = number_at(values, k);
+            if (!isnan(value)) points[count++] = (CurvePoint){json_number_value(round), value, NAN, NAN};
         }
     }
     qsort(points, count, sizeof *points, compare_points);
     return count;
 }
 
-// A block of lines "round mean deviation" for gnuplot. Returns whether there is any.
-static bool print_curve(FILE *file, const char *name, int index, Point *points, const json_t *runs, const char *group,
-                        const char *key, double scale) {
-    const size_t count = collect_points(points, runs, group, key);
-    if (count == 0) return false;
-    fprintf(file, "$%s%d << END\n", name, index);
+// In place: one point for each round, the mean, with a band of one standard deviation. Returns how many.
+static size_t average(CurvePoint *points, size_t count, double scale) {
+    size_t averaged = 0;
     for (size_t first = 0, next; first < count; first = next) {
         double sum = 0, squares = 0;
-        for (next = first; next < count && points[next].round == points[first].round; next++)
-            sum += points[next].value;
+        for (next = first; next < count && points[next].x == points[first].x; next++)
+            sum += points[next].y;
         const double number = (double)(next - first), mean = sum / number;
         for (size_t i = first; i < next; i++)
-            squares += (points[i].value - mean) * (points[i].value - mean);
-        fprintf(file, "%g %.6g %.6g\n", points[first].round, scale * mean,
-                number > 1 ? scale * sqrt(squares / (number - 1)) : 0);
+            squares += (points[i].y - mean) * (points[i].y - mean);
+        const double deviation = number > 1 ? sqrt(squares / (number - 1)) : NAN;
+        points[averaged++] =
+            (CurvePoint){points[first].x, scale * mean, scale * (mean - deviation), scale * (mean + deviation)};
     }
-    fputs("END\n", file);
-    return true;
+    return averaged;
 }
 
-static void print_text(FILE *file, const char *text) {
-    fputc('"', file);
-    for (; *text; text++)
-        fprintf(file, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
-    fputc('"', file);
+// The curves of a chart, in room for all: `curves` for one of each run and one more, `points` for two of each round.
+typedef struct Room {
+    Curve *curves;      // owned
+    CurvePoint *points; // owned
+    size_t curve_count, point_count;
+} Room;
+
+static Status make_room(Room *room, const json_t *runs, Error *err) {
+    *room = (Room){.curves = calloc(json_array_size(runs) + 1, sizeof *room->curves),
+                   .points = calloc(2 * count_points(runs) + 1, sizeof *room->points)};
+    if (room->curves && room->points) return STATUS_OK;
+    return fail(err, STATUS_OS, "no memory for the figures");
 }
 
-// groups: (count) names, each once.
-static void print_curves(FILE *file, const char *name, const char *label, const json_t *runs, const char *const *groups,
-                         int count, Point *points, const char *key, double scale) {
-    bool there[MOST_GROUPS], any = false;
-    for (int i = 0; i < count; i++) {
-        there[i] = print_curve(file, name, i, points, runs, groups[i], key, scale);
-        any |= there[i];
-    }
-    if (!any) return;
-    fprintf(file, "set output \"%s.svg\"\nset xlabel \"round\"\nset ylabel \"%s\"\n%s logscale y\nplot ", name, label,
-            strcmp(name, "loss") == 0 ? "set" : "unset");
-    for (int i = 0, first = 1; i < count; i++) {
-        if (!there[i]) continue;
-        const char *colour = colours[i % COLOURS];
-        fprintf(file,
-                "%s$%s%d using 1:($2-$3):($2+$3) with filledcurves fs transparent solid 0.18 noborder lc rgb \"%s\" "
-                "notitle, \\\n"
-                "     $%s%d using 1:2 with lines lw 2 dt %d lc rgb \"%s\" title ",
-                first ? "" : ", \\\n     ", name, i, colour, name, i, i % DASHES + 1, colour);
-        print_text(file, *groups[i] ? groups[i] : label);
-        first = 0;
-    }
-    fputs("\n\n", file);
+static void free_room(Room *room) {
+    free(room->curves);
+    free(room->points);
 }
 
-static void print_classes(FILE *file, const json_t *run) {
-    const json_t *classes = json_object_get(run, "classes");
-    size_t i, k;
-    json_t *row, *count;
-    if (!json_array_size(json_object_get(classes, "counts"))) return;
-    fputs("$classes << END\n", file);
-    json_array_foreach(json_object_get(classes, "counts"), i, row) {
-        json_array_foreach(row, k, count) fprintf(file, "%lld ", (long long)json_integer_value(count));
-        fputc('\n', file);
-    }
-    const size_t columns = json_array_size(json_array_get(json_object_get(classes, "counts"), 0));
-    fprintf(file,
-            "END\nset output \"classes.svg\"\nset xlabel \"class\"\nset ylabel \"client\"\nset cblabel "
-            "\"samples\"\nunset logscale y\nunset grid\n"
-            "set palette defined (0 \"#440154\", 1 \"#3b528b\", 2 \"#21918c\", 3 \"#5ec962\", 4 \"#fde725\")\n"
-            "set xrange [-0.5:%zu.5]\nset yrange [-0.5:%zu.5]\nset xtics 1\nset tics out nomirror\nset rmargin at screen 0.8\n"
-            "plot $classes matrix with image pixels notitle\n",
-            columns - 1, json_array_size(json_object_get(classes, "counts")) - 1);
+// Returns its points, which may still be changed.
+static CurvePoint *add_curve(Room *room, const json_t *runs, const char *group, const char *label, const char *key,
+                             double scale) {
+    CurvePoint *points = room->points + room->point_count;
+    const size_t count = average(points, collect_points(points, runs, group, key), scale);
+    room->curves[room->curve_count++] = (Curve){.label = label, .points = points, .count = count};
+    room->point_count += count;
+    return points;
 }
 
-static int find_groups(const char **groups, const json_t *runs) {
-    int count = 0;
+static void add_groups(Room *room, const json_t *runs, const char *key, double scale) {
     size_t i;
     json_t *run;
     json_array_foreach(runs, i, run) {
         const char *group = json_string_value(json_object_get(run, "group"));
-        bool known = count == MOST_GROUPS;
-        for (int k = 0; k < count; k++)
-            known |= strcmp(groups[k], group) == 0;
-        if (!known) groups[count++] = group;
+        bool known = false;
+        for (size_t k = 0; k < room->curve_count; k++)
+            known |= strcmp(room->curves[k].label, group) == 0;
+        if (!known) add_curve(room, runs, group, group, key, scale);
     }
-    return count;
 }
 
-static Status print_script(char **text, size_t *bytes, const json_t *runs, Error *err) {
-    const char *groups[MOST_GROUPS];
-    const int count = find_groups(groups, runs);
-    Point *points = malloc((count_points(runs) + 1) * sizeof *points);
-    *text = NULL;
-    FILE *file = points ? open_memstream(text, bytes) : NULL;
-    if (file) {
-        fprintf(file,
-                "%sset terminal svg size 480,320 fixed noenhanced font \"sans-serif,12\"\nset grid lc rgb "
-                "\"#dddddd\" lt 1\n"
-                "set border 3\nset tics nomirror\nset key below\n\n",
-                HEADING);
-        print_curves(file, "accuracy", "accuracy on the test samples, %", runs, groups, count, points, "test_accuracy",
-                     100);
-        print_curves(file, "loss", "loss on the test samples", runs, groups, count, points, "test_loss", 1);
-        print_classes(file, json_array_get(runs, 0));
+// Of one run: how its clients' losses spread, around the mean in training.
+static void put_spread(CurvePoint *points, size_t count, const json_t *run) {
+    const json_t *spread = json_object_get(run, "loss_spread"), *rounds = json_object_get(run, "rounds");
+    const json_t *losses = json_object_get(rounds, "train_loss");
+    for (size_t i = 0, at = 0; at < count && i < json_array_size(losses); i++) {
+        if (isnan(number_at(losses, i))) continue;
+        points[at].low = number_at(json_object_get(spread, "low"), i);
+        points[at++].high = number_at(json_object_get(spread, "high"), i);
     }
-    free(points);
-    if (file && fclose(file) == 0 && *text) return STATUS_OK;
-    return fail(err, STATUS_OS, "no memory for the figures");
+}
+
+// Drawings ------------------------------------------------------------------------------------------------------------
+
+typedef Status Draw(FILE *file, bool *drawn, const json_t *runs, Error *err);
+
+static Status draw_accuracy(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    Room room;
+    char label[64] = "";
+    const double target = json_number_value(json_object_get(json_array_get(runs, 0), "target"));
+    Status status = make_room(&room, runs, err);
+    if (status == STATUS_OK) {
+        add_groups(&room, runs, "test_accuracy", 100);
+        snprintf(label, sizeof label, "target: %.4g %%", 100 * target);
+        const Chart chart = {.title = "Accuracy on the test samples by round",
+                             .x_title = "round",
+                             .y_title = "accuracy on the test samples, %",
+                             .curves = room.curves,
+                             .count = room.curve_count,
+                             .most = 100,
+                             .reference = target > 0 ? 100 * target : NAN,
+                             .reference_label = label};
+        *drawn = chart_has_points(&chart);
+        if (*drawn) chart_draw(file, &chart);
+    }
+    free_room(&room);
+    return status;
+}
+
+static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    Room room;
+    const json_t *run = json_array_get(runs, 0);
+    const char *group = json_string_value(json_object_get(run, "group"));
+    const bool alone = json_array_size(runs) == 1;
+    Status status = make_room(&room, runs, err);
+    if (status == STATUS_OK) {
+        if (alone) {
+            CurvePoint *points = add_curve(&room, runs, group, "training", "train_loss", 1);
+            put_spread(points, room.curves[0].count, run);
+            add_curve(&room, runs, group, "test", "test_loss", 1);
+        } else {
+            add_groups(&room, runs, "test_loss", 1);
+        }
+        const Chart chart = {.title = "Loss by round",
+                             .x_title = "round",
+                             .y_title = alone ? "loss" : "loss on the test samples",
+                             .curves = room.curves,
+                             .count = room.curve_count,
+                             .logarithmic = true,
+                             .reference = NAN};
+        *drawn = chart_has_points(&chart);
+        if (*drawn) chart_draw(file, &chart);
+    }
+    free_room(&room);
+    return status;
+}
+
+typedef struct ClassRow {
+    size_t largest; // class
+    json_int_t count, client;
+    const json_t *counts;
+} ClassRow;
+
+// As on the page: by the class of which a client has most, then by how much.
+static int compare_rows(const void *a, const void *b) {
+    const ClassRow *left = a, *right = b;
+    if (left->largest != right->largest) return left->largest < right->largest ? -1 : 1;
+    if (left->count != right->count) return left->count > right->count ? -1 : 1;
+    return (left->client > right->client) - (left->client < right->client);
+}
+
+static void sort_rows(ClassRow *rows, const json_t *classes) {
+    const json_t *clients = json_object_get(classes, "clients");
+    size_t i, k;
+    json_t *counts, *count;
+    json_array_foreach(json_object_get(classes, "counts"), i, counts) {
+        rows[i] = (ClassRow){.counts = counts, .client = json_integer_value(json_array_get(clients, i)), .count = -1};
+        json_array_foreach(counts, k, count) {
+            if (json_integer_value(count) <= rows[i].count) continue;
+            rows[i].count = json_integer_value(count);
+            rows[i].largest = k;
+        }
+    }
+    qsort(rows, json_array_size(json_object_get(classes, "counts")), sizeof *rows, compare_rows);
+}
+
+static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    const json_t *classes = json_object_get(json_array_get(runs, 0), "classes");
+    const json_t *counts = json_object_get(classes, "counts");
+    const size_t rows = json_array_size(counts), columns = json_array_size(json_array_get(counts, 0));
+    *drawn = rows > 0 && columns > 0;
+    if (!*drawn) return STATUS_OK;
+    ClassRow *sorted = calloc(rows, sizeof *sorted);
+    double *values = calloc(rows * columns, sizeof *values);
+    uint32_t *names = calloc(rows, sizeof *names);
+    const bool whole = sorted && values && names;
+    if (whole) {
+        sort_rows(sorted, classes);
+        for (size_t i = 0; i < rows * columns; i++)
+            values[i] = (double)json_integer_value(json_array_get(sorted[i / columns].counts, i % columns));
+        for (size_t i = 0; i < rows; i++)
+            names[i] = (uint32_t)sorted[i].client;
+        heat_draw(file, &(Heat){.title = "Who has which data",
+                                .x_title = "class",
+                                .y_title = "client",
+                                .value_title = "samples",
+                                .values = values,
+                                .rows = rows,
+                                .columns = columns,
+                                .names = names});
+    }
+    free(names);
+    free(values);
+    free(sorted);
+    return whole ? STATUS_OK : fail(err, STATUS_OS, "no memory for the figures");
 }
 
 // Files ---------------------------------------------------------------------------------------------------------------
 
-// A folder that has figures but no script of this has somebody else's.
-static Status check_folder(const Folder *folder, Error *err) {
-    static const char *const names[] = {"figures.gp", "accuracy.svg", "loss.svg", "classes.svg"};
-    char head[sizeof HEADING] = "";
-    int fd = openat(folder->fd, SCRIPT, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    const ssize_t bytes = fd >= 0 ? read(fd, head, sizeof HEADING - 1) : 0;
+static const struct {
+    const char *name;
+    Draw *draw;
+} figures[] = {{"accuracy.svg", draw_accuracy}, {"loss.svg", draw_loss}, {"classes.svg", draw_classes}};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
+// Whether there is none of this name, or one of an earlier report.
+static Status check_place(const Folder *folder, const char *name, Error *err) {
+    char head[256] = "";
+    int fd = openat(folder->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return STATUS_OK;
+    const ssize_t bytes = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
     if (fd >= 0) close(fd);
-    if (bytes > 0 && strcmp(head, HEADING) == 0) return STATUS_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (faccessat(folder->fd, names[i], F_OK, 0) == 0)
-            return fail(err, STATUS_CANTCREATE, "%.200s holds another %s; give another --svg FOLDER", folder->path,
-                        names[i]);
+    if (bytes >= 0 && strstr(head, svg_mark)) return STATUS_OK;
+    return fail(err, STATUS_CANTCREATE, "%.200s holds another %s; give another --svg FOLDER", folder->path, name);
+}
+
+static Status write_figure(const Folder *folder, int i, bool *drawn, const json_t *runs, Error *err) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    *drawn = false;
+    Status status = file ? figures[i].draw(file, drawn, runs, err) : STATUS_OK;
+    const bool whole = file && fclose(file) == 0 && text;
+    if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
+    if (status == STATUS_OK && *drawn)
+        status = durable_write(folder, figures[i].name, &(FilePart){text, bytes}, 1, err);
+    if (status == STATUS_OK && !*drawn) unlinkat(folder->fd, figures[i].name, 0);
+    free(text);
+    return status;
+}
+
+static Status write_all(const Folder *folder, const json_t *runs, Error *err) {
+    char told[128] = "";
+    for (int i = 0; i < FIGURES; i++)
+        TRY(check_place(folder, figures[i].name, err));
+    for (int i = 0; i < FIGURES; i++) {
+        bool drawn;
+        TRY(write_figure(folder, i, &drawn, runs, err));
+        if (drawn) strcat(strcat(told, *told ? ", " : ""), figures[i].name);
+    }
+    if (!*told) return fail(err, STATUS_NOINPUT, "the runs have no round yet that could be drawn");
+    printf("%s: %s\n", folder->path, told);
     return STATUS_OK;
 }
 
-static Status run_gnuplot(const Folder *folder, Error *err) {
-    posix_spawn_file_actions_t actions;
-    char *const arguments[] = {"gnuplot", (char *)SCRIPT, NULL};
-    pid_t pid;
-    int status;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addfchdir_np(&actions, folder->fd);
-    errno = posix_spawnp(&pid, "gnuplot", &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (errno == ENOENT)
-        return fail(
-            err, STATUS_UNAVAILABLE,
-            "--svg needs gnuplot, which is not installed: apt install gnuplot-nox; then gnuplot figures.gp in %.200s",
-            folder->path);
-    if (errno) return fail_errno(err, STATUS_OS, "gnuplot cannot be started");
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return STATUS_OK;
-    return fail(err, STATUS_UNAVAILABLE, "gnuplot has failed at %.200s/%s, see above", folder->path, SCRIPT);
-}
-
 Status figures_write(const char *path, const json_t *report, Error *err) {
-    char *text = NULL;
-    size_t bytes = 0;
     if (make_folders(path) != 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be created", path);
     const Folder folder = {.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .path = path};
     if (folder.fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%.200s cannot be opened", path);
-    Status status = check_folder(&folder, err);
-    if (status == STATUS_OK) status = print_script(&text, &bytes, json_object_get(report, "runs"), err);
-    if (status == STATUS_OK) status = durable_write(&folder, SCRIPT, &(FilePart){text, bytes}, 1, err);
-    if (status == STATUS_OK) status = run_gnuplot(&folder, err);
-    free(text);
+    Status status = write_all(&folder, json_object_get(report, "runs"), err);
     close(folder.fd);
-    if (status == STATUS_OK) printf("%s: figures as SVG, and figures.gp, which makes them\n", path);
     return status;
 }

@@ -1,6 +1,5 @@
-// The figures of a report as SVG files for a paper, drawn by gnuplot: accuracy and loss by round with bands over the
-// seeds, and who has which data in the first run. FOLDER/figures.gp, which makes them, is left there with its data: who
-// wants another look changes it and runs gnuplot again.
+// The figures of a report as SVG files for a paper: accuracy.svg and loss.svg by round, with bands over the seeds, and
+// classes.svg, who has which data in the first run. They show what the page shows.
 #ifndef SOUNDER_APP_LOOK_FIGURES_H
 #define SOUNDER_APP_LOOK_FIGURES_H
 
@@ -8,8 +7,8 @@
 
 #include "base/err.h"
 
-// report: what the page shows (report.c). Makes the folder. UNAVAILABLE without gnuplot; files that are there already
-// and that this has not made are not written over (CANTCREATE).
+// report: what the page shows (report.c). Makes the folder. Files that an earlier report made are replaced, or removed
+// where these runs have nothing to draw; files of others are not (CANTCREATE). NOINPUT: there is nothing to draw.
 Status figures_write(const char *folder, const json_t *report, Error *err);
 
 #endif

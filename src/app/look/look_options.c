@@ -25,7 +25,7 @@ static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",
      .letter = 'o', .help = "page that is written; an earlier report is replaced"},
     {.name = "svg", .type = OPTION_TEXT, FIELD(svg), .also = "figures pdf", .placeholder = "FOLDER", .derived = "none",
-     .help = "figures for a paper, drawn by gnuplot, whose script stays beside them; the page is then written only with --out"},
+     .help = "figures for a paper: accuracy.svg, loss.svg and classes.svg in this folder; the page is then written only with --out"},
 };
 static const Option export_rows[] = {
     {.name = "onnx", .type = OPTION_TEXT, FIELD(out), .also = "out output o file", .placeholder = "FILE", .derived = "must be given",

@@ -1,0 +1,80 @@
+"""Figures for a paper: sounder report --svg, drawn by the program itself.
+
+Usage: test_look_figures.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import os, re, sys, unittest, xml.etree.ElementTree
+
+from test_look import Look
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "\"`touch OWNED` $(touch OWNED) 'q' \\\\ \\\"d\\\" <b>&amp;</text>]]> münchen 中\""  # as YAML reads it
+
+
+class Figures(Look):
+    def figure(self, *place):
+        """The parts of a drawing, which a parser of XML has to read: its texts and its paths' commands with their numbers."""
+        self.drawing = xml.etree.ElementTree.parse(self.path(*place))
+        texts = ["".join(text.itertext()) for text in self.drawing.iter(SVG + "text")]
+        paths = [(path.get("stroke"), [tuple(map(float, point.split())) for point in re.findall(r"[ML]([-\d.e+]+ [-\d.e+]+)", path.get("d"))])
+                 for path in self.drawing.iter(SVG + "path")]
+        return texts, paths
+
+    def test_three_figures_are_drawn_without_any_other_program(self):
+        for seed, final in ((1, 0.75), (2, 0.25)):
+            self.write_run(f"runs/{seed}", [0.5, final], seed=seed, data="synthetic:1x8x8:400:100", clients=7, target_accuracy=0.8)
+        self.assertEqual(self.sounder("report", "runs", "--svg", "paper/figures", PATH="/nowhere"), "paper/figures: accuracy.svg, loss.svg, classes.svg\n")
+        self.assertEqual(sorted(os.listdir(self.path("paper/figures"))), ["accuracy.svg", "classes.svg", "loss.svg"])
+        texts, paths = self.figure("paper/figures/accuracy.svg")
+        self.assertLessEqual({"round", "accuracy on the test samples, %", "target: 80 %", "0", "1", "2"}, set(texts))
+        numbers = [float(text) for text in texts if re.fullmatch(r"[\d.]+", text)]
+        self.assertLessEqual(max(numbers), 100)
+        (mean,) = [points for stroke, points in paths if stroke == "#0072b2" and len(points) == 2 and points[0][0] != points[1][0] and points[0][0] > 62]
+        self.assertEqual(mean[0][1], mean[1][1])  # the mean is 50 % in both rounds
+        (band,) = [points for stroke, points in paths if stroke is None]
+        height = 250 / (max(numbers[3:]) - min(numbers[3:]))  # pixels of one per cent, after the rounds 0, 1, 2
+        self.assertAlmostEqual(abs(band[0][1] - band[-1][1]), 0, places=3)
+        self.assertAlmostEqual(abs(band[1][1] - band[2][1]), 2 * 35.3553 * height, places=1)
+        texts, _ = self.figure("paper/figures/classes.svg")
+        self.assertLessEqual({"class", "client", "samples", *"0123456"}, set(texts))
+        self.assertFalse(os.path.exists(self.path("runs/report.html")))
+
+    def test_no_label_runs_a_command_or_breaks_the_drawing(self):
+        self.write_run("runs/a", [0.5, 0.75], data=HOSTILE)
+        self.write_run("runs/b", [0.5, 0.25], data="plain")
+        self.sounder("report", "runs", "--svg", "figures")
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["figures", "runs"])
+        self.assertEqual(sorted(os.listdir(self.path("figures"))), ["accuracy.svg", "loss.svg"])
+        texts, _ = self.figure("figures/accuracy.svg")
+        (label,) = [text for text in texts if "touch" in text]
+        self.assertTrue(label.startswith("data `touch OWNED` $(touch OWNED) 'q' \\ \"d\" <b>&amp;"), label)
+        with open(self.path("figures/accuracy.svg")) as file:
+            self.assertIsNone(re.search(r"[\x00-\x09\x0b-\x1f\x7f]", file.read()))
+
+    def test_one_run_shows_its_training_and_how_its_clients_spread(self):
+        self.write_run("run", [0.5, 0.75, 0.8])
+        with open(self.path("run/metrics.jsonl")) as file:
+            lines = file.read()
+        with open(self.path("run/metrics.jsonl"), "w") as file:
+            file.write(re.sub(r'(\{"type":"client".*"client":)0(.*\n)', r'\g<0>\g<1>1,"loss":3.0}\n', lines))
+        self.sounder("report", "run", "--svg", "figures")
+        texts, paths = self.figure("figures/loss.svg")
+        self.assertLessEqual({"training", "test", "loss"}, set(texts))
+        (band,) = [points for stroke, points in paths if stroke is None]
+        self.assertEqual(len(band), 6)
+
+    def test_figures_of_an_earlier_report_are_replaced_and_of_others_are_not(self):
+        self.write_run("run", [0.5], data="synthetic:1x8x8:400:100")
+        self.write_run("elsewhere", [0.5], data="nowhere")
+        self.sounder("report", "run", "--svg", "figures")
+        self.sounder("report", "run", "--svg", "figures")
+        self.assertEqual(self.sounder("report", "elsewhere", "--svg", "figures"), "figures: accuracy.svg, loss.svg\n")
+        self.assertFalse(os.path.exists(self.path("figures/classes.svg")))  # it showed another run's data
+        with open(self.path("figures/loss.svg"), "w") as file:
+            file.write("<svg>mine</svg>")
+        self.assertIn("error: figures holds another loss.svg; give another --svg FOLDER", self.sounder("report", "run", "--svg", "figures", code=73))
+        self.write_run("begun", [], data="nowhere")
+        self.assertIn("error: the runs have no round yet that could be drawn", self.sounder("report", "begun", "--svg", "more", code=66))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["test_look_figures.py"] + sys.argv[2:], verbosity=2)
