@@ -39,7 +39,7 @@ static void defaults_are_the_seed_job(void **state) {
     assert_int_equal(options.rounds, 3);
     assert_int_equal(options.training.local_epochs, 1);
     assert_int_equal(options.training.batch_size, 64);
-    assert_true(options.training.sgd.lr == 0.01f && options.training.sgd.momentum == 0.5f &&
+    assert_true(options.training.sgd.lr == 0.01f && options.training.sgd.momentum == 0 &&
                 options.training.sgd.weight_decay == 0);
     assert_int_equal(options.seed, 1);
     assert_int_equal(options.log_level, LOG_WARNING);

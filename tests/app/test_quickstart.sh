@@ -51,6 +51,21 @@ done
 if quickstart --data nothing; then refuse "a data set that is not there"; fi
 [ "$(find "$work/tree/runs" -mindepth 1 -maxdepth 1 | wc -l)" = 2 ] || refuse "a folder without a run is left"
 
+# Its own experiment has a momentum, whatever says where, how long and by how many; an experiment of the user's has its own.
+rm "$work/tree/build/sounder"
+printf '#!/bin/sh\necho "asked for $*"\n' >"$work/tree/build/sounder"
+chmod +x "$work/tree/build/sounder"
+for words in "" "--rounds 6" "--workers 2 --out=here" "--quiet --out here"; do
+    # shellcheck disable=SC2086
+    quickstart $words || refuse "its own experiment with $words"
+    grep -q '^asked for train .*--momentum 0.5' "$work/log" || refuse "no momentum with $words"
+done
+for words in experiment.yaml "--lr 0.1" "--rounds 6 --algorithm fedprox" "--momentum 0" "--resume two --rounds 6"; do
+    # shellcheck disable=SC2086
+    quickstart $words || refuse "an experiment of $words"
+    if grep '^asked for' "$work/log" | grep -q 'momentum 0.5'; then refuse "a momentum that $words does not ask for"; fi
+done
+
 # What is optional is found in a long answer, too, to scripts in which a broken pipe is a failure.
 printf '#!/bin/sh\necho "  Candidate: 1.13"\nseq 100000\n' >"$work/bin/apt-cache"
 chmod +x "$work/bin/apt-cache"

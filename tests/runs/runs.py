@@ -19,7 +19,7 @@ TRAIN, TEST = (400, 300) if SANITIZED else (4000, 1000)
 DATA = f"synthetic:1x28x28:{TRAIN}:{TEST}"
 DEADLINE = 120 * SLOWED
 ECHO_SECONDS = 0.6  # a signal closer behind another one is its echo, and no second request
-SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32"]
+SMALL = ["--data", DATA, "--model", "lenet", "--clients", "8", "--rounds", "3", "--batch-size", "32", "--momentum", "0.5"]
 
 ENDLESS = ["--rounds", "100000", "--quiet"]  # ended by RunCase.stop; quiet, for nobody reads what it prints meanwhile
 DIVERGING = ["--lr", "1000", "--weight-decay", "1"]  # every step multiplies the weights by about -999

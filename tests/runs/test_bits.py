@@ -16,7 +16,7 @@ import hashlib, os, re, struct, subprocess, sys, tempfile, unittest
 from runs import DEADLINE, SOUNDER, RunCase, merged
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
-TASK = ["--data", "synthetic:1x28x28:480:100", "--batch-size", "16", "--lr", "0.05", "--rounds", "2", "--device", "cpu", "--quiet"]
+TASK = ["--data", "synthetic:1x28x28:480:100", "--batch-size", "16", "--lr", "0.05", "--momentum", "0.5", "--rounds", "2", "--device", "cpu", "--quiet"]
 ALGORITHMS = {
     "fedavg": ["--algorithm", "fedavg", "--clients", "4"],
     "ssgd": ["--algorithm", "ssgd", "--clients", "4"],

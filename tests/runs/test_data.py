@@ -108,7 +108,7 @@ class Data(RunCase):
         pixels = npy("|u1", (classes, classes), pictures)
         self.archive("many.npz", {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels})
         self.train("--data", "many.npz", "--model", "linear classes", "--clients", "2", "--partition", "dirichlet", "--alpha", "1",
-                   "--rounds", "10", "--lr", "1", "--batch-size", "10", "--workers", "2", "--out", "many")
+                   "--rounds", "10", "--lr", "1", "--momentum", "0.5", "--batch-size", "10", "--workers", "2", "--out", "many")
         self.assertGreater(self.rounds("many")[-1]["test_accuracy"], 0.9)  # a byte tells 256 of 300 apart
 
     def test_clients_of_the_data_are_the_clients_of_the_run(self):

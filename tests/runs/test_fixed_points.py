@@ -167,7 +167,8 @@ DIFFERENT = [("fedavg", "fedprox mu=0.1", {}), ("fedavg", "scaffold", {}), ("fed
 
 class Reductions(RunCase):
     def bits(self, algorithm, changed):
-        options = {**TASK, **changed}
+        momentum = {} if "optimizer adam" in algorithm else {"momentum": "0.5"}
+        options = {**TASK, **momentum, **changed}
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         shutil.rmtree(self.path("run"), ignore_errors=True)
         self.train(*words, "--quiet", "--algorithm", algorithm, "--out", "run")

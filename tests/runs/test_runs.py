@@ -355,7 +355,7 @@ class Runs(RunCase):
                 self.stop(process)
 
     def test_ssgd_learns_and_reports_its_synchronisation(self):
-        self.train("--data", DATA, "--algorithm", "ssgd", "--workers", "2", "--rounds", "4", "--lr", "0.05", "--out", "run")
+        self.train("--data", DATA, "--algorithm", "ssgd", "--workers", "2", "--rounds", "4", "--lr", "0.05", "--momentum", "0.5", "--out", "run")
         for entry in self.rounds("run"):
             self.assertEqual(len(entry["synchronising_seconds"]), 2)
             self.assertGreater(min(entry["synchronising_seconds"]), 0)

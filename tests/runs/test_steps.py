@@ -106,7 +106,8 @@ class Optimizers(RunCase):
     OPTIMIZERS = ("sgd nesterov=yes", "adam", "adamw beta1=0.8 beta2=0.99 eps=1e-6")
 
     def run_it(self, run, algorithm, *options):
-        self.train(*SMALL, "--clients", "4", "--partition", "dirichlet", "--rounds", "2", "--algorithm", algorithm, *options, "--out", run)
+        momentum = ["--momentum", "0.5"] if "optimizer sgd" in algorithm else []
+        self.train(*SMALL, "--clients", "4", "--partition", "dirichlet", "--rounds", "2", "--algorithm", algorithm, *momentum, *options, "--out", run)
         return self.model(run)
 
     def test_bits_depend_neither_on_workers_nor_on_nodes_nor_on_resuming(self):

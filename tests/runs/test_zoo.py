@@ -42,6 +42,7 @@ NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan")}}  # which make no sense of so few
+STILL = ("pfedme",)  # whose clients' steps know no momentum
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
     "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish", "send top-k 1", "send top-k 1 feedback=no", "send top-k 1 per=tensor", "send random-k 1 per=tensor", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
@@ -68,9 +69,10 @@ class Zoo(RunCase):
     models = {}  # by one worker, as far as tests have asked for them: algorithm -> SHA-256
 
     def options(self, algorithm):
+        task = [*TASK, *([] if algorithm.startswith(STILL) else ["--momentum", "0.5"])]
         if algorithm.startswith("fedbn"):  # it is about such layers
-            return [word.replace("pool 2", "groupnorm 3; pool 2; layernorm") for word in TASK] + ["--algorithm", algorithm, *CLIENTS]
-        return [*TASK, "--algorithm", NUMBERS.get(algorithm, algorithm), *([] if algorithm == "hogwild" else CLIENTS),
+            return [word.replace("pool 2", "groupnorm 3; pool 2; layernorm") for word in task] + ["--algorithm", algorithm, *CLIENTS]
+        return [*task, "--algorithm", NUMBERS.get(algorithm, algorithm), *([] if algorithm == "hogwild" else CLIENTS),
                 *MORE.get(algorithm, [])]
 
     def lacks(self, algorithm, column):

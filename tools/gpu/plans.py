@@ -8,7 +8,7 @@ SECOND = {"kills": 100, "mps": 110, "rounds": 190, "default": 60}  # 460
 
 REAL = {
     "data": "synthetic",
-    "accuracy": ["--model", "lenet", "--lr", "0.05", "--rounds", "3"],
+    "accuracy": ["--model", "lenet", "--lr", "0.05", "--momentum", "0.5", "--rounds", "3"],
     "clients": 8,
     "long": ["--local-epochs", "60"],
     "short": ["--data", "synthetic:1x28x28:256:64", "--model", "lenet", "--rounds", "1", "--batch-size", "16"],
@@ -35,7 +35,7 @@ TINY_NET = "conv 3 3; pool 2; relu; linear 10"
 TINY = {
     **REAL,
     "data": "synthetic:1x8x8:160:60",
-    "accuracy": ["--model", TINY_NET, "--batch-size", "16", "--lr", "0.05", "--rounds", "3"],
+    "accuracy": ["--model", TINY_NET, "--batch-size", "16", "--lr", "0.05", "--momentum", "0.5", "--rounds", "3"],
     "clients": 4,
     "long": ["--local-epochs", "18"],
     "short": ["--data", "synthetic:1x4x4:32:8", "--model", "linear 10", "--rounds", "1", "--batch-size", "16"],

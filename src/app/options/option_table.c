@@ -286,7 +286,7 @@ const Option option_table[] = {
      .placeholder = "ROUNDS", .preset = "0", .minimum = 0, .maximum = 1000000,
      .help = "rounds in which the learning rate rises to --lr, in equal steps; --lr-schedule begins behind them"},
     {.name = "momentum", .type = OPTION_FLOAT, FIELD(training.sgd.momentum), .group = GROUP_TRAINING,
-     .placeholder = "X", .preset = "0.5", .minimum = 0, .maximum = 1, .below_maximum = true,
+     .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
      .applies = steps_by_sgd, .condition = "optimizer sgd in --algorithm, without personal moreau",
      .help = "momentum of SGD; clients start it anew in each round unless --client-optimizer-state says otherwise"},
     {.name = "weight-decay", .type = OPTION_FLOAT, FIELD(training.sgd.weight_decay), .group = GROUP_TRAINING,

@@ -61,7 +61,7 @@ typedef struct Options {
     char client_noise[OPTION_TEXT_BYTES], drift[OPTION_TEXT_BYTES]; // how clients see their samples; "": as they are
     ViewPlan view;                                                  // of both; by options_resolve
     int rounds;                        // 3
-    Training training;                 // lr 0.01, momentum 0.5, 1 local epoch, batches of 64
+    Training training;                 // lr 0.01, momentum 0, 1 local epoch, batches of 64
     uint64_t seed;                     // 1
     int device;                        // DeviceKind: auto
     int gpu;                        // as CUDA numbers them; only if given, else the one LOCAL_RANK names, or the first

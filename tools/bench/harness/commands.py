@@ -7,6 +7,7 @@ from .machine import BUILD
 
 PEERS = os.path.join(os.path.dirname(__file__), "..", "peers")
 DEADLINE_SECONDS = 900
+MOMENTUM = 0.5  # of both sides, where a row says no other; as sounder_bench train has it
 
 
 class Failed(Exception):
@@ -90,8 +91,8 @@ def peer_environment():
 
 
 def option_words(options):
-    """{"batch_size": 10} as ["--batch-size", "10"]."""
-    return [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    """{"batch_size": 10} as ["--batch-size", "10"]; None: without the option."""
+    return [word for name, value in options.items() if value is not None for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 class Programs:
@@ -107,7 +108,7 @@ class Programs:
 
     def _train_command(self, out, options):
         words = ["--data", self.data, "--quiet", "--checkpoint-every", "0", "--eval-every", "0", "--out", out]
-        return [os.path.join(BUILD, "sounder"), "train", *words, *option_words(options)]
+        return [os.path.join(BUILD, "sounder"), "train", *words, *option_words({"momentum": MOMENTUM, **options})]
 
     @contextlib.contextmanager
     def _run_folder(self):
@@ -135,7 +136,7 @@ class Programs:
         """Seconds of one `sounder sweep`: a run for each seed and learning rate."""
         with self._run_folder() as out:
             begin = time.monotonic()
-            run([os.path.join(BUILD, "sounder"), "sweep", "--data", self.data, "--out", out, *option_words(options),
+            run([os.path.join(BUILD, "sounder"), "sweep", "--data", self.data, "--out", out, *option_words({"momentum": MOMENTUM, **options}),
                  "--seed", ",".join(map(str, seeds)), "--lr", ",".join(map(str, rates))], self.limit)
             return time.monotonic() - begin
 
@@ -146,7 +147,7 @@ class Programs:
             for seed in seeds:
                 for rate in rates:
                     run([os.path.join(BUILD, "sounder"), "train", "--data", self.data, "--quiet", "--out", f"{out}/{seed}-{rate}",
-                         *option_words({**options, "seed": seed, "lr": rate})], self.limit)
+                         *option_words({"momentum": MOMENTUM, **options, "seed": seed, "lr": rate})], self.limit)
             return time.monotonic() - begin
 
     def micro(self, name, **options):
@@ -157,7 +158,7 @@ class Programs:
 
     def peer(self, torch, name, watch=None, **options):
         """JSON objects that a PyTorch peer prints."""
-        options = {"data": self.peer_data, "started": time.monotonic(), **options}
+        options = {"data": self.peer_data, "started": time.monotonic(), "momentum": MOMENTUM, **options}
         environment = {} if watch else peer_environment()  # who looks at their memory shall see what is usual
         return run([torch.python, os.path.join(PEERS, f"{name}.py"), *option_words(options)], self.limit, environment,
                    watch)

@@ -170,7 +170,7 @@ class Catalogue:
         runs = [lambda: {"Sounder": rate_of_rounds(self.programs.train(workers=1, partition="iid", rounds=rounds, lr=0.1,
                                                                        momentum=0, **shared))}]
         runs += [lambda torch=torch: {f"JAX {torch.jax}": rate_of_rounds(
-                     self.programs.peer(torch, "jax_core", rounds=rounds, **shared)[1:])}
+                     self.programs.peer(torch, "jax_core", rounds=rounds, momentum=None, **shared)[1:])}
                  for torch in self.torches if torch.jax]
         return Row("fedavg-2nn-jax", "fedavg, 2nn, 100 clients, C=0.1 E=1 B=10, one core, beside JAX", "samples/s", runs,
                    target=Target(ratio=1.4, against="JAX"))

@@ -100,7 +100,7 @@ def measure(options, net, batch, models, images, labels):
 
 
 def main():
-    options = arguments(__doc__, data="synthetic", extra=[("--job", ["eager", "graph", "vmap"]), ("--device", ["cuda", "cpu"])], nets=True)
+    options = arguments(__doc__, data="synthetic", momentum=0.5, extra=[("--job", ["eager", "graph", "vmap"]), ("--device", ["cuda", "cpu"])], nets=True)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(options.seed)
     images, labels = (tensor[: options.samples].to(options.device) for tensor in load_normalised(options.data, "train"))

@@ -34,7 +34,7 @@ def arguments(description, extra=(), nets=False, **defaults):
     parser.add_argument("--slots", type=int, default=4, help="models to average")
     parser.add_argument("--parameters", type=int, default=1700000, help="floats in each of them")
     parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--momentum", type=float, default=0.5)
+    parser.add_argument("--momentum", type=float, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--started", type=float, default=time.monotonic(),
                         help="CLOCK_MONOTONIC when the user pressed return, for the cold start")

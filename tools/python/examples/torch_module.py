@@ -50,7 +50,7 @@ data = sounder.write_data(os.path.join(folder, "images.npz"), train=images(4000,
 net = Net()
 print("model:", sounder.layers(net))
 run = sounder.train(os.path.join(folder, "run"), data=data, model=sounder.layers(net), clients=10, partition="dirichlet", alpha=0.1,
-                    rounds=5, lr=0.05, batch_size=32)
+                    rounds=5, lr=0.05, momentum=0.5, batch_size=32)
 for row in run.rows("round"):
     print(f"round {row['round']}: loss {row['train_loss']:.4f}, accuracy {row['test_accuracy']:.2%}")
 
