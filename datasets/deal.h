@@ -99,6 +99,7 @@ Status deal_quantity(Deal *deal, Error *err);
 // One of the two functions.
 typedef struct Partitioner {
     bool by_class; // looks at labels
+    bool by_user;  // all samples that it deals of a user go to one client (with `deal`)
 
     Status (*deal)(Deal *deal, Error *err); // names owners
     Status (*build)(uint32_t *offsets, uint32_t *indices, const Deal *deal,

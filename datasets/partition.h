@@ -11,6 +11,8 @@
 // indices[offsets[c]] to indices[offsets[c + 1] - 1]. The view borrows the block. With spec.client_test (--client-test
 // 0.1) they are shuffled, and the last of them are held out: partition_client gives those to train on, int(0.9 n) but
 // at least one, and partition_client_test the others, for whoever tests a model on the client's own samples.
+// Where the partition deals users (natural-id, grouped-natural-id, leaf) and the test set says whose its samples are, a
+// client is tested on the test samples of its users instead; --client-test overrules that.
 //
 // A partitioner is a row of partition_table.c and a function (deal.h).
 #ifndef SOUNDER_DATASETS_PARTITION_H
@@ -46,16 +48,29 @@ typedef struct PartitionSpec {
     double client_test;     // share of a client's samples that are held out to test on, below 1; not with `whole`
     const uint32_t *owners; // (samples) for natural-id, each below users; NULL: nobody owns them. Borrowed
     uint32_t users;
+    const uint32_t
+        *test_owners;           // (test_samples) of the test set's samples; another number than a user: nobody's. NULL:
+    uint32_t test_samples;      // nobody owns them. Borrowed
     const struct Dataset *data; // for continuous, which looks at the samples themselves; borrowed, NULL: not at hand
 } PartitionSpec;
 
 typedef struct Partition {
     uint32_t clients;
-    const uint32_t *indices; // (samples)
-    const uint32_t *offsets; // (clients + 1); whole: NULL
-    const uint32_t *tests;   // (clients) how many of a client's samples, its last, are held out; NULL: none
-    uint32_t samples;        // length of indices: the samples that have a client
+    const uint32_t *indices;     // (samples)
+    const uint32_t *offsets;     // (clients + 1); whole: NULL
+    const uint32_t *tests;       // (clients) how many of a client's samples, its last, are held out; NULL: none
+    uint32_t samples;            // length of indices: the samples that have a client
+    const uint32_t *own_offsets; // (clients + 1) of own_tests; NULL: clients are not tested on samples of the test set
+    const uint32_t *own_tests;   // (own_offsets[clients]) samples of the test set, client by client
 } Partition;
+
+// What a client's model is tested on.
+typedef enum ClientTests { TESTS_ON_TRAINING, TESTS_ON_HELD_OUT, TESTS_ON_OWN } ClientTests;
+
+static inline ClientTests partition_tests_on(const Partition *partition) {
+    if (partition->own_offsets) return TESTS_ON_OWN;
+    return partition->tests ? TESTS_ON_HELD_OUT : TESTS_ON_TRAINING;
+}
 
 // Bytes that partition_build needs at most.
 size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples);
@@ -70,8 +85,12 @@ Status partition_build(void *block, const PartitionSpec *spec, const uint16_t *l
 // Checks the block against `bytes` and gives pointers into it.
 Status partition_view(Partition *partition, const void *block, size_t bytes, Error *err);
 
-// The samples that one client holds out: returns a pointer to *count indices.
+// The samples that one client is tested on: returns a pointer to *count indices, into the test set where clients have
+// test samples of their own, else into the training set. None where clients are tested on what they train on.
 const uint32_t *partition_client_test(const Partition *partition, uint32_t client, uint32_t *count);
+
+// How many clients have no such sample.
+uint32_t partition_untested(const Partition *partition);
 
 // The samples that one client trains on: returns a pointer to *count indices.
 const uint32_t *partition_client(const Partition *partition, uint32_t client, uint32_t *count);

@@ -108,14 +108,14 @@ const Partitioner partitioners[] = {
     {.by_class = true, .deal = deal_distribution},
     {.by_class = true, .build = build_noniid_labeldir},
     {.by_class = true, .deal = deal_noniid_label},
-    {.deal = deal_natural_id},
+    {.by_user = true, .deal = deal_natural_id},
     {.build = build_file},
-    {.deal = deal_grouped_natural_id},
+    {.by_user = true, .deal = deal_grouped_natural_id},
     {.deal = deal_continuous},
     {.deal = deal_quantity},
     {.build = build_iid},
     {.by_class = true, .deal = deal_similarity},
-    {.deal = deal_leaf},
+    {.by_user = true, .deal = deal_leaf},
     {.deal = deal_leaf_iid},
 };
 

@@ -8,23 +8,26 @@
 #include "fedavg/card/cuda_worker.h"
 #include "fedavg/worker/client.h"
 
-// Gives every model the samples of its job's client. *steps: of the largest.
+// Gives every model the samples of its job's client, test samples by their numbers behind the training samples. *steps:
+// of the largest. No copy from host_order is under way.
 static Status assign_clients(CudaWorker *self, uint32_t *steps, uint32_t jobs, uint32_t round, Error *err) {
     uint32_t first = 0, size = self->memory->config->training.batch_size;
     *steps = 0;
     for (uint32_t m = 0; m < jobs; m++) {
-        uint32_t count;
-        const uint32_t *indices = evaluation_samples(self->memory, self->jobs[m], round, &count);
+        const ClientSamples samples = evaluation_samples(self->memory, self->jobs[m], round);
+        const uint32_t count = samples.count, behind = samples.of_test_set ? self->memory->data.train.count : 0;
         CudaTask task = {.first = first, .count = count};
         TRY(cuda_net_assign(self->net, (int)m, &task, true, err));
-        CUDA_TRY(
-            cudaMemcpyAsync(self->order + first, indices, count * sizeof *indices, cudaMemcpyDefault, self->stream),
-            err, "copying the samples of client %u", self->jobs[m]->client);
+        for (uint32_t s = 0; s < count; s++)
+            self->host_order[first + s] = behind + samples.indices[s];
         self->jobs[m]->count = count;
         first += count;
         uint32_t batches = count / size + (count % size != 0);
         if (batches > *steps) *steps = batches;
     }
+    CUDA_TRY(
+        cudaMemcpyAsync(self->order, self->host_order, first * sizeof *self->order, cudaMemcpyDefault, self->stream),
+        err, "copying the order of %u samples", first);
     return STATUS_OK;
 }
 

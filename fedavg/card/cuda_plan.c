@@ -24,12 +24,13 @@ static uint64_t model_bytes(const RunConfig *config) {
     return align(config->parameters * sizeof(float));
 }
 
+// Test samples lie right behind the training samples: test sample i is also sample train.count + i.
 static void place_data(CardConfig *card, const Dataset *data) {
-    uint64_t sample = shape_size(data->shape);
-    card->train_labels_offset = align(data->train.count * sample);
-    card->test_pixels_offset = card->train_labels_offset + align(data->train.count * sizeof *data->train.labels);
-    card->test_labels_offset = card->test_pixels_offset + align(data->test.count * sample);
-    card->data_bytes = card->test_labels_offset + align(data->test.count * sizeof *data->test.labels);
+    const uint64_t sample = shape_size(data->shape), train = data->train.count, all = train + data->test.count;
+    card->test_pixels_offset = train * sample;
+    card->train_labels_offset = align(all * sample);
+    card->test_labels_offset = card->train_labels_offset + train * sizeof *data->train.labels;
+    card->data_bytes = card->train_labels_offset + align(all * sizeof *data->train.labels);
 }
 
 static void place_model(CardConfig *card, const RunConfig *config) {

@@ -51,9 +51,16 @@ static void cuda_worker_free(void *worker) {
     device_close(); // a profiler, and MPS, want the context to end before the process does
 }
 
+// All that clients train on, or are tested on, in one order.
+static size_t order_length(const CudaWorker *self) {
+    const Partition *partition = &self->memory->partition;
+    const uint32_t tests = partition->own_offsets ? partition->own_offsets[partition->clients] : 0;
+    return partition->samples > tests ? partition->samples : tests;
+}
+
 static Status allocate_host(CudaWorker *self, Error *err) {
-    self->host_order = malloc(self->memory->partition.samples * sizeof *self->host_order);
-    self->next_order = malloc(self->memory->partition.samples * sizeof *self->next_order);
+    self->host_order = malloc(order_length(self) * sizeof *self->host_order);
+    self->next_order = malloc(order_length(self) * sizeof *self->next_order);
     self->host_unfit = malloc(self->models * sizeof *self->host_unfit);
     self->host_shares = malloc(self->models * sizeof *self->host_shares);
     self->fits = malloc(self->models * sizeof *self->fits);
@@ -84,7 +91,7 @@ static Status allocate_device(CudaWorker *self, Error *err) {
     if (optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1)
         TRY(allocate(&self->squares, parameters, sizeof(float), "Adam's squares", err));
     TRY(allocate(&self->gradient, parameters, sizeof(float), "gradients", err));
-    TRY(allocate(&self->order, self->memory->partition.samples, sizeof(uint32_t), "the order of samples", err));
+    TRY(allocate(&self->order, order_length(self), sizeof(uint32_t), "the order of samples", err));
     TRY(allocate(&self->shares, self->models, sizeof(double), "shares", err));
     TRY(allocate(&self->unfit, self->models, sizeof(uint64_t), "refusals", err));
     return allocate(&self->counts, config->clients, sizeof(uint32_t), "the shards' samples", err);

@@ -33,11 +33,11 @@ typedef struct CudaWorker {
     float *weights, *velocity, *gradient; // device, owned (models, parameters); fedavg alone has weights of its own
     float *squares;                       // device, owned, likewise: Adam's; NULL without
     CudaClients clients;                  // what the local rule does with them
-    uint32_t *order;                      // device, owned (partition's samples): which sample comes when
+    uint32_t *order;                      // device, owned (samples dealt, or clients' test samples): which comes when
     double *shares;                       // device, owned (models): p_k of each client
     uint64_t *unfit;                      // device, owned (models)
     uint32_t *counts;                     // device, owned (clients): samples of each; for ssgd
-    uint32_t *host_order;                 // owned (partition's samples)
+    uint32_t *host_order;                 // owned, as long
     uint32_t *next_order;                 // owned, likewise: of what is trained next, if it is shuffled already
     CudaShuffled shuffled;                // what next_order is the order of
     uint64_t *host_unfit;                 // owned (models)

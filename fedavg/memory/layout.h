@@ -124,8 +124,8 @@ typedef struct CardConfig {
     uint32_t models_per_launch;                                // clients that a worker trains in lockstep
     uint32_t tf32;                                             // 1: products may round their factors to 10 bits
     uint64_t updates_offset, generations_offset;               // weights block: weights, Hogwild's counter, words
-    uint64_t train_labels_offset;                              // data block: training pixels, labels,
-    uint64_t test_pixels_offset, test_labels_offset;           // then those of the test set
+    uint64_t test_pixels_offset;                               // data block: pixels of training and test samples,
+    uint64_t train_labels_offset, test_labels_offset;          // then their labels
     uint64_t weights_bytes, slots_bytes, data_bytes;           // of the blocks
     uint64_t worker_bytes, context_bytes;                      // planned for a worker; of those, for its context
     CudaShareHandle weights_handle, slots_handle, data_handle; // set before the first worker starts

@@ -66,8 +66,10 @@ static Status create_partition(RunMemory *memory, const PartitionSpec *spec, Err
     PartitionSpec owned = *spec;
     owned.owners = data->train.owners;
     owned.users = data->users;
+    owned.test_owners = data->test.owners;
+    owned.test_samples = data->test.count;
     owned.data = data;
-    TRY(segment_create(segment, "partition", partition_block_bytes(spec, data->train.count), err));
+    TRY(segment_create(segment, "partition", partition_block_bytes(&owned, data->train.count), err));
     TRY(partition_build(segment->memory, &owned, classes, data->train.count, data->classes, err));
     TRY(bind_partition(memory, err));
     segment_publish(segment);

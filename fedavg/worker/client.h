@@ -55,12 +55,12 @@ typedef struct LocalStep {
     Sgd sgd;
     float pull;
     const float *shift;
-    const float *start; // the weights to begin with (parameters); NULL: the model holds them already
-    const float *state; // what the optimizer begins with (stepper.h); NULL: zeros
-    float *state_after; // gets what it ends with; NULL: nobody wants that
+    const float *start;                 // the weights to begin with (parameters); NULL: the model holds them already
+    const float *state;                 // what the optimizer begins with (stepper.h); NULL: zeros
+    float *state_after;                 // gets what it ends with; NULL: nobody wants that
     const struct LocalVectors *replica; // exchanges after the first step, in `turn`; NULL: nothing does
     const struct LocalTurn *turn;
-    bool follows;       // each step of the model is one towards the second (PersonalPlan.inner)
+    bool follows; // each step of the model is one towards the second (PersonalPlan.inner)
 } LocalStep;
 
 // Trains the model on the samples of the client whose view has begun, with a fresh optimizer. Shuffles and dropout are
@@ -116,8 +116,17 @@ void personal_load(LocalModel *model, const Job *job);
 // whichever worker, so that the same bits come out.
 void evaluation_run(LocalModel *model, Job *job, uint32_t round);
 
-// The samples that a job about a client is to be evaluated on, and how they are called in the metrics.
-const uint32_t *evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round, uint32_t *count);
+// The samples that a job about a client is to be evaluated on: indices (count), borrowed, of the test set or of the
+// training set.
+typedef struct ClientSamples {
+    const uint32_t *indices;
+    uint32_t count;
+    bool of_test_set;
+} ClientSamples;
+
+ClientSamples evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round);
+
+// How they are called in the metrics.
 const char *evaluation_data_name(const Partition *partition);
 
 // The round whose shuffles and dropout a training draws that belongs to no round: no round has this number, and the

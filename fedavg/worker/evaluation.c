@@ -40,15 +40,16 @@ static BatchResult evaluate_backdoor(LocalModel *model, const Job *job, uint32_t
     return result;
 }
 
-// weights on those of the training samples that indices (count) names.
-static BatchResult evaluate_samples(LocalModel *model, const float *weights, const uint32_t *indices, uint32_t count) {
+static BatchResult evaluate_samples(LocalModel *model, const float *weights, const ClientSamples *samples) {
     const Dataset *data = &model->memory->data;
+    const DatasetSplit *split = samples->of_test_set ? &data->test : &data->train;
     BatchResult sum = {0};
-    for (uint32_t first = 0; first < count; first += EVALUATION_CHUNK) {
-        Batch batch = {.pixels = data->train.pixels,
-                       .labels = data->train.labels,
-                       .indices = indices + first,
-                       .count = count - first < EVALUATION_CHUNK ? count - first : EVALUATION_CHUNK,
+    model->view.of_test_set = samples->of_test_set;
+    for (uint32_t first = 0; first < samples->count; first += EVALUATION_CHUNK) {
+        Batch batch = {.pixels = split->pixels,
+                       .labels = split->labels,
+                       .indices = samples->indices + first,
+                       .count = samples->count - first < EVALUATION_CHUNK ? samples->count - first : EVALUATION_CHUNK,
                        .scale = data->scale,
                        .shift = data->shift};
         BatchResult result;
@@ -60,25 +61,33 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
     return sum;
 }
 
-const uint32_t *evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round, uint32_t *count) {
+ClientSamples evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round) {
     const RunConfig *config = memory->config;
     const Partition *partition = &memory->partition;
+    const ClientTests tests = partition_tests_on(partition);
     const bool trains = job->task == EVALUATE_TRAINING_DATA || job->task == EVALUATE_TRAINING_PART;
     const uint32_t holding = view_holding(&config->view, config->seed, round, job->client, config->clients);
-    if (partition->tests && !trains) return partition_client_test(partition, holding, count);
-    const uint32_t *indices = partition_client(partition, holding, count);
-    if (job->task != EVALUATE_TRAINING_PART) return indices;
-    *count = job->count;
-    return indices + job->first;
+    ClientSamples samples = {.of_test_set = !trains && tests == TESTS_ON_OWN};
+    samples.indices = trains || tests == TESTS_ON_TRAINING ? partition_client(partition, holding, &samples.count)
+                                                           : partition_client_test(partition, holding, &samples.count);
+    if (job->task == EVALUATE_TRAINING_PART) {
+        samples.indices += job->first;
+        samples.count = job->count;
+    }
+    return samples;
 }
 
 const char *evaluation_data_name(const Partition *partition) {
-    return partition->tests ? "client's held-out samples" : "client's training samples";
+    static const char *const names[] = {[TESTS_ON_TRAINING] = "client's training samples",
+                                        [TESTS_ON_HELD_OUT] = "client's held-out samples",
+                                        [TESTS_ON_OWN] = "client's test samples"};
+    return names[partition_tests_on(partition)];
 }
 
 static BatchResult evaluate_client(LocalModel *model, const float *weights, Job *job, uint32_t round) {
-    const uint32_t *indices = evaluation_samples(model->memory, job, round, &job->count);
-    return evaluate_samples(model, weights, indices, job->count);
+    const ClientSamples samples = evaluation_samples(model->memory, job, round);
+    job->count = samples.count;
+    return evaluate_samples(model, weights, &samples);
 }
 
 static BatchResult evaluate_fine_tuned(LocalModel *model, Job *job, uint32_t round) {

@@ -35,6 +35,7 @@ void view_begin(View *view, uint32_t client, uint32_t round, const uint16_t *lab
     const RunConfig *config = view->memory->config;
     view->label_of = label_of;
     view->holding = view_holding(&config->view, config->seed, round, client, config->clients);
+    view->of_test_set = client == VIEW_TEST_SET;
     if (!view->order) return;
     view->client = client;
     view->concept = view_concept(&config->view.drift, config->seed, round, client);
@@ -83,9 +84,11 @@ static void see(View *view, uint32_t place, uint32_t index, const Batch *batch, 
         memcpy(to, from, size * from_bytes);
     else
         normalise((float *)(void *)to, from, shape, batch->scale, batch->shift);
+    // The noise of a client's test samples is drawn behind that of the training samples.
+    const uint32_t draw = index + (view->of_test_set ? view->memory->data.train.count : 0);
     if (view->noisy)
         view_add_noise((float *)(void *)to, shape, bytes ? batch->scale : NULL, &config->view.noise, config->seed,
-                       view->client, config->clients, index);
+                       view->client, config->clients, draw);
 }
 
 static void copy_samples(View *view, Batch *batch) {

@@ -18,8 +18,8 @@ typedef struct View {
     uint16_t *own_labels; // owned (classes): what stands for each label in this concept
     const uint16_t *label_of;
     uint32_t client, concept;
-    uint32_t holding; // the client whose part of the data set this one has
-    bool noisy;
+    uint32_t holding;        // the client whose part of the data set this one has
+    bool noisy, of_test_set; // the latter: the samples are of the test set; between view_begin and view_apply
 } View;
 
 // Nothing to free on failure.

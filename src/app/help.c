@@ -98,65 +98,68 @@ static void print_replay(FILE *file) {
 }
 
 // What the lines of metrics.jsonl hold beyond what their names say.
+static const struct {
+    const char *field, *meaning;
+} metric_fields[] = {
+    {"start", "a process begins the run or goes on with it: version, host, device, XXH3 of data and split"},
+    {"client", "a client has trained in a round"},
+    {"  share", "its weight in the mean of the round's updates"},
+    {"  visit", "so many times it had begun from this model before (schedule buffered)"},
+    {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
+    {"  sent_bytes", "of its encoded update"},
+    {"  clipped", "whether the update was longer than `send clip` allows"},
+    {"  weights_xxh3", "XXH3 of what it trained; on a card with --inspect-updates"},
+    {"  attacks", "whether it is an attacker; what it hands in then is not what it trained (with --attack)"},
+    {"client_evaluation",
+     "a model on one client's own samples: which model (global, personal, or fine-tuned by so many epochs of the "
+     "client's own training) on which data: the client's test samples, where the data set says whose its test "
+     "samples are and the partition deals users; those that --client-test holds out; otherwise those it trains on"},
+    {"clients_evaluation", "the same over all clients that have such samples"},
+    {"  clients_untested", "clients that have none and count in no figure of the line"},
+    {"  accuracy_mean", "every client counts the same; accuracy_by_samples: every sample does"},
+    {"  accuracy_quantiles", "0, 10, 25, 50, 75, 90 and 100% of the clients, linear in between"},
+    {"  accuracy_variance_percent2", "of the clients' accuracies, in squared percentage points"},
+    {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
+    {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
+    {"round", "a round is done; test_loss: of the global model, of the test set"},
+    {"  test_accuracy", "share of the test samples that are right; where targets are numbers: less than 0.5 off"},
+    {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
+    {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
+    {"  clients_dropped_out, clients_straggling, clients_late",
+     "who did not hand in, did not manage all epochs, came too late"},
+    {"  clients_chosen", "those that a rule such as krum has picked; a client's share is then what the mean has of it"},
+    {"  attack_success", "with --attack backdoor: of the marked test samples of other classes, how many are taken for its target"},
+    {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},
+    {"  updates, updates_waiting", "in the round's step; those of this and earlier rounds that later steps take"},
+    {"  staleness, staleness_mean, staleness_most",
+     "how many of the updates in the step were 0, 1, 2, ... versions old (63: or more), their mean, the most"},
+    {"  concept", "of the test set: how often it has changed so far (with --drift)"},
+    {"  abandoned", "fewer than half of the clients were in time: the model stays"},
+    {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
+    {"  update_length_mean, update_length_most", "of the updates that arrived"},
+    {"  update_dispersion", "mean by share of the squared lengths, minus the squared length of the mean update"},
+    {"  gradient_diversity", "the same two, divided: 1 where all updates are equal"},
+    {"  clip, updates_clipped", "what updates were clipped to, and how many were longer"},
+    {"  noise, epsilon, delta", "what joins the sum, in norms; what all rounds so far spend at that delta (release "
+                                "gaussian): null without noise"},
+    {"  local_epsilon, local_delta", "what one update of a client spends (send noise)"},
+    {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights and of each tensor's"},
+    {"summary", "the run is done; its test figures are those of the last test"},
+    {"  best_accuracy, best_round", "of all tests"},
+    {"  rounds_to_target, ..._to_target",
+     "what it took until a test first reached --target-accuracy; "
+     "rounds_to_target_interpolated: where a line between that test and the best "
+     "before it does"},
+};
+
 static void print_metrics(FILE *file) {
-    static const struct {
-        const char *field, *meaning;
-    } fields[] = {
-        {"start", "a process begins the run or goes on with it: version, host, device, XXH3 of data and split"},
-        {"client", "a client has trained in a round"},
-        {"  share", "its weight in the mean of the round's updates"},
-        {"  visit", "so many times it had begun from this model before (schedule buffered)"},
-        {"  update_length", "Euclidean length of its update; null unless --inspect-updates"},
-        {"  sent_bytes", "of its encoded update"},
-        {"  clipped", "whether the update was longer than `send clip` allows"},
-        {"  weights_xxh3", "XXH3 of what it trained; on a card with --inspect-updates"},
-        {"  attacks", "whether it is an attacker; what it hands in then is not what it trained (with --attack)"},
-        {"client_evaluation",
-         "a model on one client's own samples: which model (global, or fine-tuned by so many epochs of its "
-         "own training) on which data"},
-        {"clients_evaluation", "the same over all clients that have samples"},
-        {"  accuracy_mean", "every client counts the same; accuracy_by_samples: every sample does"},
-        {"  accuracy_quantiles", "0, 10, 25, 50, 75, 90 and 100% of the clients, linear in between"},
-        {"  accuracy_variance_percent2", "of the clients' accuracies, in squared percentage points"},
-        {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
-        {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
-        {"round", "a round is done; test_loss: of the global model, of the test set"},
-        {"  test_accuracy", "share of the test samples that are right; where targets are numbers: less than 0.5 off"},
-        {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
-        {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
-        {"  clients_dropped_out, clients_straggling, clients_late",
-         "who did not hand in, did not manage all epochs, came too late"},
-        {"  clients_chosen", "those that a rule such as krum has picked; a client's share is then what the mean has of it"},
-        {"  attack_success", "with --attack backdoor: of the marked test samples of other classes, how many are taken for its target"},
-        {"  attackers, attackers_chosen", "clients that attacked; of those in clients_chosen (with --attack)"},
-        {"  updates, updates_waiting", "in the round's step; those of this and earlier rounds that later steps take"},
-        {"  staleness, staleness_mean, staleness_most",
-         "how many of the updates in the step were 0, 1, 2, ... versions old (63: or more), their mean, the most"},
-        {"  concept", "of the test set: how often it has changed so far (with --drift)"},
-        {"  abandoned", "fewer than half of the clients were in time: the model stays"},
-        {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
-        {"  update_length_mean, update_length_most", "of the updates that arrived"},
-        {"  update_dispersion", "mean by share of the squared lengths, minus the squared length of the mean update"},
-        {"  gradient_diversity", "the same two, divided: 1 where all updates are equal"},
-        {"  clip, updates_clipped", "what updates were clipped to, and how many were longer"},
-        {"  noise, epsilon, delta", "what joins the sum, in norms; what all rounds so far spend at that delta (release "
-                                    "gaussian): null without noise"},
-        {"  local_epsilon, local_delta", "what one update of a client spends (send noise)"},
-        {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights and of each tensor's"},
-        {"summary", "the run is done; its test figures are those of the last test"},
-        {"  best_accuracy, best_round", "of all tests"},
-        {"  rounds_to_target, ..._to_target",
-         "what it took until a test first reached --target-accuracy; "
-         "rounds_to_target_interpolated: where a line between that test and the best "
-         "before it does"},
-    };
     print_paragraph(
         file, 0,
         "RUN/metrics.jsonl has one JSON object a line, whose \"type\" says what it tells of. One seed gives "
         "one value of each figure, whatever the workers; only seconds that are not simulated differ.");
     fputc('\n', file);
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        print_entry(file, fields[i].field, fields[i].meaning);
+    for (size_t i = 0; i < sizeof metric_fields / sizeof *metric_fields; i++)
+        print_entry(file, metric_fields[i].field, metric_fields[i].meaning);
 }
 
 static void print_partition(FILE *file) {
@@ -278,8 +281,9 @@ static void print_data(FILE *file) {
     print_paragraph(
         file, 0,
         "Made up are synthetic[:CxHxW[:TRAIN[:TEST]]] and those that `sounder help federations` lists. Data that say whose samples "
-        "are whose have --partition natural-id unless another is given: every client is a user. What has to be unpacked or "
-        "converted is kept in ~/.cache/sounder/unpacked for later runs.");
+        "are whose have --partition natural-id unless another is given: every client is a user, and is tested on that user's test "
+        "samples (--eval-clients-every). The squared loss of a target t is (y - t)^2 / 2, half of PyTorch's MSELoss. What has "
+        "to be unpacked or converted is kept in ~/.cache/sounder/unpacked for later runs.");
 }
 
 static void print_bash_completion(FILE *file) {

@@ -85,6 +85,12 @@ static void print_picture(const uint32_t *counts, uint32_t clients, uint32_t cla
     if (columns < classes) printf("(the first %u of %u classes)\n", columns, classes);
 }
 
+static void print_tests(const Partition *partition, const Dataset *data) {
+    if (partition_tests_on(partition) != TESTS_ON_OWN) return;
+    printf("test samples: %u of %u for %u clients; %u clients have none\n", partition->own_offsets[partition->clients],
+           data->test.count, partition->clients, partition_untested(partition));
+}
+
 static void print_statistics(const PartitionStats *stats, uint32_t samples, uint32_t clients, uint32_t classes) {
     printf("samples: %u of %u for %u clients; smallest %u, median %g, largest %u, coefficient of variation %.3f, Gini "
            "%.3f\n",
@@ -148,6 +154,7 @@ static Status show(const RunMemory *memory, const Options *options, const Wishes
     else if (status == STATUS_OK) {
         print_picture(counts, clients, classes);
         print_statistics(&stats, memory->data.train.count, clients, classes);
+        print_tests(&memory->partition, &memory->data);
     }
     free(counts);
     return status;

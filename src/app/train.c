@@ -120,8 +120,14 @@ static Status run_on_device(Run *run, int *exit_code, Error *err) {
     const char *name = run->device.on_card ? run->device.card.name : kernels_best()->name;
     if (train_is_first(run))
         run_record_fill(&run->record, &run->options, &run->memory, run->data_hash, name, run->blas);
-    Heading heading = {&run->options, run_label(&run->options), &run->spec, &run->memory.data, name,
-                       run->blas,     run->folder.path};
+    const Heading heading = {.options = &run->options,
+                             .model = run_label(&run->options),
+                             .spec = &run->spec,
+                             .data = &run->memory.data,
+                             .partition = &run->memory.partition,
+                             .computes_with = name,
+                             .blas = run->blas,
+                             .folder = run->folder.path};
     progress_heading(&run->progress, &heading);
     TRY_GOTO(close, nodes_agree(&run->nodes, create_memory(run, err), err));
     status = train_in_folder(run, exit_code, err);

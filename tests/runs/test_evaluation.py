@@ -2,9 +2,10 @@
 
 Usage: test_evaluation.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import csv, json, os, statistics, subprocess, unittest
+import csv, json, os, statistics, subprocess, unittest, zipfile
 
 from runs import DEADLINE, SOUNDER, RunCase, merged, parse_safetensors
+from test_data import npy
 from test_nodes import ENVIRONMENT, can_run as why_no_nodes
 
 ON_CARD = "emulated" in os.path.basename(SOUNDER)
@@ -69,6 +70,37 @@ class Evaluation(RunCase):
             self.assertEqual(line["samples"], sizes[line["client"]] - trained[line["client"]])
         self.run_small("none", *options, "--client-test", "0")
         self.assertEqual(self.model("none"), self.model("whole"))
+
+    def write_users(self, name):
+        """Three users; the test samples of user 1 have other classes than its training samples, user 2 has none."""
+        def split(users, count, off):
+            labels = [i % 4 for i in range(count)]
+            pixels = b"".join(bytes(255 if i == label else i % 7 for i in range(16)) for label in labels)
+            told = [(label + 1) % 4 if user in off else label for label, user in zip(labels, users)]
+            return npy("|u1", (count, 4, 4), pixels), npy("|u1", (count,), bytes(told)), npy("|u1", (count,), bytes(users))
+        x_train, y_train, client_train = split([i % 3 for i in range(120)], 120, ())
+        x_test, y_test, client_test = split([0] * 8 + [1] * 20, 28, (1,))
+        with zipfile.ZipFile(self.path(name), "w") as archive:
+            for key, array in {"x_train": x_train, "y_train": y_train, "client_train": client_train,
+                               "x_test": x_test, "y_test": y_test, "client_test": client_test}.items():
+                archive.writestr(key + ".npy", array)
+
+    def test_a_client_of_users_with_test_samples_is_tested_on_those(self):
+        self.write_users("users.npz")
+        options = ["--data", "users.npz", "--model", "linear 4", "--rounds", "3", "--lr", "0.5", "--device", "cuda" if ON_CARD else "cpu"]
+        out, _ = self.train(*options, "--eval-clients-every", "3", "--finetune-epochs", "1", "--workers", "1", "--out", "run")
+        self.assertIn("clients have 28 test samples of their own, 1 of 3 clients have none\n", out)
+        lines = self.of_type("run", "client_evaluation")
+        self.assertEqual({(line["model"], line["client"], line["data"], line["samples"], line["accuracy"]) for line in lines},
+                         {(model, *client) for model in ("global", "fine-tuned")
+                          for client in ((0, "client's test samples", 8, 1.0), (1, "client's test samples", 20, 0.0))})
+        self.assertEqual([(line["clients"], line["clients_untested"]) for line in self.of_type("run", "clients_evaluation")], [(2, 1)] * 2)
+        self.assertAlmostEqual(self.rounds("run")[-1]["test_accuracy"], 8 / 28, places=9)
+        out, _ = self.train(*options, "--partition", "leaf fraction=0.6", "--clients", "2", "--eval-clients-every", "3", "--out", "part")
+        self.assertIn("users.npz: 72 of 120 training + 28 test samples  ->", out)
+        self.assertRegex(out, r"clients have (8|20) test samples of their own(, 1 of 2 clients have none)?; the global test takes all 28\n")
+        self.train(*options, "--client-test", "0.5", "--eval-clients-every", "3", "--out", "held")
+        self.assertEqual({line["data"] for line in self.of_type("held", "client_evaluation")}, {"client's held-out samples"})
 
     def test_a_model_fits_its_client_better_after_its_training_and_training_is_not_disturbed(self):
         plain = self.run_small("plain", "--rounds", "3")

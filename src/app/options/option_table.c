@@ -218,7 +218,8 @@ const Option option_table[] = {
      .also = "test-split holdout validation-split",
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
      .applies = is_partitioned, .condition = "samples that belong to clients (--hogwild-data shard, no --global-batch)",
-     .help = "share of each client's samples that it does not train on, to test models on its own data"},
+     .help = "share of each client's samples that it does not train on, to test models on its own data; takes the place of "
+             "test samples that the data set itself gives the client's users"},
 
     {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true, .parts = true,
      .also = "strategy method aggregator",
@@ -371,8 +372,8 @@ const Option option_table[] = {
      .also = "eval-client",
      .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 1000000, .may_change = true,
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .help = "rounds between two tests of the global model on every client's own samples, with quantiles over the clients; "
-             "0: never"},
+     .help = "rounds between two tests of the global model on every client's own samples, with quantiles over the clients: "
+             "test samples of its users, those of --client-test, or else those it trains on (help metrics); 0: never"},
     {.name = "finetune-epochs", .type = OPTION_WHOLE, FIELD(finetune_epochs), .group = GROUP_RUN,
      .also = "personalization-epochs",
      .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 100000, .may_change = true,

@@ -70,6 +70,33 @@ void progress_init(Progress *progress, const Options *options, const Nodes *node
         .round_count = (uint32_t)options->rounds, .quiet = silent, .silent = silent, .first = first, .moving = moving};
 }
 
+// A partition may deal fewer samples than there are.
+static void say_samples(Progress *progress, const Heading *heading) {
+    const Dataset *data = heading->data;
+    char dealt[PROGRESS_NUMBER_BYTES + 8] = "", number[PROGRESS_NUMBER_BYTES], train[PROGRESS_NUMBER_BYTES],
+                                       test[PROGRESS_NUMBER_BYTES];
+    if (heading->partition->samples < data->train.count)
+        snprintf(dealt, sizeof dealt, "%s of ", with_commas(number, heading->partition->samples));
+    progress_say(progress, "%s: %s%s training + %s test samples%s  ->  %s\n", data->name, dealt,
+                 with_commas(train, data->train.count), with_commas(test, data->test.count),
+                 dataset_has_targets(&data->items) ? ", targets: squared loss" : "", heading->folder);
+}
+
+// The global model is tested on the whole test set, whoever has its samples.
+static void say_own_tests(Progress *progress, const Heading *heading) {
+    const Partition *partition = heading->partition;
+    const uint32_t own = partition->own_offsets[partition->clients], all = heading->data->test.count;
+    char number[PROGRESS_NUMBER_BYTES], whole[PROGRESS_NUMBER_BYTES + 40] = "", untested[64];
+    const uint32_t none = partition_untested(partition);
+    snprintf(untested, sizeof untested, none > 0 ? ", %u of %u clients have none" : "", none, partition->clients);
+    if (own < all) snprintf(whole, sizeof whole, "; the global test takes all %s", with_commas(number, all));
+    if (own == 0)
+        log_warning("no client has a test sample of its own, and so none will be tested; hold training samples out with "
+                    "--client-test, or take more users");
+    progress_say(progress, "clients have %s test samples of their own%s%s\n", with_commas(number, own), untested,
+                 whole);
+}
+
 void progress_heading(Progress *progress, const Heading *heading) {
     const Options *options = heading->options;
     char weights[PROGRESS_NUMBER_BYTES], clients[PROGRESS_NUMBER_BYTES], drawn[PROGRESS_NUMBER_BYTES];
@@ -83,10 +110,8 @@ void progress_heading(Progress *progress, const Heading *heading) {
                  plural((uint64_t)options->workers), nodes, cohort, with_commas(clients, (uint64_t)options->clients),
                  plural((uint64_t)options->clients), heading->computes_with);
     if (*heading->blas) progress_say(progress, "Wide layers multiply through %s\n", heading->blas);
-    char train[PROGRESS_NUMBER_BYTES], test[PROGRESS_NUMBER_BYTES];
-    progress_say(progress, "%s: %s training + %s test samples  ->  %s\n", heading->data->name,
-                 with_commas(train, heading->data->train.count), with_commas(test, heading->data->test.count),
-                 heading->folder);
+    say_samples(progress, heading);
+    if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
 }
 
 // Before the rounds ---------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ typedef struct Heading {
     const char *model; // its name
     const Spec *spec;
     const Dataset *data;
+    const Partition *partition;
     const char *computes_with; // the card, or the instruction set
     const char *blas;          // what multiplies for wide layers; empty: nothing
     const char *folder;

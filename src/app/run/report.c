@@ -150,6 +150,7 @@ Status report_client_evaluation(Metrics *metrics, const RunMemory *memory, uint3
         put_text(&line, "model", model);
         put_text(&line, "data", data);
         put_whole(&line, "clients", count);
+        put_whole(&line, "clients_untested", queue->count - count);
         put_whole(&line, "samples", (int64_t)samples);
         put_real(&line, "loss_by_samples", loss_sum / (double)samples);
         put_real(&line, "accuracy_by_samples", (double)hits / (double)samples);

@@ -1,0 +1,120 @@
+// What clients are tested on where the test set says whose its samples are.
+#include <string.h>
+
+#include "datasets/dataset.h"
+#include "datasets/partition.h"
+#include "tests/check.h"
+
+enum { USERS = 6, TRAIN = 24, TESTS = 9, WORDS = 128 };
+
+// User u has samples u, u + 6, ...; in the test set user 0 has three, 1 to 4 one each, 5 none, and two are nobody's.
+static const uint32_t test_owners[TESTS] = {0, 4, UINT32_MAX, 0, 1, 2, 3, 0, UINT32_MAX};
+static uint32_t owners[TRAIN];
+static uint64_t block[WORDS];
+
+static PartitionSpec spec_of(const char *text, uint32_t clients) {
+    Error err;
+    for (uint32_t i = 0; i < TRAIN; i++)
+        owners[i] = i % USERS;
+    PartitionSpec spec = {.clients = clients,
+                          .seed = 1,
+                          .owners = owners,
+                          .users = USERS,
+                          .test_owners = test_owners,
+                          .test_samples = TESTS};
+    check_ok(partition_parse(&spec.form, text, &err));
+    assert_in_range(partition_block_bytes(&spec, TRAIN), 1, sizeof block);
+    return spec;
+}
+
+static Partition build(const PartitionSpec *spec) {
+    Error err;
+    Partition partition;
+    check_ok(partition_build(block, spec, NULL, TRAIN, 1, &err));
+    check_ok(partition_view(&partition, block, partition_block_bytes(spec, TRAIN), &err));
+    return partition;
+}
+
+// Every client has exactly the test samples of those whose training samples it has.
+static void check_tests(const Partition *partition) {
+    for (uint32_t client = 0; client < partition->clients; client++) {
+        uint32_t count, tests, wanted = 0;
+        bool has[USERS] = {0};
+        const uint32_t *trains = partition_client(partition, client, &count);
+        for (uint32_t s = 0; s < count; s++)
+            has[owners[trains[s]]] = true;
+        const uint32_t *own = partition_client_test(partition, client, &tests);
+        for (uint32_t s = 0; s < TESTS; s++)
+            wanted += test_owners[s] < USERS && has[test_owners[s]];
+        assert_int_equal(tests, wanted);
+        for (uint32_t s = 0; s < tests; s++)
+            assert_true(has[test_owners[own[s]]]);
+    }
+}
+
+static void clients_are_tested_on_the_test_samples_of_their_users(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t clients, tests, untested;
+    } cases[] = {{"natural-id", 6, 7, 1},
+                 {"grouped-natural-id size=4", 2, 7, 0},
+                 {"grouped-natural-id size=4 mode=drop-reminder", 1, 6, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const PartitionSpec spec = spec_of(cases[i].text, cases[i].clients);
+        const Partition partition = build(&spec);
+        assert_int_equal(partition_tests_on(&partition), TESTS_ON_OWN);
+        assert_int_equal(partition.own_offsets[partition.clients], cases[i].tests);
+        assert_int_equal(partition_untested(&partition), cases[i].untested);
+        check_tests(&partition);
+    }
+}
+
+static void users_that_leaf_leaves_out_have_their_test_samples_left_out(void **state) {
+    (void)state;
+    const PartitionSpec spec = spec_of("leaf fraction=0.5", 3); // the third user's samples are all taken
+    const Partition partition = build(&spec);
+    assert_int_equal(partition.samples, TRAIN / 2);
+    check_tests(&partition);
+    assert_in_range(partition.own_offsets[3], 1, 5);
+}
+
+static void other_partitions_and_held_out_samples_leave_the_test_set_alone(void **state) {
+    (void)state;
+    const PartitionSpec mixed = spec_of("iid", 6);
+    const Partition iid = build(&mixed);
+    assert_int_equal(partition_tests_on(&iid), TESTS_ON_TRAINING);
+    PartitionSpec spec = spec_of("natural-id", 6);
+    spec.client_test = 0.5;
+    const Partition held = build(&spec);
+    assert_int_equal(partition_tests_on(&held), TESTS_ON_HELD_OUT);
+    assert_int_equal(held.tests[0], 2);
+    spec.client_test = 0;
+    spec.test_owners = (const uint32_t[TESTS]){[0 ... TESTS - 1] = UINT32_MAX}; // no test sample is a user's
+    const Partition nobody = build(&spec);
+    assert_int_equal(partition_tests_on(&nobody), TESTS_ON_TRAINING);
+    assert_null(nobody.own_offsets);
+}
+
+static void a_damaged_list_of_test_samples_is_refused(void **state) {
+    (void)state;
+    Error err;
+    const PartitionSpec spec = spec_of("natural-id", 6);
+    Partition partition = build(&spec);
+    uint32_t *offsets = (uint32_t *)partition.own_offsets;
+    const size_t bytes = (size_t)((const uint8_t *)(partition.own_tests + offsets[6]) - (const uint8_t *)block);
+    assert_int_equal(partition_view(&partition, block, bytes - 1, &err), STATUS_DATA);
+    offsets[2] += 100;
+    assert_int_equal(partition_view(&partition, block, bytes, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "the test samples of client 1 end at"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clients_are_tested_on_the_test_samples_of_their_users),
+        cmocka_unit_test(users_that_leaf_leaves_out_have_their_test_samples_left_out),
+        cmocka_unit_test(other_partitions_and_held_out_samples_leave_the_test_set_alone),
+        cmocka_unit_test(a_damaged_list_of_test_samples_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
