@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "datasets/format.h"
@@ -39,14 +40,15 @@ typedef struct Arrays {
 static bool is_archive(const char *place) {
     struct stat about;
     const char *ending = strrchr(place, '.');
-    return ending && strcmp(ending, ".npz") == 0 && stat(place, &about) == 0 && S_ISREG(about.st_mode);
+    return ending && strcasecmp(ending, ".npz") == 0 && stat(place, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-bool arrays_are_here(const char *place) {
-    if (is_archive(place)) return true;
+DatasetPresence arrays_are_here(const char *place) {
+    int found = 0;
+    if (is_archive(place)) return DATASET_WHOLE;
     for (ArrayRole role = 0; role <= LAST_REQUIRED; role++)
-        if (dataset_has_file(place, names[role])) return true;
-    return false;
+        found += dataset_has_file(place, names[role]);
+    return found > (int)LAST_REQUIRED ? DATASET_WHOLE : found > 0 ? DATASET_IN_PART : DATASET_ABSENT;
 }
 
 static Status open_array(ByteStream *stream, const Arrays *arrays, ArrayRole role, Error *err) {

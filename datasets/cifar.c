@@ -27,8 +27,9 @@ static const Cifar *kind_of(const char *place) {
     return NULL;
 }
 
-bool cifar_is_here(const char *place) {
-    return kind_of(place) != NULL;
+DatasetPresence cifar_is_here(const char *place) {
+    const Cifar *kind = kind_of(place);
+    return !kind ? DATASET_ABSENT : dataset_has_file(place, kind->test_file) ? DATASET_WHOLE : DATASET_IN_PART;
 }
 
 static void train_file(char name[NAME_BYTES], const Cifar *kind, int number) {

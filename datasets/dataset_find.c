@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/suggest.h"
@@ -49,10 +50,35 @@ static bool lone_set_in(char path[DATASET_PATH_BYTES], const char *folder) {
     return found == 1;
 }
 
-// What a place would hold by the names in it, for who sees none of them.
-static Status no_format(const char *place, Error *err) {
-    char looked_for[ERROR_MESSAGE_BYTES] = "";
+static bool is_table(const char *name) {
+    const char *ending = strrchr(name, '.');
+    return ending && strcasecmp(ending, ".csv") == 0;
+}
+
+bool dataset_other_table(char name[DATASET_PATH_BYTES], const char *place) {
     struct stat about;
+    const char *last = strrchr(place, '/') ? strrchr(place, '/') + 1 : place;
+    bool found = stat(place, &about) == 0 && S_ISREG(about.st_mode) && is_table(last);
+    if (found) text_cut(name, DATASET_PATH_BYTES, last);
+    DIR *listing = found ? NULL : opendir(place);
+    for (const struct dirent *entry; listing && (entry = readdir(listing)) && !found;) {
+        found = is_table(entry->d_name) && strcmp(entry->d_name, "train.csv") != 0 &&
+                strcmp(entry->d_name, "test.csv") != 0;
+        if (found) text_cut(name, DATASET_PATH_BYTES, entry->d_name);
+    }
+    if (listing) closedir(listing);
+    return found;
+}
+
+Status dataset_unknown(const char *place, Error *err) {
+    char looked_for[ERROR_MESSAGE_BYTES] = "", table[DATASET_PATH_BYTES];
+    struct stat about;
+    if (dataset_other_table(table, place))
+        return fail(
+            err, STATUS_NOINPUT,
+            "%s: no data set here; the table %s has to be two files in one folder, train.csv and test.csv, with "
+            "the same first line of names, one of them label (classes from 0) or target (numbers)",
+            place, table);
     if (stat(place, &about) == 0 && !S_ISDIR(about.st_mode))
         return fail(err, STATUS_NOINPUT, "%s: no file of a form that is known; `sounder help data` lists them", place);
     char lone[DATASET_PATH_BYTES];
@@ -72,7 +98,11 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
     char resolved[PATH_MAX];
     if (!realpath(folder, resolved)) return fail_errno(err, STATUS_NOINPUT, "%s", folder);
     const DatasetFormat *format = dataset_format_of(resolved);
-    if (!format) return no_format(resolved, err);
+    if (!format) return dataset_unknown(resolved, err);
+    const DatasetFormat *rival = dataset_rival_of(format, resolved);
+    if (rival)
+        return fail(err, STATUS_DATA, "%s: two data sets, by %s (%s) and by %s (%s); give each a folder of its own",
+                    resolved, format->files, format->name, rival->files, rival->name);
     *source = (DatasetSource){.items = DATASET_IMAGES, .format = (uint32_t)(format - dataset_formats)};
     TRY(format->find(source, resolved, err));
     TRY(dataset_layout(&layout, source->shape, source->train_count, source->test_count, &source->items, err));
@@ -146,11 +176,11 @@ static Status federation_source(DatasetSource *source, const char *data, uint64_
     return STATUS_OK;
 }
 
-// A folder, or a file of a form that is known by its name; other files are no data sets.
+// A folder, or a file whose name has an ending, which none of the names of data sets has.
 static bool is_place(const char *data) {
     struct stat about;
     if (strchr(data, '/')) return true;
-    return stat(data, &about) == 0 && (S_ISDIR(about.st_mode) || dataset_format_of(data));
+    return stat(data, &about) == 0 && (S_ISDIR(about.st_mode) || strchr(data, '.'));
 }
 
 Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Error *err) {

@@ -41,8 +41,18 @@ const DatasetFormat dataset_formats[] = {
 const uint32_t dataset_format_count = sizeof dataset_formats / sizeof *dataset_formats;
 
 const DatasetFormat *dataset_format_of(const char *place) {
-    for (uint32_t i = 0; i < dataset_format_count; i++)
-        if (dataset_formats[i].is_here(place)) return &dataset_formats[i];
+    const DatasetFormat *in_part = NULL;
+    for (const DatasetFormat *form = dataset_formats; form < dataset_formats + dataset_format_count; form++) {
+        const DatasetPresence presence = form->is_here(place);
+        if (presence == DATASET_WHOLE) return form;
+        if (presence == DATASET_IN_PART && !in_part) in_part = form;
+    }
+    return in_part;
+}
+
+const DatasetFormat *dataset_rival_of(const DatasetFormat *format, const char *place) {
+    for (const DatasetFormat *form = dataset_formats; form < dataset_formats + dataset_format_count; form++)
+        if (form != format && form->is_here(place) == DATASET_WHOLE) return form;
     return NULL;
 }
 

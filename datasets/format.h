@@ -15,12 +15,15 @@
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
 
+// How much of a form's files a place has.
+typedef enum DatasetPresence { DATASET_ABSENT, DATASET_IN_PART, DATASET_WHOLE } DatasetPresence;
+
 typedef struct DatasetFormat {
     const char *name;  // "IDX"
     const char *files; // what it is known by, a phrase: "train-images-idx3-ubyte"
     const char *help;  // what may lie in it, a sentence or two
-    // Whether this place (a folder or a file, by its full path) is of this form, told by names alone.
-    bool (*is_here)(const char *place);
+    // How much of this form the place (a folder or a file, by its full path) has, told by names alone.
+    DatasetPresence (*is_here)(const char *place);
     // Fills in shape, counts, items, users and packed, and notes every file that will be read. Reads no samples if that
     // can be helped. DATA for anything corrupt, NOINPUT for a file that is missing.
     Status (*find)(DatasetSource *source, const char *place, Error *err);
@@ -32,13 +35,22 @@ typedef struct DatasetFormat {
 extern const DatasetFormat dataset_formats[];
 extern const uint32_t dataset_format_count;
 
-// The first row that knows the place; NULL when none does.
+// The first row of which the place has all files, or else the first of which it has some; NULL when there is none.
 const DatasetFormat *dataset_format_of(const char *place);
+
+// Another row than `format` of which the place has all files, so that nothing says which one is meant; NULL: none.
+const DatasetFormat *dataset_rival_of(const DatasetFormat *format, const char *place);
 
 // What the forms have in common --------------------------------------------------------------------------------------
 
 // Whether there is a file of this name in the folder.
 bool dataset_has_file(const char *folder, const char *name);
+
+// A table under another name than train.csv and test.csv: the place itself, or a file in it. False when there is none.
+bool dataset_other_table(char name[DATASET_PATH_BYTES], const char *place);
+
+// The sentence for a place of which no form has any file.
+Status dataset_unknown(const char *place, Error *err);
 
 // Adds what a file is like to the source's origin.
 Status dataset_note_file(DatasetSource *source, const char *path, Error *err);
@@ -56,29 +68,29 @@ void dataset_count_classes(DatasetBlock *block, uint32_t *bad);
 
 // The forms -----------------------------------------------------------------------------------------------------------
 
-bool idx_is_here(const char *place);
+DatasetPresence idx_is_here(const char *place);
 Status idx_find(DatasetSource *source, const char *place, Error *err);
 Status idx_read_all(DatasetBlock *block, const DatasetSource *source, Error *err);
 
-bool arrays_are_here(const char *place);
+DatasetPresence arrays_are_here(const char *place);
 Status arrays_find(DatasetSource *source, const char *place, Error *err);
 Status arrays_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
-bool cifar_is_here(const char *place);
+DatasetPresence cifar_is_here(const char *place);
 Status cifar_find(DatasetSource *source, const char *place, Error *err);
 Status cifar_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
-bool csv_is_here(const char *place);
+DatasetPresence csv_is_here(const char *place);
 Status csv_find(DatasetSource *source, const char *place, Error *err);
 Status csv_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
 // Of texts a sample is so many characters, uint8 numbers of a vocabulary in a row (1 x 1 x length), which enter a net
 // as they are: scale is 1, shift 0. Classes are the vocabulary's characters, the label is the one that follows.
-bool text_is_here(const char *place);
+DatasetPresence text_is_here(const char *place);
 Status text_find(DatasetSource *source, const char *place, Error *err);
 Status text_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 
-bool leaf_is_here(const char *place);
+DatasetPresence leaf_is_here(const char *place);
 Status leaf_find(DatasetSource *source, const char *place, Error *err);
 Status leaf_read(DatasetBlock *block, const DatasetSource *source, Error *err);
 

@@ -70,11 +70,12 @@ Status idx_folder_open(IdxFolder *files, const char *folder, Error *err) {
 
 // As a form of data sets ----------------------------------------------------------------------------------------------
 
-bool idx_is_here(const char *place) {
+DatasetPresence idx_is_here(const char *place) {
     char path[DATASET_PATH_BYTES];
+    int found = 0;
     for (IdxRole role = 0; role < IDX_ROLES; role++)
-        if (find_file(path, place, role, NULL) == STATUS_OK) return true;
-    return false;
+        found += find_file(path, place, role, NULL) == STATUS_OK;
+    return found == IDX_ROLES ? DATASET_WHOLE : found > 0 ? DATASET_IN_PART : DATASET_ABSENT;
 }
 
 Status idx_find(DatasetSource *source, const char *place, Error *err) {

@@ -207,14 +207,17 @@ static Status read_both(Leaf *leaf, const char *place, Error *err) {
 
 // The form ------------------------------------------------------------------------------------------------------------
 
-bool leaf_is_here(const char *place) {
-    char **names, path[DATASET_PATH_BYTES];
+static bool has_files(const char *place, const char *part) {
+    char **names;
     size_t count;
-    struct stat about;
-    if (snprintf(path, sizeof path, "%s/train", place) >= DATASET_PATH_BYTES || stat(path, &about) != 0) return false;
-    if (list_files(&names, &count, place, "train", NULL) != STATUS_OK) return false;
+    if (!dataset_has_file(place, part) || list_files(&names, &count, place, part, NULL) != STATUS_OK) return false;
     free_names(names, count);
     return true;
+}
+
+DatasetPresence leaf_is_here(const char *place) {
+    if (!has_files(place, "train")) return DATASET_ABSENT;
+    return has_files(place, "test") ? DATASET_WHOLE : DATASET_IN_PART;
 }
 
 static Status note_files(DatasetSource *source, const char *place, const char *part, Error *err) {

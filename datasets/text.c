@@ -41,8 +41,9 @@ typedef struct Texts {
 
 // Files ---------------------------------------------------------------------------------------------------------------
 
-bool text_is_here(const char *place) {
-    return dataset_has_file(place, "train.txt");
+DatasetPresence text_is_here(const char *place) {
+    if (!dataset_has_file(place, "train.txt")) return DATASET_ABSENT;
+    return dataset_has_file(place, "test.txt") ? DATASET_WHOLE : DATASET_IN_PART;
 }
 
 static Status read_whole(Text *text, const char *place, const char *name, Error *err) {

@@ -139,7 +139,7 @@ static void what_is_wrong_with_a_table_is_told_with_its_line(void **state) {
         {"a,label\n1,0,3\n", "a,label\n1,0\n", "train.csv:2: more columns than the 2"},
         {"a,label\n1,0\n", "b,label\n1,0\n", "test.csv:1: other columns than those of"},
         {"a,b\n1,0\n", "a,b\n1,0\n", "train.csv:1: no column is called label or target"},
-        {"a;label\n1;0\n", "a;label\n1;0\n", "with names between commas"},
+        {"a;label\n1;0\n", "a;label\n1;0\n", "columns are separated by \";\"; separate them by commas"},
         {"label\n0\n", "label\n0\n", "train.csv:1: no column is left"},
         {"a,label,label\n1,0,0\n", "a,label,label\n1,0,0\n", "two columns are called label"},
         {"a,label\nx1,0\n", "a,label\n1,0\n", "train.csv:2: column a has \"x1\"; it needs a finite number"},

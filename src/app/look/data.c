@@ -165,10 +165,14 @@ static Status list_all(Listing *listing, const LookOptions *options, Error *err)
     for (int i = 0; i < options->folder_count; i++) {
         char place[PATH_MAX];
         if (!realpath(options->folders[i], place)) return fail_errno(err, STATUS_NOINPUT, "%s", options->folders[i]);
-        if (list_place(listing, place) == 0)
-            return fail(err, STATUS_NOINPUT,
-                        "%s: no data set here or in the folders in it; `sounder help data` says what one looks like",
-                        options->folders[i]);
+        if (list_place(listing, place) > 0) continue;
+        struct stat about;
+        char table[DATASET_PATH_BYTES];
+        if (dataset_other_table(table, place) || (stat(place, &about) == 0 && !S_ISDIR(about.st_mode)))
+            return dataset_unknown(place, err);
+        return fail(err, STATUS_NOINPUT,
+                    "%s: no data set here or in the folders in it; `sounder help data` says what one looks like",
+                    options->folders[i]);
     }
     return STATUS_OK;
 }
