@@ -79,7 +79,8 @@ typedef struct GroupConfig {
     //   "tcp://host:port"  all ranks name the same address, which is one of this machine's
     //   "file:///path"     rank 0 creates the file for the time of the meeting; one that is there already is an error
     //   "mpi://"           rank and size from mpirun or srun, messages by MPI, also across machines
-    // Ranks that meet by env, tcp or file share memory, so they are on one machine.
+    // Ranks that meet by env, tcp or file share memory, so they are on one machine; by env those of two launchers
+    // (--nnodes 2) count as on two, wherever they run. A process that another launch or job has started is refused.
     int rank, size;         // -1: from the environment (env) or MPI; tcp and file need both
     double timeout_seconds; // for the meeting and for every later wait; 0: 1800
     GroupMemory memory;     // GROUP_CUDA: not with mpi; UNAVAILABLE when this program was built without it
@@ -89,7 +90,8 @@ typedef struct Group Group;
 
 // Blocks until all ranks have joined. TIMEOUT names who is missing; USAGE: a rank out of range, an address that is not
 // of this machine, a variable that is not set; on all ranks: two processes with the same rank, or with different sizes
-// or memories (MISMATCH), one that ends while the others are still meeting (PEER_DIED); DATA: a stale file.
+// or memories (MISMATCH), one that ends while the others are still meeting (PEER_DIED); MISMATCH, in the refused
+// process alone: it belongs to another launch or job than rank 0 (SOUNDER_LAUNCH_ID); DATA: a stale file.
 // UNAVAILABLE: mpi:// in a program built without MPI. On success *group is the caller's until group_finish; on failure
 // it is NULL and nothing is left behind. Nothing is left behind later either, whoever dies when: neither processes nor
 // shared memory nor sockets (only rank 0 killed during a meeting by file leaves the file).

@@ -14,14 +14,16 @@ typedef struct Launcher {
     const char *job, *step; // name the whole job on this machine; NULL: nothing does
     const char *nodes;      // on how many machines it runs; NULL: not told
     const char *local_size; // how many of its ranks are on this machine; NULL: not told
+    const char *in_step;    // set only in processes that it started as ranks; NULL: all of them
 } Launcher;
 
 static const Launcher launchers[] = {
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, NULL, "LOCAL_WORLD_SIZE"},
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, NULL, "LOCAL_WORLD_SIZE", NULL},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE", NULL,
-     "OMPI_MCA_orte_num_nodes", NULL},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", NULL, NULL, NULL, NULL},
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES", NULL},
+     "OMPI_MCA_orte_num_nodes", NULL, NULL},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", NULL, NULL, NULL, NULL, NULL},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES", NULL,
+     "SLURM_STEP_NUM_TASKS"},
 };
 
 static Status read_number(int *number, const char *name, const char *text, int least, int most, Error *err) {
@@ -73,7 +75,8 @@ static Status check_address(const char *host, const char *name, Error *err) {
 static Status meet_at_port(GroupPlace *place, const char *host, const char *port_text, Error *err) {
     int port = 0;
     snprintf(place->name, sizeof place->name, "tcp://%s:%s", host, port_text);
-    TRY(read_number(&port, place->name, port_text, 1, 65535, err));
+    if (read_number(&port, "port", port_text, 1, 65535, NULL) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s: the port is a number from 1 to 65535", place->name);
     TRY(check_address(host, place->name, err));
     snprintf(place->socket, sizeof place->socket, "sounder-group-%u-port-%d", getuid(), port);
     return STATUS_OK;
@@ -107,6 +110,13 @@ static Status check_machine(const GroupPlace *place, const Launcher *launcher, E
         launcher->local_size, here, place->size);
 }
 
+// Two jobs may have been given one port: their processes tell themselves apart by the job's own name.
+static void name_job(GroupPlace *place, const Launcher *launcher) {
+    const char *job = launcher && launcher->job ? getenv(launcher->job) : NULL;
+    const char *step = launcher && launcher->step ? getenv(launcher->step) : NULL;
+    if (job && !place->job[0]) snprintf(place->job, sizeof place->job, "%.40s-%.20s", job, step ? step : "");
+}
+
 static Status find_by_environment(GroupPlace *place, Error *err) {
     const Launcher *launcher = find_launcher();
     if (launcher) TRY(read_identity(place, launcher, err));
@@ -114,8 +124,14 @@ static Status find_by_environment(GroupPlace *place, Error *err) {
         return fail(err, STATUS_USAGE,
                     "env://: RANK and WORLD_SIZE are not set; start the ranks with sounder launch, "
                     "torchrun, mpirun or srun, or set them");
+    if (launcher && launcher->in_step && place->size > 1 && !getenv(launcher->in_step))
+        return fail(err, STATUS_USAGE,
+                    "env://: %s is %d, but this is the batch script's own process and no rank; start the ranks with "
+                    "srun",
+                    launcher->size, place->size);
     const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     TRY(check_machine(place, launcher, err));
+    name_job(place, launcher);
     if (host && port) return meet_at_port(place, host, port, err);
     if (!launcher)
         return fail(err, STATUS_USAGE, "env://: MASTER_ADDR and MASTER_PORT are not set, for all ranks alike");
@@ -162,7 +178,9 @@ static Status find(GroupPlace *place, const char *init, Error *err) {
 
 Status group_place_find(GroupPlace *place, const GroupConfig *config, Error *err) {
     const char *init = config->init ? config->init : "env://";
+    const char *launch = getenv("SOUNDER_LAUNCH_ID");
     *place = (GroupPlace){.rank = config->rank, .size = config->size, .local_rank = -1};
+    if (launch) snprintf(place->job, sizeof place->job, "%.60s", launch);
     if (after(init, "mpi://")) {
         if (config->memory == GROUP_CUDA)
             return fail(err, STATUS_USAGE, "mpi://: messages by MPI are of host memory, not of a CUDA device's");

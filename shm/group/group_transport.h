@@ -45,12 +45,16 @@ struct Group {
     uint32_t pending; // requests that are not done
 };
 
+// What names a job: two jobs may share a meeting place by accident, and their ranks must not join one group.
+enum { GROUP_JOB_BYTES = 64 };
+
 // What every rank knows when it has met the others, before there is a transport.
 typedef struct GroupPlace {
     bool is_mpi, is_file;
     int rank, size, local_rank; // -1: not known
     char name[256];             // of the meeting, as sentences name it
     char socket[108];           // a path for file, else a name in the abstract namespace
+    char job[GROUP_JOB_BYTES];  // the launch or the job this process belongs to; "": not known
 } GroupPlace;
 
 // Makes the state of a whole group and fills in rank, size and local_rank. Nothing is left on failure.

@@ -150,6 +150,23 @@ void rendezvous_refuse(Rendezvous *meeting, Status status, const Error *reason) 
             notice_send(meeting->guests.sockets[i], NOTICE_REFUSED, status, reason->message, NULL, 0);
 }
 
+// What to do where two jobs seem to have met.
+static const char *parting(const Rendezvous *meeting) {
+    return meeting->is_file ? "name another file in one of them"
+                            : "start one of them with sounder launch --standalone, or give it another --master-port";
+}
+
+// The processes of another job found the same place. They are told, and the meeting goes on without them.
+static bool is_of_another_job(const Rendezvous *meeting, const Hello *hello, int guest) {
+    if (strncmp(hello->job, meeting->job, sizeof hello->job) == 0) return false;
+    Error reason;
+    fail(&reason, STATUS_MISMATCH,
+         "%s: rank %d (process %d) and rank 0 (process %d) belong to two jobs at one place; %s", meeting->name,
+         hello->rank, hello->pid, meeting->pids[0], parting(meeting));
+    notice_send(guest, NOTICE_REFUSED, STATUS_MISMATCH, reason.message, NULL, 0);
+    return true;
+}
+
 // Does what this process says fit what rank 0 and the others said?
 static Status check_hello(const Rendezvous *meeting, const Hello *hello, Error *err) {
     if (hello->size != (int)meeting->size)
@@ -160,8 +177,8 @@ static Status check_hello(const Rendezvous *meeting, const Hello *hello, Error *
                     hello->memory == GROUP_CUDA ? "a CUDA device" : "the host",
                     meeting->memory == GROUP_CUDA ? "a CUDA device" : "the host");
     if (meeting->pidfds[hello->rank] >= 0)
-        return fail(err, STATUS_MISMATCH, "%s: processes %d and %d both are rank %d", meeting->name,
-                    meeting->pids[hello->rank], hello->pid, hello->rank);
+        return fail(err, STATUS_MISMATCH, "%s: processes %d and %d both are rank %d: probably of two jobs; %s",
+                    meeting->name, meeting->pids[hello->rank], hello->pid, hello->rank, parting(meeting));
     return STATUS_OK;
 }
 
@@ -181,7 +198,7 @@ static Status admit(Rendezvous *meeting, int *guest, Error *err) {
     long bytes = packet_receive(*guest, &hello, sizeof hello, &pidfd, &fd_count);
     if (bytes < 0 && errno == EAGAIN) return STATUS_OK;
     if (bytes != sizeof hello || hello.magic != rendezvous_magic || fd_count != 1 || hello.rank < 0 ||
-        hello.rank >= hello.size) {
+        hello.rank >= hello.size || is_of_another_job(meeting, &hello, *guest)) {
         close_one(&pidfd);
         close_one(guest);
         return STATUS_OK;
@@ -277,6 +294,7 @@ static Status say_hello(Rendezvous *meeting, Error *err) {
                    .size = (int32_t)meeting->size,
                    .memory = meeting->memory,
                    .pid = getpid()};
+    memcpy(hello.job, meeting->job, sizeof hello.job);
     int pidfd = pidfd_open(getpid(), 0);
     if (pidfd < 0) return fail_errno(err, STATUS_OS, "%s: no process descriptor", meeting->name);
     packet_send(meeting->sockets[0], &hello, sizeof hello, &pidfd, 1); // if that fails, the answer is an end of file
@@ -378,8 +396,10 @@ Status rendezvous_join(Rendezvous *meeting, const GroupPlace *place, GroupMemory
                             .size = (uint32_t)place->size,
                             .memory = memory,
                             .listener = -1,
+                            .is_file = place->is_file,
                             .started_nanoseconds = clock_nanoseconds()};
     snprintf(meeting->name, sizeof meeting->name, "%s", place->name);
+    memcpy(meeting->job, place->job, sizeof meeting->job);
     memset(meeting->pidfds, -1, sizeof meeting->pidfds);
     memset(meeting->sockets, -1, sizeof meeting->sockets);
     guests_init(&meeting->guests);

@@ -29,6 +29,8 @@ typedef struct Rendezvous {
     int listener;                 // owned; rank 0, while not all have come, else -1
     char path[108];               // of a meeting by file, removed with the listener; else ""
     char name[256];               // of the place
+    bool is_file;                 // it is a file, else a port or a job
+    char job[GROUP_JOB_BYTES];    // as GroupPlace
     uint64_t started_nanoseconds;
 } Rendezvous;
 

@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "shm/group/group_transport.h"
 
 // Every message begins with it: who speaks another version is not listened to.
-static const uint64_t rendezvous_magic = 0x32726564736f7572; // changes with every change of these messages
+static const uint64_t rendezvous_magic = 0x33726564736f7572; // changes with every change of these messages
 
 // The first message of whoever comes; his process descriptor is with it.
 typedef struct Hello {
@@ -17,6 +18,7 @@ typedef struct Hello {
     int32_t rank, size;
     uint32_t memory; // GroupMemory
     int32_t pid;
+    char job[GROUP_JOB_BYTES]; // as GroupPlace
 } Hello;
 
 typedef enum NoticeKind {

@@ -168,7 +168,7 @@ class Launch(LaunchTest):
             "    for stream in (1, 2):\n"
             "        os.write(stream, (str(stream) * (1 if i % 2 else 30000) + '\\n').encode())\n",
         )
-        command = [SOUNDER, "launch", "-n", "2", program]
+        command = [SOUNDER, "launch", "--standalone", "-n", "2", program]
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE)
         self.assertEqual(run.returncode, 0)
         expected = collections.Counter({length * stream: 20 for length in (1, 30000) for stream in "12"})
@@ -388,8 +388,8 @@ class Launch(LaunchTest):
 
     def test_output_that_a_full_disk_swallows_is_an_error_with_its_reason(self):
         with open("/dev/full", "w") as full:
-            run = subprocess.run([SOUNDER, "launch", "-n", "2", "echo", "lost"], stdout=full, stderr=subprocess.PIPE,
-                                 text=True, timeout=DEADLINE)
+            run = subprocess.run([SOUNDER, "launch", "--standalone", "-n", "2", "echo", "lost"], stdout=full,
+                                 stderr=subprocess.PIPE, text=True, timeout=DEADLINE)
         self.assertEqual(run.returncode, 74)
         self.assertIn("standard output cannot be written: No space left on device; --log-dir", run.stderr)
 

@@ -1,6 +1,5 @@
 // `sounder launch`: starts the ranks of a program, as often as --max-restarts allows, and exits as the first that
 // failed.
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +10,10 @@
 #include "app/launch/launch_output.h"
 #include "launch_group.h"
 #include "launch_options.h"
+#include "launch_port.h"
 #include "launch_rank.h"
 
 enum { RUN_ID_BYTES = OPTION_TEXT_BYTES };
-
-// A port that nobody uses now: the kernel gives one, and it is let go again for rank 0.
-static Status choose_port(int *port, Error *err) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool found = fd >= 0 && bind(fd, (struct sockaddr *)&address, bytes) == 0 &&
-                 getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
-    Status status = found ? STATUS_OK : fail_errno(err, STATUS_OS, "--standalone: no free TCP port");
-    if (fd >= 0) close(fd);
-    *port = ntohs(address.sin_port);
-    return status;
-}
 
 // As torchrun names runs: by --rdzv-id, otherwise by chance when it is one machine's alone, otherwise the same on all
 // machines.
@@ -37,14 +24,36 @@ static void name_run(char run_id[RUN_ID_BYTES], const LaunchOptions *options) {
         snprintf(run_id, RUN_ID_BYTES, "%016llx", (unsigned long long)number);
 }
 
-static Status run_all(LaunchGroup *group, RankPlan *plan, int *exit_code, Error *err) {
+// Ranks of another launch, or of an attempt before this one, that come to the meeting place are told from these. Ranks
+// of several machines are started by several launchers, and their groups cannot meet by shared memory.
+static Status draw_id(char id[LAUNCH_ID_BYTES], const LaunchOptions *options, Error *err) {
+    uint64_t number;
+    id[0] = '\0';
+    if (options->nnodes > 1) return STATUS_OK;
+    if (getrandom(&number, sizeof number, 0) != sizeof number) return fail_errno(err, STATUS_OS, "no random number");
+    snprintf(id, LAUNCH_ID_BYTES, "%016llx", (unsigned long long)number);
+    return STATUS_OK;
+}
+
+// A port for this attempt. Where rank 0 is elsewhere, its launcher has it.
+static Status take_port(int *held, RankPlan *plan, Error *err) {
+    const LaunchOptions *options = plan->options;
+    if (options->standalone) {
+        if (*held >= 0) close(*held);
+        return launch_port_choose(held, &plan->port, err);
+    }
+    plan->port = options->master_port;
+    return *held < 0 && options->node_rank == 0 ? launch_port_hold(held, options, err) : STATUS_OK;
+}
+
+static Status run_all(LaunchGroup *group, RankPlan *plan, int *held, int *exit_code, Error *err) {
     const LaunchOptions *options = plan->options;
     for (;; plan->attempt++) {
-        plan->port = options->master_port;
-        if (options->standalone) TRY(choose_port(&plan->port, err));
+        TRY(draw_id(plan->id, options, err));
         TRY(launch_group_run(group, plan, err));
         if (!group->first_failure || group->requests.count || plan->attempt == options->max_restarts) break;
         launch_group_say(group, "warning: restart %d of %d", plan->attempt + 1, options->max_restarts);
+        TRY(take_port(held, plan, err));
     }
     *exit_code = group->requests.count ? 128 + group->last_signal : 0;
     if (group->first_failure) *exit_code = rank_exit_code(group->first_failure);
@@ -57,6 +66,7 @@ static Status run_all(LaunchGroup *group, RankPlan *plan, int *exit_code, Error 
 
 static Status launch_program(const LaunchOptions *options, int *exit_code, Error *err) {
     char run_id[RUN_ID_BYTES], log_folder[LAUNCH_FOLDER_BYTES] = "";
+    int held = -1;
     LaunchGroup group;
     RankPlan plan = {.options = options, .run_id = run_id, .log_folder = log_folder};
     name_run(run_id, options);
@@ -65,6 +75,7 @@ static Status launch_program(const LaunchOptions *options, int *exit_code, Error
     plan.consoles = group.consoles;
     plan.inheritance = &group.inheritance;
     TRY_GOTO(end, rank_arguments(&plan.arguments, options, err));
+    TRY_GOTO(end, take_port(&held, &plan, err));
     if (launch_options_log(options)) {
         TRY_GOTO(end, launch_logs_create(log_folder, options->log_dir, run_id, err));
         launch_group_say(&group, "the ranks' log files: %s", log_folder);
@@ -73,8 +84,9 @@ static Status launch_program(const LaunchOptions *options, int *exit_code, Error
     if (group.requests.count)
         *exit_code = 128 + group.last_signal;
     else
-        status = run_all(&group, &plan, exit_code, err);
+        status = run_all(&group, &plan, &held, exit_code, err);
 end:
+    if (held >= 0) close(held);
     free(plan.arguments);
     launch_group_free(&group);
     return status;

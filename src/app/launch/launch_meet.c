@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launch_port.h"
 
 enum { LINE_BYTES = 512, STRANGERS = 16, LATER_MILLISECONDS = 100 };
 
@@ -76,24 +77,6 @@ static void tell_wait(Meeting *meeting, const char *whom) {
 }
 
 // Node 0 --------------------------------------------------------------------------------------------------------------
-
-static Status open_port(int *listener, int port, Error *err) {
-    const int yes = 1, no = 0;
-    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = in6addr_any};
-    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const bool is_old = fd < 0; // a machine without IPv6
-    if (is_old) fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (!is_old) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    const struct sockaddr *address = is_old ? (struct sockaddr *)&any4 : (struct sockaddr *)&any;
-    *listener = fd;
-    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-        bind(fd, address, is_old ? sizeof any4 : sizeof any) == 0 && listen(fd, SOMAXCONN) == 0)
-        return STATUS_OK;
-    const int reason = errno;
-    return fail(err, STATUS_UNAVAILABLE, "--master-port %d: cannot be opened: %s; give another to all launchers", port,
-                strerror(reason));
-}
 
 static void dismiss(Guest *guest) {
     close(guest->fd);
@@ -256,7 +239,7 @@ static Status wait_for_others(Meeting *meeting, Error *err) {
     Status status = guests && polls ? STATUS_OK : fail(err, STATUS_OS, "no memory to meet %d launchers", room);
     for (int i = 0; guests && i < room; i++)
         guests[i].fd = -1;
-    if (status == STATUS_OK) status = open_port(&listener, meeting->options->master_port, err);
+    if (status == STATUS_OK) status = launch_port_open(&listener, meeting->options, err);
     if (status == STATUS_OK) status = gather(meeting, guests, room, listener, polls, err);
     if (listener >= 0) answer_all(meeting, guests, room, status, err);
     if (listener >= 0) part(meeting, guests, room, polls, status == STATUS_OK ? err : NULL);

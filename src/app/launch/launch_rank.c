@@ -65,6 +65,8 @@ static void set_environment(const Rank *rank, int local_rank, const RankPlan *pl
     set_number("TORCHELASTIC_RESTART_COUNT", plan->attempt);
     set_number("TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
     setenv("TORCHELASTIC_RUN_ID", plan->run_id, 1);
+    unsetenv("SOUNDER_LAUNCH_ID"); // of a launch that has started this one
+    if (plan->id[0]) setenv("SOUNDER_LAUNCH_ID", plan->id, 1);
     setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1); // rank 0 opens the port itself, the launcher has no store
     setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0);
     char path[64];

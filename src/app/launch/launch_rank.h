@@ -15,7 +15,7 @@
 #include "launch_options.h"
 #include "launch_output.h"
 
-enum { RANK_REASON_BYTES = 512 };
+enum { RANK_REASON_BYTES = 512, LAUNCH_ID_BYTES = 17 };
 
 enum { RANK_STREAMS = 2 }; // 0 stdout, 1 stderr
 
@@ -31,10 +31,11 @@ typedef struct RankPlan {
     const LaunchOptions *options;
     char **arguments; // argv of every rank, NULL-terminated
     const char *run_id;
-    const char *log_folder; // "": no logs
-    int attempt;            // restarts so far
-    int port;               // MASTER_PORT
-    Console *consoles;      // (RANK_STREAMS): the launcher's stdout and stderr
+    char id[LAUNCH_ID_BYTES]; // SOUNDER_LAUNCH_ID: drawn for this start; "": of several machines, which have none
+    const char *log_folder;   // "": no logs
+    int attempt;              // restarts so far
+    int port;                 // MASTER_PORT
+    Console *consoles;        // (RANK_STREAMS): the launcher's stdout and stderr
     const RankInheritance *inheritance;
 } RankPlan;
 

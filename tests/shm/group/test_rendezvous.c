@@ -1,92 +1,10 @@
 // How the ranks of a group meet, and what is said when they do not.
-#include "ranks.h"
+#include "meetings.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include "shm/group/group_call.h"
 #include "tests/shm/asleep.h"
-
-// One process of a meeting and what must become of it.
-typedef struct Guest {
-    GroupConfig config;
-    Status expected;
-    const char *words[3];         // of the sentence
-    bool has_small_files;         // its limit of file sizes leaves no room for the group's memory
-    uint32_t comes_after_sockets; // rank 0's, where it listens, and its end of each connection
-    double comes_after_seconds;   // and then so much later
-    const char *environment[8];   // "NAME=value"
-} Guest;
-
-// How many sockets the kernel knows at a place.
-static uint32_t sockets_at(const char *place) {
-    char name[64], line[256];
-    if (strncmp(place, "file://", 7) == 0)
-        snprintf(name, sizeof name, "%.60s", place + 7);
-    else
-        snprintf(name, sizeof name, "-port-%.50s\n", strrchr(place, ':') + 1);
-    FILE *file = fopen("/proc/net/unix", "r");
-    require(file);
-    uint32_t count = 0;
-    while (fgets(line, sizeof line, file))
-        count += strstr(line, name) != NULL;
-    fclose(file);
-    return count;
-}
-
-static void wait_for_sockets(const char *place, uint32_t count) {
-    enum { MILLISECONDS = 30000 };
-    for (int waited = 0; sockets_at(place) < count; waited++) {
-        if (waited == MILLISECONDS) requirement_not_met("the sockets never came", place, (int)count);
-        usleep(1000);
-    }
-}
-
-static void meet_as(const Guest *guest) {
-    Error err = {.message = ""};
-    Group *group = (Group *)1;
-    for (int i = 0; i < 8 && guest->environment[i]; i++)
-        putenv((char *)(uintptr_t)guest->environment[i]);
-    if (guest->comes_after_sockets > 0) wait_for_sockets(guest->config.init, guest->comes_after_sockets);
-    if (guest->comes_after_seconds > 0) usleep((useconds_t)(guest->comes_after_seconds * 1e6));
-    if (guest->has_small_files) {
-        signal(SIGXFSZ, SIG_IGN);
-        setrlimit(RLIMIT_FSIZE, &(struct rlimit){65536, 65536});
-    }
-    Status status = group_init(&group, &guest->config, &err);
-    if (status != guest->expected) requirement_not_met(err.message, status_name(status), guest->config.rank);
-    for (int i = 0; i < 3 && guest->words[i]; i++)
-        if (!strstr(err.message, guest->words[i])) requirement_not_met(err.message, guest->words[i], i);
-    if (status != STATUS_OK) {
-        require(!group);
-    } else {
-        uint32_t sum = group_rank(group);
-        require_ok(group_all_reduce(group, &sum, &sum, 1, GROUP_I32, GROUP_SUM, &err));
-        require(sum == group_size(group) * (group_size(group) - 1) / 2);
-        const char *local_rank = getenv("LOCAL_RANK");
-        require(!local_rank || group_local_rank(group) == (uint32_t)atoi(local_rank));
-        require_ok(group_finish(group, &err));
-    }
-    _exit(0);
-}
-
-static int hold_meeting(const Guest *guests, uint32_t count) {
-    pid_t pids[RANKS_MOST];
-    assert_true(count <= RANKS_MOST);
-    fflush(NULL);
-    for (uint32_t i = 0; i < count; i++) {
-        pids[i] = fork();
-        if (pids[i] != 0) continue;
-        deadline_join();
-        meet_as(&guests[i]);
-    }
-    return wait_for_ranks(pids, count);
-}
-
-static const char *tcp_place(char place[64]) {
-    snprintf(place, 64, "tcp://127.0.0.1:%d", reserve_port());
-    return place;
-}
 
 static void ranks_meet_whoever_comes_first(void **state) {
     (void)state;
@@ -202,7 +120,7 @@ static void two_processes_with_one_rank_fail_on_all_ranks(void **state) {
                             .comes_after_sockets = i < 2 ? 0 : 2,
                             .comes_after_seconds = i < 2 ? 0 : 0.05,
                             .expected = STATUS_MISMATCH,
-                            .words = {"processes ", words}};
+                            .words = {"processes ", words, ": probably of two jobs; "}};
             assert_int_equal(hold_meeting(guests, 3), 0);
         }
 }
@@ -264,7 +182,7 @@ static void wrong_configurations_are_refused_with_a_remedy(void **state) {
          .words = {"give tcp://host:port"}},
         {.config = {.init = "tcp://127.0.0.1:0", .rank = 0, .size = 1},
          .expected = STATUS_USAGE,
-         .words = {"from 1 to 65535"}},
+         .words = {"tcp://127.0.0.1:0: the port is a number from 1 to 65535"}},
         {.config = {.init = "tcp://192.0.2.1:29500", .rank = 0, .size = 1}, // reserved for documentation
          .expected = STATUS_USAGE,
          .words = {"192.0.2.1 is not an address of this machine", "mpi://"}},
@@ -288,9 +206,14 @@ static void wrong_configurations_are_refused_with_a_remedy(void **state) {
          .expected = STATUS_USAGE,
          .words = {"RANK=first: give a number"}},
         {.config = {.rank = -1, .size = -1},
-         .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=7", "SLURM_STEP_NUM_NODES=2"},
+         .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=7", "SLURM_STEP_NUM_NODES=2",
+                         "SLURM_STEP_NUM_TASKS=2"},
          .expected = STATUS_USAGE,
          .words = {"2 machines", "mpi://"}},
+        {.config = {.rank = -1, .size = -1},
+         .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=7"}, // in a batch script
+         .expected = STATUS_USAGE,
+         .words = {"SLURM_NTASKS is 4", "start the ranks with srun"}},
     };
     assert_int_equal(hold_meeting(guests, (uint32_t)(sizeof guests / sizeof *guests)), 0);
 }
@@ -335,8 +258,10 @@ static void the_environment_of_every_launcher_is_understood(void **state) {
         {.config = open, .environment = {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", job[0]}},
     };
     const Guest srun[] = {
-        {.config = open, .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=2", job[1], "SLURM_STEP_ID=0"}},
-        {.config = open, .environment = {"SLURM_PROCID=1", "SLURM_NTASKS=2", job[1], "SLURM_STEP_ID=0"}},
+        {.config = open,
+         .environment = {"SLURM_PROCID=0", "SLURM_NTASKS=2", job[1], "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=2"}},
+        {.config = open,
+         .environment = {"SLURM_PROCID=1", "SLURM_NTASKS=2", job[1], "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=2"}},
     };
     assert_int_equal(hold_meeting(torchrun, 2), 0);
     assert_int_equal(hold_meeting(mpirun, 2), 0);
@@ -408,11 +333,7 @@ static void a_group_leaves_no_descriptor_open(void **state) {
 
 int main(int argc, char **argv) {
     deadline_set(560);
-    const char *const variables[] = {"RANK",         "WORLD_SIZE",           "MASTER_ADDR",
-                                     "MASTER_PORT",  "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                     "SLURM_PROCID", "LOCAL_WORLD_SIZE",     "LOCAL_RANK"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        unsetenv(variables[i]);
+    forget_launchers();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_meet_whoever_comes_first),
         cmocka_unit_test(who_is_missing_is_named_to_all),
