@@ -69,7 +69,7 @@ typedef struct SlotPlan {
     uint32_t sums;    // int64 (parameters), behind the states: `each` of every worker, side by side
     uint32_t each;    // 1; 2 where changes of what clients keep are summed, too, or their momenta
     uint32_t stash; // int64 (parameters), behind the sums: updates that wait for the step they are part of; where those
-                    // are compensated (rules/stale_rules.h) the second half are the floats that they began with
+                    // are compensated or mixed (rules/stale_rules.h) the second half are the floats they began with
     uint32_t rows;  // float (parameters), one a job of this node, in the host's memory; vector_bytes apart
     uint64_t vector_bytes, sum_bytes; // strides, multiples of SLOT_ALIGNMENT; a state's is a sum's
 } SlotPlan;

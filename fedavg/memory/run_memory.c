@@ -222,7 +222,8 @@ int64_t *run_memory_stash(const RunMemory *memory, uint32_t place) {
 
 float *run_memory_begun(const RunMemory *memory, uint32_t place) {
     const RunConfig *config = memory->config;
-    if (!stale_compensates(&config->recipe.parts[PART_STALE])) return NULL;
+    const Chosen *parts = config->recipe.parts;
+    if (!stale_wants_begun(&parts[PART_STALE], &parts[PART_SCHEDULE])) return NULL;
     return (float *)run_memory_stash(memory, config->slots.stash / 2 + place);
 }
 

@@ -82,7 +82,8 @@ static Status share_schedule(Schedule *schedule, Nodes *nodes, Error *err) {
 
 void cohort_plan_stash(RunConfig *config, const Schedule *schedule) {
     const bool in_rows = local_rules[config->recipe.parts[PART_LOCAL].row]->replicas;
-    const bool with_begun = stale_compensates(&config->recipe.parts[PART_STALE]);
+    const Chosen *parts = config->recipe.parts;
+    const bool with_begun = stale_wants_begun(&parts[PART_STALE], &parts[PART_SCHEDULE]);
     config->slots.stash = (in_rows ? 0 : with_begun ? 2 : 1) * schedule->most_stashed;
 }
 

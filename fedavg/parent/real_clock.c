@@ -118,8 +118,8 @@ static void post(Rounds *rounds, uint32_t rank) {
     bell_ring(&flight->bell);
 }
 
-// The update becomes part of the version in the making, unless it is refused. Where late ones are compensated, a
-// version is one update.
+// The update becomes part of the version in the making, unless it is refused. Where late ones are compensated or mixed,
+// a version is one update.
 static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     RunMemory *memory = rounds->memory;
     const RunConfig *config = memory->config;
@@ -130,12 +130,14 @@ static bool add(const Rounds *rounds, uint32_t rank, double weight) {
     int64_t *sum = run_memory_sum(memory, 0, 0);
     if (rounds->clock.collected == 0) memset(sum, 0, parameters * sizeof *sum);
     aggregate_add(sum, run_memory_row(memory, rank), begun, weight, parameters);
-    if (numbers(rounds)[BUFFERED_MIXES] == MIXES_MODELS && is_late) {
-        aggregate_add(sum, begun, NULL, weight, parameters);
-        aggregate_add(sum, memory->weights, NULL, -weight, parameters);
+    if (!is_late) return true;
+    if (numbers(rounds)[BUFFERED_MIXES] == MIXES_MODELS) {
+        if (stale_mix(sum, begun, memory->weights, weight, parameters)) return true;
+        log_warning(STASH_MOVED, flight->job.client);
+        return false;
     }
     const Chosen *stale = &config->recipe.parts[PART_STALE];
-    if (!is_late || !stale_compensates(stale) ||
+    if (!stale_compensates(stale) ||
         stale_compensate(sum, begun, memory->weights, stale, (double)config->training.sgd.lr, parameters))
         return true;
     log_warning(STASH_REFUSED, flight->job.client);

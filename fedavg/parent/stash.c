@@ -31,7 +31,6 @@ static Status share(const RunMemory *memory, const Job *job, Nodes *nodes, Error
     int64_t *waiting = run_memory_stash(memory, job->stash - 1);
     if (job->node != nodes->rank || job->state == JOB_REFUSED) memset(waiting, 0, parameters * sizeof *waiting);
     if (nodes->size > 1) TRY(nodes_sum(nodes, waiting, parameters, err));
-    if (mixes_models(memory)) aggregate_add(waiting, memory->weights, NULL, job->share, parameters);
     float *begun = run_memory_begun(memory, job->stash - 1);
     if (begun) memcpy(begun, memory->weights, parameters * sizeof *begun);
     return STATUS_OK;
@@ -52,15 +51,24 @@ static void count(Stash *stash, const ScheduledJob *job) {
 }
 
 // A late step is turned to where the weights are now; one that becomes too long is refused.
-static Status compensate(const RunMemory *memory, ScheduledJob *job, Nodes *nodes, Error *err) {
+static Status compensate(ScheduledJob *job, const RunMemory *memory, const float *begun, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
-    const float *begun = run_memory_begun(memory, job->stash);
-    if (!begun || job->refused) return STATUS_OK;
     float lr = lr_at(&config->training.schedule, config->training.sgd.lr, job->start + 1);
     TRY(nodes_broadcast(nodes, &lr, sizeof lr, err)); // what the first node computes, all use
     job->refused = !stale_compensate(run_memory_stash(memory, job->stash), begun, memory->weights,
                                      &config->recipe.parts[PART_STALE], (double)lr, config->parameters);
     if (job->refused) log_warning(STASH_REFUSED, job->client);
+    return STATUS_OK;
+}
+
+// A late update learns where the weights are now, if its rule wants that.
+static Status catch_up(ScheduledJob *job, const RunMemory *memory, Nodes *nodes, Error *err) {
+    const float *begun = run_memory_begun(memory, job->stash);
+    if (!begun || job->refused) return STATUS_OK;
+    if (!mixes_models(memory)) return compensate(job, memory, begun, nodes, err);
+    job->refused = !stale_mix(run_memory_stash(memory, job->stash), begun, memory->weights, job->weight * job->trust,
+                              memory->config->parameters);
+    if (job->refused) log_warning(STASH_MOVED, job->client);
     return STATUS_OK;
 }
 
@@ -70,13 +78,10 @@ static Status find_due(Stash *stash, uint32_t version, Nodes *nodes, Error *err)
     for (uint32_t i = 0; i < schedule->waiting_count; i++) {
         ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
         if (job->applied != version) continue;
-        TRY(compensate(memory, job, nodes, err));
+        TRY(catch_up(job, memory, nodes, err));
         count(stash, job);
         if (job->refused || memory->config->slots.stash == 0) continue;
-        int64_t *due = run_memory_stash(memory, job->stash);
-        if (mixes_models(memory))
-            aggregate_add(due, memory->weights, NULL, -job->weight * job->trust, memory->config->parameters);
-        stash->due[stash->due_count++] = due;
+        stash->due[stash->due_count++] = run_memory_stash(memory, job->stash);
     }
     return STATUS_OK;
 }

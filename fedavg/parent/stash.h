@@ -18,6 +18,9 @@
 #include "fedavg/nodes/nodes.h"
 
 #define STASH_REFUSED "client %u: update refused: compensated, it moves a weight by 2^20 or more; lower lambda or --lr"
+#define STASH_MOVED                                                                                                    \
+    "client %u: update refused: since it began, the model has moved a weight by 2^22 or more; scale the data or "      \
+    "lower --lr"
 
 typedef struct Stash {
     RunMemory *memory;   // borrowed
@@ -38,8 +41,8 @@ typedef struct Stash {
 Status stash_init(Stash *stash, RunMemory *memory, uint32_t rounds_done, Error *err);
 void stash_free(Stash *stash);
 
-// members: of the round's cohort, by place of the jobs in the queue, which holds those of all nodes. With mixes=models
-// what waits becomes a whole model here, and the weights of now are taken off it when it is due.
+// members: of the round's cohort, by place of the jobs in the queue, which holds those of all nodes. An update that is
+// due is compensated here, or with mixes=models becomes a step to the client's weights, or is refused.
 Status stash_collect(Stash *stash, const Member *members, uint32_t round, Nodes *nodes, Error *err);
 
 void stash_conclude(Stash *stash, uint32_t round);

@@ -1,5 +1,6 @@
 #include "aggregate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -76,7 +77,18 @@ AGGREGATE_VECTORS static void add_near_values(int64_t *sum, const float *values,
     }
 }
 
+#ifndef NDEBUG
+// Whether 64 bits hold all products, with room to add a few. Callers see to it; only debug builds look.
+static bool products_fit(const float *trained, const float *global, double scale, size_t count) {
+    bool fit = true;
+    for (size_t i = 0; i < count; i++)
+        fit = fit && fabs(((double)trained[i] - (global ? (double)global[i] : 0)) * scale) <= 0x1p62;
+    return fit;
+}
+#endif
+
 static void add_block(int64_t *sum, const float *trained, const float *global, double scale, size_t count) {
+    assert(products_fit(trained, global, scale, count));
     const float near = (float)(0x1p50 / fabs(scale));
     if (near < LIMIT && updates_reach(trained, global, near, count))
         add_rounded(sum, trained, global, scale, count);

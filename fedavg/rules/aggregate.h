@@ -34,7 +34,9 @@
 // The first element for which the update trained - global (count) must be refused; count when there is none.
 size_t aggregate_first_unfit(const float *trained, const float *global, size_t count);
 
-// sum (count) += fixed point of share * (trained - global), for an update that fits. 0 < share <= 1.
+// sum (count) += fixed point of share * (trained - global), which has to be below 2^22 in magnitude, as it is for an
+// update that fits and a share from -1 to 1: debug builds assert it. Weights may be larger than that; their difference
+// is given as trained and global.
 void aggregate_add(int64_t *sum, const float *trained, const float *global, double share, size_t count);
 
 // Elements of which it is best to take the totals of sum_count slots at once and go on with them while they are in the

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/schedule.h"
 
 const RuleText stale_rules[STALE_COUNT] = {
     [STALE_CONSTANT] = {"constant", "a stale update counts like any other", "Dean et al., NIPS 2012", {{0}}},
@@ -40,6 +41,23 @@ double stale_weight(const Chosen *rule, uint32_t staleness) {
 
 bool stale_compensates(const Chosen *rule) {
     return rule->row == STALE_COMPENSATED && rule->number[0] != 0;
+}
+
+bool stale_wants_begun(const Chosen *rule, const Chosen *schedule) {
+    return stale_compensates(rule) || schedule->number[BUFFERED_MIXES] == MIXES_MODELS;
+}
+
+AGGREGATE_VECTORS static size_t count_far(const float *begun, const float *now, double share, size_t count) {
+    size_t far = 0;
+    for (size_t i = 0; i < count; i++)
+        far += fabs(((double)begun[i] - (double)now[i]) * share) < 0x1p22 ? 0 : 1u; // also what is not a number
+    return far;
+}
+
+bool stale_mix(int64_t *update, const float *begun, const float *now, double share, size_t count) {
+    if (count_far(begun, now, share, count) > 0) return false;
+    aggregate_add(update, begun, now, share, count);
+    return true;
 }
 
 AGGREGATE_VECTORS static size_t compensate(int64_t *restrict update, const float *restrict begun,

@@ -7,6 +7,12 @@
 //   g + lambda g g (now - begun),   g = -update / lr
 //
 // which needs the update and the weights that it began with when it comes: those wait with it (memory/layout.h).
+//
+// With mixes=models (FedAsync, schedule.h) the step goes to the client's weights instead of by its update:
+//
+//   begun + update - now
+//
+// It is added as the update and the difference begun - now, for fixed point holds differences of weights, not weights.
 #ifndef SOUNDER_FEDAVG_RULES_STALE_RULES_H
 #define SOUNDER_FEDAVG_RULES_STALE_RULES_H
 
@@ -24,6 +30,13 @@ double stale_weight(const Chosen *rule, uint32_t staleness);
 
 // Whether late updates are compensated: not where lambda is 0.
 bool stale_compensates(const Chosen *rule);
+
+// Whether the weights that a late update began with wait beside it: to compensate it, or to mix models.
+bool stale_wants_begun(const Chosen *rule, const Chosen *schedule);
+
+// update (count), in units of 2^-40, += share * (begun - now). False, and nothing is added, where that is 2^22 or more
+// for a weight, so that with an update (aggregate.h) it would not fit into 64 bits: the update has to be refused.
+bool stale_mix(int64_t *update, const float *begun, const float *now, double share, size_t count);
 
 // update (count), in units of 2^-40: of a client that began with these weights, at this learning rate. False when an
 // element no longer fits an update (aggregate.h), and the update has to be refused.

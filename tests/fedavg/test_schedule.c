@@ -288,6 +288,24 @@ static void late_steps_are_compensated_by_the_square_of_their_gradient(void **st
     assert_false(stale_compensate(update, begun, now, &half, lr, WEIGHTS));
 }
 
+static void models_of_any_size_are_mixed_by_their_difference(void **state) {
+    (void)state;
+    const Chosen constant = {.row = STALE_CONSTANT}, half = {.row = STALE_COMPENSATED, .number = {0.5}};
+    Chosen updates = {.row = ENGINE_BUFFERED}, models = updates;
+    models.number[BUFFERED_MIXES] = MIXES_MODELS;
+    assert_true(stale_wants_begun(&constant, &models) && stale_wants_begun(&half, &updates));
+    assert_false(stale_wants_begun(&constant, &updates));
+    float begun[] = {0x1.8p30f, -0x1p24f, 3, 0}, now[] = {0x1.7ffffep30f, 0x1p20f, 1, 0};
+    int64_t update[] = {0, 5, 0, -7};
+    assert_true(stale_mix(update, begun, now, 0.125, 4));
+    assert_true(update[0] == 0x1p44 && update[1] == 5 - 0x1.1p61 && update[2] == 0x1p38 && update[3] == -7);
+    now[2] = NAN;
+    assert_false(stale_mix(update, begun, now, 0.125, 4));
+    now[2] = 3 + 0x1p25f;
+    assert_false(stale_mix(update, begun, now, 0.125, 4));
+    assert_true(update[2] == 0x1p38); // nothing is added of what is refused
+}
+
 static void what_cannot_go_on_is_refused(void **state) {
     (void)state;
     Fixture f;
@@ -309,6 +327,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(more_versions_leave_the_beginning_as_it_was),
         cmocka_unit_test(no_two_updates_wait_in_one_place),
         cmocka_unit_test(stale_updates_count_as_their_papers_say),
+        cmocka_unit_test(models_of_any_size_are_mixed_by_their_difference),
         cmocka_unit_test(late_steps_are_compensated_by_the_square_of_their_gradient),
         cmocka_unit_test(what_cannot_go_on_is_refused),
     };

@@ -6,7 +6,7 @@ Karimireddy 2020, Acar 2021). And with the number that makes it another algorith
 
 Usage: test_fixed_points.py PATH_OF_SOUNDER [unittest arguments]
 """
-import os, shutil, subprocess, sys, unittest
+import json, os, shutil, struct, subprocess, sys, unittest
 
 from runs import RunCase, SOUNDER, parse_safetensors
 
@@ -114,6 +114,45 @@ class UnequalSteps(RunCase):
                 end = weights_of(self.path("run", "model.safetensors"))
                 for actual, expected in zip((end["fc1.weight"][0], end["fc1.bias"][0]), self.solution(weights)):
                     self.assertLessEqual(abs(actual - expected), 1e-6 * abs(expected) + 1e-7, f"{actual}, not {expected}")
+
+
+class Scaled(RunCase):
+    """A linear model whose targets and first weights are all 2^k times as large has weights that are exactly 2^k times as large, also
+    where they are larger than any update may be: a power of two scales floats and sums without rounding."""
+    X, T, SIZES = [0.5, -0.5, 1], [1e6, 1.02e6, 0.97e6], [2, 4, 6]
+    LATE, TWO = ("--client-time", "exponential"), ("--clients-per-round", "2")
+    CASES = (("fedavg", ()), ("fedavg", TWO), ("fedbuff K=2", LATE), ("semi-sync", LATE), ("fedasync lr=1", LATE), ("fedasync lr=1", LATE + TWO),
+             ("asgd", LATE), ("downpour", LATE), ("staleness-aware", LATE), ("ssgd", ()), ("hogwild", ("--workers", "1", "--clients", "1")))
+
+    def setUp(self):
+        super().setUp()
+        zeros = {"fc1.weight": {"dtype": "F32", "shape": [1, 1], "data_offsets": [0, 4]},
+                 "fc1.bias": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}
+        header = json.dumps(zeros).encode()
+        with open(self.path("zeros.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + bytes(8))
+        for scale in (1, 32):
+            os.mkdir(self.path(f"times {scale}"))
+            for name in ("train.csv", "test.csv"):
+                with open(self.path(f"times {scale}", name), "w") as file:
+                    file.write("x,target,client\n")
+                    for client, (x, t, size) in enumerate(zip(self.X, self.T, self.SIZES)):
+                        file.write(f"{x},{scale * t},{client}\n" * size)
+
+    def end_of(self, algorithm, scale, options):
+        shutil.rmtree(self.path("run"), ignore_errors=True)
+        _, err = self.train("--data", f"times {scale}", "--model", "linear 1", "--init", "zeros.safetensors", "--momentum", "0", "--batch-size", "2",
+                            "--lr", "0.005", "--rounds", "350", "--eval-every", "0", "--checkpoint-every", "0", "--device", "cpu", "--quiet",
+                            "--algorithm", algorithm, *options, "--out", "run")
+        self.assertEqual(err, "")  # no update is refused
+        return [w for values in weights_of(self.path("run", "model.safetensors")).values() for w in values]
+
+    def test_scaled_targets_give_scaled_weights_with_every_schedule(self):
+        for algorithm, options in self.CASES:
+            with self.subTest(algorithm, options=options):
+                small, large = (self.end_of(algorithm, scale, options) for scale in (1, 32))
+                self.assertGreater(max(map(abs, large)), 2 ** 24)
+                self.assertEqual([32 * w for w in small], large)
 
 
 TASK = {"data": "synthetic:1x8x8:300:60", "model": "2nn", "clients": "5", "clients-per-round": "3", "lr": "0.05",

@@ -59,7 +59,8 @@ static uint32_t waiting_count(const RunMemory *memory) {
 // ... and behind them what they began with, where that is wanted.
 static uint32_t waiting_tensor_count(const RunMemory *memory) {
     if (memory->config->slots.stash == 0) return 0;
-    return (stale_compensates(&memory->config->recipe.parts[PART_STALE]) ? 2 : 1) * waiting_count(memory);
+    const Chosen *parts = memory->config->recipe.parts;
+    return (stale_wants_begun(&parts[PART_STALE], &parts[PART_SCHEDULE]) ? 2 : 1) * waiting_count(memory);
 }
 
 static NamedTensor waiting_tensor(const RunMemory *memory, uint32_t index) {
