@@ -411,6 +411,8 @@ class Zoo(RunCase):
         self.assertIn("--clock real: updates arrive whole", refused("asgd; send clip", *real))
         self.assertIn("--clock real: no round has a learning rate of its own", refused("asgd", *real, "--lr-schedule", "cosine"))
         self.assertIn("--clock real: clients drop out of the simulated world", refused("asgd", *real, "--drop-out", "0.1"))
+        self.assertIn("--attack scaled: with --clock real the share of an update depends on how late it comes",
+                      refused("fedasync", *real, "--attack", "scaled", "--attackers", "0"))
         self.assertIn("--clock now: needs simulated, real or replay:FILE", refused("asgd", "--clock", "now"))
         self.assertIn("--clock real: only used with --algorithm fedbuff", refused("fedavg", *real))
         self.train(*TASK, *CLIENTS, "--algorithm", "asgd", *real, "--out", "run")

@@ -13,6 +13,7 @@
 #include "fedavg/rules/release_rules.h"
 #include "fedavg/rules/schedule.h"
 #include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/stale_rules.h"
 #include "fedavg/rules/walk.h"
 #include "option_table.h"
 #include "options.h"
@@ -211,6 +212,13 @@ static Status resolve_attack(Options *options, Error *err) {
             "%s %s does not go with local %s of --algorithm, whose clients keep what follows from their update; "
             "take label-flip",
             options_named(name, options, "attack"), options->attack, local->text.name);
+    const uint32_t stale = options->recipe.parts[PART_STALE].row;
+    if (attack->row == ATTACK_SCALED && isnan(attack->number[0]) && options_clock_is_real(options) &&
+        stale != STALE_CONSTANT && stale != STALE_COMPENSATED)
+        return fail(err, STATUS_USAGE,
+                    "%s %s: with --clock real the share of an update depends on how late it comes, which no attacker "
+                    "knows; write a number, such as --attack \"scaled factor=10\"",
+                    options_named(name, options, "attack"), options->attack);
     if (attack_is_forged(&options->attack_rule)) TRY(check_forged(options, err));
     if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);
