@@ -203,8 +203,7 @@ static Status refuse(const CudaWorker *self, uint32_t m, Error *err) {
 }
 
 static void refuse_kept(const CudaWorker *self, uint32_t m) {
-    log_warning("client %u: update refused: what it would keep is not finite, or %g or more", self->jobs[m]->client,
-                0x1p22 / self->memory->config->clients);
+    client_log_unkept(self->jobs[m], self->memory->config);
     queue_finish(self->jobs[m], JOB_REFUSED);
 }
 

@@ -250,8 +250,7 @@ static Status find_durations(Cohort *cohort, Nodes *nodes, Error *err) {
         member->steps = walk_steps(&walk, member->samples / size + (member->samples % size != 0));
         Member work = *member; // as the clock sees it
         if (walk.steps > 0) work.samples = walk_work(&walk, member->samples, size);
-        member->reach = local_turn(&config->recipe.parts[PART_LOCAL], &training, member->steps, 1).displacement /
-                        (double)training.sgd.lr;
+        member->reach = local_reach(&config->recipe.parts[PART_LOCAL], &training, member->steps);
         member->end_microseconds = world_duration(&work, &config->world, config->training.local_epochs,
                                                   cohort->each.down, cohort->each.up, config->seed, cohort->round);
     }

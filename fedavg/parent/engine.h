@@ -51,6 +51,11 @@ void engine_find_used(bool *used, const Rounds *rounds);
 // For engines whose workers write the weights themselves. Takes those for the model, unless they are not finite.
 Status engine_adopt(Rounds *rounds, uint32_t round, Error *err);
 
+// SOFTWARE: no update of the round was accepted; or the mean of those that were is not finite. Both name the round's
+// learning rate.
+Status engine_refused_all(const Rounds *rounds, uint32_t round, Error *err);
+Status engine_mean_unfit(const Rounds *rounds, uint32_t round, Error *err);
+
 // Puts the weights back as the round began and fails, since `what` ("weights", "gradients") are no longer finite.
 Status engine_reject(Rounds *rounds, uint32_t round, const char *what, Error *err);
 

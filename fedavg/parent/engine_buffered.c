@@ -16,9 +16,7 @@ static Status check_arrived(bool *step, const Rounds *rounds, uint32_t round, Er
     if (*step) return STATUS_OK;
     log_warning("round %u: all updates of its step were refused; the model stays", round);
     if (done > 0) return STATUS_OK;
-    return fail(err, STATUS_SOFTWARE,
-                "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",
-                round, (double)rounds->memory->config->training.sgd.lr);
+    return engine_refused_all(rounds, round, err);
 }
 
 static bool has_replicas(const RunConfig *config) {
@@ -43,7 +41,8 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     LocalVectors at = {.global = memory->weights, .kept = row};
     if (row && training.optimizer_state == OPTIMIZER_KEPT) at.velocity = row + parameters;
     if (gives && !local_gifts_fit(&at, &turn, 0x1p22 / config->clients, parameters)) {
-        log_warning("client %u: what it would give to the centre is not finite, or %g or more; it gives nothing",
+        log_warning("client %u: what it would give to the centre is not finite, or %g or more; it gives nothing; scale "
+                    "the data nearer to 1, or lower --lr",
                     rounds->stash.client, 0x1p22 / config->clients);
         gives = false;
     }
@@ -77,9 +76,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
             server_turn(&config->recipe.parts[PART_SERVER], round, stash->updates - stash->refused, config->clients);
         engine_find_used(used, rounds);
         TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
-        if (!finite)
-            return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
-                        (double)config->training.sgd.lr);
+        if (!finite) return engine_mean_unfit(rounds, round, err);
     }
     stash_conclude(stash, round);
     return STATUS_OK;

@@ -7,6 +7,22 @@
 #include "fedavg/parent/rounds.h"
 #include "fedavg/worker/client.h"
 
+static double round_lr(const Rounds *rounds) {
+    return (double)run_memory_training(rounds->memory).sgd.lr;
+}
+
+Status engine_refused_all(const Rounds *rounds, uint32_t round, Error *err) {
+    return fail(err, STATUS_SOFTWARE,
+                "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g), or "
+                "scale the data nearer to 1",
+                round, round_lr(rounds));
+}
+
+Status engine_mean_unfit(const Rounds *rounds, uint32_t round, Error *err) {
+    return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
+                round_lr(rounds));
+}
+
 // The sum of the shares that arrived, of how many clients.
 static double arrived_share(uint32_t *clients, const Rounds *rounds) {
     const Queue *queue = rounds->memory->queue;
@@ -49,8 +65,8 @@ static Status find_mean(Mean *mean, uint32_t *clients, const Rounds *rounds, Err
     for (uint32_t i = 0; i < queue->count; i++)
         squared_lengths[i] = queue->jobs[i].state == JOB_DONE ? queue->jobs[i].squared_length : NAN;
     mean->arrived = 1; // the rule's factor knows who has been refused
-    mean->factor = rule->factor(rounds->cohort.members, squared_lengths, queue->count,
-                                (double)run_memory_training(rounds->memory).sgd.lr, chosen->number);
+    mean->factor =
+        rule->factor(rounds->cohort.members, squared_lengths, queue->count, round_lr(rounds), chosen->number);
     free(squared_lengths);
     return STATUS_OK;
 }
@@ -100,7 +116,6 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         stand_still(rounds, round);
         return STATUS_OK;
     }
-    double lr = (double)rounds->memory->config->training.sgd.lr;
     uint32_t clients;
     const RunConfig *config = rounds->memory->config;
     Mean mean;
@@ -113,10 +128,7 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         stand_still(rounds, round);
         return STATUS_OK;
     }
-    if (clients == 0 && rounds->cohort.jobs > 0)
-        return fail(err, STATUS_SOFTWARE,
-                    "round %u: the updates of all clients were refused as not finite or too large; lower --lr (now %g)",
-                    round, lr);
+    if (clients == 0 && rounds->cohort.jobs > 0) return engine_refused_all(rounds, round, err);
     bool used[MAX_WORKERS], finite, enough = true;
     if (config->slots.rows > 0) TRY(combine(&mean, &enough, rounds, round, err));
     if (!enough) {
@@ -128,11 +140,9 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
         server_turn(&config->recipe.parts[PART_SERVER], round, clients > 0 ? clients : 1, config->clients);
     TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
     combine_conclude(&rounds->combine);
-    if (finite) {
-        TRY(adapt_clip(rounds, round, err));
-        return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
-    }
-    return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round, lr);
+    if (!finite) return engine_mean_unfit(rounds, round, err);
+    TRY(adapt_clip(rounds, round, err));
+    return kept_rows_commit(&rounds->kept, round, rounds->nodes, err);
 }
 
 const Engine engine_rounds = {.plan = client_plan, .run = engine_run_clients, .settle = settle};

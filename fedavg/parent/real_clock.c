@@ -250,9 +250,7 @@ Status real_clock_settle(Rounds *rounds, uint32_t round, Error *err) {
         server_turn(&config->recipe.parts[PART_SERVER], round, rounds->clock.collected, config->clients);
     bool used[MAX_WORKERS] = {false}, finite;
     TRY(rounds->parent.math->average(&rounds->parent, &finite, used, &mean, &turn, err));
-    if (!finite)
-        return fail(err, STATUS_SOFTWARE, "round %u: the mean is no longer finite; lower --lr (now %g)", round,
-                    (double)config->training.sgd.lr);
+    if (!finite) return engine_mean_unfit(rounds, round, err);
     publish(rounds, round);
     draw(rounds);
     return STATUS_OK;

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/send_rules.h"
-#include "fedavg/rules/walk.h"
 #include "fedavg/rules/server_rules.h"
+#include "fedavg/rules/walk.h"
 #include "fedavg/worker/ssgd.h"
 
 // Training ------------------------------------------------------------------------------------------------------------
@@ -187,11 +187,11 @@ Status engine_run_clients(Rounds *rounds, uint32_t round, Error *err) {
 }
 
 Status engine_reject(Rounds *rounds, uint32_t round, const char *what, Error *err) {
-    const Sgd *sgd = &rounds->memory->config->training.sgd;
+    const Sgd sgd = run_memory_training(rounds->memory).sgd; // with the round's rate
     TRY(rounds->parent.math->restore(&rounds->parent, err));
     return fail(err, STATUS_SOFTWARE,
                 "round %u: the %s are no longer finite; lower --lr (now %g) or --momentum (now %g)", round, what,
-                (double)sgd->lr, (double)sgd->momentum);
+                (double)sgd.lr, (double)sgd.momentum);
 }
 
 Status engine_adopt(Rounds *rounds, uint32_t round, Error *err) {

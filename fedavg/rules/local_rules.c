@@ -41,6 +41,14 @@ LocalTurn local_turn(const Chosen *chosen, const Training *training, uint64_t st
     return turn;
 }
 
+double local_reach(const Chosen *chosen, const Training *training, uint64_t steps) {
+    const double lr = (double)training->sgd.lr;
+    if (lr > 0) return local_turn(chosen, training, steps, 1).displacement / lr;
+    Training unit = *training;
+    unit.sgd.lr = 1;
+    return local_displacement(&unit, 0, steps); // a pull works by the way made, which is none
+}
+
 static Parameter parameter_at(const LocalVectors *at, size_t i) {
     return (Parameter){.global = at->global[i],
                        .own = at->own ? at->own[i] : 0,

@@ -281,6 +281,12 @@ double client_bound_of(const RunConfig *config, const Sent *sent) {
     return client_bound(config, squared * sent->factor * sent->factor);
 }
 
+void client_log_unkept(const Job *job, const RunConfig *config) {
+    log_warning("client %u: update refused: what it would keep is not finite, or %g or more; scale the data nearer to "
+                "1, or lower --lr",
+                job->client, 0x1p22 / config->clients);
+}
+
 // What the client keeps from now on goes into its new row. Returns whether it may: sums over all clients must not
 // overflow.
 static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) {
@@ -294,8 +300,7 @@ static bool conclude(const LocalModel *model, const Job *job, const Turn *turn) 
         kept_row_write(&model->memory->kept, job->kept_to, after, config->parameters);
         return true;
     }
-    log_warning("client %u: update refused: what it would keep is not finite, or %g or more", job->client,
-                0x1p22 / config->clients);
+    client_log_unkept(job, config);
     return false;
 }
 

@@ -88,6 +88,9 @@ bool client_send(Sent *sent, Sender *sender, Job *job, float *trained, uint32_t 
 // before) when the update is not finite or out of range.
 void client_train(LocalModel *model, Job *job, uint32_t round);
 
+// Says by name that an update is refused for what its client would keep of it.
+void client_log_unkept(const Job *job, const RunConfig *config);
+
 // A client's own part of the model, or its own model, around and beside its training (rules/personal_rules.h).
 
 // model->weights are the global ones: those that stay with the client become its own. So does a second model that is

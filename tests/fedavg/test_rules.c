@@ -250,6 +250,18 @@ static void changes_add_up_to_what_is_kept(void **state) {
     }
 }
 
+static void a_rate_that_has_fallen_to_nothing_leaves_what_scaffold_keeps(void **state) {
+    (void)state;
+    const Recipe recipe = parsed("scaffold");
+    const Training training = {.sgd = {.lr = 0, .momentum = 0.5f}};
+    const LocalTurn turn = local_turn(&recipe.parts[PART_LOCAL], &training, 7, 1);
+    const float global[3] = {1, 2, 3}, kept[3] = {0.5f, -1, 0}, common[3] = {1, 1, 1};
+    float after[3];
+    const LocalVectors at = {.global = global, .own = global, .kept = kept, .common = common};
+    assert_true(local_conclude(after, &at, &turn, LOCAL_ROW_scaffold, 100, 3));
+    assert_memory_equal(after, kept, sizeof after);
+}
+
 static void what_is_not_finite_or_could_overflow_is_not_kept(void **state) {
     (void)state;
     const Recipe recipe = parsed("feddyn");
@@ -319,9 +331,14 @@ static void the_scalar_twin_knows_how_far_sgd_goes(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Training training = {.sgd = {.lr = cases[i].lr, .momentum = cases[i].momentum},
                                    .nesterov = cases[i].nesterov};
-        const double reach = local_displacement(&training, cases[i].pull, 10) / (double)cases[i].lr;
+        const Chosen prox = {.row = LOCAL_ROW_prox, .number = {cases[i].pull}};
+        const double reach = local_reach(&prox, &training, 10);
         if (!(fabs(reach - cases[i].reach) < 1e-5)) fail_msg("case %zu: %.9f, not %.9f", i, reach, cases[i].reach);
     }
+    // A rate that has fallen to 0 has the reach of one that is nearly there, where a pull no longer tells.
+    const Training still = {.sgd = {.lr = 0, .momentum = 0.9f}}, nearly = {.sgd = {.lr = 1e-30f, .momentum = 0.9f}};
+    const Chosen prox = {.row = LOCAL_ROW_prox, .number = {0.1}};
+    assert_true(fabs(local_reach(&prox, &still, 10) - local_reach(&prox, &nearly, 10)) < 1e-9);
 }
 
 int main(int argc, char **argv) {
@@ -336,6 +353,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(yogis_second_moment_is_never_negative),
         cmocka_unit_test(kept_numbers_lie_on_the_grid_of_the_exact_sums),
         cmocka_unit_test(changes_add_up_to_what_is_kept),
+        cmocka_unit_test(a_rate_that_has_fallen_to_nothing_leaves_what_scaffold_keeps),
         cmocka_unit_test(what_is_not_finite_or_could_overflow_is_not_kept),
         cmocka_unit_test(clients_count_by_samples_or_otherwise),
         cmocka_unit_test(fednova_divides_by_the_length_of_the_training),

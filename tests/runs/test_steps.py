@@ -36,6 +36,20 @@ class Schedules(RunCase):
                     for t, rate in enumerate(self.rates(run)):
                         self.assertAlmostEqual(rate, formula(t), places=7)
 
+    def test_a_rate_that_falls_to_nothing_leaves_the_model_as_it_is(self):
+        for algorithm in ("fedavg", "scaffold", "fednova", "local prox mu=0.1; combine nova", "qfedavg"):
+            with self.subTest(algorithm):
+                self.train(*SMALL, "--algorithm", algorithm, "--clients", "4", "--workers", "2", "--lr", "0.1", "--rounds", "7",
+                           "--lr-schedule", "exponential", "--lr-gamma", "1e-9", "--out", algorithm)
+                self.assertEqual(self.rates(algorithm)[-1], 0)
+                bits = self.bits(algorithm)
+                self.assertEqual(bits[-3:], [bits[-1]] * 3)
+
+    def test_an_error_names_the_rate_of_its_round(self):
+        _, err = self.train(*SMALL, "--algorithm", "fedavg", "--clients", "4", "--workers", "2", "--lr", "1000", "--weight-decay", "1", "--warm-up", "2",
+                            "--rounds", "4", "--out", "run", code=70)
+        self.assertIn("round 1: the updates of all clients were refused as not finite or too large; lower --lr (now 500), or scale the data", err)
+
     def test_a_schedule_that_changes_nothing_has_the_bits_of_a_constant_rate(self):
         for algorithm in ALGORITHMS:
             with self.subTest(algorithm):

@@ -18,7 +18,8 @@ static double factor(const Member *members, const double *squared_lengths, uint3
     for (uint32_t k = 0; k < count; k++) {
         of_all += pow(members[k].loss, q);
         if (isnan(squared_lengths[k])) continue; // refused
-        if (q != 0) below += q * pow(members[k].loss + 1e-10, q - 1) * squared_lengths[k] / lr;
+        if (q != 0 && squared_lengths[k] > 0)
+            below += q * pow(members[k].loss + 1e-10, q - 1) * squared_lengths[k] / lr;
         below += pow(members[k].loss, q);
     }
     return of_all / below;

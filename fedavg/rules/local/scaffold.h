@@ -17,8 +17,10 @@ BOTH float local_scaffold_shift(const Parameter *p, const LocalTurn *turn) {
     return p->common - p->kept;
 }
 
+// With a learning rate that has fallen to 0 the way says nothing of the slopes: c_k stays.
 BOTH float local_scaffold_keep(const Parameter *p, const LocalTurn *turn) {
     if (turn->number[0] != 0) return local_on_grid(p->slope);
+    if (turn->displacement == 0) return p->kept;
     const float slope = (float)(((double)p->global - (double)p->own) / turn->displacement);
     return local_on_grid(p->kept - p->common + slope);
 }

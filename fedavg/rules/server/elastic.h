@@ -8,6 +8,7 @@
 BOTH double server_elastic(double weight, Update update, ServerState *state, float *common, const ServerTurn *turn) {
     (void)common, (void)turn;
     if (update.change == 0) return weight;
+    if (!(fabs(weight) < 0x1p22)) return NAN; // replicas stay below that: a round that comes here is refused by name
     const int64_t centre = (int64_t)rint(weight * 0x1p40) + state->whole + update.change;
     const float rounded = (float)((double)centre * 0x1p-40);
     state->whole = centre - (int64_t)rint((double)rounded * 0x1p40);
