@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +26,9 @@ static int write_all(int file, const FilePart *part) {
 
 // Writes and syncs the temporary file; 0, or -1 with errno.
 static int write_temporary(int folder, const char *name, const FilePart *parts, size_t part_count) {
-    int file = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    // Whatever has this name may have another one, too: it is not written into.
+    if (unlinkat(folder, name, 0) != 0 && errno != ENOENT) return -1;
+    int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file < 0) return -1;
     int result = 0;
     for (size_t i = 0; i < part_count && result == 0; i++)
@@ -51,6 +54,17 @@ Status durable_write(const Folder *folder, const char *name, const FilePart *par
     return fail_errno(err, STATUS_IO, "%s/%s is written, but its folder cannot be synced", folder->path, name);
 }
 
+Status file_check_own(int fd, const char *path, Error *err) {
+    struct stat about;
+    if (fstat(fd, &about) != 0) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
+    const char *why = !S_ISREG(about.st_mode)     ? "is no regular file"
+                      : about.st_uid != geteuid() ? "belongs to another user"
+                      : about.st_nlink > 1        ? "has another name, under which it would change, too"
+                                                  : NULL;
+    if (!why) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s %s; put a copy of your own in its place (cp, then mv)", path, why);
+}
+
 void sha256_hex(char hex[65], const FilePart *parts, size_t part_count) {
     struct sha256_ctx context;
     uint8_t digest[SHA256_DIGEST_SIZE];
@@ -60,6 +74,21 @@ void sha256_hex(char hex[65], const FilePart *parts, size_t part_count) {
     sha256_digest(&context, sizeof digest, digest);
     base16_encode_update(hex, sizeof digest, digest);
     hex[64] = '\0';
+}
+
+bool file_has_sha256(const Folder *folder, const char *name, const char *hex) {
+    struct stat about;
+    char found[65] = "";
+    const int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    const size_t bytes = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) ? (size_t)about.st_size : 0;
+    void *mapping = bytes > 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (mapping != MAP_FAILED) {
+        sha256_hex(found, &(FilePart){mapping, bytes}, 1);
+        munmap(mapping, bytes);
+    }
+    close(fd);
+    return strcmp(found, hex) == 0;
 }
 
 int make_folders(const char *path) {

@@ -6,6 +6,7 @@
 #ifndef SOUNDER_IO_DURABLE_H
 #define SOUNDER_IO_DURABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -27,8 +28,15 @@ typedef struct FilePart {
 // the new file in place already.)
 Status durable_write(const Folder *folder, const char *name, const FilePart *parts, size_t part_count, Error *err);
 
+// USAGE, with the path and a remedy, unless the file that was opened is regular, the user's own, and has no other name:
+// what is written into it in place would otherwise change another file, to which a folder from elsewhere leads.
+Status file_check_own(int fd, const char *path, Error *err);
+
 // Lower-case hexadecimal SHA-256 of the parts, 64 characters and a terminator.
 void sha256_hex(char hex[65], const FilePart *parts, size_t part_count);
+
+// Whether the folder has a regular file `name` (not a link) whose bytes have this SHA-256.
+bool file_has_sha256(const Folder *folder, const char *name, const char *hex);
 
 // mkdir -p.
 

@@ -35,8 +35,9 @@ typedef struct Line {
     size_t capacity, bytes;
     uint64_t first_byte; // where it starts in the file
     uint64_t end;        // of the file, then
-    json_t *object;      // owned; NULL: torn, or no JSON object
-    Error why;           // the latter
+    uint64_t number;     // from 1
+    json_t *object;      // owned; NULL: torn, damaged, or not of the types that are read
+    bool is_noted;       // that lines of the file are damaged
 } Line;
 
 // Whether a line may be of one of the types, which end with NULL; no types: all of them. Lines begin with their type
@@ -50,15 +51,45 @@ static bool may_be_of(const char *text, const char *const *types) {
     return false;
 }
 
+// A line that no run has written leaves a gap in what the file tells: that is said, once for a file. Only the last one,
+// which a killed run left torn, is nothing to be said of.
+static void note_damage(Line *line, const char *path, const char *why) {
+    if (!line->is_noted)
+        log_warning("%s, line %llu: damaged (%s); it and all others like it are left out", path,
+                    (unsigned long long)line->number, why);
+    line->is_noted = true;
+}
+
+static const char *damage_of(const json_t *object) {
+    const json_t *type = json_object_get(object, "type"), *round = json_object_get(object, "round");
+    const bool is_round =
+        json_is_integer(round) && json_integer_value(round) >= 0 && json_integer_value(round) <= UINT32_MAX;
+    if (type && !json_is_string(type)) return "its type is no text";
+    return round && !is_round ? "its round is no number of a round" : NULL;
+}
+
+static Status parse(Line *line, const char *path, Error *err) {
+    Error why;
+    const Status status = json_read_object(&line->object, line->text, line->bytes, path, line->first_byte, &why);
+    if (status != STATUS_OK && status != STATUS_DATA) return fail(err, status, "%s", why.message);
+    const char *damage = status == STATUS_DATA ? "it is no JSON object" : damage_of(line->object);
+    if (!damage) return STATUS_OK;
+    note_damage(line, path, damage);
+    json_decref(line->object);
+    line->object = NULL;
+    return STATUS_OK;
+}
+
 // *more: there was another line. One that is not of the types (NULL: all) has no object.
 static Status next_line_of(Line *line, bool *more, FILE *file, const char *const *types, const char *path, Error *err) {
     json_decref(line->object);
     line->object = NULL;
     line->first_byte += line->bytes;
     line->bytes = 0;
-    line->why.message[0] = '\0';
     struct stat about;
-    if (line->end == 0 && fstat(fileno(file), &about) == 0) line->end = (uint64_t)about.st_size;
+    if (line->end == 0 && fstat(fileno(file), &about) != 0)
+        return fail_errno(err, STATUS_IO, "%s cannot be read", path);
+    if (line->end == 0) line->end = (uint64_t)about.st_size;
     *more = line->first_byte < line->end;
     if (!*more) return STATUS_OK;
     errno = 0;
@@ -67,9 +98,9 @@ static Status next_line_of(Line *line, bool *more, FILE *file, const char *const
     if (bytes < 0 && (errno || !feof(file))) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
     if (bytes < 0) return STATUS_OK;
     line->bytes = (size_t)bytes;
-    if (line->text[bytes - 1] != '\n' || !may_be_of(line->text, types)) return STATUS_OK;
-    Status status = json_read_object(&line->object, line->text, line->bytes, path, line->first_byte, &line->why);
-    return status == STATUS_DATA || status == STATUS_OK ? STATUS_OK : fail(err, status, "%s", line->why.message);
+    line->number++;
+    const bool is_whole = line->text[bytes - 1] == '\n';
+    return is_whole && may_be_of(line->text, types) ? parse(line, path, err) : STATUS_OK;
 }
 
 static Status next_line(Line *line, bool *more, FILE *file, const char *path, Error *err) {
@@ -90,33 +121,40 @@ static json_int_t round_of(const json_t *object) {
     return json_integer_value(json_object_get(object, "round")); // 0 where there is none
 }
 
-static void note_past(json_t **start, uint32_t *round, json_t *object) {
-    json_int_t told = has_type(object, "round") ? round_of(object) : 0;
-    if (told > *round && told <= UINT32_MAX) *round = (uint32_t)told;
-    if (!has_type(object, "start")) return;
-    json_decref(*start);
-    *start = json_incref(object);
+static void replace(json_t **kept, json_t *object) {
+    json_decref(*kept);
+    *kept = json_incref(object);
 }
 
-Status metrics_past(json_t **start, uint32_t *round, const Folder *folder, Error *err) {
+static void note_past(MetricsPast *past, json_t *object) {
+    const json_int_t told = has_type(object, "round") ? round_of(object) : 0;
+    if (told > past->round) past->round = (uint32_t)told;
+    if (has_type(object, "start")) replace(&past->start, object);
+    replace(&past->summary, has_type(object, "summary") ? object : NULL);
+}
+
+void metrics_past_free(MetricsPast *past) {
+    json_decref(past->start);
+    json_decref(past->summary);
+    *past = (MetricsPast){0};
+}
+
+Status metrics_past(MetricsPast *past, const Folder *folder, Error *err) {
     char path[4096];
     FILE *file;
     Line line = {0};
     bool more = true;
-    *start = NULL;
-    *round = 0;
+    *past = (MetricsPast){0};
     TRY(open_past(&file, path, folder, err));
     if (!file) return STATUS_OK;
     Status status = STATUS_OK;
     while (more && status == STATUS_OK) {
         status = next_line(&line, &more, file, path, err);
-        if (status == STATUS_OK && line.object) note_past(start, round, line.object);
+        if (status == STATUS_OK && line.object) note_past(past, line.object);
     }
     line_free(&line);
     fclose(file);
-    if (status == STATUS_OK) return STATUS_OK;
-    json_decref(*start);
-    *start = NULL;
+    if (status != STATUS_OK) metrics_past_free(past);
     return status;
 }
 
@@ -172,7 +210,7 @@ static bool is_kept(const Line *line, uint32_t rounds_done) {
 // Copies the lines to keep from file to a malloc'ed text.
 static Status filter_lines(FilePart *kept, uint64_t *file_bytes, FILE *file, uint32_t rounds_done, const char *path,
                            Error *err) {
-    Line line = {0};
+    Line line = {.is_noted = true}; // by whoever has read the past
     bool more = true;
     struct stat about;
     if (fstat(fileno(file), &about) != 0) return fail_errno(err, STATUS_IO, "%s cannot be read", path);
@@ -215,9 +253,12 @@ static Status open_to_append(Metrics *metrics, const Folder *folder, int flags, 
     metrics->on_line = NULL;
     if ((size_t)snprintf(metrics->path, sizeof metrics->path, "%s/%s", folder->path, FILE_NAME) >= sizeof metrics->path)
         return fail(err, STATUS_CANTCREATE, "the path of %s is too long: %s", FILE_NAME, folder->path);
-    metrics->fd = openat(folder->fd, FILE_NAME, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
+    flags |= O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC; // a FIFO would wait for its reader
+    metrics->fd = openat(folder->fd, FILE_NAME, flags, 0666);
     if (metrics->fd < 0) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be created", metrics->path);
-    return STATUS_OK;
+    const Status status = file_check_own(metrics->fd, metrics->path, err);
+    if (status != STATUS_OK) metrics_close(metrics);
+    return status;
 }
 
 Status metrics_create(Metrics *metrics, const Folder *folder, Error *err) {

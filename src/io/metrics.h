@@ -8,6 +8,8 @@
 //
 // A new run creates the file and never finds one. A run that goes on reopens its own, which removes a torn last line,
 // every line of a round after `rounds_done`, and the summary.
+//
+// A line that no run can have written is left out by all readers, with one warning for a file that names the first.
 #ifndef SOUNDER_IO_METRICS_H
 #define SOUNDER_IO_METRICS_H
 
@@ -27,13 +29,20 @@ typedef struct Metrics {
     void *context;
 } Metrics;
 
-// CANTCREATE when there is one already, or it cannot be made.
+// CANTCREATE when there is one already, or it cannot be made; what file_check_own says.
 Status metrics_create(Metrics *metrics, const Folder *folder, Error *err);
 Status metrics_reopen(Metrics *metrics, const Folder *folder, uint32_t rounds_done, Error *err);
 
-// What the file in folder tells of the run so far: its last "start" line (the caller's to json_decref; NULL: none), and
-// the last round that has a "round" line (0: none). A file that is not there tells nothing.
-Status metrics_past(json_t **start, uint32_t *round, const Folder *folder, Error *err);
+// What the file tells of the run so far.
+typedef struct MetricsPast {
+    json_t *start;   // its last "start" line, owned; NULL: none
+    json_t *summary; // its last line if that is a "summary", owned; NULL: it is none
+    uint32_t round;  // the last that has a "round" line; 0: none
+} MetricsPast;
+
+// A file that is not there tells nothing. Nothing to free on failure.
+Status metrics_past(MetricsPast *past, const Folder *folder, Error *err);
+void metrics_past_free(MetricsPast *past);
 
 // All whole lines of the file in folder, as an array that is the caller's to json_decref. NOINPUT without a file, or
 // with one that has no line.

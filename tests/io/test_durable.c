@@ -90,6 +90,59 @@ static void what_a_killed_writer_left_is_overwritten(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+static void a_link_in_place_of_the_temporary_file_leads_nowhere(void **state) {
+    char path[SCRATCH_PATH_BYTES], partial[SCRATCH_PATH_BYTES], other[SCRATCH_PATH_BYTES];
+    Error err;
+    scratch_write(scratch_path(other, *state, "other"), "mine", 4);
+    scratch_path(partial, *state, ".file.partial");
+    assert_int_equal(link(other, partial), 0);
+    check_ok(write_text(scratch_path(path, *state, "file"), "one", &err));
+    assert_int_equal(symlink(other, partial), 0);
+    check_ok(write_text(path, "two", &err));
+    expect_contents(path, "two");
+    expect_contents(other, "mine");
+    assert_int_equal(unlink(path) | unlink(other), 0);
+}
+
+static void only_a_regular_file_with_one_name_is_written_into(void **state) {
+    char path[SCRATCH_PATH_BYTES], other[SCRATCH_PATH_BYTES];
+    Error err;
+    scratch_write(scratch_path(path, *state, "own"), "1", 1);
+    int fd = open(path, O_RDWR);
+    check_ok(file_check_own(fd, path, &err));
+    assert_int_equal(link(path, scratch_path(other, *state, "twin")), 0);
+    assert_int_equal(file_check_own(fd, path, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "another name"));
+    assert_int_equal(unlink(other), 0);
+    if (geteuid() == 0 && fchown(fd, 1, 1) == 0) {
+        assert_int_equal(file_check_own(fd, path, &err), STATUS_USAGE);
+        assert_non_null(strstr(err.message, "another user"));
+    }
+    close(fd);
+    assert_int_equal(unlink(path), 0);
+    fd = open("/dev/null", O_RDWR);
+    assert_int_equal(file_check_own(fd, "/dev/null", &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "no regular file"));
+    close(fd);
+}
+
+static void a_files_sha256_is_compared_without_following_links(void **state) {
+    static const char abc[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    char path[SCRATCH_PATH_BYTES], other[SCRATCH_PATH_BYTES];
+    Folder folder = {.fd = open(*state, O_RDONLY | O_DIRECTORY), .path = *state};
+    assert_false(file_has_sha256(&folder, "abc", abc));
+    scratch_write(scratch_path(path, *state, "abc"), "abc", 3);
+    assert_true(file_has_sha256(&folder, "abc", abc));
+    assert_int_equal(symlink(path, scratch_path(other, *state, "link")), 0);
+    assert_false(file_has_sha256(&folder, "link", abc));
+    scratch_write(path, "abd", 3);
+    assert_false(file_has_sha256(&folder, "abc", abc));
+    scratch_write(path, "", 0);
+    assert_false(file_has_sha256(&folder, "abc", abc));
+    assert_int_equal(unlink(path) | unlink(other), 0);
+    close(folder.fd);
+}
+
 static void failures_name_the_path_and_the_reason(void **state) {
     char path[SCRATCH_PATH_BYTES], long_name[300];
     Error err;
@@ -198,6 +251,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(parts_are_written_one_after_another),
         cmocka_unit_test(a_file_goes_into_the_open_folder_whatever_has_its_path_now),
         cmocka_unit_test(what_a_killed_writer_left_is_overwritten),
+        cmocka_unit_test(a_link_in_place_of_the_temporary_file_leads_nowhere),
+        cmocka_unit_test(only_a_regular_file_with_one_name_is_written_into),
+        cmocka_unit_test(a_files_sha256_is_compared_without_following_links),
         cmocka_unit_test(failures_name_the_path_and_the_reason),
         cmocka_unit_test(a_write_that_fails_half_way_leaves_the_predecessor),
         cmocka_unit_test(a_full_disk_leaves_the_predecessor),

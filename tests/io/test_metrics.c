@@ -207,20 +207,104 @@ static void the_past_is_the_last_start_and_the_last_round(void **state) {
     const char text[] = "{\"type\":\"start\",\"clients\":1}\n{\"type\":\"round\",\"round\":4}\n{\"type\":\"start\","
                         "\"clients\":2}\n{\"type\":\"client\",\"round\":9}\nno JSON\n{\"type\":\"round\",\"round\":5}\n"
                         "{\"type\":\"round\",\"rou";
-    json_t *start;
-    uint32_t round;
+    MetricsPast past;
     Error err;
     Folder folder = open_folder(state);
     scratch_write(metrics_path(path, state), text, strlen(text));
-    check_ok(metrics_past(&start, &round, &folder, &err));
-    assert_int_equal(round, 5);
-    assert_int_equal(json_integer_value(json_object_get(start, "clients")), 2);
-    json_decref(start);
+    check_ok(metrics_past(&past, &folder, &err));
+    assert_int_equal(past.round, 5);
+    assert_int_equal(json_integer_value(json_object_get(past.start, "clients")), 2);
+    assert_null(past.summary);
+    metrics_past_free(&past);
     assert_int_equal(unlink(path), 0);
-    check_ok(metrics_past(&start, &round, &folder, &err));
-    assert_null(start);
-    assert_int_equal(round, 0);
+    check_ok(metrics_past(&past, &folder, &err));
+    assert_null(past.start);
+    assert_int_equal(past.round, 0);
     close(folder.fd);
+}
+
+static void a_summary_is_of_the_past_only_as_the_last_line(void **state) {
+    char path[SCRATCH_PATH_BYTES];
+    MetricsPast past;
+    Error err;
+    Folder folder = open_folder(state);
+    const char *const ends[] = {"", "{\"type\":\"rou", "{\"type\":\"start\"}\n"};
+    for (int i = 0; i < 3; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"type\":\"start\"}\n{\"type\":\"summary\",\"rounds\":3}\n%s", ends[i]);
+        scratch_write(metrics_path(path, state), text, strlen(text));
+        check_ok(metrics_past(&past, &folder, &err));
+        assert_int_equal(json_integer_value(json_object_get(past.summary, "rounds")), i < 2 ? 3 : 0);
+        metrics_past_free(&past);
+    }
+    close(folder.fd);
+}
+
+// stderr goes into a file of the scratch folder until its text is taken.
+static int divert_stderr(const char *folder) {
+    char path[SCRATCH_PATH_BYTES];
+    const int saved = dup(STDERR_FILENO),
+              file = open(scratch_path(path, folder, "log"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(saved >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    close(file);
+    return saved;
+}
+
+static char *take_stderr(int saved, const char *folder) {
+    char path[SCRATCH_PATH_BYTES];
+    size_t bytes;
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    close(saved);
+    return scratch_read(scratch_path(path, folder, "log"), &bytes);
+}
+
+// Each reader leaves these out, and says so once, with the first of them.
+static void damaged_lines_are_named(void **state) {
+    static const char *const damages[] = {"no JSON",
+                                          "[1]",
+                                          "{\"type\":5}",
+                                          "{\"type\":\"round\",\"round\":-5}",
+                                          "{\"type\":\"round\",\"round\":\"7\"}",
+                                          "{\"type\":\"round\",\"round\":4294967296}",
+                                          "{\"type\":\"\xff\"}"};
+    char path[SCRATCH_PATH_BYTES], wanted[2 * SCRATCH_PATH_BYTES];
+    MetricsPast past;
+    Error err;
+    Folder folder = open_folder(state);
+    log_init(LOG_WARNING, LOG_RANK_PARENT);
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"type\":\"start\"}\n%s\n{\"type\":\"round\",\"round\":2}\n%s\n{\"torn\":", damages[i], damages[i]);
+        scratch_write(metrics_path(path, state), text, strlen(text));
+        const int saved = divert_stderr(*state);
+        check_ok(metrics_past(&past, &folder, &err));
+        char *log = take_stderr(saved, *state);
+        assert_int_equal(past.round, 2);
+        metrics_past_free(&past);
+        snprintf(wanted, sizeof wanted, "%s, line 2: damaged (", path);
+        const char *first = strstr(log, wanted);
+        if (!first || strstr(first + strlen(wanted), ", line ")) fail_msg("%s: %s", damages[i], log);
+        free(log);
+    }
+    close(folder.fd);
+}
+
+// A folder from elsewhere may lead to other files of the user's.
+static void nothing_is_written_into_a_file_that_has_another_name(void **state) {
+    char path[SCRATCH_PATH_BYTES], other[SCRATCH_PATH_BYTES];
+    Metrics metrics;
+    Error err;
+    scratch_write(scratch_path(other, *state, "other"), "{\"round\":1}\n", 12);
+    unlink(metrics_path(path, state));
+    assert_int_equal(link(other, path), 0);
+    assert_int_equal(reopen(&metrics, state, 1, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.message, "has another name"));
+    expect_contents(other, "{\"round\":1}\n");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_not_equal(reopen(&metrics, state, 1, &err), STATUS_OK); // and does not wait for a reader
+    assert_int_equal(unlink(path), 0);
 }
 
 // jansson's allocator: the call after `allocations_left` others has no memory.
@@ -360,6 +444,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_full_disk_is_reported_and_leaves_whole_lines),
         cmocka_unit_test(what_cannot_be_a_line_or_a_file_is_refused),
         cmocka_unit_test(the_past_is_the_last_start_and_the_last_round),
+        cmocka_unit_test(a_summary_is_of_the_past_only_as_the_last_line),
+        cmocka_unit_test(damaged_lines_are_named),
+        cmocka_unit_test(nothing_is_written_into_a_file_that_has_another_name),
         cmocka_unit_test(a_visit_sees_whole_lines_of_its_types_in_order_until_it_fails),
         cmocka_unit_test(a_visit_ends_though_each_line_that_is_read_brings_another),
         cmocka_unit_test(who_looks_sees_each_line_that_was_written),

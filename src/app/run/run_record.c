@@ -73,9 +73,13 @@ static int read_count(const json_t *start, const char *key) {
 
 Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     const Folder place = run_folder_at(folder);
-    json_t *start;
+    MetricsPast told;
     *past = (RunRecord){0};
-    TRY(metrics_past(&start, &past->rounds_told, &place, err));
+    TRY(metrics_past(&told, &place, err));
+    const json_t *start = told.start;
+    past->rounds_told = told.round;
+    past->summed_up = (uint32_t)read_count(told.summary, "rounds");
+    read_text(past->model, sizeof past->model, told.summary, "model_sha256");
     read_text(past->device, sizeof past->device, start, "device");
     read_text(past->blas, sizeof past->blas, start, "blas");
     read_text(past->data, sizeof past->data, start, "data_xxh3");
@@ -86,8 +90,13 @@ Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err) {
     past->clients = read_count(start, "clients");
     past->clients_per_round = read_count(start, "clients_per_round");
     past->checkpoint_every = read_count(start, "checkpoint_every");
-    json_decref(start);
+    metrics_past_free(&told);
     return STATUS_OK;
+}
+
+bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint32_t rounds) {
+    const Folder place = run_folder_at(folder);
+    return past->summed_up == rounds && file_has_sha256(&place, "model.safetensors", past->model);
 }
 
 static Status compare(const char *what, const char *before, const char *now, const char *folder, Error *err) {

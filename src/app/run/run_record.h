@@ -30,6 +30,8 @@ typedef struct RunRecord {
     int clients, clients_per_round;  // which may have followed from the number of workers
     int checkpoint_every;
     uint32_t rounds_told; // of an earlier process: the last that metrics.jsonl tells of
+    uint32_t summed_up;   // the rounds that its summary tells of; 0: its last line is no summary
+    char model[65];       // the SHA-256 of model.safetensors by that
 } RunRecord;
 
 // The samples and who has which of them: what lies around them in memory may tell of files, which differ.
@@ -44,6 +46,9 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
 
 // The last process that worked in the folder; zeroed when metrics.jsonl does not tell.
 Status run_record_read(RunRecord *past, const RunFolder *folder, Error *err);
+
+// Whether the earlier process has ended with the model of so many rounds, and that is still what the folder holds.
+bool run_record_has_result(const RunRecord *past, const RunFolder *folder, uint32_t rounds);
 
 // DATA, with both hashes, when the run would go on with other data or another recorded schedule than before. Warns of
 // another device or another OpenBLAS, whose results differ in the last bits.
