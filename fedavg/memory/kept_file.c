@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -31,24 +33,37 @@ static Status map(KeptFile *file, const char *name, Error *err) {
     return status;
 }
 
+// A folder from elsewhere may hold a link by this name: nothing is written through one.
+static Status open_in_folder(KeptFile *file, const Folder *folder, Error *err) {
+    char path[FOLDER_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/" KEPT_FILE_NAME, folder->path);
+    file->fd = openat(folder->fd, KEPT_FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (file->fd < 0 && errno == ELOOP)
+        return fail(err, STATUS_USAGE, "%s is a link, which is not followed; put the file itself there", path);
+    if (file->fd < 0) return fail_errno(err, STATUS_IO, "creating %s", path);
+    return file_check_own(file->fd, path, err);
+}
+
 static Status open_file(KeptFile *file, const Folder *folder, Error *err) {
-    file->fd = folder ? openat(folder->fd, KEPT_FILE_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0600)
-                      : memfd_create(KEPT_FILE_NAME, MFD_CLOEXEC);
-    if (file->fd >= 0) return STATUS_OK;
-    return fail_errno(err, folder ? STATUS_IO : STATUS_OS, "creating %s/" KEPT_FILE_NAME,
-                      folder ? folder->path : "memory");
+    if (folder) return open_in_folder(file, folder, err);
+    file->fd = memfd_create(KEPT_FILE_NAME, MFD_CLOEXEC);
+    return file->fd >= 0 ? STATUS_OK : fail_errno(err, STATUS_OS, "creating memory/" KEPT_FILE_NAME);
+}
+
+static Status make_long(KeptFile *file, Error *err) {
+    struct stat about;
+    const uint64_t bytes = file_bytes(&file->plan);
+    const bool found = fstat(file->fd, &about) == 0;
+    if (found) file->found_bytes = (uint64_t)about.st_size;
+    if (found && (file->found_bytes >= bytes || ftruncate(file->fd, (off_t)bytes) == 0)) return STATUS_OK;
+    return fail_errno(err, STATUS_IO, "making " KEPT_FILE_NAME " %llu bytes long", (unsigned long long)bytes);
 }
 
 Status kept_file_create(KeptFile *file, const KeptPlan *plan, const Folder *folder, Error *err) {
     *file = (KeptFile){.plan = *plan, .fd = -1};
-    struct stat about;
-    TRY(open_file(file, folder, err));
-    const bool found = fstat(file->fd, &about) == 0;
-    if (found) file->found_bytes = (uint64_t)about.st_size;
-    if (found && ((uint64_t)about.st_size >= file_bytes(plan) || ftruncate(file->fd, (off_t)file_bytes(plan)) == 0))
-        return map(file, KEPT_FILE_NAME, err);
-    Status status =
-        fail_errno(err, STATUS_IO, "making " KEPT_FILE_NAME " %llu bytes long", (unsigned long long)file_bytes(plan));
+    Status status = open_file(file, folder, err);
+    if (status == STATUS_OK) status = make_long(file, err);
+    if (status == STATUS_OK) return map(file, KEPT_FILE_NAME, err);
     kept_file_free(file);
     return status;
 }
@@ -80,6 +95,26 @@ static uint32_t row_hash(const KeptFile *file, uint32_t row) {
     const uint32_t hash = (uint32_t)XXH3_64bits(kept_row(file, row), file->plan.floats * sizeof(float));
     madvise(file->mapping, file_bytes(&file->plan), MADV_DONTNEED);
     return hash ? hash : 1;
+}
+
+Status kept_table_check(const uint32_t *table, const KeptPlan *plan, uint32_t clients, Error *err) {
+    const uint32_t used = table[0], *rows = table + 1;
+    if (used == 0 || used > plan->rows)
+        return fail(err, STATUS_DATA, "it says that %u rows are in use, of the %u that this run has", used, plan->rows);
+    bool *is_taken = calloc(used, sizeof *is_taken);
+    if (!is_taken) return fail(err, STATUS_OS, "no memory for a list of %u rows", used);
+    Status status = STATUS_OK;
+    for (uint32_t client = 0; client < clients && status == STATUS_OK; client++) {
+        const uint32_t row = rows[client];
+        if (row == KEPT_NO_ROW) continue;
+        if (row >= used || is_taken[row])
+            status = fail(err, STATUS_DATA, "it gives client %u the row %u, which %s", client, row,
+                          row >= used ? "is none of those in use" : "another client has");
+        else
+            is_taken[row] = true;
+    }
+    free(is_taken);
+    return status;
 }
 
 void kept_file_hash(uint32_t *table, const KeptFile *file, uint32_t clients) {

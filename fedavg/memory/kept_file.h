@@ -35,7 +35,8 @@ typedef struct KeptFile {
 KeptPlan kept_plan(uint32_t rows, uint64_t floats);
 
 // The parent's: KEPT_FILE_NAME in the run's folder, created or, in a run that is resumed, as it was left; folder NULL:
-// a file without a name, in memory. IO with the path; OS. Leaves nothing to free on failure.
+// a file without a name, in memory. IO with the path; USAGE for a link (file_check_own); OS. Leaves nothing to free on
+// failure.
 Status kept_file_create(KeptFile *file, const KeptPlan *plan, const Folder *folder, Error *err);
 
 // A worker's, which takes the descriptor over.
@@ -56,6 +57,10 @@ void kept_row_write(const KeptFile *file, uint32_t row, const float *values, siz
 static inline size_t kept_table_size(uint32_t clients) {
     return 1 + 2 * (size_t)clients;
 }
+
+// DATA, with the client and its row, for a table that no run of this plan can have written: a row outside of those in
+// use, or one that two clients have. Comes before anything is read through a table from a file.
+Status kept_table_check(const uint32_t *table, const KeptPlan *plan, uint32_t clients, Error *err);
 
 // Fills in the hashes that are not known: before a checkpoint that says which row is whose.
 void kept_file_hash(uint32_t *table, const KeptFile *file, uint32_t clients);

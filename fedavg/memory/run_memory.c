@@ -190,6 +190,7 @@ void run_memory_free(RunMemory *memory) {
     if (memory->partition_fd >= 0) close(memory->partition_fd);
     world_files_free(&memory->world_files);
     schedule_free(&memory->schedule);
+    free(memory->kept_before);
     free(memory->kept_table);
     free(memory->attackers);
     free(memory->client_notes);

@@ -43,6 +43,7 @@ typedef struct RunMemory {
     WorldFiles world_files;       // parent, owned: all zeros without files
     Schedule schedule;            // parent, owned: all zeros where updates never wait
     uint32_t *kept_table;         // parent, owned (kept_table_size): whose row is which (kept_rows.h); NULL: none
+    uint32_t *kept_before;        // parent, owned: the table of the checkpoint before the one resumed; NULL: none
     int partition_fd, weights_fd; // parent: what workers inherit where they may not write, -1 otherwise
     Control *control;
     const RunConfig *config; // the control segment's

@@ -12,17 +12,33 @@ static bool keeps(const KeptRows *kept) {
     return kept->memory && kept->memory->config->kept.rows > 0;
 }
 
-// What is not in this checkpoint's table may be in that of the one before, until two others are written.
+// Only the first node resumes from checkpoints, and so only it keeps what they need.
+static void note_checkpoints(KeptRows *kept, uint32_t last) {
+    const bool resumes = kept->memory->config->node == 0;
+    kept->saved[0] = !resumes ? UINT32_MAX : last > 0 ? last - 1 : 0;
+    kept->saved[1] = resumes ? last : UINT32_MAX;
+}
+
+// The rows of the checkpoint before stay as they are until two others are written. A row that is in neither table is
+// free at once: otherwise each process that resumes the run would take new ones, until none is left.
 static void resume(KeptRows *kept, uint32_t round) {
-    const uint32_t clients = kept->memory->config->clients;
-    kept->saved[0] = round > 0 ? round - 1 : 0;
-    kept->saved[1] = round;
-    for (uint32_t row = 1; row < kept->table[0]; row++)
+    const uint32_t clients = kept->memory->config->clients, *before = kept->memory->kept_before;
+    uint32_t used = 1;
+    for (uint32_t client = 0; client < clients; client++) {
+        const uint32_t row = kept->table[1 + client];
+        kept->gone[row] = UINT32_MAX;
+        if (row >= used) used = row + 1;
+    }
+    for (uint32_t client = 0; client < clients && before; client++) {
+        const uint32_t row = before[1 + client];
+        if (row == KEPT_NO_ROW || kept->gone[row] > 0) continue;
         kept->gone[row] = round;
-    for (uint32_t client = 0; client < clients; client++)
-        kept->gone[kept->table[1 + client]] = 0;
-    for (uint32_t row = 1; row < kept->table[0]; row++)
-        if (kept->gone[row] > 0) kept->retired[kept->retirees++] = row;
+        kept->retired[kept->retirees++] = row;
+        if (row >= used) used = row + 1;
+    }
+    kept->table[0] = used;
+    for (uint32_t row = used - 1; row > KEPT_NO_ROW; row--)
+        if (kept->gone[row] == 0) kept->spare[kept->spares++] = row;
 }
 
 Status kept_rows_init(KeptRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done, Error *err) {
@@ -38,6 +54,7 @@ Status kept_rows_init(KeptRows *kept, const RunMemory *memory, uint32_t members,
     kept->staged = calloc(members, sizeof *kept->staged);
     kept->passing = malloc(config->kept.row_bytes);
     if (kept->born && kept->gone && kept->spare && kept->retired && kept->staged && kept->passing) {
+        note_checkpoints(kept, rounds_done);
         if (rounds_done > 0) resume(kept, rounds_done);
         return STATUS_OK;
     }

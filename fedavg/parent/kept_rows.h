@@ -1,5 +1,5 @@
-// Which row of the kept file (memory/kept_file.h) is which client's: the parent's table. Every node has the same table
-// and, when a round is over, the same rows.
+// Which row of the kept file (memory/kept_file.h) is which client's: the parent's table. When a round is over, clients
+// have the same values on every node; in which of its rows is each node's own affair.
 //
 //   TRY(kept_rows_init(&kept, &memory, members, rounds_done, err));
 //   each round: TRY(kept_rows_stage(&kept, count, err));        // kept.staged: a spare row for each member
@@ -9,7 +9,7 @@
 //   kept_rows_free(&kept);
 //
 // A row that a client has given up is used again when none of the checkpoints that a run may be resumed from, the last
-// two, belongs to a round in which the row was the client's.
+// two, belongs to a round in which the row was the client's. Only the first node resumes, so others use it at once.
 #ifndef SOUNDER_FEDAVG_PARENT_KEPT_ROWS_H
 #define SOUNDER_FEDAVG_PARENT_KEPT_ROWS_H
 
@@ -33,8 +33,9 @@ typedef struct KeptRows {
 // Rows that such a run needs: what its clients can have, and what the last two checkpoints may hold besides.
 uint32_t kept_rows_needed(uint32_t clients, uint32_t members, uint32_t rounds);
 
-// members: of the largest cohort; rounds_done: of the checkpoint that the table came from, 0 for none. Nothing to free
-// on failure. This and all below does nothing where clients keep nothing.
+// members: of the largest cohort; rounds_done: of the checkpoint that the table came from, 0 for none. Both tables of
+// the memory have been checked (kept_table_check). Nothing to free on failure. This and all below does nothing where
+// clients keep nothing.
 Status kept_rows_init(KeptRows *kept, const RunMemory *memory, uint32_t members, uint32_t rounds_done, Error *err);
 void kept_rows_free(KeptRows *kept);
 

@@ -233,6 +233,21 @@ Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_don
                 count, count == 1 ? "" : "s", why.message);
 }
 
+Status checkpoint_open_before(Safetensors *file, bool *found, uint32_t round, const Folder *folder, Error *err) {
+    uint32_t *rounds;
+    size_t count, i = 0;
+    char name[NAME_MAX + 1];
+    TRY(list_rounds(&rounds, &count, folder, &WHOLE, err));
+    while (i < count && rounds[i] >= round)
+        i++;
+    const bool exists = i < count;
+    if (exists) name_of(name, &WHOLE, rounds[i]);
+    free(rounds);
+    const Status status = exists ? safetensors_open_at(file, folder, name, err) : STATUS_DATA;
+    *found = status == STATUS_OK;
+    return status == STATUS_DATA ? STATUS_OK : status;
+}
+
 // "16x64"; rank 0 is a single number.
 static void write_shape(char text[SHAPE_TEXT_BYTES], const int64_t *shape, int rank) {
     size_t used = 0;

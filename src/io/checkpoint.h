@@ -33,6 +33,11 @@ Status checkpoint_write(const Folder *folder, uint32_t rounds_done, const NamedT
 // when the folder or one of the files cannot be read, which says nothing about what they hold. The caller closes *file.
 Status checkpoint_open_last(Safetensors *file, bool *found, uint32_t *rounds_done, const Folder *folder, Error *err);
 
+// Opens the newest checkpoint of an earlier round, to which a run falls back when that of `round` is damaged. *found:
+// there is one, and it is a safetensors file; its checksum is not compared. IO when it cannot be read. The caller
+// closes *file if it was found.
+Status checkpoint_open_before(Safetensors *file, bool *found, uint32_t round, const Folder *folder, Error *err);
+
 enum { CHECKPOINT_WHY_BYTES = SAFETENSORS_NAME_BYTES + 256 };
 
 // Whether the file has a tensor of this name, type, rank and shape (its values are not read); if not, why_not says what

@@ -194,6 +194,34 @@ static void a_damaged_checkpoint_is_passed_over(void **state) {
     free(bytes);
 }
 
+static void the_one_before_is_found_without_its_checksum(void **state) {
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    Safetensors file;
+    Error err;
+    bool found;
+    new_folder(folder, *state, "before");
+    const Folder open_folder = {.fd = open(folder, O_RDONLY | O_DIRECTORY), .path = folder};
+    check_ok(write_round(folder, 3, &err));
+    check_ok(checkpoint_open_before(&file, &found, 3, &open_folder, &err));
+    assert_false(found);
+    check_ok(write_round(folder, 7, &err));
+    for (int damaged = 0; damaged < 2; damaged++) {
+        check_ok(checkpoint_open_before(&file, &found, 7, &open_folder, &err));
+        assert_true(found);
+        assert_string_equal(safetensors_note(&file, "rounds_done"), "3");
+        safetensors_close(&file);
+        size_t count;
+        char *bytes = scratch_read(round_path(path, folder, 3), &count);
+        bytes[count - 1] ^= 1;
+        scratch_write(path, bytes, count);
+        free(bytes);
+    }
+    scratch_write(path, "no such file", 12);
+    check_ok(checkpoint_open_before(&file, &found, 7, &open_folder, &err));
+    assert_false(found);
+    close(open_folder.fd);
+}
+
 static void damaged_later_checkpoints_never_displace_the_new_one(void **state) {
     char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
     Error err;
@@ -259,6 +287,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_cannot_be_read_ends_the_search),
         cmocka_unit_test(a_good_checkpoint_of_a_later_round_is_never_removed),
         cmocka_unit_test(a_damaged_checkpoint_is_passed_over),
+        cmocka_unit_test(the_one_before_is_found_without_its_checksum),
         cmocka_unit_test(damaged_later_checkpoints_never_displace_the_new_one),
         cmocka_unit_test(what_a_killed_writer_left_is_removed),
         cmocka_unit_test(loading_checks_name_shape_and_type),

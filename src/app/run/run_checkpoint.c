@@ -146,26 +146,62 @@ static const char *write_totals(char text[TOTALS_BYTES], const WorldTotals *tota
     return text;
 }
 
+// The table of the checkpoint that a run falls back on when the one it was resumed from turns out to be damaged. A
+// checkpoint that it cannot fall back on needs no rows.
+static Status read_table_before(RunMemory *memory, uint32_t round, const Folder *checkpoints, const RunRecord *record,
+                                Error *err) {
+    Safetensors file;
+    bool found;
+    const uint32_t clients = memory->config->clients;
+    const size_t size = kept_table_size(clients);
+    TRY(checkpoint_open_before(&file, &found, round, checkpoints, err));
+    if (!found) return STATUS_OK;
+    uint32_t *table = calloc(size, sizeof *table);
+    Status status = table ? STATUS_OK : fail(err, STATUS_OS, "no memory for a table of %u clients", clients);
+    if (status == STATUS_OK) status = check_run(&file, checkpoints->path, round, record, err);
+    const NamedTensor tensor = clients_tensor(memory, true);
+    if (status == STATUS_OK) status = checkpoint_load(table, &file, &tensor, err);
+    if (status == STATUS_OK) status = kept_table_check(table, &memory->config->kept, clients, err);
+    if (status == STATUS_OK)
+        memory->kept_before = table;
+    else
+        free(table);
+    safetensors_close(&file);
+    return status == STATUS_DATA ? STATUS_OK : status;
+}
+
 // The checkpoint says which row is whose, the rows themselves lie beside it.
-static Status check_kept(const RunMemory *memory, const RunFolder *folder, Error *err) {
-    if (memory->config->kept.rows == 0) return STATUS_OK;
+static Status check_rows(const RunMemory *memory, const RunFolder *folder, Error *err) {
     const uint64_t needed = memory->kept_table[0] * memory->config->kept.row_bytes;
-    const bool is_whole = needed <= memory->kept.found_bytes;
     uint32_t client;
-    if (is_whole && kept_file_is_as_hashed(&client, memory->kept_table, &memory->kept, memory->config->clients))
-        return STATUS_OK;
-    kept_file_leave(&memory->kept);
-    if (is_whole)
+    if (needed > memory->kept.found_bytes)
         return fail(err, STATUS_DATA,
                     "%s/" KEPT_FILE_NAME
-                    " is not as the checkpoint left it: what client %u keeps has changed; give the "
-                    "file back, or begin anew with another --out",
-                    folder->path, client);
+                    " is missing or has been cut off: it has %llu bytes of what clients keep, %llu are "
+                    "needed; give it back, or begin anew with another --out",
+                    folder->path, (unsigned long long)memory->kept.found_bytes, (unsigned long long)needed);
+    if (kept_file_is_as_hashed(&client, memory->kept_table, &memory->kept, memory->config->clients)) return STATUS_OK;
     return fail(err, STATUS_DATA,
-                "%s/" KEPT_FILE_NAME
-                " is missing or has been cut off: it has %llu bytes of what clients keep, %llu are "
-                "needed; give it back, or begin anew with another --out",
-                folder->path, (unsigned long long)memory->kept.found_bytes, (unsigned long long)needed);
+                "%s/" KEPT_FILE_NAME " is not as the checkpoint left it: what client %u keeps has changed; give the "
+                "file back, or begin anew with another --out",
+                folder->path, client);
+}
+
+static Status check_kept(RunMemory *memory, uint32_t round, const RunFolder *folder, const Folder *checkpoints,
+                         const RunRecord *record, Error *err) {
+    const RunConfig *config = memory->config;
+    Error why;
+    if (config->kept.rows == 0) return STATUS_OK;
+    Status status = kept_table_check(memory->kept_table, &config->kept, config->clients, &why);
+    if (status != STATUS_OK)
+        fail(err, status,
+             "%s: the checkpoint of round %u has a wrong table of " KEPT_FILE_NAME ": %s; remove that checkpoint to go "
+             "on from the one before, or begin anew with another --out",
+             checkpoints->path, round, why.message);
+    if (status == STATUS_OK) status = check_rows(memory, folder, err);
+    if (status == STATUS_OK) status = read_table_before(memory, round, checkpoints, record, err);
+    if (status != STATUS_OK) kept_file_leave(&memory->kept);
+    return status;
 }
 
 Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Spec *spec, const RunFolder *folder,
@@ -185,7 +221,7 @@ Status run_checkpoint_restore(RunMemory *memory, uint32_t *rounds_done, const Sp
         status = checkpoint_load((void *)tensor.values, &file, &tensor, err);
     }
     if (status == STATUS_OK) status = restore_waiting(memory, round, &file, err);
-    if (status == STATUS_OK) status = check_kept(memory, folder, err);
+    if (status == STATUS_OK) status = check_kept(memory, round, folder, &checkpoints, record, err);
     if (status == STATUS_OK) read_notes(memory->control, &file);
     safetensors_close(&file);
     return status;
