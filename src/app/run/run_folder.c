@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "app/run/run_schedule.h"
+#include "base/log.h"
 #include "fedavg/memory/kept_file.h"
 #include "io/durable.h"
 
 static const char CONFIG[] = "config.yaml", CHECKPOINTS[] = "checkpoints", LIVE[] = "live";
-static const char WEIGHTS_LINK[] = "live/global.safetensors", CONTROL_LINK[] = "live/control";
+static const char WEIGHTS_LINK[] = "global.safetensors", CONTROL_LINK[] = "control"; // in live/
 
 // Somebody else's folder may hold links that lead our files elsewhere, and is theirs to change at any time.
 static Status check_owner(const RunFolder *folder, Error *err) {
@@ -160,25 +161,37 @@ Status run_folder_check(const RunFolder *folder, Error *err) {
         folder->path, place, place);
 }
 
-static Status link_descriptor(const RunFolder *folder, const char *name, int fd, Error *err) {
+static Status link_descriptor(int live_fd, const char *name, int fd, const RunFolder *folder, Error *err) {
     char target[64];
     snprintf(target, sizeof target, "/proc/%d/fd/%d", (int)getpid(), fd);
-    unlinkat(folder->lock_fd, name, 0); // of a run that was killed
-    if (symlinkat(target, folder->lock_fd, name) == 0) return STATUS_OK;
-    return fail_errno(err, STATUS_CANTCREATE, "cannot create the link %s/%s", folder->path, name);
+    unlinkat(live_fd, name, 0); // of a run that was killed
+    if (symlinkat(target, live_fd, name) == 0) return STATUS_OK;
+    return fail_errno(err, STATUS_CANTCREATE, "cannot create the link %s/%s/%s", folder->path, LIVE, name);
+}
+
+// Not through a link, which may lead to somebody's folder with files of these names.
+static int open_live(const RunFolder *folder) {
+    return openat(folder->lock_fd, LIVE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 Status run_folder_link_live(const RunFolder *folder, int weights_fd, int control_fd, Error *err) {
-    if (mkdirat(folder->lock_fd, LIVE, 0777) < 0 && errno != EEXIST)
-        return fail_errno(err, STATUS_CANTCREATE, "cannot create %s/%s", folder->path, LIVE);
-    TRY(link_descriptor(folder, WEIGHTS_LINK, weights_fd, err));
-    return link_descriptor(folder, CONTROL_LINK, control_fd, err);
+    const int made = mkdirat(folder->lock_fd, LIVE, 0777);
+    const int live_fd = made == 0 || errno == EEXIST ? open_live(folder) : -1;
+    if (live_fd < 0) return fail_errno(err, STATUS_CANTCREATE, "cannot create %s/%s", folder->path, LIVE);
+    Status status = link_descriptor(live_fd, WEIGHTS_LINK, weights_fd, folder, err);
+    if (status == STATUS_OK) status = link_descriptor(live_fd, CONTROL_LINK, control_fd, folder, err);
+    close(live_fd);
+    return status;
 }
 
 void run_folder_unlink_live(const RunFolder *folder) {
-    unlinkat(folder->lock_fd, WEIGHTS_LINK, 0);
-    unlinkat(folder->lock_fd, CONTROL_LINK, 0);
-    unlinkat(folder->lock_fd, LIVE, AT_REMOVEDIR);
+    const int live_fd = open_live(folder);
+    if (live_fd < 0) return;
+    const bool gone = (unlinkat(live_fd, WEIGHTS_LINK, 0) == 0 || errno == ENOENT) &&
+                      (unlinkat(live_fd, CONTROL_LINK, 0) == 0 || errno == ENOENT) &&
+                      unlinkat(folder->lock_fd, LIVE, AT_REMOVEDIR) == 0;
+    if (!gone) log_warning("%s/%s stays, with links that lead nowhere: %s", folder->path, LIVE, strerror(errno));
+    close(live_fd);
 }
 
 void run_folder_discard(const RunFolder *folder) {

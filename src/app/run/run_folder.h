@@ -44,7 +44,8 @@ Status run_folder_check(const RunFolder *folder, Error *err);
 // Whether it holds a file of this name.
 bool run_folder_has(const RunFolder *folder, const char *name);
 
-// Links live/global.safetensors to a descriptor of this process; takes the link away.
+// Links live/global.safetensors and live/control to descriptors of this process; takes the links away, also those of a
+// process that was killed. A warning in the log when they stay.
 Status run_folder_link_live(const RunFolder *folder, int weights_fd, int control_fd, Error *err);
 void run_folder_unlink_live(const RunFolder *folder);
 
