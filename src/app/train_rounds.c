@@ -19,8 +19,8 @@ static Status write_checkpoint(Run *run, Error *err) {
     return STATUS_OK;
 }
 
-static bool is_due(int every, uint32_t round, uint32_t last) {
-    return round == last || (every > 0 && round % (uint32_t)every == 0);
+static bool is_due(int every, uint32_t round) {
+    return every > 0 && round % (uint32_t)every == 0;
 }
 
 static Status save_round(Run *run, Error *err) {
@@ -47,10 +47,9 @@ static Status evaluate_clients(Run *run, uint32_t round, Error *err) {
     return STATUS_OK;
 }
 
-static void note_goals(Run *run, const RoundReport *report) {
-    Control *control = run->memory.control;
-    const Goals *goals = &control->goals;
-    if (goals_note(&control->goals, report, &control->totals))
+static void say_goals(Run *run, const RoundReport *report, bool reaches_target) {
+    const Goals *goals = &run->memory.control->goals;
+    if (reaches_target)
         progress_say(&run->progress, "round %u reaches the target of %g%%\n", report->round, 100 * goals->target);
     if (run->options.patience > 0 && goals->tests_since_best >= (uint32_t)run->options.patience)
         progress_say(&run->progress, "no test has been better since round %u: patience ends\n", goals->best_round);
@@ -66,8 +65,9 @@ static Status check_data(const Run *run, Status status, Error *err) {
 static Status run_round(Run *run, Error *err) {
     const Options *options = &run->options;
     RoundReport *report = &run->report;
+    Control *control = run->memory.control;
     uint32_t round = run->rounds_done + 1, last = (uint32_t)options->rounds;
-    bool evaluate = is_due(options->eval_every, round, last);
+    bool evaluate = round == last || is_due(options->eval_every, round), reaches_target = false;
     uint64_t begin = trace_begin(run->rounds.trace);
     TRY(rounds_draw(&run->rounds, round, err));
     progress_begin(&run->progress, round, rounds_samples(&run->rounds, evaluate));
@@ -77,19 +77,21 @@ static Status run_round(Run *run, Error *err) {
     if (evaluate) {
         TRY(check_data(run, rounds_evaluate(&run->rounds, round, report, err), err));
         run->evaluated = *report;
+        reaches_target = goals_note(&control->goals, report, &control->totals);
     }
-    if (run->options.eval_clients_every > 0 && is_due(options->eval_clients_every, round, last))
+    const bool is_last = round == last || goals_end(&control->goals, options);
+    if (options->eval_clients_every > 0 && (is_last || is_due(options->eval_clients_every, round)))
         TRY(check_data(run, evaluate_clients(run, round, err), err));
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
     progress_end(&run->progress, report, evaluate);
-    if (evaluate) note_goals(run, report);
+    if (evaluate) say_goals(run, report, reaches_target);
     if (train_is_first(run))
         TRY(report_round(&run->metrics, &run->memory, report, evaluate, run_device_name(&run->device), err));
     run->rounds_done = round;
-    bool ends = run->stop_signal || goals_end(&run->memory.control->goals, options);
-    if (train_is_first(run) && (is_due(options->checkpoint_every, round, last) || ends)) TRY(save_round(run, err));
+    const bool ends = is_last || run->stop_signal;
+    if (train_is_first(run) && (ends || is_due(options->checkpoint_every, round))) TRY(save_round(run, err));
     trace_end(run->rounds.trace, TRACE_ROUND, begin, round, round);
     return trace_file_drain(&run->trace, &run->memory, &run->nodes, err);
 }
@@ -108,11 +110,18 @@ static bool is_finished(const Run *run) {
     return run->rounds_done >= (uint32_t)run->options.rounds || goals_end(&run->memory.control->goals, &run->options);
 }
 
+// The test of a round that an earlier process has finished.
+static Status repeat_evaluation(Run *run, Error *err) {
+    run->evaluated = (RoundReport){.round = run->rounds_done};
+    return check_data(run, rounds_evaluate(&run->rounds, run->rounds_done, &run->evaluated, err), err);
+}
+
 static Status run_rounds(Run *run, Error *err) {
     run->published = run->saved = run->rounds_done;
     RoundReport before = {0};
     TRY(rounds_conclude(&run->rounds, &before, err));
     run->stop_signal = before.stop_signal;
+    if (is_finished(run) && !run->stop_signal) return repeat_evaluation(run, err);
     while (!is_finished(run) && !run->stop_signal) {
         TRY(run_round(run, err));
         if (run->cold_start_seconds == 0) note_cold_start(run);
@@ -131,10 +140,10 @@ static void save_what_is_there(Run *run) {
         log_warning("round %u cannot be saved: %s", run->published, err.message);
 }
 
-// A finished run that is resumed without more rounds has nothing left to do. Without its model it was killed at the
-// very end, and that is made up for.
+// A finished run that is resumed without more rounds has nothing left to do, unless it was killed at the very end: then
+// its model is missing, or still that of fewer rounds, and is written again.
 static bool has_result(const Run *run) {
-    return is_finished(run) && run_folder_has(&run->folder, "model.safetensors");
+    return is_finished(run) && run_record_has_result(&run->past, &run->folder, run->rounds_done);
 }
 
 // Ends ----------------------------------------------------------------------------------------------------------------
@@ -294,6 +303,7 @@ Status train_in_folder(Run *run, int *exit_code, Error *err) {
     bool done = run->options.resume[0] && train_is_first(run) && has_result(run);
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {
+        if (train_is_first(run)) run_folder_unlink_live(&run->folder); // of a process that could not
         bool early = run->rounds_done < (uint32_t)run->options.rounds;
         progress_say(&run->progress, "the run in %s has done its %u round%s; more with %s\n", run->folder.path,
                      run->rounds_done, plural(run->rounds_done),

@@ -1,0 +1,165 @@
+"""Runs that are resumed: as often as one likes, from whatever a kill leaves, and from folders that come from elsewhere.
+
+SOUNDER_EXHAUSTIVE=1 in the environment: every algorithm whose clients keep something, fifty times.
+
+Usage: test_resume.py PATH_OF_SOUNDER [unittest arguments]
+"""
+import hashlib, json, os, shutil, struct, sys, unittest
+
+from runs import RunCase, sha256
+
+TINY = ["--data", "synthetic:1x4x4:96:24", "--model", "linear classes", "--clients", "4", "--batch-size", "8", "--quiet"]
+STATEFUL = {"scaffold": [], "feddyn": [], "local-sgd": ["--momentum", "0.9"], "post-local-sgd": ["--momentum", "0.9"], "easgd": [], "eamsgd": [],
+            "ditto": [], "pfedme": [], "fedper": [], "fedrep": [], "fedbn": [], "local-only": [], "top-k": [], "ef-sgd": [], "powersgd": [],
+            "fedavg": ["--client-optimizer-state", "keep", "--momentum", "0.9"]}
+# fedper and its kind want a layer that stays with the client, fedbn a normalisation, and powersgd a matrix.
+LAYERS = ["--model", "linear 6; layernorm; relu; linear classes"]
+EXHAUSTIVE = os.environ.get("SOUNDER_EXHAUSTIVE") == "1"
+
+
+def checkpoint_path(run, round_number):
+    return os.path.join(run, "checkpoints", f"round-{round_number:06d}.safetensors")
+
+
+def forge(path, name, change):
+    """Changes a tensor's bytes in a checkpoint and makes its checksum right again, as somebody may who gives a folder away."""
+    with open(path, "rb") as file:
+        blob = bytearray(file.read())
+    (length,) = struct.unpack("<Q", blob[:8])
+    header = json.loads(blob[8 : 8 + length])
+    begin, end = (8 + length + offset for offset in header[name]["data_offsets"])
+    blob[begin:end] = change(bytes(blob[begin:end]))
+    place = blob.find(header["__metadata__"]["sha256"].encode())
+    blob[place : place + 64] = b"0" * 64
+    blob[place : place + 64] = hashlib.sha256(blob).hexdigest().encode()
+    with open(path, "wb") as file:
+        file.write(blob)
+
+
+class Chains(RunCase):
+    def resume_one_by_one(self, algorithm, options, rounds):
+        run = [*TINY, *LAYERS, "--algorithm", algorithm, *options]
+        self.train(*run, "--workers", "2", "--rounds", str(rounds), "--out", f"calm-{algorithm}")
+        self.train(*run, "--workers", "1", "--rounds", "1", "--out", algorithm)
+        for rounds_wanted in range(2, rounds + 1):
+            self.train("--resume", algorithm, "--rounds", str(rounds_wanted), "--quiet", "--workers", str(1 + rounds_wanted % 2))
+        self.assertEqual(self.bits(algorithm), self.bits(f"calm-{algorithm}"), algorithm)
+        self.assertEqual(self.model(algorithm), self.model(f"calm-{algorithm}"), algorithm)
+
+    def test_a_run_whose_clients_keep_something_is_resumed_any_number_of_times(self):
+        for algorithm, options in (STATEFUL if EXHAUSTIVE else {"scaffold": []}).items():
+            with self.subTest(algorithm):
+                self.resume_one_by_one(algorithm, options, 51 if EXHAUSTIVE else 9)
+                self.assertTrue(os.path.exists(self.path(algorithm, "clients.kept")), algorithm)
+
+    def test_a_run_goes_on_from_the_checkpoint_before_after_any_number_of_resumes(self):
+        self.train(*TINY, "--algorithm", "scaffold", "--rounds", "8", "--out", "calm")
+        self.train(*TINY, "--algorithm", "scaffold", "--rounds", "1", "--out", "run")
+        for rounds in range(2, 9):
+            self.train("--resume", "run", "--rounds", str(rounds), "--quiet")
+        with open(checkpoint_path(self.path("run"), 8), "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"?")
+        _, err = self.train("--resume", "run", "--quiet")
+        self.assertIn("round-000008.safetensors: damaged", err)
+        self.assertEqual(self.model("run"), self.model("calm"))
+
+
+class Ends(RunCase):
+    """Between the last checkpoint and the last line of the record."""
+
+    def setUp(self):
+        super().setUp()
+        self.train(*TINY, "--rounds", "2", "--out", "run")
+        self.old_model = self.path("old.safetensors")
+        shutil.copy(self.path("run", "model.safetensors"), self.old_model)
+        self.train("--resume", "run", "--rounds", "4", "--quiet")
+        self.summary = self.metrics("run")[-1]
+        self.right = self.model("run")
+
+    def cut_summary(self):
+        with open(self.path("run", "metrics.jsonl")) as file:
+            lines = file.readlines()
+        with open(self.path("run", "metrics.jsonl"), "w") as file:
+            file.writelines(lines[:-1])
+
+    def expect_made_up_for(self):
+        self.train("--resume", "run", "--quiet")
+        self.assertEqual(self.model("run"), self.right)
+        lines = self.metrics("run")
+        self.assertEqual([line["type"] for line in lines].count("summary"), 1)
+        self.assertEqual([line["round"] for line in lines if line["type"] == "round"], [1, 2, 3, 4])
+        for key in ("type", "rounds", "test_accuracy", "test_loss", "model_sha256"):
+            self.assertEqual(lines[-1][key], self.summary[key])
+        with open(self.path("run", "metrics.jsonl"), "rb") as file:
+            before = file.read()
+        self.train("--resume", "run", "--quiet")  # now there is nothing left to do
+        with open(self.path("run", "metrics.jsonl"), "rb") as file:
+            self.assertEqual(file.read(), before)
+
+    def test_the_model_of_fewer_rounds_is_replaced(self):
+        self.cut_summary()
+        shutil.copy(self.old_model, self.path("run", "model.safetensors"))
+        self.expect_made_up_for()
+
+    def test_a_missing_summary_is_written(self):
+        self.cut_summary()
+        self.expect_made_up_for()
+
+    def test_a_model_that_is_not_that_of_the_summary_is_replaced(self):
+        shutil.copy(self.old_model, self.path("run", "model.safetensors"))
+        self.expect_made_up_for()
+
+    def test_dead_links_of_a_run_that_has_ended_go_with_the_next_resume(self):
+        os.makedirs(self.path("run", "live"))
+        os.symlink("/proc/1/fd/999", self.path("run", "live", "control"))
+        self.train("--resume", "run", "--quiet")
+        self.assertFalse(os.path.exists(self.path("run", "live")))
+
+
+class FoldersFromElsewhere(RunCase):
+    def setUp(self):
+        super().setUp()
+        self.train(*TINY, "--algorithm", "scaffold", "--clients-per-round", "2", "--rounds", "1", "--out", "gift")
+        self.kept, self.victim = self.path("gift", "clients.kept"), self.path("victim")
+        with open(self.victim, "wb") as file:
+            file.write(bytes(os.path.getsize(self.kept)))
+        self.before = sha256(self.victim)
+
+    def test_nothing_is_written_through_a_link_in_the_place_of_what_clients_keep(self):
+        rows = lambda table: struct.pack("<I", 1) + bytes(len(table) - 4)  # no row is compared before one is written
+        forge(checkpoint_path(self.path("gift"), 1), "sounder.kept", rows)
+        for link, sentence in ((os.symlink, "gift/clients.kept is a link, which is not followed"), (os.link, "gift/clients.kept has another name")):
+            os.remove(self.kept)
+            link(self.victim, self.kept)
+            _, err = self.train("--resume", "gift", "--rounds", "3", "--quiet", code=64)
+            self.assertIn(sentence, err)
+            self.assertEqual(sha256(self.victim), self.before)
+        os.remove(self.kept)
+        os.symlink(self.path("nothing"), self.kept)
+        self.train("--resume", "gift", "--rounds", "3", "--quiet", code=64)
+        self.assertFalse(os.path.exists(self.path("nothing")))
+
+    def test_links_to_the_shared_memory_are_not_made_in_another_folder(self):
+        os.makedirs(self.path("other"))
+        shutil.copy(self.victim, self.path("other", "control"))
+        os.symlink(self.path("other"), self.path("gift", "live"))
+        _, err = self.train("--resume", "gift", "--rounds", "3", "--quiet", code=73)
+        self.assertIn("gift/live", err)
+        self.assertEqual(os.listdir(self.path("other")), ["control"])
+
+    def test_a_table_that_no_run_has_written_is_refused_before_it_is_used(self):
+        shutil.copytree(self.path("gift"), self.path("whole"))
+        for change, sentence in ((lambda table: struct.pack("<I", 100000) + table[4:], "it says that 100000 rows are in use"),
+                                 (lambda table: struct.pack("<II", 2, 0x7FFFFFFF) + table[8:], "it gives client 0 the row 2147483647"),
+                                 (lambda table: struct.pack("<III", 2, 1, 1) + table[12:], "it gives client 1 the row 1, which another client has")):
+            shutil.rmtree(self.path("gift"))
+            shutil.copytree(self.path("whole"), self.path("gift"))
+            forge(checkpoint_path(self.path("gift"), 1), "sounder.kept", change)
+            os.truncate(self.kept, 100000 * 4096)
+            _, err = self.train("--resume", "gift", "--rounds", "3", "--quiet", code=65)
+            self.assertIn("the checkpoint of round 1 has a wrong table of clients.kept: " + sentence, err)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
