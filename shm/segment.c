@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/log.h"
 
 static const char shared_memory_folder[] = "/dev/shm";
@@ -30,7 +31,7 @@ _Static_assert(offsetof(SegmentHeader, ready) == 12, "layout of version 1");
 _Static_assert(offsetof(SegmentHeader, bytes) == 16, "layout of version 1");
 _Static_assert(sizeof(SegmentHeader) <= PAYLOAD_OFFSET, "the header must fit before the payload");
 
-uint64_t segment_available(void) {
+static uint64_t available_on_machine(void) {
     uint64_t kibibytes = UINT64_MAX / 1024;
     FILE *file = fopen("/proc/meminfo", "re");
     if (!file) return UINT64_MAX;
@@ -39,6 +40,12 @@ uint64_t segment_available(void) {
         ;
     fclose(file);
     return kibibytes * 1024;
+}
+
+// In a container /proc/meminfo tells of the host.
+uint64_t segment_available(void) {
+    const uint64_t machine = available_on_machine(), group = cgroup_memory_left(CGROUP_MEMBERSHIP, CGROUP_ROOT);
+    return group < machine ? group : machine;
 }
 
 static uint64_t free_in_shared_memory_folder(void) {
@@ -64,8 +71,10 @@ static int allocate_or_close(int fd, size_t bytes) {
 static Status nameless_memory(int *fd, const char *name, size_t bytes, Error *err) {
     uint64_t available = segment_available();
     if (bytes > available) // filling the machine would end in the out-of-memory killer, not in an error
-        return fail(err, STATUS_OS, "segment %s needs %zu bytes of shared memory; the machine has %lu available", name,
-                    bytes, available);
+        return fail(err, STATUS_OS,
+                    "segment %s needs %zu bytes of shared memory, where %lu are available; take fewer workers or a "
+                    "smaller model",
+                    name, bytes, available);
     *fd = allocate_or_close(open(shared_memory_folder, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600), bytes);
     if (*fd >= 0) return STATUS_OK;
 
@@ -80,8 +89,8 @@ static Status nameless_memory(int *fd, const char *name, size_t bytes, Error *er
                           "segment %s needs %zu bytes of shared memory, but %s with %lu bytes free refuses them (%s), "
                           "and so does memfd_create",
                           name, bytes, shared_memory_folder, room, strerror(error));
-    log_warning("segment %s: %s has %lu of %zu bytes free (%s), using memfd_create instead", name, shared_memory_folder,
-                room, bytes, strerror(error));
+    log_warning_once("segment %s: %s has %lu bytes free, needs %zu (%s); memfd_create serves as well", name,
+                     shared_memory_folder, room, bytes, strerror(error));
     return STATUS_OK;
 }
 

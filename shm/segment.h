@@ -10,8 +10,8 @@
 // two steps, with a moment in between when a SIGKILL would leave the name): nothing can be left in /dev/shm whatever
 // dies when. Pages are allocated at once (posix_fallocate), so a full /dev/shm is an error here and never a SIGBUS
 // later. If /dev/shm is missing or too small (Docker gives 64 MB), memfd_create serves instead, which the log says once
-// per segment; more than the machine has available is refused beforehand. The first 64 bytes are a header (magic,
-// version, size, ready) that segment_map checks before anything else is read; the payload follows it.
+// per process; more than the machine or a control group's limit leaves is refused beforehand. The first 64 bytes are a
+// header (magic, version, size, ready) that segment_map checks before anything else is read; the payload follows it.
 #ifndef SOUNDER_SHM_SEGMENT_H
 #define SOUNDER_SHM_SEGMENT_H
 
@@ -50,7 +50,8 @@ Status segment_map_raw(Segment *segment, int fd, SegmentAccess access, Error *er
 // O_RDONLY via /proc/self/fd, and it is tried out that a writable mapping of it is refused.
 Status segment_reopen_readonly(int *fd, const Segment *segment, Error *err);
 
-// Bytes of memory that can be handed out without swapping; practically unlimited where the kernel does not tell.
+// Bytes of memory that this process can still fill: what the machine has without swapping, or less under the limit of a
+// control group (base/cgroup.h); practically unlimited where the kernel does not tell.
 uint64_t segment_available(void);
 
 // Does nothing for a segment that is zeroed, failed or already freed.

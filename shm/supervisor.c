@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "shm/spawn.h"
@@ -53,6 +54,7 @@ Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, E
     if (config->workers < 1 || config->workers >= BARRIER_MAX_RANKS || config->barrier->ranks != config->workers + 1)
         return fail(err, STATUS_SOFTWARE, "%u workers and their parent do not fit a barrier of %u ranks (at most %d)",
                     config->workers, config->barrier->ranks, BARRIER_MAX_RANKS);
+    supervisor->memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT);
     TRY(spawn_reserve_descriptors(config->workers, err));
     supervisor->workers = calloc(config->workers, sizeof *supervisor->workers);
     supervisor->polls = calloc(SUPERVISOR_POLLS + 2 * (size_t)config->workers, sizeof *supervisor->polls);
@@ -205,14 +207,21 @@ static void read_report(WorkerRecord *worker) {
     worker->message[length] = 0;
 }
 
+static const char memory_ran_out[] = " by the kernel, as memory ran out (fewer workers or a smaller model need less)";
+
+static bool memory_has_run_out(const Supervisor *supervisor, const WorkerRecord *worker) {
+    return WTERMSIG(worker->exit_status) == SIGKILL &&
+           cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT) > supervisor->memory_kills;
+}
+
 // "rank 3 was killed by signal 9 (SIGKILL)", "rank 1 exited with code 66 while starting: data: no such folder"
 static void describe_death(char *text, size_t bytes, const Supervisor *supervisor, uint32_t rank) {
     const WorkerRecord *worker = &supervisor->workers[rank];
     int used;
     if (WIFSIGNALED(worker->exit_status)) {
         const char *name = sigabbrev_np(WTERMSIG(worker->exit_status));
-        used = snprintf(text, bytes, "rank %u was killed by signal %d (SIG%s)", rank, WTERMSIG(worker->exit_status),
-                        name ? name : "?");
+        used = snprintf(text, bytes, "rank %u was killed by signal %d (SIG%s)%s", rank, WTERMSIG(worker->exit_status),
+                        name ? name : "?", memory_has_run_out(supervisor, worker) ? memory_ran_out : "");
     } else {
         used = snprintf(text, bytes, "rank %u exited with code %d", rank, WEXITSTATUS(worker->exit_status));
     }

@@ -91,6 +91,7 @@ typedef struct Supervisor {
     int interrupts;                    // requests to stop so far: the greater count of these two
     StopRequests handed_on, of_others; // by the process that started this one; by all other processes
     int last_signal;                   // the last stop signal
+    uint64_t memory_kills;             // processes that the kernel had killed for want of memory at the start
     uint32_t deaths;                   // since the last supervisor_gather began
     uint32_t last_dead;                // the rank that died last
     bool goes_on;                      // the last gather ended while workers worked: is_enough

@@ -1,15 +1,14 @@
 #include "cores.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #ifdef __x86_64__
 #include <xmmintrin.h>
 #endif
+
+#include "base/cgroup.h"
 
 // The affinity mask of a machine with more than CPU_SETSIZE (1024) cores does not fit a cpu_set_t, so room is made for
 // 16 of them.
@@ -22,45 +21,16 @@ static int cores_in_affinity_mask(void) {
     return cores > 0 ? cores : 1;
 }
 
-// Finds this process's group in the unified hierarchy: the line "0::/path". False when there is none.
-static int read_group(char *group, int bytes, const char *membership) {
-    FILE *file = fopen(membership, "re");
-    if (!file) return 0;
-    int found = 0;
-    while (!found && fgets(group, bytes, file))
-        found = strncmp(group, "0::/", 4) == 0;
-    fclose(file);
-    if (!found) return 0;
-    group[strcspn(group, "\n")] = '\0';
-    memmove(group, group + 3, strlen(group + 3) + 1);
-    return 1;
-}
-
-static int cores_allowed_by(const char *cpu_max_path, int cores) {
-    FILE *file = fopen(cpu_max_path, "re");
-    if (!file) return cores;
-    long long quota = 0, period = 0; // microseconds; "max" is no number, so nothing limits then
-    int limited = fscanf(file, "%lld %lld", &quota, &period) == 2 && period > 0 && quota / period < cores;
-    fclose(file);
-    return limited ? (int)(quota / period) : cores;
-}
-
-int cores_within_quota(int cores, const char *membership, const char *root) {
-    char group[PATH_MAX];
-    if (!read_group(group, sizeof group, membership)) return cores;
-    for (;;) {
-        char path[2 * PATH_MAX];
-        snprintf(path, sizeof path, "%s%s/cpu.max", root, group);
-        cores = cores_allowed_by(path, cores);
-        char *slash = strrchr(group, '/');
-        if (!slash) break;
-        *slash = '\0'; // the parent group; at last "", the root of what is mounted
-    }
-    return cores > 0 ? cores : 1;
+// Slurm says how many cores a task of a step has, or the batch script, also where it does not bind them to those.
+static int cores_of_slurm_task(int cores) {
+    const char *each = getenv("SLURM_STEP_NUM_TASKS") ? getenv("SLURM_CPUS_PER_TASK") : NULL;
+    const char *text = each ? each : getenv("SLURM_CPUS_ON_NODE");
+    const long allowed = text ? strtol(text, NULL, 10) : 0;
+    return allowed > 0 && allowed < cores ? (int)allowed : cores;
 }
 
 int cores_usable(void) {
-    return cores_within_quota(cores_in_affinity_mask(), "/proc/self/cgroup", "/sys/fs/cgroup");
+    return cgroup_cores(cores_of_slurm_task(cores_in_affinity_mask()), CGROUP_MEMBERSHIP, CGROUP_ROOT);
 }
 
 static size_t rounded_up(size_t bytes, size_t unit) {

@@ -4,13 +4,9 @@
 
 #include <stddef.h>
 
-// The cores of the affinity mask (taskset, cpusets), or fewer where a cgroup's CPU quota allows fewer; at least 1.
+// The cores of the affinity mask (taskset, cpusets), or fewer where a control group's CPU quota (base/cgroup.h) or the
+// environment of a Slurm task (SLURM_CPUS_PER_TASK, SLURM_CPUS_ON_NODE) allows fewer; at least 1.
 int cores_usable(void);
-
-// `cores`, or the whole cores that the tightest cpu.max (cgroup v2: "QUOTA PERIOD" or "max PERIOD", microseconds) from
-// this process's group up to the root allows; at least 1. membership: a file as /proc/self/cgroup; root: where the
-// hierarchy is mounted. What is missing or unreadable limits nothing.
-int cores_within_quota(int cores, const char *membership, const char *root);
 
 // Longer turns on a core that has to be shared.
 //

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 static LogLevel current_level = LOG_WARNING;
 static int current_rank = LOG_RANK_PARENT;
 static int current_node = -1; // -1: the only one
+
+enum { MOST_ONCE = 8 };
+static _Atomic(const char *) said_once[MOST_ONCE]; // formats
 
 void log_init(LogLevel level, int rank) {
     current_level = level;
@@ -64,3 +68,22 @@ static void log_line(LogLevel level, const char *format, va_list args) {
 DEFINE_LOG(log_warning, LOG_WARNING)
 DEFINE_LOG(log_info, LOG_INFO)
 DEFINE_LOG(log_debug, LOG_DEBUG)
+
+// Notes the format; false: this process has said it before.
+static bool is_said_first(const char *format) {
+    for (int i = 0; i < MOST_ONCE; i++) {
+        const char *none = NULL;
+        if (atomic_compare_exchange_strong_explicit(&said_once[i], &none, format, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return true;
+        if (none == format) return false;
+    }
+    return true;
+}
+
+void log_warning_once(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    log_line(is_said_first(format) ? LOG_WARNING : LOG_INFO, format, args);
+    va_end(args);
+}

@@ -26,6 +26,11 @@ bool log_on_terminal(void);
 double log_real(double value);
 
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// A warning the first time that this process says it, a line at level info each time after that. The format, as a
+// pointer, is what counts as the same.
+void log_warning_once(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

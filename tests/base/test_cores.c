@@ -1,55 +1,12 @@
-// The default number of workers: what the affinity mask and the cgroup's quota leave. Subnormal numbers as zeros.
+// The default number of workers: what the affinity mask and Slurm leave. Subnormal numbers as zeros.
 #include "base/cores.h"
 
 #include <float.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/check.h"
-
-static void write_file(const char *path, const char *text) {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void a_cpu_quota_limits_the_usable_cores(void **state) {
-    (void)state;
-    char root[] = "/tmp/sounder-cgroup-XXXXXX", group[64], membership[64];
-    assert_non_null(mkdtemp(root));
-    snprintf(group, sizeof group, "%s/job", root);
-    assert_int_equal(mkdir(group, 0700), 0);
-    snprintf(membership, sizeof membership, "%s/membership", root);
-    write_file(membership, "9:cpu:/other\n0::/job/not-mounted\n");
-    char root_quota[64], group_quota[80];
-    snprintf(root_quota, sizeof root_quota, "%s/cpu.max", root);
-    snprintf(group_quota, sizeof group_quota, "%s/cpu.max", group);
-
-    assert_int_equal(cores_within_quota(16, membership, root), 16); // no quota anywhere
-    write_file(root_quota, "max 100000\n");
-    assert_int_equal(cores_within_quota(16, membership, root), 16);
-    write_file(group_quota, "350000 100000\n");
-    assert_int_equal(cores_within_quota(16, membership, root), 3);
-    assert_int_equal(cores_within_quota(2, membership, root), 2);
-    write_file(root_quota, "200000 100000\n"); // the tighter of the two counts
-    assert_int_equal(cores_within_quota(16, membership, root), 2);
-    write_file(root_quota, "50000 100000\n");
-    assert_int_equal(cores_within_quota(16, membership, root), 1);
-    write_file(root_quota, "\n");
-    assert_int_equal(cores_within_quota(16, membership, root), 3);
-    assert_int_equal(cores_within_quota(16, "/nonexistent", root), 16);
-
-    unlink(root_quota);
-    unlink(group_quota);
-    unlink(membership);
-    rmdir(group);
-    rmdir(root);
-}
 
 static void the_affinity_mask_limits_the_usable_cores(void **state) {
     (void)state;
@@ -65,6 +22,22 @@ static void the_affinity_mask_limits_the_usable_cores(void **state) {
     int usable = cores_usable();
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(usable, 1);
+}
+
+static void a_slurm_task_has_the_cores_that_slurm_gave_it(void **state) {
+    (void)state;
+    const int cores = cores_usable();
+    if (cores < 2) skip();
+    setenv("SLURM_CPUS_ON_NODE", "1", 1);
+    assert_int_equal(cores_usable(), 1);
+    setenv("SLURM_CPUS_ON_NODE", "100000", 1);
+    setenv("SLURM_CPUS_PER_TASK", "1", 1);
+    assert_int_equal(cores_usable(), cores); // a batch script has the cores of all its tasks
+    setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+    assert_int_equal(cores_usable(), 1);
+    unsetenv("SLURM_STEP_NUM_TASKS");
+    unsetenv("SLURM_CPUS_PER_TASK");
+    unsetenv("SLURM_CPUS_ON_NODE");
 }
 
 #if defined __x86_64__ || defined __aarch64__
@@ -103,8 +76,8 @@ static void a_thread_and_those_that_it_starts_take_subnormals_for_zero(void **st
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cpu_quota_limits_the_usable_cores),
         cmocka_unit_test(the_affinity_mask_limits_the_usable_cores),
+        cmocka_unit_test(a_slurm_task_has_the_cores_that_slurm_gave_it),
 #if defined __x86_64__ || defined __aarch64__
         cmocka_unit_test(a_thread_and_those_that_it_starts_take_subnormals_for_zero),
 #endif

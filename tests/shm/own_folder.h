@@ -27,10 +27,14 @@ static inline bool own_folder_namespace(void) {
            own_folder_write("/proc/self/uid_map", uid) && own_folder_write("/proc/self/gid_map", gid);
 }
 
-// options: of the tmpfs, "size=1m"; NULL: none.
-static inline bool own_folder(const char *options) {
+// Any other folder likewise. options: of the tmpfs, "size=1m"; NULL: none.
+static inline bool own_folder_at(const char *path, const char *options) {
     return own_folder_namespace() && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           mount("tmpfs", "/dev/shm", "tmpfs", 0, options) == 0;
+           mount("tmpfs", path, "tmpfs", 0, options) == 0;
+}
+
+static inline bool own_folder(const char *options) {
+    return own_folder_at("/dev/shm", options);
 }
 
 #endif
