@@ -98,6 +98,19 @@ static void open_standard_descriptors(void) {
     if (fd >= 0) close(fd);
 }
 
+// ssh, node and asyncio leave shared terminals and pipes non-blocking: a slow reader would then lose lines, here and in
+// workers. The mode belongs to all who share the open file; so this process opens it again for itself, where it may.
+static void make_blocking(int fd) {
+    char path[32];
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || !(flags & O_NONBLOCK)) return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const int own = open(path, (flags & (O_ACCMODE | O_APPEND)) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (own >= 0) dup2(own, fd);
+    if (own >= 0) close(own);
+    fcntl(fd, F_SETFL, flags & ~O_NONBLOCK); // a socket cannot be opened again
+}
+
 // Where in a text that somebody wrote the word stands that the sentence is about.
 static void print_sketch(const Error *err) {
     if (!err->sketch[0]) return;
@@ -107,6 +120,8 @@ static void print_sketch(const Error *err) {
 
 int main(int argc, char **argv) {
     open_standard_descriptors();
+    make_blocking(STDOUT_FILENO);
+    make_blocking(STDERR_FILENO);
     subnormals_flush();
     Error err = {.message = ""};
     int exit_code = 0;

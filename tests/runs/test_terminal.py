@@ -4,7 +4,7 @@ Usage: test_terminal.py PATH_OF_SOUNDER [unittest arguments]
 """
 import fcntl, os, pty, re, resource, select, signal, struct, subprocess, sys, termios, time, unittest
 
-from runs import DEADLINE, ECHO_SECONDS, ENDLESS, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, merged
+from runs import DEADLINE, ECHO_SECONDS, ENDLESS, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, merged, wait_until
 
 LONG = [*SMALL, "--workers", "2", "--local-epochs", "5000" if SANITIZED else "1000"]  # a round of minutes
 
@@ -191,6 +191,25 @@ class Terminal(RunCase):
             told = [line for line in result.stderr.splitlines() if not line.startswith(("reading the ", "setting up the ", "starting the "))]
             self.assertRegex("\n".join(told), rf"^sounder: warning: standard output cannot be written any more \({reason}[^\n]*\Z")
             self.assertEqual(self.model("calm"), self.model(run))
+
+    def test_a_slow_reader_of_a_pipe_that_others_have_made_non_blocking_loses_nothing(self):
+        tiny = ["--data", "synthetic:1x8x8:64:16", "--model", "linear classes", "--workers", "1", "--out", "run"]
+        for command, lines in ((["help", "train"], 100), (["train", *tiny, "--rounds", "120"], 120)):
+            read, write = os.pipe()
+            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+            os.set_blocking(write, False)
+            process = subprocess.Popen([SOUNDER, *command], cwd=self.folder.name, stdout=write, stderr=write, **OWN_SESSION)
+            self.started.append(process)
+            waiting = lambda: struct.unpack("i", fcntl.ioctl(read, termios.FIONREAD, b"1234"))[0]
+            self.assertTrue(wait_until(lambda: process.poll() is not None or waiting() > 3500))
+            self.assertIsNone(process.poll(), "it has ended, although nobody has read what it says")
+            self.assertFalse(os.get_blocking(write), "the mode is of all who share the pipe")
+            os.close(write)
+            with open(read) as pipe:
+                told = pipe.read()
+            self.assertEqual(process.wait(DEADLINE), 0, told)
+            self.assertGreater(told.count("\n"), lines)
+            self.assertNotIn("cannot be written", told)
 
     def test_a_file_that_may_not_grow_is_a_failure_with_a_sentence(self):
         process = self.start(*SMALL, "--workers", "2", "--rounds", "500", "--out", "run")
