@@ -339,8 +339,8 @@ const Option option_table[] = {
      .placeholder = "HOW", .derived = "auto", .may_change = true,
      .choices = {[MPS_AUTO] = "auto", [MPS_OFF] = "off", [MPS_START] = "start"},
      .applies = may_use_card, .condition = "--device cuda",
-     .help = "CUDA's Multi-Process Service, by which workers run on the card side by side instead of in turns: if it runs, "
-             "never, or started for this run. It serves 48 processes (60 by newer drivers), and what goes wrong in one, or a "
+     .help = "CUDA's Multi-Process Service, by which workers run on the card side by side instead of in turns: auto: if it runs; off: "
+             "never; start: started for this run. It serves 48 processes (60 by newer drivers), and what goes wrong in one, or a "
              "kill in the middle of its work, can end or hang all of them: deaths are survived without it only"},
 
     {.name = "on-worker-death", .type = OPTION_CHOICE, FIELD(on_worker_death), .group = GROUP_FAULTS,
