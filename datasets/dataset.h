@@ -129,6 +129,10 @@ typedef struct DatasetPlaces {
 
 void dataset_places(DatasetPlaces *places);
 
+// The names of --data that need no folder of one's own; those of made-up users are in federation_table.
+extern const char *const dataset_names[];
+extern const size_t dataset_name_count;
+
 // Finds a data set by the value of --data: a name (mnist), looked for in those places; a folder or file (a value with a
 // '/', or that is there) of one of the forms in format.h; or "synthetic[:CxHxW[:TRAIN[:TEST]]]" (default
 // 1x28x28:60000:10000), or a federation (federation.h), such as "quadratics a=1,4 b=0,1". A place that lacks one of the

@@ -113,8 +113,8 @@ static Status folder_source(DatasetSource *source, const char *folder, Error *er
     return STATUS_OK;
 }
 
-// Sets that `sounder data get` knows where to find.
-static const char *const gettable[] = {"mnist", "fashion-mnist", "cifar10", "cifar100"};
+const char *const dataset_names[] = {"fashion-mnist", "mnist", "cifar10", "cifar100", "synthetic"};
+const size_t dataset_name_count = sizeof dataset_names / sizeof *dataset_names;
 
 static Status not_found(const DatasetPlaces *places, const char *name, Error *err) {
     char looked_in[ERROR_MESSAGE_BYTES] = "";
@@ -122,16 +122,14 @@ static Status not_found(const DatasetPlaces *places, const char *name, Error *er
         size_t used = strlen(looked_in);
         snprintf(looked_in + used, sizeof looked_in - used, "%s%s/%s", i ? ", " : "", places->folder[i], name);
     }
-    const size_t gettable_count = sizeof gettable / sizeof *gettable;
-    for (size_t i = 0; i < gettable_count; i++)
-        if (strcmp(name, gettable[i]) == 0)
+    for (size_t i = 0; i < dataset_name_count; i++)
+        if (strcmp(name, dataset_names[i]) == 0)
             return fail(err, STATUS_NOINPUT, "no data set %s; get it with %s`sounder data get %s` (looked in %s)", name,
                         strcmp(name, "fashion-mnist") == 0 ? "`apt-get install dataset-fashion-mnist` or " : "", name,
                         looked_in);
     Suggestion suggestion = {.typed = name};
-    suggestion_consider(&suggestion, "synthetic");
-    for (size_t i = 0; i < gettable_count; i++)
-        suggestion_consider(&suggestion, gettable[i]);
+    for (size_t i = 0; i < dataset_name_count; i++)
+        suggestion_consider(&suggestion, dataset_names[i]);
     for (uint32_t i = 0; i < federation_table.count; i++)
         suggestion_consider(&suggestion, federation_table.rows[i].name);
     suggestion_consider_as(&suggestion, "fmnist", "fashion-mnist");

@@ -114,7 +114,7 @@ check 0 'Usage: sounder partition *--save FILE *' '' partition --help
 
 echo 'rounds: 3, and so on' >"$work/text"
 check 65 '' "sounder: error: $work/text: is not a safetensors file" eval "$work/text"
-check 65 '' "sounder: error: $work/run/model.safetensors: *tensor fc1.weight has *" eval "$work/run/model.safetensors" --data synthetic:1x8x8:64:16 --model 'linear 5; linear 10'
+check 65 '' "sounder: error: $work/run/model.safetensors does not fit the net (4 of 4 tensors): fc1.weight is 10x64, not 5x64, *" eval "$work/run/model.safetensors" --data synthetic:1x8x8:64:16 --model 'linear 5; linear 10'
 
 if "$sounder" help train >/dev/full 2>"$work/err"; then complain "a full disk passes" help train; fi
 grep -q 'standard output cannot be written: No space left' "$work/err" || complain "a full disk" help train
@@ -154,6 +154,17 @@ expect_candidates '--checkpoint-every' train --lr 0.1 --che
 expect_candidates '' eval x --che
 expect_candidates 'metrics models man' help m
 expect_candidates 'bash zsh fish' help completion ''
+# Completion offers what help lists: the names come from the same tables.
+for pair in algorithms:algorithm models:model partitions:partition; do
+    "$sounder" help "${pair%:*}" | sed -n 's/^  \([a-z0-9][a-z0-9-]*\)[: ].*/\1/p; s/^  \([a-z0-9][a-z0-9-]*\)$/\1/p' | sort -u >"$work/listed"
+    candidates train "--${pair#*:}" '' | tr ' ' '\n' | grep -v :$ | sort -u >"$work/offered"
+    [ "$(wc -l <"$work/offered")" -ge 10 ] || complain "completion offers few names" train "--${pair#*:}"
+    [ -z "$(comm -13 "$work/listed" "$work/offered")" ] || complain "completion offers what help does not list: $(comm -13 "$work/listed" "$work/offered" | tr '\n' ' ')" train "--${pair#*:}"
+done
+expect_candidates 'fedbn fedbuff' train --algorithm 'fedb'
+expect_candidates 'mobilenet' train --model 'mob'
+expect_candidates 'leaf leaf-iid' train --partition 'lea'
+expect_candidates 'cifar10 cifar100' train --data 'cif'
 expect_candidates 'launch' l
 expect_candidates '--by' runs --b
 expect_candidates '--out' report --o

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "option_conditions.h"
+#include "option_names.h"
 
 const char *const option_group_titles[GROUP_COUNT] = {
     [GROUP_MODEL] = "Data and model",
@@ -22,12 +23,12 @@ const Option option_table[] = {
     {.name = "data", .type = OPTION_TEXT, FIELD(data), .group = GROUP_MODEL, .eval = true, .common = true,
      .also = "dataset data-set d",
      .placeholder = "NAME|PLACE", .preset = "fashion-mnist",
-     .choices = {"fashion-mnist", "mnist", "synthetic", "quadratics", "synthetic-fedprox", "synthetic-feddyn", "synthetic-leaf", "fcube"},
+     .name_of = name_of_data,
      .help = "data set, or your files (help data)"},
     {.name = "model", .type = OPTION_TEXT, FIELD(model), .group = GROUP_MODEL, .eval = true, .common = true, .parts = true,
      .also = "net arch architecture m",
      .placeholder = "NAME|LAYERS|FILE", .preset = "lenet",
-     .choices = {"lenet", "softmax", "2nn", "cnn", "cifar-cnn", "lenet5", "feddyn-cnn", "resnet8", "resnet20", "resnet18"},
+     .name_of = name_of_model,
      .help = "net: lenet, cnn, resnet20, ... (help models), layers: \"conv 10 5; pool 2; relu; linear 10\", or a file NET.onnx"},
     {.name = "init", .type = OPTION_TEXT, FIELD(init), .group = GROUP_MODEL,
      .also = "pretrained weights init-from load start-from",
@@ -71,9 +72,7 @@ const Option option_table[] = {
      .also = "split iid",
      .placeholder = "FORM", .preset = "contiguous",
      .applies = is_partitioned, .condition = "--hogwild-data shard",
-     .choices = {"contiguous", "iid", "dirichlet", "shards", "inner-dirichlet", "pathological", "shard", "linear", "square",
-                 "exponential", "size", "distribution", "noniid-labeldir", "noniid-label", "natural-id", "grouped-natural-id", "continuous", "iid-diff-quantity", "homo",
-                 "similarity", "leaf", "file:"},
+     .choices = {"file:"}, .name_of = name_of_partition,
      .help = "how samples are dealt (help partitions)"},
     {.name = "alpha", .type = OPTION_REAL, FIELD(alpha), .group = GROUP_CLIENTS, .common = true,
      .also = "dirichlet-alpha concentration",
@@ -191,22 +190,21 @@ const Option option_table[] = {
      .also = "feature-noise noise-level noise",
      .placeholder = "NAME", .derived = "none",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .choices = {"gaussian", "block"},
+     .name_of = name_of_noise,
      .help = "each client sees its samples through noise of its own: gaussian or block, and its deviation (help partitions): "
              "\"gaussian sigma=0.1\""},
     {.name = "drift", .type = OPTION_TEXT, FIELD(drift), .group = GROUP_WORLD,
      .also = "concept-drift distribution-shift",
      .placeholder = "NAME", .derived = "none",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .choices = {"labels", "classes", "pixels"},
+     .name_of = name_of_drift,
      .help = "what changes of the clients' samples from a round on (help partitions): labels, classes or pixels, and numbers: "
              "\"labels round=20\""},
     {.name = "attack", .type = OPTION_TEXT, FIELD(attack), .group = GROUP_WORLD,
      .also = "byzantine attack-type poison poisoning malicious",
      .placeholder = "NAME", .derived = "none",
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .choices = {"label-flip", "sign-flip", "scaled", "gaussian", "zero", "free-rider", "alie", "ipm", "min-max", "min-sum",
-                 "mimic", "backdoor"},
+     .name_of = name_of_attack,
      .help = "what attackers do, and its numbers: \"sign-flip scale=3\" (help attacks: false labels, another update, one that "
              "follows from those of all others)"},
     {.name = "attackers", .type = OPTION_TEXT, FIELD(attackers), .group = GROUP_WORLD,
@@ -224,11 +222,7 @@ const Option option_table[] = {
     {.name = "algorithm", .type = OPTION_TEXT, FIELD(algorithm), .group = GROUP_TRAINING, .common = true, .parts = true,
      .also = "strategy method aggregator",
      .placeholder = "NAME|PARTS", .preset = "fedavg",
-     .choices = {"fedavg", "fedprox", "scaffold", "feddyn", "fednova", "fedavgm", "fedadagrad", "fedadam", "fedyogi",
-                 "bmuf", "qfedavg", "afl", "median", "trimmed", "krum", "multi-krum", "bulyan", "rfa", "centered-clipping", "norm-bound",
-                 "ditto", "pfedme", "fedper", "fedrep", "lg-fedavg", "local-only", "top-k", "random-k", "qsgd", "terngrad", "fedpaq", "ef-sgd",
-                 "signsgd", "dp-fedavg", "dp-adaptive", "local-dp", "secagg", "dp-ftrl", "local-sgd", "post-local-sgd", "easgd", "eamsgd", "hogwild",
-                 "ssgd"},
+     .name_of = name_of_algorithm,
      .help = "fedavg, fedprox, fedadam, hogwild, ssgd, or what `sounder help algorithms` lists"},
     {.name = "rounds", .type = OPTION_WHOLE, FIELD(rounds), .group = GROUP_TRAINING, .common = true,
      .also = "num-rounds comm-rounds communication-rounds global-epochs",

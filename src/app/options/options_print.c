@@ -62,6 +62,9 @@ void option_print_words(FILE *file, const Option *option, const char *commands) 
     fprintf(file, "%s --%s", commands, option->name);
     for (int choice = 0; choice < OPTION_MAX_CHOICES && option->choices[choice]; choice++)
         fprintf(file, " %s", option->choices[choice]);
+    const char *name;
+    for (size_t i = 0; option->name_of && (name = option->name_of(i)); i++)
+        fprintf(file, " %s", name);
     fputc('\n', file);
 }
 

@@ -1,0 +1,18 @@
+// The names that an option's value may begin with, asked of the tables that own them, so that completion offers a new
+// row by itself. Each returns name number `index`, or NULL behind the last.
+//
+//   {.name = "model", .type = OPTION_TEXT, FIELD(model), .name_of = name_of_model, ...}      // a row of option_table.c
+#ifndef SOUNDER_APP_OPTIONS_OPTION_NAMES_H
+#define SOUNDER_APP_OPTIONS_OPTION_NAMES_H
+
+#include <stddef.h>
+
+const char *name_of_data(size_t index);
+const char *name_of_model(size_t index);
+const char *name_of_partition(size_t index);
+const char *name_of_algorithm(size_t index);
+const char *name_of_attack(size_t index);
+const char *name_of_noise(size_t index);
+const char *name_of_drift(size_t index);
+
+#endif
