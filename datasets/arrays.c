@@ -1,5 +1,6 @@
 // NumPy's arrays as a data set: the members of a .npz archive, or .npy files in a folder. What may lie in them stands
 // in the table of forms (format.c).
+#include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,8 +34,9 @@ typedef struct Arrays {
     BytePart parts[ROLES]; // of an archive
     NpyHeader headers[ROLES];
     DatasetFileState states[ROLES];
-    bool plain[ROLES];            // neither deflated nor a gzip file
-    char said[ROLES][SAID_BYTES]; // what sentences call them; in a folder their paths
+    bool plain[ROLES];             // neither deflated nor a gzip file
+    char said[ROLES][SAID_BYTES];  // what sentences call them; in a folder their paths
+    char others[ZIP_OTHERS_BYTES]; // names of arrays that are none of these
 } Arrays;
 
 static bool is_archive(const char *place) {
@@ -56,6 +58,12 @@ static Status open_array(ByteStream *stream, const Arrays *arrays, ArrayRole rol
     return byte_stream_open_part(stream, arrays->said[role], arrays->place, &arrays->parts[role], err);
 }
 
+static Status read_header(NpyHeader *header, ByteStream *stream, ArrayRole role, Error *err) {
+    static const char *const short_names[ROLES] = {"x", "y", "x", "y", "client", "client", "mean", "std"};
+    const bool is_numbered = role == Y_TRAIN || role == Y_TEST || role == CLIENT_TRAIN || role == CLIENT_TEST;
+    return npy_header(header, stream, short_names[role], is_numbered, err);
+}
+
 static Status find_one(Arrays *arrays, ArrayRole role, Error *err) {
     const char *array = names[role];
     const int length = (int)strlen(array) - 4;
@@ -64,22 +72,38 @@ static Status find_one(Arrays *arrays, ArrayRole role, Error *err) {
              array, arrays->is_archive ? "" : ".npy");
     if (!arrays->found[role] && role <= LAST_REQUIRED)
         return fail(err, STATUS_NOINPUT,
-                    "%s: no array %.*s; save it with numpy.savez(FILE, x_train=..., y_train=..., "
+                    "%s: no array %.*s%s%s; save it with numpy.savez(FILE, x_train=..., y_train=..., "
                     "x_test=..., y_test=...), or as files .npy of these names in one folder",
-                    arrays->place, length, array);
+                    arrays->place, length, array, *arrays->others ? ", but there are " : "", arrays->others);
     if (!arrays->found[role]) return STATUS_OK;
     ByteStream stream;
     TRY(open_array(&stream, arrays, role, err));
-    Status status = npy_header(&arrays->headers[role], &stream, err);
+    Status status = read_header(&arrays->headers[role], &stream, role, err);
     if (status == STATUS_OK) status = samples_file_state(&arrays->states[role], stream.fd, arrays->said[role], err);
     arrays->plain[role] = !stream.packed;
     byte_stream_close(&stream);
     return status;
 }
 
+// The .npy files of a folder that are no array of a data set, for a sentence.
+static void list_others(Arrays *arrays) {
+    DIR *listing = opendir(arrays->place);
+    for (const struct dirent *entry; listing && (entry = readdir(listing));) {
+        const char *ending = strrchr(entry->d_name, '.');
+        const size_t used = strlen(arrays->others);
+        bool is_known = !ending || strcmp(ending, ".npy") != 0;
+        for (ArrayRole role = 0; role < ROLES && !is_known; role++)
+            is_known = strcmp(names[role], entry->d_name) == 0;
+        if (!is_known && used + strlen(entry->d_name) + 3 < sizeof arrays->others)
+            snprintf(arrays->others + used, sizeof arrays->others - used, "%s%s", used ? ", " : "", entry->d_name);
+    }
+    if (listing) closedir(listing);
+}
+
 static Status find_all(Arrays *arrays, const char *place, Error *err) {
     *arrays = (Arrays){.place = place, .is_archive = is_archive(place)};
-    if (arrays->is_archive) TRY(zip_look_up(arrays->parts, arrays->found, names, ROLES, place, err));
+    if (arrays->is_archive) TRY(zip_look_up(arrays->parts, arrays->found, arrays->others, names, ROLES, place, err));
+    if (!arrays->is_archive) list_others(arrays);
     for (ArrayRole role = 0; role < ROLES; role++)
         TRY(find_one(arrays, role, err));
     return STATUS_OK;
@@ -120,8 +144,10 @@ static Status check_column(const Arrays *arrays, ArrayRole role, ArrayRole sampl
     const NpyHeader *column = &arrays->headers[role], *x = &arrays->headers[samples];
     char text[96];
     if (column->rank >= 1 && column->count == column->extent[0] && column->count == x->extent[0]) return STATUS_OK;
-    return fail(err, STATUS_DATA, "%s: of shape (%s), for %" PRIu64 " samples; give one number a sample",
-                arrays->said[role], shape_text(text, column), x->extent[0]);
+    const bool may_be_one_hot = column->rank == 2 && column->extent[0] == x->extent[0];
+    return fail(err, STATUS_DATA, "%s: of shape (%s), for %" PRIu64 " samples; give one number for each sample%s",
+                arrays->said[role], shape_text(text, column), x->extent[0],
+                may_be_one_hot ? ", of one-hot rows y.argmax(1)" : "");
 }
 
 static Status check_pair(const Arrays *arrays, ArrayRole train, ArrayRole test, bool differ, Error *err) {
@@ -175,7 +201,7 @@ static Status check_all(DatasetSource *source, const Arrays *arrays, Error *err)
 static Status reopen(ByteStream *stream, const Arrays *arrays, ArrayRole role, Error *err) {
     NpyHeader again;
     TRY(open_array(stream, arrays, role, err));
-    Status status = npy_header(&again, stream, err);
+    Status status = read_header(&again, stream, role, err);
     const NpyHeader *before = &arrays->headers[role];
     if (status == STATUS_OK && (strcmp(again.type, before->type) != 0 || again.by_columns != before->by_columns ||
                                 memcmp(again.extent, before->extent, sizeof again.extent) != 0))
@@ -323,6 +349,12 @@ static Status read_normalisation(DatasetBlock *block, const Arrays *arrays, Erro
         if (!(std[i] > 0))
             status = fail(err, STATUS_DATA, "%s: value %zu is %g; a standard deviation is above 0", arrays->said[STD],
                           i, (double)std[i]);
+        else if (block->items.pixel_bytes == 1 && !(mean[i] <= 1 && std[i] <= 1))
+            status =
+                fail(err, STATUS_DATA,
+                     "%s: value %zu is %g, and that of std %g; those of pixels are of p / 255, from 0 to 1: mean / "
+                     "255, std / 255",
+                     arrays->said[MEAN], i, (double)mean[i], (double)std[i]);
     if (status == STATUS_OK) apply_normalisation(block, mean, std, kinds);
     free(mean);
     return status;

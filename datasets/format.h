@@ -22,6 +22,9 @@ typedef struct DatasetFormat {
     const char *name;  // "IDX"
     const char *files; // what it is known by, a phrase: "train-images-idx3-ubyte"
     const char *help;  // what may lie in it, a sentence or two
+    // How to save what is to be classes, targets or pixels, for a sentence that doubts what they are. NULL where a form
+    // leaves no doubt: IDX and CIFAR have pixels, texts and CIFAR their own labels.
+    const char *classes, *targets, *pixels;
     // How much of this form the place (a folder or a file, by its full path) has, told by names alone.
     DatasetPresence (*is_here)(const char *place);
     // Fills in shape, counts, items, users and packed, and notes every file that will be read. Reads no samples if that

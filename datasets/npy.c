@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,13 +35,14 @@ static bool take_string(char *string, size_t room, const char **text) {
     return true;
 }
 
-// "(60000, 28, 28)", "(3,)" or "()". False for more dimensions than are read, too.
+// "(60000, 28, 28)", "(3,)" or "()". Dimensions beyond those that are read are only counted.
 static bool take_shape(NpyHeader *header, const char **text) {
     if (!take(text, "(")) return false;
     for (header->rank = 0; !take(text, ")"); header->rank++) {
-        if (header->rank == NPY_MAX_RANK || **text < '0' || **text > '9') return false;
+        if (**text < '0' || **text > '9') return false;
         char *end;
-        header->extent[header->rank] = strtoull(*text, &end, 10);
+        const uint64_t extent = strtoull(*text, &end, 10);
+        if (header->rank < NPY_MAX_RANK) header->extent[header->rank] = extent;
         *text = end;
         take(text, "L"); // Python 2's
         if (!take(text, ",") && (skip_blanks(text), **text != ')')) return false;
@@ -89,7 +91,20 @@ static Status check_size(NpyHeader *header, ByteStream *stream, Error *err) {
     return byte_stream_expect_size(stream, header->header_bytes + header->count * header->item_bytes, err);
 }
 
-Status npy_header(NpyHeader *header, ByteStream *stream, Error *err) {
+// What to save instead of values that are not read. Text of classes as float32 would be targets of a squared loss.
+static Status bad_type(const NpyHeader *header, const ByteStream *stream, const char *name, bool numbered, Error *err) {
+    const char kind = header->type[strspn(header->type, "<>|=")];
+    char remedy[64];
+    if (numbered && !strchr("iubf", kind))
+        snprintf(remedy, sizeof remedy, "numpy.unique(%s, return_inverse=True)[1]", name);
+    else
+        snprintf(remedy, sizeof remedy, "%s.astype('%s')", name, numbered && kind != 'f' ? "int64" : "float32");
+    return fail(err, STATUS_DATA,
+                "%s: values of type %s; only little-endian whole and floating-point numbers are read: %s", stream->path,
+                header->type, remedy);
+}
+
+Status npy_header(NpyHeader *header, ByteStream *stream, const char *name, bool numbered, Error *err) {
     uint8_t magic[MAGIC_BYTES], length[4] = {0};
     *header = (NpyHeader){.rank = -1};
     TRY(byte_stream_read(magic, stream, MAGIC_BYTES, err));
@@ -108,14 +123,12 @@ Status npy_header(NpyHeader *header, ByteStream *stream, Error *err) {
     text[text_bytes] = '\0';
     header->header_bytes = MAGIC_BYTES + length_bytes + text_bytes;
     if (strlen(text) != text_bytes || !read_dictionary(header, text))
-        return fail(err, STATUS_DATA,
-                    "%s: its header at byte %zu is not that of one plain array of at most %d dimensions: %.80s",
-                    stream->path, MAGIC_BYTES + length_bytes, NPY_MAX_RANK, text);
-    if (!read_type(header))
-        return fail(err, STATUS_DATA,
-                    "%s: values of type %s; only little-endian whole and floating-point numbers are read "
-                    "(array.astype('<f4'))",
-                    stream->path, header->type);
+        return fail(err, STATUS_DATA, "%s: its header at byte %zu is not that of one plain array: %.80s", stream->path,
+                    MAGIC_BYTES + length_bytes, text);
+    if (header->rank > NPY_MAX_RANK)
+        return fail(err, STATUS_DATA, "%s: an array of %d dimensions; at most %d are read", stream->path, header->rank,
+                    NPY_MAX_RANK);
+    if (!read_type(header)) return bad_type(header, stream, name, numbered, err);
     return check_size(header, stream, err);
 }
 
@@ -141,6 +154,16 @@ static Status read_floats(float *values, const NpyHeader *header, ByteStream *st
     return STATUS_OK;
 }
 
+Status npy_not_finite(const char *said, uint64_t place, uint64_t each, float value, Error *err) {
+    char where[64];
+    if (each > 1)
+        snprintf(where, sizeof where, "feature %" PRIu64 " of sample %" PRIu64, place % each, place / each);
+    else
+        snprintf(where, sizeof where, "value %" PRIu64, place);
+    return fail(err, STATUS_DATA, "%s: %s is %s in single precision; give finite numbers", said, where,
+                isnan(value) ? "nan" : "infinite");
+}
+
 Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream, Error *err) {
     if (header->kind != 'f' || header->item_bytes < sizeof(float))
         return fail(err, STATUS_DATA, "%s: values of type %s; give float32 or float64 (array.astype('<f4'))",
@@ -149,8 +172,7 @@ Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream
     TRY(byte_stream_end(stream, err));
     for (uint64_t i = 0; i < header->count; i++)
         if (!isfinite(values[i]))
-            return fail(err, STATUS_DATA, "%s: value %" PRIu64 " is %s in single precision; give finite numbers",
-                        stream->path, i, isnan(values[i]) ? "nan" : "infinite");
+            return npy_not_finite(stream->path, i, header->count / header->extent[0], values[i], err);
     return STATUS_OK;
 }
 

@@ -3,7 +3,7 @@
 // dimensions, row by row.
 //
 //   NpyHeader header;
-//   TRY(npy_header(&header, &stream, err));    // the stream (or file) can hold what is announced
+//   TRY(npy_header(&header, &stream, "y", true, err));    // the stream (or file) can hold what is announced
 //   TRY(npy_read_reals(values, &header, &stream, err));    // or _bytes, or _wholes: whatever it is, each checked
 //
 // Failures are DATA and name the stream and the value.
@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "datasets/byte_stream.h"
 
-enum { NPY_MAX_RANK = 4, NPY_TYPE_BYTES = 8 };
+enum { NPY_MAX_RANK = 4, NPY_TYPE_BYTES = 32 };
 
 typedef struct NpyHeader {
     char type[NPY_TYPE_BYTES];     // as NumPy has it: "<f4"
@@ -30,14 +30,20 @@ typedef struct NpyHeader {
     uint64_t header_bytes;
 } NpyHeader;
 
-// Reads the header at the beginning of the stream.
-Status npy_header(NpyHeader *header, ByteStream *stream, Error *err);
+// Reads the header at the beginning of the stream. name, numbered: for the remedy when values of this type are not read,
+// what the array is called ("x") and whether its values are numbers of something (classes, clients) rather than
+// quantities: strings of those are numbered, not converted.
+Status npy_header(NpyHeader *header, ByteStream *stream, const char *name, bool numbered, Error *err);
 
 // Values of one byte, as they are. bytes: (count).
 Status npy_read_bytes(uint8_t *bytes, const NpyHeader *header, ByteStream *stream, Error *err);
 
 // Floating-point numbers of four or eight bytes. DATA for one that is not finite as a float. values: (count).
 Status npy_read_reals(float *values, const NpyHeader *header, ByteStream *stream, Error *err);
+
+// The sentence for a number that is not finite as a float. said: what the array is called; place: of the number;
+// each: numbers of one sample.
+Status npy_not_finite(const char *said, uint64_t place, uint64_t each, float value, Error *err);
 
 // Whole numbers of any size (or truth), from 0 to `greatest`. `what` says in a sentence what they are. values: (count).
 Status npy_read_wholes(uint32_t *values, const NpyHeader *header, ByteStream *stream, uint32_t greatest,

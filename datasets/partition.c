@@ -110,8 +110,8 @@ static Status check_spec(const PartitionSpec *spec, const uint16_t *labels, uint
                     "clients with samples of their own",
                     spec->client_test);
     if (!spec->whole && spec->clients > samples)
-        return fail(err, STATUS_USAGE, "%u samples cannot be divided among %u clients; give at most %u clients",
-                    samples, spec->clients, samples);
+        return fail(err, STATUS_USAGE, "%u sample%s cannot be divided among %u clients; give at most %u client%s",
+                    samples, samples == 1 ? "" : "s", spec->clients, samples, samples == 1 ? "" : "s");
     const FormRow *row = &partition_table.rows[spec->form.row];
     if (!labels && !spec->whole && partitioners[spec->form.row].by_class)
         return fail(err, STATUS_USAGE, "%s: deals by class, and the data set has targets instead of classes; take %s",

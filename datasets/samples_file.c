@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "datasets/npy.h"
+
 // Cut-off files ------------------------------------------------------------------------------------------------------
 
 enum { MOST_MAPPINGS = 16 };
@@ -166,12 +168,10 @@ static Status verify_checksum(const SamplesFile *file, const DatasetSamples *at,
                 checksum, at->checksum);
 }
 
-static Status verify_numbers(const SamplesFile *file, uint64_t bytes, Error *err) {
+static Status verify_numbers(const SamplesFile *file, uint64_t bytes, uint64_t each, Error *err) {
     for (uint64_t i = 0; i < bytes / sizeof(float); i++) {
         const float value = dataset_number(file->samples, i);
-        if (!isfinite(value))
-            return fail(err, STATUS_DATA, "%s: value %" PRIu64 " is %s in single precision; give finite numbers",
-                        file->said, i, isnan(value) ? "nan" : "infinite");
+        if (!isfinite(value)) return npy_not_finite(file->said, i, each, value, err);
     }
     return STATUS_OK;
 }
@@ -180,7 +180,8 @@ Status samples_file_verify(const SamplesFile *file, const DatasetSource *source,
     const DatasetSamples *at = &source->samples[split];
     Error found;
     Status status = verify_checksum(file, at, &found);
-    if (status == STATUS_OK && source->items.pixel_bytes > 1) status = verify_numbers(file, at->bytes, &found);
+    if (status == STATUS_OK && source->items.pixel_bytes > 1)
+        status = verify_numbers(file, at->bytes, shape_size(source->shape), &found);
     TRY(check_state(file, changed_early, err)); // the reason for whatever was found
     return status == STATUS_OK ? status : fail(err, status, "%s", found.message);
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -135,8 +136,15 @@ static Status locate(BytePart *part, const char *name, const uint8_t *entry, con
                 archive->path, name, part->packed_bytes, part->begin);
 }
 
-static Status look_through(BytePart *parts, bool *found, const char *const *names, int count, const Archive *archive,
-                           const uint8_t *directory, Error *err) {
+// One more name, if it fits.
+static void add_name(char others[ZIP_OTHERS_BYTES], const char *name, size_t name_bytes) {
+    const size_t used = strlen(others);
+    if (used + 2 + name_bytes < ZIP_OTHERS_BYTES)
+        snprintf(others + used, ZIP_OTHERS_BYTES - used, "%s%.*s", used ? ", " : "", (int)name_bytes, name);
+}
+
+static Status look_through(BytePart *parts, bool *found, char *others, const char *const *names, int count,
+                           const Archive *archive, const uint8_t *directory, Error *err) {
     for (uint64_t at = 0; at < archive->directory_bytes;) {
         const uint8_t *entry = directory + at;
         const uint64_t left = archive->directory_bytes - at;
@@ -148,31 +156,36 @@ static Status look_through(BytePart *parts, bool *found, const char *const *name
         if (left < whole || memcmp(entry, "PK\1\2", 4) != 0)
             return fail(err, STATUS_DATA, "%s: a corrupt zip archive: no member at byte %" PRIu64 " of its directory",
                         archive->path, at);
+        bool is_wanted = false;
         for (int i = 0; i < count; i++)
             if (strlen(names[i]) == name_bytes && memcmp(entry + ENTRY_BYTES, names[i], name_bytes) == 0) {
                 TRY(locate(&parts[i], names[i], entry, archive, err));
-                found[i] = true;
+                found[i] = is_wanted = true;
             }
+        if (!is_wanted) add_name(others, (const char *)entry + ENTRY_BYTES, name_bytes);
         at += whole;
     }
     return STATUS_OK;
 }
 
-static Status look_in(BytePart *parts, bool *found, const char *const *names, int count, Archive *archive, Error *err) {
+static Status look_in(BytePart *parts, bool *found, char *others, const char *const *names, int count, Archive *archive,
+                      Error *err) {
     TRY(find_directory(archive, err));
     uint8_t *directory = malloc((size_t)archive->directory_bytes + 1);
     if (!directory) return fail(err, STATUS_OS, "no memory for the directory of %s", archive->path);
     Status status = read_at(directory, archive, archive->begin, (size_t)archive->directory_bytes, err);
-    if (status == STATUS_OK) status = look_through(parts, found, names, count, archive, directory, err);
+    if (status == STATUS_OK) status = look_through(parts, found, others, names, count, archive, directory, err);
     free(directory);
     return status;
 }
 
-Status zip_look_up(BytePart *parts, bool *found, const char *const *names, int count, const char *path, Error *err) {
+Status zip_look_up(BytePart *parts, bool *found, char others[ZIP_OTHERS_BYTES], const char *const *names, int count,
+                   const char *path, Error *err) {
     struct stat about;
     Archive archive = {.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (archive.fd < 0) return fail_errno(err, STATUS_NOINPUT, "%s", path);
     memset(found, 0, (size_t)count * sizeof *found);
+    *others = '\0';
     Status status;
     if (fstat(archive.fd, &about) != 0) {
         status = fail_errno(err, STATUS_IO, "%s", path);
@@ -180,7 +193,7 @@ Status zip_look_up(BytePart *parts, bool *found, const char *const *names, int c
         status = fail(err, STATUS_DATA, "%s: not a regular file", path);
     } else {
         archive.bytes = (uint64_t)about.st_size;
-        status = look_in(parts, found, names, count, &archive, err);
+        status = look_in(parts, found, others, names, count, &archive, err);
     }
     close(archive.fd);
     return status;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "app/options/option_table.h"
 #include "app/options/options.h"
@@ -73,6 +74,7 @@ static Status read_model(Spec *spec, float **parameters, const Safetensors *file
 typedef struct Subject {
     char path[RUN_PATH_BYTES];    // of the model's file
     bool is_own_data;             // nobody named other data
+    bool is_noted_data;           // a note of the model's file names them
     Chosen attack;                // by which the run was attacked; none, where a model's file is named
     const DatasetSegment *memory; // in which the data lie; borrowed
 } Subject;
@@ -92,13 +94,24 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     return STATUS_OK;
 }
 
+// The note has the last part of a path: the data may lie beside the model, too.
+static Status take_noted_data(Options *options, const Subject *subject, const char *data, Error *err) {
+    char beside[RUN_PATH_BYTES];
+    const char *slash = strrchr(subject->path, '/');
+    const int folder = slash ? (int)(slash - subject->path) + 1 : 0;
+    const bool fits = snprintf(beside, sizeof beside, "%.*s%s", folder, subject->path, data) < RUN_PATH_BYTES;
+    const bool is_beside = fits && access(data, F_OK) != 0 && access(beside, F_OK) == 0;
+    return option_set(options, option_find("data"), is_beside ? beside : data, "the model's sounder.", err);
+}
+
 // A model's file alone: the data and the seed that its notes name.
-static Status find_in_notes(const Subject *subject, Options *options, const Safetensors *file, Error *err) {
+static Status find_in_notes(Subject *subject, Options *options, const Safetensors *file, Error *err) {
     const char *data = safetensors_note(file, "sounder.data"), *seed = safetensors_note(file, "sounder.seed");
     if (subject->is_own_data && !data)
         return fail(err, STATUS_USAGE, "%s does not say on which data it was trained; name them with --data",
                     subject->path);
-    if (subject->is_own_data) TRY(option_set(options, option_find("data"), data, "the model's sounder.", err));
+    subject->is_noted_data = subject->is_own_data;
+    if (subject->is_own_data) TRY(take_noted_data(options, subject, data, err));
     if (seed && !options_given(options, "seed"))
         TRY(option_set(options, option_find("seed"), seed, "the model's sounder.", err));
     return STATUS_OK;
@@ -269,6 +282,15 @@ static Status evaluate_file(const Safetensors *file, const Subject *subject, con
     return status;
 }
 
+static Status find_data(DatasetSource *source, const Subject *subject, const Options *options, Error *err) {
+    Error why;
+    const Status status = dataset_find(source, options->data, options->seed, &why);
+    if (status == STATUS_NOINPUT && subject->is_noted_data)
+        return fail(err, status, "%s was trained on %s, which lies neither here nor beside it; name it with --data: %s",
+                    subject->path, options->data, why.message);
+    return status == STATUS_OK ? status : fail(err, status, "%s", why.message);
+}
+
 Status command_eval(int argc, char **argv, Error *err) {
     Options options;
     DatasetSource source;
@@ -282,7 +304,7 @@ Status command_eval(int argc, char **argv, Error *err) {
     TRY(find_subject(&subject, &file, &options, path, err));
     Status status;
     Dataset data;
-    TRY_GOTO(close, dataset_find(&source, options.data, options.seed, err));
+    TRY_GOTO(close, find_data(&source, &subject, &options, err));
     TRY_GOTO(close, run_device_fit(&options, &source, err));
     TRY_GOTO(close, dataset_segment_load(&memory, &source, err));
     TRY_GOTO(free, dataset_segment_view(&data, &memory, err));

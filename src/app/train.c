@@ -10,6 +10,7 @@
 #include "app/run/run_goals.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "datasets/doubts.h"
 #include "nn/kernels.h"
 
 // Options -------------------------------------------------------------------------------------------------------------
@@ -64,6 +65,7 @@ static Status prepare(Run *run, Error *err) {
     progress_step_end(&run->progress);
     TRY(status);
     const Dataset *data = &run->memory.data;
+    if (!run->options.resume[0]) dataset_warn_of_doubts(data, &run->source);
     status = run_import_model(&run->options, data, err);
     if (status == STATUS_OK) status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
     if (status == STATUS_OK) status = goals_check(&run->options, data, err);

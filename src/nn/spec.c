@@ -239,8 +239,9 @@ Status spec_parse(Spec *spec, const char *text, Shape input, int classes, Error 
     const Shape shape = spec->layers[spec->layer_count - 1].out;
     if (shape.channels == classes && shape.rows == 1 && shape.columns == 1) return STATUS_OK;
     fail(err, STATUS_USAGE,
-         LAYER_FORMAT "the last layer gives %d x %d x %d values, but there are %d classes; end with \"linear %d\"",
-         LAYER_ARGS(&of), shape.channels, shape.rows, shape.columns, classes, classes);
+         LAYER_FORMAT "the last layer gives %d x %d x %d values, but there %s %d class%s; end with \"linear %d\"",
+         LAYER_ARGS(&of), shape.channels, shape.rows, shape.columns, classes == 1 ? "is" : "are", classes,
+         classes == 1 ? "" : "es", classes);
     layer_text_sketch(&of, NULL, err);
     return STATUS_USAGE;
 }

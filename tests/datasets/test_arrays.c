@@ -126,11 +126,21 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         const char *part;
     } cases[] = {
         {"x_train", "<i4", "(3, 1)", negative, 12, "x_train.npy: values of type <i4; samples are pixels of uint8"},
-        {"x_train", ">f4", "(3, 1)", negative, 12, "x_train.npy: values of type >f4; only little-endian"},
+        {"x_train", ">f4", "(3, 1)", negative, 12,
+         "x_train.npy: values of type >f4; only little-endian whole and floating-point numbers are read: "
+         "x.astype('float32')"},
+        {"x_train", "<U1", "(3, 1)", negative, 12, "values of type <U1; only little-endian"},
+        {"y_train", ">i8", "(3,)", negative, 24, "are read: y.astype('int64')"}, // as float32 it would be a target
+        {"y_train", "<U2", "(3,)", negative, 24, "are read: numpy.unique(y, return_inverse=True)[1]"},
+        {"y_test", "|O", "(2,)", negative, 16, "are read: numpy.unique(y, return_inverse=True)[1]"},
+        {"y_test", "<M8[ns]", "(2,)", negative, 16, "values of type <M8[ns]; only"},
+        {"y_train", ">f8", "(3,)", negative, 24, "are read: y.astype('float32')"},
+        {"client_train", "<U2", "(3,)", negative, 24, "are read: numpy.unique(client, return_inverse=True)[1]"},
         {"x_train", "|u1", "(2, 2, 3)", TRAIN_NUMBERS, 12, "y_train.npy: of shape (3), for 2 samples"},
         {"x_train", "|u1", "(3, 3, 2)", TRAIN_NUMBERS, 18,
          "x_test.npy: of type |u1 and shape (2, 2, 3), and the training set's"},
-        {"x_train", "|u1", "(1, 1, 1, 1, 3)", TRAIN_NUMBERS, 3, "at most 4 dimensions"},
+        {"x_train", "|u1", "(1, 1, 1, 1, 3)", TRAIN_NUMBERS, 3,
+         "x_train.npy: an array of 5 dimensions; at most 4 are read"},
         {"x_train", "|u1", "(3, 17, 1, 1)", zeros, 51, "channels first: x.transpose(0, 3, 1, 2)"},
         {"x_train", "|u1", "(3, 0)", TRAIN_NUMBERS, 0, "samples of 1x1x0"},
         {"x_train", "|u1", "()", TRAIN_NUMBERS, 1, "a single number"},
@@ -140,6 +150,8 @@ static void what_does_not_fit_is_refused_by_its_name(void **state) {
         {"y_test", "<i8", "(2,)", unknown, 16, "y_test.npy: label 3 of sample 1; the training labels go up to 2"},
         {"y_test", "<f8", "(2,)", TEST_TARGETS, 16, "y_test.npy: of type <f8"},
         {"client_train", "<u4", "(3,)", gap, 12, "client 1 has no samples, client 2 has"},
+        {"y_train", "|u1", "(3, 2)", zeros, 6,
+         "of shape (3, 2), for 3 samples; give one number for each sample, of one-hot rows y.argmax(1)"},
         {"client_train", "<u4", "(2,)", gap, 8, "client_train.npy: of shape (2), for 3 samples"},
         {"client_test", "<u4", "(2,)", gap, 8, "client_test without client_train"},
         {"mean", "<f4", "(1,)", TRAIN_NUMBERS, 4, "only one of mean and std"},
@@ -192,6 +204,20 @@ static void a_damaged_mean_is_refused(void **state) {
     if (!strstr(err.message, ": mean: corrupt: checksum")) fail_msg("%s", err.message);
 }
 
+static void a_mean_of_pixels_is_that_of_numbers_up_to_one(void **state) {
+    static const double mean[] = {33.3}, std[] = {78.6};
+    char path[SCRATCH_PATH_BYTES];
+    Loaded loaded;
+    Error err = {.message = ""};
+    Altered set = altered(GRAY_ARRAYS);
+    put(&set, "mean", "<f8", "(1,)", mean, sizeof mean);
+    put(&set, "std", "<f8", "(1,)", std, sizeof std);
+    assert_int_equal(load(&loaded, arrays_write(path, *state, "scale", set.files, ARRAYS_STORED), 1, &err),
+                     STATUS_DATA);
+    if (!strstr(err.message, "mean: value 0 is 33.3, and that of std 78.6; those of pixels are of p / 255"))
+        fail_msg("%s", err.message);
+}
+
 static void a_header_that_is_no_dictionary_is_refused(void **state) {
     char path[SCRATCH_PATH_BYTES], file[SCRATCH_PATH_BYTES];
     Loaded loaded;
@@ -238,8 +264,8 @@ static void numbers_that_do_not_fit_are_refused_by_their_place(void **state) {
         const void *values;
         size_t bytes;
         const char *part;
-    } numbers[] = {{"<f4", "(3, 2)", lost, sizeof lost, "value 3 is nan"},
-                   {"<f8", "(3, 2)", wide, sizeof wide, "value 3 is infinite in single precision"},
+    } numbers[] = {{"<f4", "(3, 2)", lost, sizeof lost, "feature 1 of sample 1 is nan"},
+                   {"<f8", "(3, 2)", wide, sizeof wide, "feature 1 of sample 1 is infinite in single precision"},
                    {"<f2", "(3, 2)", lost, 12, "values of type <f2"}};
     char path[SCRATCH_PATH_BYTES], name[32];
     Loaded loaded;
@@ -263,7 +289,18 @@ static void a_missing_array_is_named_with_how_to_save_it(void **state) {
     assert_non_null(strstr(err.message, "no array x_train; save it with numpy.savez"));
     assert_int_equal(load(&loaded, arrays_write(path, *state, "missing", GRAY_ARRAYS + 1, ARRAYS_IN_FOLDER), 1, &err),
                      STATUS_NOINPUT);
-    assert_non_null(strstr(err.message, "no array x_train"));
+    assert_non_null(strstr(err.message, "no array x_train; save"));
+    arrays_write(path, *state, "missing", GRAY_ARRAYS, ARRAYS_IN_FOLDER);
+    char from[SCRATCH_PATH_BYTES], to[SCRATCH_PATH_BYTES];
+    assert_int_equal(rename(scratch_path(from, path, "x_train.npy"), scratch_path(to, path, "X_train.npy")), 0);
+    assert_int_equal(load(&loaded, path, 1, &err), STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "no array x_train, but there are X_train.npy; save it with"));
+    const ArrayFile images = {.name = "train_images", .type = "|u1", .shape = "(3,)", .values = "abc", .bytes = 3};
+    Altered medical = altered(GRAY_ARRAYS);
+    medical.files[0] = images;
+    arrays_write(path, *state, "named", medical.files, ARRAYS_STORED);
+    assert_int_equal(load(&loaded, path, 1, &err), STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "no array x_train, but there are train_images.npy; save it with"));
     assert_int_equal(load(&loaded, scratch_path(path, *state, "gone.npz"), 1, &err), STATUS_NOINPUT);
     assert_non_null(strstr(err.message, "gone.npz: No such file or directory"));
 }
@@ -356,6 +393,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_does_not_fit_is_refused_by_its_name),
         cmocka_unit_test(a_test_sample_of_a_client_without_training_samples_is_refused),
         cmocka_unit_test(a_damaged_mean_is_refused),
+        cmocka_unit_test(a_mean_of_pixels_is_that_of_numbers_up_to_one),
         cmocka_unit_test(a_header_that_is_no_dictionary_is_refused),
         cmocka_unit_test(a_header_without_type_or_shape_or_with_more_behind_it_is_refused),
         cmocka_unit_test(numbers_that_do_not_fit_are_refused_by_their_place),

@@ -283,7 +283,8 @@ static void impossible_partitions_are_refused_with_the_numbers(void **state) {
         Status status;
         const char *sentence_part;
     } cases[] = {
-        {"contiguous", 6, 5, STATUS_USAGE, "5 samples cannot be divided among 6 clients"},
+        {"contiguous", 6, 5, STATUS_USAGE, "5 samples cannot be divided among 6 clients; give at most 5 clients"},
+        {"contiguous", 6, 1, STATUS_USAGE, "1 sample cannot be divided among 6 clients; give at most 1 client"},
         {"iid", 0, 5, STATUS_USAGE, "among 0 clients"},
         {"whole", 1, 0, STATUS_USAGE, "0 samples"},
         {"shards per-client=3", 2, 5, STATUS_USAGE, "give 1 to 2 shards"},

@@ -163,6 +163,39 @@ class Data(RunCase):
             told = json.loads(self.sounder("eval", f"run{number}/model.safetensors", "--json")[0])
             self.assertEqual(told["data"], f"{name}.npz")
 
+    def test_a_model_is_evaluated_on_the_data_beside_it_or_says_where_it_looked(self):
+        data = self.archive("mine.npz", images_as_arrays())
+        self.train("--data", data, "--model", "softmax", "--clients", "2", "--rounds", "1", "--workers", "1", "--out", "run")
+        os.mkdir(self.path("gift"))
+        os.rename(self.path("run", "model.safetensors"), self.path("gift", "model.safetensors"))
+        os.rename(data, self.path("gift", "mine.npz"))
+        told = json.loads(self.sounder("eval", "gift/model.safetensors", "--json")[0])
+        self.assertEqual((told["data"], told["samples"]), ("mine.npz", TEST))
+        os.rename(self.path("gift", "mine.npz"), data)
+        self.sounder("eval", "gift/model.safetensors")
+        os.rename(data, self.path("other.npz"))
+        _, err = self.sounder("eval", "gift/model.safetensors", code=66)
+        self.assertIn("gift/model.safetensors was trained on mine.npz, which lies neither here nor beside it; name it with --data", err)
+        self.sounder("eval", "gift/model.safetensors", "--data", "other.npz")
+
+    def test_data_that_may_be_meant_otherwise_are_doubted_once(self):
+        """Classes as floating-point numbers, as NumPy's loadtxt gives them, and images with their channels last, mapped where they lie."""
+        whole = images_as_arrays()
+        floats = {name: npy("<f4", (count,), array.array("f", [i % 4 for i in range(count)]).tobytes())
+                  for name, count in (("y_train", TRAIN), ("y_test", TEST))}
+        self.archive("targets.npz", {**whole, **floats})
+        last = {name: npy("|u1", (count, 8, 8, 1), content[-64 * count:]) for name, count, content in
+                (("x_train", TRAIN, whole["x_train"]), ("x_test", TEST, whole["x_test"]))}
+        self.archive("last.npz", {**whole, **last})
+        for name, sentence in (("targets", "targets.npz: all targets are whole numbers, from 0 to 3, and will be learned as quantities, by the "
+                                "squared loss; if they are classes, save y.astype('int64')"),
+                               ("last", "last.npz: samples are read as 8 channels of 8x1; if they are images of 8x8 with their channels last")):
+            said = self.train("--data", f"{name}.npz", "--model", "linear classes", "--clients", "2", "--rounds", "1", "--workers", "1",
+                              "--out", name)[1], self.data(f"{name}.npz")[1]
+            for err in said:
+                self.assertEqual(err.count(sentence), 1, err)
+                self.assertEqual(len(err.splitlines()), 1, err)
+
     def data(self, *arguments, code=0):
         where = {"SOUNDER_DATA": self.path("named"), "XDG_CACHE_HOME": self.path("cache")}
         done = subprocess.run([SOUNDER, "data", *arguments], cwd=self.folder.name, text=True, timeout=DEADLINE, capture_output=True,

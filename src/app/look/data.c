@@ -14,6 +14,7 @@
 #include "app/look/look_options.h"
 #include "app/look/table.h"
 #include "app/run/run_record.h"
+#include "datasets/doubts.h"
 #include "datasets/format.h"
 #include "fedavg/memory/dataset_segment.h"
 
@@ -111,6 +112,7 @@ static Status read_facts(Listing *listing, const char *place, Error *err) {
     TRY(dataset_segment_load(&memory, &source, err));
     Status status = dataset_segment_view(&data, &memory, err);
     if (status == STATUS_OK) put_facts(listing, &source, &data);
+    if (status == STATUS_OK) dataset_warn_of_doubts(&data, &source);
     if (status == STATUS_OK) status = dataset_segment_check(&memory, err);
     if (status == STATUS_OK) dataset_segment_keep(&memory, &source);
     dataset_segment_free(&memory);

@@ -1,0 +1,130 @@
+// Data sets that can be read, but that somebody may have meant otherwise: one sentence of each, and none of others.
+#include "datasets/doubts.h"
+
+#include "array_files.h"
+#include "loaded.h"
+
+enum { SAMPLES = 24, SIDE = 8 };
+
+static void read_set(DatasetDoubts *doubts, const char *place) {
+    Loaded loaded;
+    DatasetSource source;
+    Error err;
+    check_ok(load(&loaded, place, 1, &err));
+    check_ok(dataset_find(&source, place, 1, &err));
+    dataset_find_doubts(doubts, &loaded.data, &source);
+    free(loaded.block);
+}
+
+// The sentences about a table of one column `name` beside a feature.
+static void doubt_table(DatasetDoubts *doubts, const char *parent, const char *name, const char *const *values,
+                        int count) {
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES], text[1024];
+    int used = snprintf(text, sizeof text, "a,%s\n", name);
+    for (int i = 0; i < SAMPLES; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%d.5,%s\n", i, values[i % count]);
+    new_folder(folder, parent, "table");
+    scratch_write(scratch_path(path, folder, "train.csv"), text, strlen(text));
+    scratch_write(scratch_path(path, folder, "test.csv"), text, strlen(text));
+    read_set(doubts, folder);
+}
+
+static void expect(const DatasetDoubts *doubts, const char *sentence) {
+    assert_int_equal(doubts->count, sentence ? 1 : 0);
+    if (sentence && !strstr(doubts->sentences[0], sentence))
+        fail_msg("\"%s\" does not say \"%s\"", doubts->sentences[0], sentence);
+}
+
+static void labels_that_may_be_meant_otherwise_are_doubted(void **state) {
+    static const struct {
+        const char *name, *values[12];
+        int count;
+        const char *sentence;
+    } cases[] = {
+        {"label", {"0", "1", "2"}, 3, NULL},
+        {"target", {"0.5", "1", "2"}, 3, NULL},
+        {"target", {"-1", "1"}, 2, NULL},
+        {"target", {"0", "346", "25"}, 3, NULL}, // more numbers than samples: a quantity
+        {"target",
+         {"0", "1.0", "2"},
+         3,
+         "table: all targets are whole numbers, from 0 to 2, and will be learned as quantities, by the squared loss; "
+         "if "
+         "they are classes, call the column label"},
+        {"label", {"1", "2", "3"}, 3, "table: class 0 of 4 has no training sample; number them from 0 without gaps"},
+        {"label", {"0", "3"}, 2, "table: 2 of 4 classes have no training sample, 1 is the first"},
+        {"label", {"2"}, 1, "table: every training sample is of class 2; there is nothing to tell apart"},
+        {"label",
+         {"0", "662"},
+         2,
+         "table: 663 classes for 24 training samples; if the labels are quantities, call the "
+         "column target"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        DatasetDoubts doubts;
+        char parent[SCRATCH_PATH_BYTES], name[16];
+        snprintf(name, sizeof name, "labels-%zu", i);
+        doubt_table(&doubts, new_folder(parent, *state, name), cases[i].name, cases[i].values, cases[i].count);
+        expect(&doubts, cases[i].sentence);
+    }
+}
+
+// The sentences about images of float32 of this shape, all of whose numbers are multiples of `step`.
+static void doubt_images(DatasetDoubts *doubts, const char *parent, const char *shape, float step, const char *type) {
+    enum { IMAGES = 2, NUMBERS = IMAGES * SIDE * SIDE };
+    uint8_t bytes[ARRAY_ROOM * 2], labels[IMAGES] = {0, 1};
+    float numbers[NUMBERS];
+    char folder[SCRATCH_PATH_BYTES], path[SCRATCH_PATH_BYTES];
+    new_folder(folder, parent, "images");
+    for (int i = 0; i < NUMBERS; i++)
+        numbers[i] = (float)(i % 52) * step;
+    for (int split = 0; split < 2; split++) {
+        const int length =
+            snprintf((char *)bytes + 10, 200, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", type, shape);
+        memcpy(bytes, "\x93NUMPY\1\0", 8);
+        bytes[8] = (uint8_t)length;
+        bytes[9] = 0;
+        memcpy(bytes + 10 + length, numbers, sizeof numbers);
+        const size_t whole = 10 + (size_t)length + (strcmp(type, "|u1") == 0 ? NUMBERS : sizeof numbers);
+        scratch_write(scratch_path(path, folder, split ? "x_test.npy" : "x_train.npy"), bytes, whole);
+        const ArrayFile y = {.type = "|u1", .shape = "(2,)", .values = labels, .bytes = IMAGES};
+        const size_t label_bytes = array_bytes(bytes, &y);
+        scratch_write(scratch_path(path, folder, split ? "y_test.npy" : "y_train.npy"), bytes, label_bytes);
+    }
+    read_set(doubts, folder);
+}
+
+static void images_that_may_be_meant_otherwise_are_doubted(void **state) {
+    static const struct {
+        const char *shape, *type;
+        float step;
+        const char *sentence;
+    } cases[] = {
+        {"(2, 8, 8)", "<f4", 5,
+         "images: samples are whole numbers from 0 to 255 and enter the net as they are; if they are pixels, save "
+         "x.astype('uint8')"},
+        {"(2, 8, 8)", "<f4", 0.02F, NULL},
+        {"(2, 8, 8)", "|u1", 5, NULL},
+        {"(2, 1, 8, 8)", "<f4", 0.02F, NULL},
+        {"(2, 8, 8, 1)", "<f4", 0.02F,
+         "images: samples are read as 8 channels of 8x1; if they are images of 8x8 with their channels last, save "
+         "x.transpose(0, 3, 1, 2)"},
+        {"(2, 8, 8, 1)", "|u1", 1, "read as 8 channels of 8x1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        DatasetDoubts doubts;
+        char parent[SCRATCH_PATH_BYTES], name[16];
+        snprintf(name, sizeof name, "images-%zu", i);
+        doubt_images(&doubts, new_folder(parent, *state, name), cases[i].shape, cases[i].step, cases[i].type);
+        expect(&doubts, cases[i].sentence);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_that_may_be_meant_otherwise_are_doubted),
+        cmocka_unit_test(images_that_may_be_meant_otherwise_are_doubted),
+    };
+    setenv("SOUNDER_CACHE", "off", 1);
+    return run_cases(argc, argv, tests, scratch_set_up, scratch_tear_down);
+}
