@@ -30,8 +30,8 @@ typedef struct NpyHeader {
     uint64_t header_bytes;
 } NpyHeader;
 
-// Reads the header at the beginning of the stream. name, numbered: for the remedy when values of this type are not read,
-// what the array is called ("x") and whether its values are numbers of something (classes, clients) rather than
+// Reads the header at the beginning of the stream. name, numbered: for the remedy when values of this type are not
+// read, what the array is called ("x") and whether its values are numbers of something (classes, clients) rather than
 // quantities: strings of those are numbered, not converted.
 Status npy_header(NpyHeader *header, ByteStream *stream, const char *name, bool numbered, Error *err);
 
