@@ -140,16 +140,27 @@ static void momentum_is_that_of_the_papers(void **state) {
 
 static void adaptive_rules_are_those_of_reddi_and_others(void **state) {
     (void)state;
-    double V = 0, w = 1, adagrad[ROUNDS];
-    for (int r = 0; r < ROUNDS; r++)
-        V += MEANS[r] * MEANS[r], adagrad[r] = w += 0.1 * MEANS[r] / (sqrt(V) + 1e-3);
-    check_steps("fedadagrad", adagrad);
-    static const char *const corrections[] = {"no", "yes", "folded"};
-    for (int c = 0; c < 3; c++) {
-        double m = 0, va = c ? 0 : 1e-6, vy = va, adam[ROUNDS], yogi[ROUNDS], wa = 1, wy = 1;
+    static const struct {
+        const char *text;
+        double tau, start;
+    } starts[] = {
+        {"fedadagrad", 1e-3, 1e-6}, {"fedadagrad tau=0.5", 0.5, 0.25}, {"fedadagrad tau=0.5 start=0", 0.5, 0}};
+    for (int s = 0; s < 3; s++) {
+        double V = starts[s].start, w = 1, adagrad[ROUNDS];
+        for (int r = 0; r < ROUNDS; r++)
+            V += MEANS[r] * MEANS[r], adagrad[r] = w += 0.1 * MEANS[r] / (sqrt(V) + starts[s].tau);
+        check_steps(starts[s].text, adagrad);
+    }
+    static const char *const corrections[] = {"no", "yes", "folded", "flower", "no start=0", "flower start=0.01"};
+    for (int c = 0; c < 6; c++) {
+        double m = 0, va = c == 0 ? 1e-6 : c == 5 ? 0.01 : 0, vy = va, adam[ROUNDS], yogi[ROUNDS], wa = 1, wy = 1;
+        const bool corrects = c > 0 && c != 4;
         for (int r = 0; r < ROUNDS; r++) {
-            const double D = MEANS[r], D2 = D * D, c1 = c ? 1 - pow(0.9, r + 1) : 1, c2 = c ? 1 - pow(0.99, r + 1) : 1;
-            const double tau = c == 2 ? 1e-3 / sqrt(c2) : 1e-3; // folded: lr sqrt(c2) / c1 m / (sqrt(V) + tau)
+            const int exponent = c == 3 || c == 5 ? r + 2 : r + 1; // Flower's rounds begin with 1, to which it adds 1
+            const double D = MEANS[r], D2 = D * D, c1 = corrects ? 1 - pow(0.9, exponent) : 1;
+            const double c2 = corrects ? 1 - pow(0.99, exponent) : 1;
+            // folded: lr sqrt(c2) / c1 m / (sqrt(V) + tau)
+            const double tau = corrects && c >= 2 ? 1e-3 / sqrt(c2) : 1e-3;
             m = 0.9 * m + 0.1 * D;
             va = 0.99 * va + 0.01 * D2;
             vy -= 0.01 * D2 * ((vy > D2) - (vy < D2));

@@ -57,16 +57,39 @@ def momentum_step(beta, lr, nesterov=False):
     return step
 
 
-def adaptive(kind, lr, tau=1e-3, b1=0.9, b2=0.99):
+def adaptive(kind, lr, tau=1e-3, b1=0.9, b2=0.99, start=None):
+    """Algorithm 2 of Reddi and others."""
     def step(w, d, s):
+        V = s.get("V", tau * tau if start is None else start)
         if kind == "adagrad":
-            s["V"] = s.get("V", 0) + d * d
+            s["V"] = V + d * d
             return w + lr * d / (np.sqrt(s["V"]) + tau)
-        V = s.get("V", tau * tau)
         s["m"] = b1 * s.get("m", 0) + (1 - b1) * d
         s["V"] = b2 * V + (1 - b2) * d * d if kind == "adam" else V - (1 - b2) * d * d * np.sign(V - d * d)
         return w + lr * s["m"] / (np.sqrt(s["V"]) + tau)
     return step
+
+
+def flower(w, clients):
+    """Flower's FedAdam, whose exponents are a round ahead and whose second moment begins at zero."""
+    m = v = np.zeros_like(w)
+    for t in range(1, ROUNDS + 1):
+        d = mean(clients, [c.train(w) for c in clients])
+        m, v = 0.9 * m + 0.1 * d, 0.99 * v + 0.01 * d * d
+        w = w + 0.1 * np.sqrt(1 - 0.99 ** (t + 1)) / (1 - 0.9 ** (t + 1)) * m / (np.sqrt(v) + 1e-3)
+    return w
+
+
+def torchs_adam(lr):
+    """torch.optim.Adam on the server, whose gradient is the negative mean update."""
+    def run(w, clients):
+        m = v = np.zeros_like(w)
+        for t in range(1, ROUNDS + 1):
+            d = mean(clients, [c.train(w) for c in clients])
+            m, v = 0.9 * m + 0.1 * d, 0.999 * v + 0.001 * d * d
+            w = w + lr * m / (1 - 0.9 ** t) / (np.sqrt(v / (1 - 0.999 ** t)) + 1e-8)
+        return w
+    return run
 
 
 def robust(combine):
@@ -380,7 +403,8 @@ ALGORITHMS = {
     "fedavg weights=log": averaged(weights="log"), "server average lr=0.5": averaged(lambda w, d, s: w + 0.5 * d),
     "fedavgm beta=0.8 lr=0.7": averaged(momentum_step(0.8, 0.7)),
     "fedavgm beta=0.8 nesterov=yes": averaged(momentum_step(0.8, 1, True)),
-    "fedadagrad": averaged(adaptive("adagrad", 0.1)), "fedadam": averaged(adaptive("adam", 0.1)),
+    "fedadagrad": averaged(adaptive("adagrad", 0.1)), "fedadagrad tau=0.1": averaged(adaptive("adagrad", 0.1, 0.1)),
+    "fedadam": averaged(adaptive("adam", 0.1)),
     "fedyogi": averaged(adaptive("yogi", 0.01)), "bmuf": averaged(momentum_step(1 - 1 / 3, 1)),
     "fedprox mu=0.3": averaged(pull=0.3), "fednova": nova,
     "afl": afl(0.1, True), "combine afl gamma=3": afl(3, False),
@@ -394,6 +418,13 @@ ALGORITHMS = {
     "top-k 0.3 per=tensor": coded(largest(0.3)), "ef-sgd per=tensor": coded(lambda x: np.where(x < 0, -1, 1) * np.abs(x).mean()),
     "signsgd lr=0.05": robust(lambda d: 0.05 * np.sign(np.sign(d).sum(axis=0))),
     "norm-bound 0.4": robust(lambda d: np.mean([u * min(1, 0.4 / np.linalg.norm(u)) for u in d], axis=0)),
+}
+THEIRS = {  # what tools/from.md gives for other frameworks' optimizers
+    "fedadam lr=0.1 tau=0.001 bias-correction=flower start=0": flower,
+    "fedyogi lr=0.01 start=0": averaged(adaptive("yogi", 0.01, start=0)),
+    "fedadagrad lr=0.1 start=0": averaged(adaptive("adagrad", 0.1, start=0)),
+    "server adam lr=0.1 beta2=0.999 tau=1e-8 bias-correction=yes": torchs_adam(0.1),
+    "fedavgm beta=0.9": averaged(momentum_step(0.9, 1)), "fedprox mu=0.1": averaged(pull=0.1),
 }
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}
 BY_STEPS = {"easgd steps=3": elastic(0.3, 3), "easgd alpha=0.5 steps=2": elastic(0.5, 2), "eamsgd alpha=0.2 steps=4": elastic(0.2, 4, True),

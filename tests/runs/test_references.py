@@ -12,7 +12,7 @@ except ImportError as missing:
     sys.exit(77)
 
 from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
-                    ROUNDS, SIDE, SIZES, STEPS, WITHOUT_MOMENTUM)
+                    ROUNDS, SIDE, SIZES, STEPS, THEIRS, WITHOUT_MOMENTUM)
 from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
 
@@ -74,6 +74,13 @@ class References(RunCase):
 
     def test_algorithms_are_those_of_the_papers(self):
         self.compare(ALGORITHMS, MOMENTUM, "--local-epochs", str(STEPS))
+
+    def test_the_texts_for_users_of_other_frameworks_are_their_optimizers(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "from.md")) as file:
+            table = file.read()
+        for algorithm in THEIRS:
+            self.assertIn(f'"{algorithm}"', table)
+        self.compare(THEIRS, MOMENTUM, "--local-epochs", str(STEPS))
 
     def test_the_two_steps_of_personal_moreau_are_those_of_pfedme(self):
         self.compare({"pfedme lambda=2 steps=3 lr=0.1": pfedme(2, 3, 0.1)}, None, "--local-epochs", str(STEPS))

@@ -1,6 +1,8 @@
 // FedAdagrad (Reddi et al., ICLR 2021, Algorithm 2).
 //
 //   V += D^2;  w += lr D / (sqrt V + tau)
+//
+// V begins at tau^2, the least that the paper's line 1 asks for; start=0 is Flower's.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAGRAD_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ADAGRAD_H
 
@@ -14,13 +16,20 @@ BOTH double server_adagrad(double weight, Update update, ServerState *state, flo
 }
 
 #ifndef __cplusplus
+static inline double adagrad_start(const ServerTurn *turn, int state) {
+    (void)state;
+    return isnan(turn->number[2]) ? turn->number[1] * turn->number[1] : turn->number[2];
+}
+
 static const ServerRule adagrad_server_rule = {
     .text = {"adagrad",
              "steps shrink by the squares of all updates so far",
              "Reddi et al., ICLR 2021, Algorithm 2",
              {{.name = "lr", .preset = 0.1, .minimum = 0, .maximum = 1000},
-              {.name = "tau", .preset = 1e-3, .minimum = 1e-12, .maximum = 1}}},
-    .states = 1};
+              {.name = "tau", .preset = 1e-3, .minimum = 1e-12, .maximum = 1},
+              {.name = "start", .preset = NAN, .minimum = 0, .maximum = 1000, .derived = "tau^2"}}},
+    .states = 1,
+    .start = adagrad_start};
 #endif
 
 #endif

@@ -8,16 +8,20 @@
 //
 // As in the paper V starts at tau^2 and nothing is corrected for the start from zero; with bias-correction both moments
 // are divided by what has been forgotten of their start, and V starts at zero, as in Adam (Kingma, Ba 2015, Algorithm
-// 1); bias-correction=folded puts both divisions into the rate, as the same paper's section 2 does and Flower: tau then
-// weighs more in the first rounds, 1 / sqrt(1 - beta2^round) times.
+// 1, and torch.optim.Adam); bias-correction=folded puts both divisions into the rate, as the same paper's section 2
+// does: tau then weighs more in the first rounds, 1 / sqrt(1 - beta2^round) times. bias-correction=flower is that with
+// the exponent round + 1, as Flower's FedAdam has it. start= says where V starts, whatever is corrected.
 #ifndef SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 #define SOUNDER_FEDAVG_RULES_SERVER_ADAM_H
 
 #include "fedavg/rules/server_rule.h"
 
-// Both rules' numbers are lr, beta1, beta2, tau, bias-correction; derived: the factors of m and V.
+enum { ADAM_TAU = 3, ADAM_CORRECTION, ADAM_BEGINNING }; // behind lr, beta1 and beta2
+enum { CORRECTION_NO, CORRECTION_YES, CORRECTION_FOLDED, CORRECTION_FLOWER };
+
+// derived: the factors of m and V.
 BOTH double adam_step(double weight, const ServerState *state, const ServerTurn *turn) {
-    const double lr = turn->number[0], tau = turn->number[3];
+    const double lr = turn->number[0], tau = turn->number[ADAM_TAU];
     return weight + server_quotient(lr * (state[0].real * turn->derived[0]), state[1].real * turn->derived[1], tau);
 }
 
@@ -40,15 +44,18 @@ BOTH double server_yogi(double weight, Update update, ServerState *state, float 
 
 #ifndef __cplusplus
 static inline void adam_prepare(ServerTurn *turn) {
-    enum { NO, YES, FOLDED };
-    const int correction = (int)turn->number[4];
+    const int correction = (int)turn->number[ADAM_CORRECTION];
+    const double exponent = turn->round + (correction == CORRECTION_FLOWER ? 1.0 : 0);
     for (int moment = 0; moment < 2; moment++)
-        turn->derived[moment] = correction == NO ? 1 : 1 / (1 - pow(turn->number[1 + moment], turn->round));
-    if (correction == FOLDED) turn->derived[0] /= sqrt(turn->derived[1]), turn->derived[1] = 1;
+        turn->derived[moment] = correction == CORRECTION_NO ? 1 : 1 / (1 - pow(turn->number[1 + moment], exponent));
+    if (correction >= CORRECTION_FOLDED) turn->derived[0] /= sqrt(turn->derived[1]), turn->derived[1] = 1;
 }
 
 static inline double adam_start(const ServerTurn *turn, int state) {
-    return state == 1 && turn->number[4] == 0 ? turn->number[3] * turn->number[3] : 0;
+    const double tau = turn->number[ADAM_TAU], start = turn->number[ADAM_BEGINNING];
+    if (state == 0) return 0;
+    if (!isnan(start)) return start;
+    return turn->number[ADAM_CORRECTION] == CORRECTION_NO ? tau * tau : 0;
 }
 
 #define ADAM_NUMBERS(rate)                                                                                             \
@@ -56,8 +63,9 @@ static inline double adam_start(const ServerTurn *turn, int state) {
         {.name = "lr", .preset = rate, .minimum = 0, .maximum = 1000},                                                 \
             {.name = "beta1", .preset = 0.9, .minimum = 0, .maximum = 0.999999},                                       \
             {.name = "beta2", .preset = 0.99, .minimum = 0, .maximum = 0.999999},                                      \
-            {.name = "tau", .preset = 1e-3, .minimum = 1e-12, .maximum = 1}, {                                         \
-            .name = "bias-correction", .words = { "no", "yes", "folded" }                                                        \
+            {.name = "tau", .preset = 1e-3, .minimum = 1e-12, .maximum = 1},                                           \
+            {.name = "bias-correction", .words = {"no", "yes", "folded", "flower"}}, {                                 \
+            .name = "start", .preset = NAN, .minimum = 0, .maximum = 1000, .derived = "tau^2, 0 with bias-correction"  \
         }                                                                                                              \
     }
 
