@@ -42,7 +42,7 @@ void dial_print(FILE *file) {
         "between reading the weights and "
         "the update made of them; its mean stands in the line of a round, with its histogram in metrics.jsonl "
         "(staleness, staleness_mean), in the report and in TensorBoard. The shell needs the job first:");
-    fputs("\n  JOB=\"--clients 4 --partition iid --batch-size 32 --lr 0.05 --momentum 0\"\n", file);
+    fputs("\n  JOB=\"--clients 4 --partition iid --batch-size 32 --lr 0.05\"\n", file);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         fprintf(file, "\n  sounder train %s $JOB\n", steps[i].command);
         print_paragraph(file, 6, steps[i].help);

@@ -296,6 +296,40 @@ static void options_that_contradict_each_other_are_refused(void **state) {
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }
 
+#define NO_MOMENTUM                                                                                                    \
+    "only used with optimizer sgd in --algorithm, without personal moreau or a single step from a fresh start; add "   \
+    "that or leave --momentum out"
+
+static void what_has_no_effect_without_momentum_is_refused_and_a_momentum_without_effect(void **state) {
+    (void)state;
+    static const Refusal refusals[] = {
+        {"--algorithm|asgd|--momentum|0.9", "--momentum 0.9: " NO_MOMENTUM},
+        {"--algorithm|dc-asgd|--momentum|0", "--momentum 0: " NO_MOMENTUM},
+        {"--algorithm|local-sgd steps=1|--client-optimizer-state|fresh|--momentum|0.5", "--momentum 0.5: " NO_MOMENTUM},
+        {"--algorithm|eamsgd", "--algorithm: optimizer sgd nesterov=yes has no effect without momentum; add --momentum "
+                               "0.9 or write nesterov=no"},
+        {"--client-optimizer-state|keep", "--client-optimizer-state keep has no effect without momentum; add "
+                                          "--momentum 0.9 or leave --client-optimizer-state out"},
+        {"--client-optimizer-state|average|--momentum|0",
+         "--client-optimizer-state average has no effect without momentum; add --momentum 0.9 or leave "
+         "--client-optimizer-state out"},
+    };
+    check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
+}
+
+static void a_momentum_is_taken_wherever_a_step_follows_another(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "--algorithm|downpour|--momentum|0.9", "--algorithm|local-sgd steps=1|--momentum|0.9",
+        "--algorithm|async-eamsgd steps=1|--momentum|0.9", "--algorithm|hogwild|--momentum|0.9",
+        "--client-optimizer-state|keep|--algorithm|optimizer adam"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        Options options;
+        Error err;
+        check_ok(parse_and_resolve(&options, lines[i], &err));
+    }
+}
+
 static void workers_and_clients_follow_from_each_other(void **state) {
     (void)state;
     Options options;
@@ -466,6 +500,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_robust_rules_codes_and_releases_do_not_go_with_is_refused),
         cmocka_unit_test(an_attack_without_attackers_and_what_it_does_not_go_with_is_refused),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
+        cmocka_unit_test(what_has_no_effect_without_momentum_is_refused_and_a_momentum_without_effect),
+        cmocka_unit_test(a_momentum_is_taken_wherever_a_step_follows_another),
         cmocka_unit_test(workers_and_clients_follow_from_each_other),
         cmocka_unit_test(the_number_of_a_partition_alone_asks_for_that_partition),
         cmocka_unit_test(a_line_end_ends_a_part_of_a_net_or_an_algorithm),

@@ -109,7 +109,8 @@ class Init(RunCase):
         self.assertNotIn(expected["norm1.running_mean"], [(0,) * 4])
         rules = "fedprox", "fednova", *(() if ON_CARD else ("optimizer adam", "optimizer adamw", "optimizer sgd nesterov=yes", "ditto"))
         for number, rule in enumerate(rules):
-            self.assertEqual(trained(f"rule{number}", "--algorithm", rule, "--weight-decay", "0.1"), expected, rule)
+            momentum = ["--momentum", "0.5"] if "nesterov" in rule else []
+            self.assertEqual(trained(f"rule{number}", "--algorithm", rule, *momentum, "--weight-decay", "0.1"), expected, rule)
         if not ON_CARD:
             self.assertEqual(trained("clip", "--clip-grad-norm", "1e-3"), expected)
         untouched = {"norm1.running_mean": (0,) * 4, "norm1.running_var": (1,) * 4}

@@ -42,7 +42,7 @@ NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
         **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan")}}  # which make no sense of so few
-STILL = ("pfedme",)  # whose clients' steps know no momentum
+STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware")  # whose clients' steps know no momentum
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
     "fedavg": ["schedule buffered K=4 dispatch=publish", "fedbuff lag=0 dispatch=publish", "send top-k 1", "send top-k 1 feedback=no", "send top-k 1 per=tensor", "send random-k 1 per=tensor", "send random-k 1", "send threshold 0", "send clip 1e5; send noise 0", "send masked"],
@@ -68,8 +68,11 @@ def zoo():
 class Zoo(RunCase):
     models = {}  # by one worker, as far as tests have asked for them: algorithm -> SHA-256
 
+    def task(self, algorithm):
+        return [*TASK, *([] if algorithm.startswith(STILL) else ["--momentum", "0.5"])]
+
     def options(self, algorithm):
-        task = [*TASK, *([] if algorithm.startswith(STILL) else ["--momentum", "0.5"])]
+        task = self.task(algorithm)
         if algorithm.startswith("fedbn"):  # it is about such layers
             return [word.replace("pool 2", "groupnorm 3; pool 2; layernorm") for word in task] + ["--algorithm", algorithm, *CLIENTS]
         return [*task, "--algorithm", NUMBERS.get(algorithm, algorithm), *([] if algorithm == "hogwild" else CLIENTS),
@@ -343,7 +346,7 @@ class Zoo(RunCase):
     @unittest.skipIf(ON_CARD, "updates wait on the CPU alone")
     def test_a_run_with_late_updates_goes_on_to_more_rounds(self):
         for algorithm in ("fedbuff K=1", "fedasync", "dc-asgd lambda=100", "async-eamsgd", "fedbuff K=2; send qsgd"):
-            options = [*TASK, *CLIENTS, "--algorithm", algorithm, "--client-time", "lognormal", "--seed", "3"]
+            options = [*self.task(algorithm), *CLIENTS, "--algorithm", algorithm, "--client-time", "lognormal", "--seed", "3"]
             self.train(*options, "--rounds", "9", "--out", "whole " + algorithm)
             self.train(*options, "--rounds", "4", "--out", algorithm)
             self.train("--resume", algorithm, "--rounds", "9", "--quiet", "--workers", "3")

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/form.h"
+#include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/personal_rules.h"
+#include "fedavg/rules/schedule.h"
 #include "fedavg/rules/walk.h"
 
 bool is_dirichlet(const Options *options) {
@@ -25,11 +27,22 @@ bool is_ssgd(const Options *options) {
     return engine_facts[options_engine(options)].in_lockstep;
 }
 
-bool steps_by_sgd(const Options *options) {
+// A single step from a standing start is a gradient, whatever the momentum; only what is kept lets it go on.
+static bool steps_once(const Options *options, const Recipe *recipe) {
+    const Chosen *schedule = &recipe->parts[PART_SCHEDULE];
+    const bool buffers = engine_facts[schedule->row].buffers;
+    const bool keeps = buffers ? local_rules[recipe->parts[PART_LOCAL].row]->replicas
+                               : !options_given(options, "client-optimizer-state") ||
+                                     options->training.optimizer_state != OPTIMIZER_FRESH;
+    return !keeps && walk_by_steps(schedule) && schedule->number[buffers ? BUFFERED_STEPS : ROUNDS_STEPS] == 1;
+}
+
+bool has_momentum(const Options *options) {
     Recipe recipe;
     Error ignored;
     return recipe_parse(&recipe, options->algorithm, &ignored) != STATUS_OK ||
-           (recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD && recipe.parts[PART_PERSONAL].row != PERSONAL_MOREAU);
+           (recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD && recipe.parts[PART_PERSONAL].row != PERSONAL_MOREAU &&
+            !steps_once(options, &recipe));
 }
 
 bool counts_epochs(const Options *options) {

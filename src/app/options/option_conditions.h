@@ -11,7 +11,7 @@ bool is_dirichlet(const Options *options);
 bool is_shards(const Options *options);
 bool is_hogwild(const Options *options);
 bool is_ssgd(const Options *options);
-bool steps_by_sgd(const Options *options);
+bool has_momentum(const Options *options);
 bool counts_epochs(const Options *options);
 bool spends_epsilon(const Options *options);
 bool is_not_ssgd(const Options *options);

@@ -282,7 +282,8 @@ const Option option_table[] = {
      .help = "rounds in which the learning rate rises to --lr, in equal steps; --lr-schedule begins behind them"},
     {.name = "momentum", .type = OPTION_FLOAT, FIELD(training.sgd.momentum), .group = GROUP_TRAINING,
      .placeholder = "X", .preset = "0", .minimum = 0, .maximum = 1, .below_maximum = true,
-     .applies = steps_by_sgd, .condition = "optimizer sgd in --algorithm, without personal moreau",
+     .applies = has_momentum,
+     .condition = "optimizer sgd in --algorithm, without personal moreau or a single step from a fresh start",
      .help = "momentum of SGD; clients start it anew in each round unless --client-optimizer-state says otherwise"},
     {.name = "weight-decay", .type = OPTION_FLOAT, FIELD(training.sgd.weight_decay), .group = GROUP_TRAINING,
      .also = "wd l2",
@@ -299,7 +300,8 @@ const Option option_table[] = {
      .choices = {[OPTIMIZER_FRESH] = "fresh", [OPTIMIZER_KEPT] = "keep", [OPTIMIZER_AVERAGED] = "average"},
      .help = "what a client's optimizer begins each turn with: zeros, what it had at the end of its last turn, or the "
              "average of the momenta that the last round's clients ended with, weighted as their updates. With steps= in "
-             "--algorithm (local-sgd) they keep it unless told otherwise"},
+             "schedule rounds (local-sgd), and where clients train replicas (easgd), they keep it unless told otherwise or "
+             "they keep something else; with steps= in schedule buffered (downpour) it is always fresh"},
     {.name = "hogwild-update", .type = OPTION_CHOICE, FIELD(training.hogwild_update), .group = GROUP_TRAINING,
      .placeholder = "HOW", .preset = "plain",
      .applies = is_hogwild, .condition = "--algorithm hogwild",

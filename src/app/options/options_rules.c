@@ -62,9 +62,27 @@ static Status check_averaged_state(const Options *options, Error *err) {
     return STATUS_OK;
 }
 
+// Without momentum SGD remembers nothing, and looks nowhere ahead.
+static Status check_momentum(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const bool without = options->recipe.parts[PART_OPTIMIZER].row == OPTIMIZER_SGD &&
+                         options->training.sgd.momentum == 0 && !options->resume[0];
+    if (without && options->training.nesterov)
+        return fail(err, STATUS_USAGE,
+                    "%s: optimizer sgd nesterov=yes has no effect without momentum; add --momentum 0.9 or write "
+                    "nesterov=no",
+                    options_named(name, options, "algorithm"));
+    if (!without || options->training.optimizer_state == OPTIMIZER_FRESH) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s %s has no effect without momentum; add --momentum 0.9 or leave --client-optimizer-state out",
+                options_named(name, options, "client-optimizer-state"),
+                options->training.optimizer_state == OPTIMIZER_KEPT ? "keep" : "average");
+}
+
 Status options_check_state(const Options *options, Error *err) {
     TRY(check_optimizer_state(options, err));
-    return check_averaged_state(options, err);
+    TRY(check_averaged_state(options, err));
+    return check_momentum(options, err);
 }
 
 // Steps that go on from round to round go on with their momentum, where there is one and nothing else is kept.
