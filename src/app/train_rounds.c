@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/commands.h"
+#include "app/run/run_continue.h"
 #include "app/run/run_goals.h"
 #include "app/run/run_schedule.h"
 #include "base/clock.h"
@@ -51,7 +52,7 @@ static void say_goals(Run *run, const RoundReport *report, bool reaches_target) 
     const Goals *goals = &run->memory.control->goals;
     if (reaches_target)
         progress_say(&run->progress, "round %u reaches the target of %g%%\n", report->round, 100 * goals->target);
-    if (run->options.patience > 0 && goals->tests_since_best >= (uint32_t)run->options.patience)
+    if (goals_are_out_of_patience(goals, &run->options))
         progress_say(&run->progress, "no test has been better since round %u: patience ends\n", goals->best_round);
 }
 
@@ -106,7 +107,9 @@ static void note_cold_start(Run *run) {
     if (first != UINT64_MAX) run->cold_start_seconds = (double)(first - run->start_nanoseconds) * 1e-9;
 }
 
+// On the real clock no other process can go on: a run that is told to stop has come to its end.
 static bool is_finished(const Run *run) {
+    if (run->memory.config->real_clock && run->stop_signal && run->rounds_done > 0) return true;
     return run->rounds_done >= (uint32_t)run->options.rounds || goals_end(&run->memory.control->goals, &run->options);
 }
 
@@ -154,6 +157,16 @@ static void print_device(Run *run) {
     if (*device) progress_say(&run->progress, "device: %s\n", device);
 }
 
+static void say_how_to_continue(Run *run) {
+    char command[RUN_COMMAND_BYTES];
+    Error why;
+    if (run_continue_command(command, &run->options, &run->memory.control->goals, run->folder.path, run->rounds_done,
+                             &why) == STATUS_OK)
+        progress_say(&run->progress, "go on: %s\n", command);
+    else
+        progress_say(&run->progress, "cannot go on: %s\n", why.message);
+}
+
 static void print_ending(Run *run, const char *sha256, double seconds) {
     uint32_t rounds = run->rounds_done;
     const RoundReport *last = &run->evaluated;
@@ -161,7 +174,7 @@ static void print_ending(Run *run, const char *sha256, double seconds) {
         progress_say(&run->progress, "%.2f%% after %u round%s, %.2f s\n", 100.0 * last->test_hits / last->test_count,
                      rounds, plural(rounds), seconds);
     progress_say(&run->progress, "model: %s/model.safetensors  sha256 %.12s...\n", run->folder.path, sha256);
-    progress_say(&run->progress, "go on: sounder train --resume %s --rounds %u\n", run->folder.path, 2 * rounds);
+    say_how_to_continue(run);
 }
 
 static Status write_model(Run *run, Error *err) {
@@ -191,7 +204,9 @@ static void note_signal(const Run *run, bool at_once, int *exit_code) {
     char done[48] = "at once";
     if (!train_is_first(run)) return;
     if (!at_once) snprintf(done, sizeof done, "after round %u", run->rounds_done);
-    if (is_finished(run) || run->rounds_done == 0)
+    if (!is_finished(run) && run->memory.config->real_clock)
+        log_warning("stopped by signal %d %s; on the real clock a run cannot go on", signal, done);
+    else if (is_finished(run) || run->rounds_done == 0)
         log_warning("stopped by signal %d %s, %s", signal, done,
                     run->rounds_done ? "the last" : "before the first round was done");
     else
@@ -249,6 +264,10 @@ static Status write_arrivals(const Run *run, Error *err) {
 static Status run_with_workers(Run *run, Error *err) {
     TRY(begin(run, err));
     print_device(run);
+    if (run->memory.config->real_clock)
+        progress_say(&run->progress,
+                     "clock: real; nothing can resume the run, but --init begins another with the model "
+                     "of its last checkpoint\n");
     Status status = run_rounds(run, err);
     if (status == STATUS_OK) status = write_arrivals(run, err);
     Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
@@ -304,10 +323,9 @@ Status train_in_folder(Run *run, int *exit_code, Error *err) {
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {
         if (train_is_first(run)) run_folder_unlink_live(&run->folder); // of a process that could not
-        bool early = run->rounds_done < (uint32_t)run->options.rounds;
-        progress_say(&run->progress, "the run in %s has done its %u round%s; more with %s\n", run->folder.path,
-                     run->rounds_done, plural(run->rounds_done),
-                     early ? "another --patience or --target-accuracy" : "--rounds");
+        progress_say(&run->progress, "the run in %s has done its %u round%s\n", run->folder.path, run->rounds_done,
+                     plural(run->rounds_done));
+        say_how_to_continue(run);
         return STATUS_OK;
     }
     TRY(train(run, exit_code, err));

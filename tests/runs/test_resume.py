@@ -4,7 +4,7 @@ SOUNDER_EXHAUSTIVE=1 in the environment: every algorithm whose clients keep some
 
 Usage: test_resume.py PATH_OF_SOUNDER [unittest arguments]
 """
-import hashlib, json, os, shutil, struct, sys, unittest
+import hashlib, json, os, shlex, shutil, struct, subprocess, sys, unittest
 
 from runs import RunCase, sha256
 
@@ -115,6 +115,56 @@ class Ends(RunCase):
         os.symlink("/proc/1/fd/999", self.path("run", "live", "control"))
         self.train("--resume", "run", "--quiet")
         self.assertFalse(os.path.exists(self.path("run", "live")))
+
+
+class LastLines(RunCase):
+    """What a run says at its end about going on, taken at its word."""
+
+    def last_line(self, *arguments):
+        return self.train(*[argument for argument in TINY if argument != "--quiet"], *arguments)[0].splitlines()[-1]
+
+    def expect_to_go_on(self, run, *arguments):
+        line = self.last_line(*arguments, "--out", run)
+        self.assertTrue(line.startswith("go on: sounder train "), line)
+        before = len(self.rounds(run))
+        self.assertEqual(self.train("--resume", run)[0].splitlines()[-1], line)  # nothing is done, and the same said
+        self.train(*shlex.split(line)[4:], "--quiet")
+        self.assertGreater(len(self.rounds(run)), before)
+
+    def test_its_command_goes_on(self):
+        self.expect_to_go_on("run's folder", "--rounds", "1")
+        self.expect_to_go_on("patience", "--rounds", "9", "--patience", "1", "--lr", "1e-9")
+        self.expect_to_go_on("target", "--rounds", "9", "--target-accuracy", "0.01", "--stop-at-target")
+        self.expect_to_go_on("all", "--rounds", "2", "--target-accuracy", "0.01", "--eval-every", "2", "--stop-at-target", "--patience", "1", "--lr", "1e-9")
+
+    def test_where_nothing_can_go_on_the_reason_stands_there(self):
+        for place, (options, why) in enumerate(((["--lr-schedule", "cosine"], "--rounds 4: the cosine of the learning rate ends with round 2; "),
+                                                 (["--algorithm", "dp-fedavg epsilon=8"], "--rounds 4: the noise spends epsilon in 2 rounds, "),
+                                                 (["--algorithm", "dp-ftrl epsilon=8", "--sampling", "cyclic"], "--rounds 4: the noise spends epsilon in 2 rounds, "),
+                                                 (["--algorithm", "asgd", "--clock", "real"], "--clock real: a run cannot go on in it; "),
+                                                 (["--algorithm", "asgd", "--clock", "replay:3/schedule.csv"], "3/schedule.csv: has the updates of 2 rounds, "))):
+            line = self.last_line(*options, "--rounds", "2", "--out", str(place))
+            self.assertIn("cannot go on: " + why, line)
+
+    def test_a_run_on_the_real_clock_that_is_stopped_leaves_its_model(self):
+        process = self.start(*[argument for argument in TINY if argument != "--quiet"], "--algorithm", "asgd", "--clock", "real", "--workers", "1",
+                             "--rounds", "1000000", "--eval-every", "0", "--out", "run", stdout=subprocess.DEVNULL)
+        self.wait_for_round("run", 1)
+        self.assertRegex(self.stop(process), r"stopped by signal 15 after round \d+, the last")
+        self.assertEqual(self.metrics("run")[-1]["rounds"], len(self.rounds("run")))
+        self.assertEqual(self.metrics("run")[-1]["model_sha256"], self.model("run"))
+
+    def test_a_run_that_ends_early_evaluates_its_clients(self):
+        for name, goal in (("patience", ["--patience", "1", "--lr", "1e-9"]), ("target", ["--target-accuracy", "0.01", "--stop-at-target"])):
+            self.train(*TINY, *goal, "--rounds", "30", "--eval-clients-every", "30", "--out", name)
+            last = self.rounds(name)[-1]["round"]
+            self.assertLess(last, 30)
+            self.assertEqual([line["round"] for line in self.metrics(name) if line["type"] == "clients_evaluation"], [last])
+
+    def test_goals_that_no_test_can_reach_are_refused(self):
+        for goal in (["--patience", "1"], ["--target-accuracy", "0.5", "--stop-at-target"]):
+            _, err = self.train(*TINY, *goal, "--eval-every", "0", "--out", "no", code=64)
+            self.assertIn(f"{goal[-1] if len(goal) > 2 else goal[0]}: with --eval-every 0 only the last round is tested", err)
 
 
 class FoldersFromElsewhere(RunCase):

@@ -89,6 +89,24 @@ class Sweep(RunCase):
                    "--search", "halving", "--out", "s")
         self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("1e-6", "0.1")], [1, 3])
 
+    def test_a_run_that_was_killed_between_its_last_round_and_its_model_gets_that(self):
+        for search in ([], ["--search", "halving"]):
+            out = f"s{len(search)}"
+            run = out + "/lr=0.1"
+            arguments = ["--data", "quadratics a=1,4 b=0,3", "--model", "linear 1", "--lr", "1e-6,0.1", "--out", out, *search]
+            self.sweep(*arguments, "--rounds", "3")
+            right = self.model(run)
+            with open(self.path(run, "model.safetensors"), "r+b") as file:  # as if it were that of fewer rounds
+                file.seek(-1, os.SEEK_END)
+                file.write(b"?")
+            with open(self.path(run, "metrics.jsonl")) as file:
+                lines = file.readlines()
+            with open(self.path(run, "metrics.jsonl"), "w") as file:
+                file.writelines(lines[:-1])
+            self.sweep(*arguments, "--rounds", "3")
+            self.assertEqual(self.model(run), right)
+            self.assertEqual(self.metrics(run)[-1]["type"], "summary")
+
     def test_halving_that_was_killed_decides_as_if_it_had_not_been(self):
         arguments = [*LEARNED, "--lr", "1e-6,0.05,2e-6", "--rounds", "200", "--search", "halving", "--parallel", "1", "--out", "s"]
         process = subprocess.Popen([SOUNDER, "sweep", *arguments], cwd=self.folder.name, stdout=subprocess.DEVNULL)

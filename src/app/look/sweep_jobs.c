@@ -140,7 +140,9 @@ Status sweep_job_aim(Job *job, int rounds, Error *err) {
     job->state = JOB_WAITS;
     if (access(config, F_OK) != 0) return begin_short(job, rounds, err);
     TRY(past_run_read(&past, job->folder, err));
-    if (past.rounds >= (uint32_t)rounds) job->state = JOB_IS_DONE;
+    // One that was killed after these very rounds may still have the model of fewer.
+    const bool has_model = past.rounds > (uint32_t)rounds || past.state == RUN_FINISHED;
+    if (past.rounds >= (uint32_t)rounds && has_model) job->state = JOB_IS_DONE;
     past_run_free(&past);
     return make_resuming(job, rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
 }

@@ -135,6 +135,13 @@ void options_adopt_form(Options *options);
 // clients that are drawn, the plan of the release, the updates that the combine rule needs, the attack.
 void options_keep_state(Options *options);
 Status options_check_state(const Options *options, Error *err);
+
+// What a run settles for its rounds when it begins (options_longer.c; options: resolved), USAGE with the sentence: a
+// learning rate or a budget that ends before so many rounds; --resume for so many rounds; goals that no test can reach.
+Status options_check_rounds(const Options *options, int rounds, Error *err);
+Status options_check_resumed(const Options *options, int rounds, Error *err);
+Status options_check_goals(const Options *options, Error *err);
+
 // The FILE of --clock replay:FILE; NULL: nothing is replayed.
 const char *options_replay(const Options *options);
 bool options_clock_is_real(const Options *options);

@@ -304,11 +304,7 @@ static Status resolve_schedule(Options *options, Error *err) {
     if (schedule->kind == LR_EXPONENTIAL && schedule->gamma == 0) schedule->gamma = 0.99;
     if (schedule->kind != LR_COSINE) return STATUS_OK;
     if (schedule->rounds == 0) schedule->rounds = (uint32_t)options->rounds;
-    if (schedule->rounds < (uint32_t)options->rounds)
-        return fail(err, STATUS_USAGE,
-                    "%s %d: the cosine of the learning rate ends with round %u; lower that or begin a run with more "
-                    "--lr-rounds",
-                    options_named(name, options, "rounds"), options->rounds, schedule->rounds);
+    TRY(options_check_rounds(options, options->rounds, err));
     if (schedule->minimum > (double)options->training.sgd.lr)
         return fail(err, STATUS_USAGE, "%s %g: above --lr, which is %g; lower it",
                     options_named(name, options, "lr-minimum"), schedule->minimum, (double)options->training.sgd.lr);
@@ -335,6 +331,7 @@ Status options_resolve(Options *options, Error *err) {
     TRY(options_check_use(options, err));
     options_keep_state(options);
     TRY(options_check_state(options, err));
+    TRY(options_check_goals(options, err));
     TRY(resolve_schedule(options, err));
     const EngineFacts *facts = &engine_facts[options_engine(options)];
     if (facts->client_is_worker) return resolve_clients_that_are_workers(options, err);

@@ -111,12 +111,7 @@ static Status check_release_world(const Options *options, Error *err) {
             "%s that are all kept; change it",
             options_named(name, options, known ? "over-selection" : "sampling"), release_rules[release].name,
             release == RELEASE_TREE ? "cyclic without --cycle-shuffle" : "uniform or poisson");
-    if (options->rounds <= options->privacy_rounds || options->privacy_rounds == 0) return STATUS_OK;
-    return fail(
-        err, STATUS_USAGE,
-        "%s %d: the noise spends epsilon in %d rounds, and more would spend more; lower that or begin a run with "
-        "more --privacy-rounds",
-        options_named(name, options, "rounds"), options->rounds, options->privacy_rounds);
+    return options_check_rounds(options, options->rounds, err);
 }
 
 static Status resolve_release(Options *options, Error *err) {
@@ -301,7 +296,6 @@ static Status check_real_clock(const Options *options, double k, Error *err) {
         bool clashes;
         const char *why;
     } others[] = {
-        {options->resume[0] != 0, "a run cannot go on in it; begin anew with another --out"},
         {options->nodes > 1, "workers of one machine share it; start it without mpirun"},
         {sends, "updates arrive whole; leave send of --algorithm out"},
         {parts[PART_COMBINE].row != COMBINE_ROW_mean,
@@ -322,6 +316,7 @@ static Status check_real_clock(const Options *options, double k, Error *err) {
              options_given(options, "down-bandwidth"),
          "durations are those of the machine; leave --client-time and bandwidths out"},
     };
+    if (options->resume[0]) return options_check_resumed(options, options->rounds, err);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].clashes)
             return fail(err, STATUS_USAGE, "%s real: %s", options_named(name, options, "clock"), others[i].why);

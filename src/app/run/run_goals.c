@@ -45,10 +45,16 @@ bool goals_note(Goals *goals, const RoundReport *report, const WorldTotals *tota
     return reaches;
 }
 
+bool goals_are_at_target(const Goals *goals, const Options *options) {
+    return options->stop_at_target && goals->target > 0 && goals->target_round > 0;
+}
+
+bool goals_are_out_of_patience(const Goals *goals, const Options *options) {
+    return options->patience > 0 && goals->tests_since_best >= (uint32_t)options->patience;
+}
+
 bool goals_end(const Goals *goals, const Options *options) {
-    bool at_target = options->stop_at_target && goals->target > 0 && goals->target_round > 0;
-    bool out_of_patience = options->patience > 0 && goals->tests_since_best >= (uint32_t)options->patience;
-    return at_target || out_of_patience;
+    return goals_are_at_target(goals, options) || goals_are_out_of_patience(goals, options);
 }
 
 void goals_put(JsonObject *line, const Goals *goals) {

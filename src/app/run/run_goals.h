@@ -26,7 +26,9 @@ void goals_begin(Goals *goals, const Options *options);
 // Whether this evaluation, of the report's round, is the first that reaches the target.
 bool goals_note(Goals *goals, const RoundReport *report, const WorldTotals *totals);
 
-// Whether the run shall end before its last round.
+// Whether --stop-at-target, --patience, or either of them ends the run here.
+bool goals_are_at_target(const Goals *goals, const Options *options);
+bool goals_are_out_of_patience(const Goals *goals, const Options *options);
 bool goals_end(const Goals *goals, const Options *options);
 
 // When the target was reached: rounds, also interpolated between this evaluation and the last (McMahan et al. 2017),

@@ -1,0 +1,41 @@
+// What a run settles for so many rounds when it begins, and what may end it before its last.
+#include "app/options/options.h"
+
+#include "app/options/option_table.h"
+
+Status options_check_rounds(const Options *options, int rounds, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const LrSchedule *schedule = &options->training.schedule;
+    const bool spends = options->recipe.parts[PART_RELEASE].row != RELEASE_EXACT && options->privacy_rounds > 0;
+    options_named(name, options, "rounds");
+    if (schedule->kind == LR_COSINE && schedule->rounds > 0 && schedule->rounds < (uint32_t)rounds)
+        return fail(err, STATUS_USAGE,
+                    "%s %d: the cosine of the learning rate ends with round %u; lower that or begin a run with more "
+                    "--lr-rounds",
+                    name, rounds, schedule->rounds);
+    if (spends && options->privacy_rounds < rounds)
+        return fail(err, STATUS_USAGE,
+                    "%s %d: the noise spends epsilon in %d rounds, and more would spend more; lower that or begin a "
+                    "run with more --privacy-rounds",
+                    name, rounds, options->privacy_rounds);
+    return STATUS_OK;
+}
+
+Status options_check_resumed(const Options *options, int rounds, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    if (options_clock_is_real(options))
+        return fail(err, STATUS_USAGE, "%s real: a run cannot go on in it; begin anew with another --out",
+                    options_named(name, options, "clock"));
+    return options_check_rounds(options, rounds, err);
+}
+
+// A run that is resumed with other tests than before keeps its patience, which nobody asked for now.
+Status options_check_goals(const Options *options, Error *err) {
+    char name[OPTION_NAMED_BYTES];
+    const bool waits = options->patience > 0;
+    if (options->eval_every > 0 || options->resume[0] || !(waits || options->stop_at_target)) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "%s: with --eval-every 0 only the last round is tested, and nothing can end the run before; leave one "
+                "of them out",
+                options_named(name, options, waits ? "patience" : "stop-at-target"));
+}
