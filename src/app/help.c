@@ -9,6 +9,7 @@
 #include "app/look/look_options.h"
 #include "app/options/option_table.h"
 #include "base/suggest.h"
+#include "base/text_stream.h"
 #include "datasets/federation.h"
 #include "datasets/format.h"
 #include "fedavg/rules/attack_rules.h"
@@ -364,14 +365,11 @@ static Status print_help(FILE *file, int argc, char **argv, Error *err) {
 }
 
 Status command_help(int argc, char **argv, Error *err) {
-    char *text = NULL;
-    size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    if (!file) return fail(err, STATUS_OS, "no memory for the help");
-    Status status = print_help(file, argc, argv, err);
-    const bool is_whole = !ferror(file);
-    if (fclose(file) != 0 || !is_whole) status = fail(err, STATUS_OS, "no memory for the help");
-    if (status == STATUS_OK) pager_show(text);
-    free(text);
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    Status status = file ? print_help(file, argc, argv, err) : STATUS_OK;
+    if (!text_close(&stream) && status == STATUS_OK) status = fail(err, STATUS_OS, "no memory for the help");
+    if (status == STATUS_OK) pager_show(stream.text);
+    free(stream.text);
     return status;
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/check.h"
+#include "base/text_stream.h"
+#include "tests/no_memory.h"
 
 static void a_letter_has_one_to_four_bytes_and_bad_bytes_have_none(void **state) {
     (void)state;
@@ -91,6 +92,29 @@ static void a_text_that_does_not_fit_is_cut_with_its_quotes_closed(void **state)
     assert_int_equal((length - 2) % 4, 0);
 }
 
+static Status print_numbers(void *context, Error *err) {
+    (void)context;
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    for (int i = 0; i < 20000 && file; i++)
+        fprintf(file, "%05d\n", i);
+    if (!text_close(&stream)) return fail(err, STATUS_OS, "no memory for the numbers");
+    assert_int_equal(stream.bytes, 20000 * 6);
+    assert_memory_equal(stream.text + 6 * 12345, "12345\n", 6);
+    free(stream.text);
+    return STATUS_OK;
+}
+
+static void a_stream_has_all_that_was_printed_or_nothing(void **state) {
+    (void)state;
+    TextStream stream;
+    assert_non_null(text_open(&stream));
+    assert_true(text_close(&stream));
+    assert_string_equal(stream.text, "");
+    free(stream.text);
+    no_memory_sweep("a text stream", print_numbers, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_letter_has_one_to_four_bytes_and_bad_bytes_have_none),
@@ -99,6 +123,7 @@ int main(void) {
         cmocka_unit_test(a_word_is_quoted_only_where_a_shell_would_see_more_in_it),
         cmocka_unit_test(a_shell_reads_back_what_was_quoted),
         cmocka_unit_test(a_text_that_does_not_fit_is_cut_with_its_quotes_closed),
+        cmocka_unit_test(a_stream_has_all_that_was_printed_or_nothing),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "app/look/chart.h"
 #include "app/look/heat.h"
 #include "app/look/svg.h"
+#include "base/text_stream.h"
 #include "io/durable.h"
 
 // Curves --------------------------------------------------------------------------------------------------------------
@@ -254,17 +255,16 @@ static Status check_place(const Folder *folder, const char *name, Error *err) {
 }
 
 static Status write_figure(const Folder *folder, int i, bool *drawn, const json_t *runs, Error *err) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
+    TextStream stream;
+    FILE *file = text_open(&stream);
     *drawn = false;
     Status status = file ? figures[i].draw(file, drawn, runs, err) : STATUS_OK;
-    const bool whole = file && fclose(file) == 0 && text;
+    const bool whole = text_close(&stream);
     if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the figures");
     if (status == STATUS_OK && *drawn)
-        status = durable_write(folder, figures[i].name, &(FilePart){text, bytes}, 1, err);
+        status = durable_write(folder, figures[i].name, &(FilePart){stream.text, stream.bytes}, 1, err);
     if (status == STATUS_OK && !*drawn) unlinkat(folder->fd, figures[i].name, 0);
-    free(text);
+    free(stream.text);
     return status;
 }
 

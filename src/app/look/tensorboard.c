@@ -14,6 +14,7 @@
 
 #include "app/options/option_table.h"
 #include "base/log.h"
+#include "base/text_stream.h"
 #include "io/metrics.h"
 
 static const char FOLDER[] = "tensorboard", PREFIX[] = "events.out.tfevents.";
@@ -193,14 +194,12 @@ static void put_session_end(EventFile *file, double now) {
 
 // As Markdown, which the text page shows: four blanks make code of a line.
 static Status put_config(Tensorboard *tensorboard, Error *err) {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *memory = open_memstream(&text, &length);
-    if (!memory) return fail_errno(err, STATUS_OS, "no memory for the configuration");
-    Status status = options_write_yaml(tensorboard->options, memory, err);
-    if ((fclose(memory) != 0 || !text) && status == STATUS_OK)
-        status = fail(err, STATUS_OS, "no memory for the configuration");
-    char *code = status == STATUS_OK ? malloc(5 * length + 6) : NULL, *end = code;
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    Status status = file ? options_write_yaml(tensorboard->options, file, err) : STATUS_OK;
+    if (!text_close(&stream) && status == STATUS_OK) status = fail(err, STATUS_OS, "no memory for the configuration");
+    const char *text = stream.text;
+    char *code = status == STATUS_OK ? malloc(5 * stream.bytes + 6) : NULL, *end = code;
     for (const char *c = text; code && c && *c; c++) {
         if (c == text || c[-1] == '\n') end = stpcpy(end, "    ");
         *end++ = *c;
@@ -212,7 +211,7 @@ static Status put_config(Tensorboard *tensorboard, Error *err) {
         status = fail(err, STATUS_OS, "no memory for the configuration");
     }
     free(code);
-    free(text);
+    free(stream.text);
     return status;
 }
 

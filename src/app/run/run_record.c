@@ -8,6 +8,7 @@
 
 #include "app/options/option_table.h"
 #include "base/log.h"
+#include "base/text_stream.h"
 #include "fedavg/memory/fingerprint.h"
 #include "nn/kernels.h"
 
@@ -175,16 +176,13 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
 }
 
 Status run_config_write(const RunFolder *folder, const Options *options, Error *err) {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *memory = open_memstream(&text, &length);
-    if (!memory) return fail_errno(err, STATUS_OS, "no memory for config.yaml");
-    Status status = options_write_yaml(options, memory, err);
-    // Where the text's last growth fails, there is no text, and fclose need not say so.
-    if ((fclose(memory) != 0 || !text) && status == STATUS_OK)
-        status = fail(err, STATUS_OS, "no memory for config.yaml");
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    Status status = file ? options_write_yaml(options, file, err) : STATUS_OK;
+    if (!text_close(&stream) && status == STATUS_OK) status = fail(err, STATUS_OS, "no memory for config.yaml");
     const Folder place = run_folder_at(folder);
-    if (status == STATUS_OK) status = durable_write(&place, "config.yaml", &(FilePart){text, length}, 1, err);
-    free(text);
+    if (status == STATUS_OK)
+        status = durable_write(&place, "config.yaml", &(FilePart){stream.text, stream.bytes}, 1, err);
+    free(stream.text);
     return status;
 }

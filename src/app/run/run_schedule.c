@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_stream.h"
+
 static const char NAMES[] = "job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds\n";
 
 static const char *fate_of(const ScheduledJob *job) {
@@ -20,17 +22,15 @@ static void put_job(FILE *file, const Schedule *schedule, uint32_t index) {
 }
 
 Status run_schedule_write(const Folder *folder, const Schedule *schedule, Error *err) {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *file = open_memstream(&text, &length);
-    if (!file) return fail(err, STATUS_OS, "no memory for " SCHEDULE_FILE_NAME);
-    fputs(NAMES, file);
-    for (uint32_t job = 0; job < schedule->count; job++)
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    if (file) fputs(NAMES, file);
+    for (uint32_t job = 0; job < schedule->count && file; job++)
         put_job(file, schedule, job);
-    const bool written = fclose(file) == 0;
-    Status status = written ? durable_write(folder, SCHEDULE_FILE_NAME, &(FilePart){text, length}, 1, err)
-                            : fail(err, STATUS_OS, "no memory for " SCHEDULE_FILE_NAME);
-    free(text);
+    Status status = text_close(&stream)
+                        ? durable_write(folder, SCHEDULE_FILE_NAME, &(FilePart){stream.text, stream.bytes}, 1, err)
+                        : fail(err, STATUS_OS, "no memory for " SCHEDULE_FILE_NAME);
+    free(stream.text);
     return status;
 }
 
