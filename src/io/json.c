@@ -1,22 +1,45 @@
 #include "io/json.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-// jansson says of a failed allocation now nothing, now that the text is bad. The allocator says it in errno, which
-// nothing else that jansson calls sets to this.
-static bool memory_ran_out(void) {
-    return errno == ENOMEM;
+#include "base/text.h"
+
+// jansson says of a failed allocation now nothing, so that a token lacks its end, now that the text is bad; and errno,
+// which the allocator has set, is 0 again after the next number. So the allocator remembers, thread by thread.
+static _Thread_local bool ran_out;
+static json_malloc_t underlying; // whose allocator it is: jansson's own, or what the program has given it
+
+static void *allocate(size_t bytes) {
+    void *memory = underlying(bytes);
+    if (!memory) ran_out = true;
+    return memory;
+}
+
+// Before jansson allocates.
+static void watch_memory(void) {
+    json_malloc_t current;
+    json_free_t release;
+    json_get_alloc_funcs(&current, &release);
+    if (current != allocate) {
+        underlying = current;
+        json_set_alloc_funcs(allocate, release);
+    }
+    ran_out = false;
 }
 
 Status json_read_object(json_t **object, const char *text, size_t bytes, const char *path, uint64_t first_byte,
                         Error *err) {
     json_error_t where;
-    errno = 0;
+    watch_memory();
     *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
-    if (!*object && memory_ran_out()) return fail(err, STATUS_OS, "%s: no memory to read its JSON", path);
+    if (ran_out) {
+        json_decref(*object);
+        *object = NULL;
+        return fail(err, STATUS_OS, "%s: no memory to read its JSON", path);
+    }
     if (!*object)
         return fail(err, STATUS_DATA, "%s: bad JSON at byte %" PRIu64 ": %s", path,
                     first_byte + (uint64_t)(where.position > 0 ? where.position : 0), where.text);
@@ -31,14 +54,21 @@ Status json_read_object(json_t **object, const char *text, size_t bytes, const c
 // Only the first failure is told.
 static void spoil(JsonObject *object, const char *key, const char *problem) {
     if (object->status != STATUS_OK) return;
-    object->status = memory_ran_out() ? fail(&object->why, STATUS_OS, "no memory for %s", key)
-                                      : fail(&object->why, STATUS_SOFTWARE, "%s %s", key, problem);
+    if (!key) key = "an element";
+    object->status = ran_out ? fail(&object->why, STATUS_OS, "no memory for %s", key)
+                             : fail(&object->why, STATUS_SOFTWARE, "%s %s", key, problem);
 }
 
 void json_begin(JsonObject *object) {
-    errno = 0;
+    watch_memory();
     *object = (JsonObject){.root = json_object()};
     if (!object->root) spoil(object, "an object", "cannot be made");
+}
+
+void json_begin_array(JsonObject *array) {
+    watch_memory();
+    *array = (JsonObject){.root = json_array()};
+    if (!array->root) spoil(array, "an array", "cannot be made");
 }
 
 void json_drop(JsonObject *object) {
@@ -46,14 +76,16 @@ void json_drop(JsonObject *object) {
     object->root = NULL;
 }
 
-// Takes over the value; NULL: one that could not be made, for the reason in errno.
+// Takes over the value; NULL: one that could not be made, because memory ran out or for its text.
 static void put(JsonObject *object, const char *key, json_t *value) {
     if (!value) spoil(object, key, "is not UTF-8");
     if (object->status == STATUS_OK) {
-        errno = 0;
-        if (json_object_get(object->root, key))
+        watch_memory();
+        if (!key && json_array_append(object->root, value) != 0)
+            spoil(object, key, "cannot be added");
+        else if (key && json_object_get(object->root, key))
             spoil(object, key, "is there twice");
-        else if (json_object_set(object->root, key, value) != 0)
+        else if (key && json_object_set(object->root, key, value) != 0)
             spoil(object, key, "is not UTF-8");
     }
     json_decref(value);
@@ -61,13 +93,20 @@ static void put(JsonObject *object, const char *key, json_t *value) {
 
 // A value that nobody could make.
 static json_t *no_memory(void) {
-    errno = ENOMEM;
+    ran_out = true;
     return NULL;
 }
 
 void put_text(JsonObject *object, const char *key, const char *value) {
-    errno = 0;
+    watch_memory();
     put(object, key, value ? json_string(value) : no_memory());
+}
+
+void put_readable(JsonObject *object, const char *key, const char *value) {
+    const size_t bytes = value ? 3 * strlen(value) + 1 : 0;
+    char *readable = value ? malloc(bytes) : NULL;
+    put_text(object, key, readable ? text_utf8(readable, bytes, value) : NULL);
+    free(readable);
 }
 
 void put_whole(JsonObject *object, const char *key, int64_t value) {
@@ -92,7 +131,7 @@ void put_real(JsonObject *object, const char *key, double value) {
 
 // One kind of array after another: `element` makes the i-th value.
 #define PUT_ARRAY(element)                                                                                             \
-    errno = 0;                                                                                                         \
+    watch_memory();                                                                                                    \
     json_t *array = json_array();                                                                                      \
     for (size_t i = 0; i < count && array; i++) {                                                                      \
         if (json_array_append_new(array, element) == 0) continue;                                                      \
@@ -122,10 +161,18 @@ void put_object(JsonObject *object, const char *key, JsonObject *value) {
     value->root = NULL;
 }
 
+void put_value(JsonObject *object, const char *key, json_t *value) {
+    put(object, key, value ? value : no_memory());
+}
+
+Status json_check(const JsonObject *object, const char *what, Error *err) {
+    if (object->status == STATUS_OK) return STATUS_OK;
+    return fail(err, object->status, "%s: %s", what, object->why.message);
+}
+
 // json_dumps loses what it has no memory for. Into a buffer of the right size it cannot.
 Status json_text(char **text, size_t *bytes, JsonObject *object, size_t flags, const char *what, Error *err) {
-    Status status = object->status;
-    if (status != STATUS_OK) fail(err, status, "%s: %s", what, object->why.message);
+    Status status = json_check(object, what, err);
     *text = NULL;
     if (status == STATUS_OK) {
         *bytes = json_dumpb(object->root, NULL, 0, flags); // 0: none for the list by which jansson finds loops

@@ -15,6 +15,7 @@
 #include "app/look/look_options.h"
 #include "app/look/run_details.h"
 #include "app/look/runs.h"
+#include "base/text_stream.h"
 #include "io/durable.h"
 
 enum { PATH_BYTES = 4096, MOST_RUNS = 200 };
@@ -67,57 +68,72 @@ static Status read_charts(char **text, Error *err) {
 
 // The data ------------------------------------------------------------------------------------------------------------
 
-// What makes runs of one group: all options in which they differ, but the seed. text: (bytes) of the caller's.
-static void name_group(char *text, size_t bytes, const PastRuns *runs, const PastRun *run) {
-    size_t length = 0;
-    text[0] = '\0';
-    for (int i = 0; i < option_count && length < bytes; i++) {
+// What makes runs of one group: all options in which they differ, but the seed. Returns a text of the caller's to free;
+// NULL: no memory.
+static char *name_group(const PastRuns *runs, const PastRun *run) {
+    TextStream stream;
+    const char *separator = "";
+    FILE *file = text_open(&stream);
+    for (int i = 0; i < option_count && file; i++) {
         const Option *option = &option_table[i];
         char value[OPTION_VALUE_BYTES];
         if (option->unsaved || option->may_change || strcmp(option->name, "seed") == 0 ||
             !past_runs_differ(runs->all, runs->count, option))
             continue;
         past_run_option(value, run, option);
-        length += (size_t)snprintf(text + length, bytes - length, "%s%s %.200s", length ? ", " : "", option->name,
-                                   *value ? value : "-");
+        fprintf(file, "%s%s %s", separator, option->name, *value ? value : "-");
+        separator = ", ";
     }
+    return text_close(&stream) ? stream.text : NULL;
 }
 
-static json_t *table_as_json(const PastRuns *runs) {
+static void put_table(JsonObject *report, const PastRuns *runs) {
+    JsonObject of, columns, text, rows;
     Table table = {0};
     runs_table_list(&table, runs);
-    json_t *columns = json_array(), *text = json_array(), *rows = json_array();
+    json_begin(&of);
+    json_begin_array(&columns);
+    json_begin_array(&text);
+    json_begin_array(&rows);
     for (size_t c = 0; c < table.column_count; c++) {
-        json_array_append_new(columns, json_string(table.columns[c].title));
-        json_array_append_new(text, json_boolean(table.columns[c].is_text));
+        put_text(&columns, NULL, table.columns[c].title);
+        put_flag(&text, NULL, table.columns[c].is_text);
     }
     for (size_t r = 0; r < table.row_count && !table.no_memory; r++) {
-        json_t *row = json_array();
+        JsonObject row;
+        json_begin_array(&row);
         for (size_t c = 0; c < table.column_count; c++) {
             char cell[TABLE_CELL_BYTES];
             table_cell_text(cell, &table, r, c);
-            json_array_append_new(row, json_string(cell));
+            put_readable(&row, NULL, cell);
         }
-        json_array_append_new(rows, row);
+        put_object(&rows, NULL, &row);
     }
-    const bool whole = !table.no_memory;
+    put_object(&of, "columns", &columns);
+    put_object(&of, "text", &text);
+    put_object(&of, "rows", &rows);
+    if (table.no_memory) put_value(&of, "table", NULL);
     table_free(&table);
-    return json_pack("{s:o, s:o, s:o*}", "columns", columns, "text", text, "rows", whole ? rows : NULL);
+    put_object(report, "table", &of);
 }
 
-static void add_fact(json_t *facts, const char *what, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void add_fact(json_t *facts, const char *what, const char *format, ...) {
+static void add_fact(JsonObject *facts, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_fact(JsonObject *facts, const char *what, const char *format, ...) {
     char value[256];
+    JsonObject fact;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(value, sizeof value, format, arguments);
     va_end(arguments);
-    json_array_append_new(facts, json_pack("[s, s]", value, what));
+    json_begin_array(&fact);
+    put_readable(&fact, NULL, value);
+    put_readable(&fact, NULL, what);
+    put_object(facts, NULL, &fact);
 }
 
 // The strip at the head: of the best run where there are several.
-static json_t *find_facts(const PastRuns *runs) {
-    json_t *facts = json_array();
+static void find_facts(JsonObject *facts, const PastRuns *runs) {
     const PastRun *best = &runs->all[0];
     size_t finished = 0;
     for (size_t i = 0; i < runs->count; i++) {
@@ -129,7 +145,7 @@ static json_t *find_facts(const PastRuns *runs) {
     if (!isnan(best->best))
         add_fact(facts, runs->count > 1 ? best->path : "best", "%.2f %% in round %u", 100 * best->best,
                  best->best_round);
-    if (runs->count > 1) return facts;
+    if (runs->count > 1) return;
     if (best->options.target_accuracy > 0)
         add_fact(facts, "to the target", isnan(best->rounds_to_target) ? "not reached" : "%.0f rounds",
                  best->rounds_to_target);
@@ -140,46 +156,50 @@ static json_t *find_facts(const PastRuns *runs) {
     }
     add_fact(facts, "clients a round", "%d of %d", best->options.clients_per_round, best->options.clients);
     if (!isnan(best->bytes) && best->bytes > 0) add_fact(facts, "sent, both ways", "%.1f MB", best->bytes / 1e6);
-    return facts;
 }
 
-static json_t *describe(const PastRuns *runs) {
-    char title[OPTION_TEXT_BYTES], subtitle[PATH_BYTES + 128], date[64];
+static void describe(JsonObject *report, const PastRuns *runs) {
+    char title[3 * OPTION_TEXT_BYTES + 64], subtitle[2 * PATH_BYTES + 128], date[64];
     const PastRun *first = &runs->all[0];
     const time_t now = time(NULL);
     struct tm parts;
+    JsonObject facts;
     strftime(date, sizeof date, "%d %B %Y, %H:%M", localtime_r(&now, &parts));
     if (runs->count == 1) {
-        snprintf(title, sizeof title, "%.200s of %.200s on %.200s", first->options.algorithm, first->options.model,
+        snprintf(title, sizeof title, "%s of %s on %s", first->options.algorithm, first->options.model,
                  first->options.data);
         snprintf(subtitle, sizeof subtitle, "%s, %s after %u rounds; written %s", first->path,
                  run_state_names[first->state], first->rounds, date);
     } else {
-        snprintf(title, sizeof title, "%zu runs on %.200s", runs->count, first->options.data);
+        snprintf(title, sizeof title, "%zu runs on %s", runs->count, first->options.data);
         snprintf(subtitle, sizeof subtitle, "%s to %s; written %s", first->path, runs->all[runs->count - 1].path, date);
     }
-    return json_pack("{s:s, s:s, s:o, s:o}", "title", title, "subtitle", subtitle, "facts", find_facts(runs), "table",
-                     table_as_json(runs));
+    put_readable(report, "title", title);
+    put_readable(report, "subtitle", subtitle);
+    json_begin_array(&facts);
+    find_facts(&facts, runs);
+    put_object(report, "facts", &facts);
+    put_table(report, runs);
 }
 
-static Status collect(json_t **data, const PastRuns *runs, Error *err) {
-    json_t *details = json_array();
+// Begins *report, which a failure drops.
+static Status collect(JsonObject *report, const PastRuns *runs, Error *err) {
     Status status = STATUS_OK;
+    JsonObject all;
+    json_begin(report);
+    json_begin_array(&all);
     for (size_t i = 0; i < runs->count && status == STATUS_OK; i++) {
-        char group[1024];
-        json_t *of;
-        name_group(group, sizeof group, runs, &runs->all[i]);
-        status = run_details_read(&of, &runs->all[i], group, err);
-        if (status == STATUS_OK && json_array_append_new(details, of) != 0)
-            status = fail(err, STATUS_OS, "no memory for the report");
+        JsonObject details;
+        char *group = name_group(runs, &runs->all[i]);
+        status = group ? run_details_read(&details, &runs->all[i], group, err)
+                       : fail(err, STATUS_OS, "no memory for the report");
+        if (status == STATUS_OK) put_object(&all, NULL, &details);
+        free(group);
     }
-    *data = status == STATUS_OK ? describe(runs) : NULL;
-    if (status == STATUS_OK && (!json_object_get(*data, "table") || json_object_set(*data, "runs", details) != 0)) {
-        status = fail(err, STATUS_OS, "no memory for the report");
-        json_decref(*data);
-        *data = NULL;
-    }
-    json_decref(details);
+    if (status == STATUS_OK) describe(report, runs);
+    put_object(report, "runs", &all);
+    if (status == STATUS_OK) status = json_check(report, "the report", err);
+    if (status != STATUS_OK) json_drop(report);
     return status;
 }
 
@@ -240,28 +260,34 @@ static Status write_page(const char *path, const char *text, size_t bytes, Error
     return status;
 }
 
-static Status write_report(const char *path, const json_t *report, size_t count, Error *err) {
-    char *charts = NULL, *data, *text = NULL;
-    size_t bytes = 0;
-    TRY(read_charts(&charts, err));
-    data = json_dumps(report, JSON_COMPACT | JSON_REAL_PRECISION(6));
-    FILE *file = data ? open_memstream(&text, &bytes) : NULL;
-    if (file) print_page(file, charts, data);
-    Status status = file && fclose(file) == 0 && text ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
+// Drops the report, also on failure.
+static Status write_report(const char *path, JsonObject *report, size_t count, Error *err) {
+    char *charts = NULL, *data = NULL;
+    size_t bytes;
+    TextStream stream;
+    Status status = read_charts(&charts, err);
+    if (status == STATUS_OK)
+        status = json_text(&data, &bytes, report, JSON_COMPACT | JSON_REAL_PRECISION(6), "the report", err);
+    json_drop(report);
+    FILE *file = text_open(&stream);
+    if (file && status == STATUS_OK) print_page(file, charts, data);
+    const bool whole = text_close(&stream);
+    if (status == STATUS_OK && !whole) status = fail(err, STATUS_OS, "no memory for the report");
     free(data);
     free(charts);
-    if (status == STATUS_OK) status = write_page(path, text, bytes, err);
-    free(text);
+    if (status == STATUS_OK) status = write_page(path, stream.text, stream.bytes, err);
+    free(stream.text);
     if (status == STATUS_OK)
-        printf("%s: %zu run%s, %zu kB; open it in a browser\n", path, count, count == 1 ? "" : "s", bytes / 1000);
+        printf("%s: %zu run%s, %zu kB; open it in a browser\n", path, count, count == 1 ? "" : "s",
+               stream.bytes / 1000);
     return status;
 }
 
 Status command_report(int argc, char **argv, Error *err) {
     LookOptions options;
     PastRuns runs;
+    JsonObject report = {0};
     char path[OPTION_TEXT_BYTES + 64];
-    json_t *report = NULL;
     TRY(look_options_parse(&options, look_command_find("report"), argc, argv, err));
     TRY(past_runs_find(&runs, options.folders, options.folder_count, err));
     snprintf(path, sizeof path, options.out[0] ? "%s" : "%s/report.html",
@@ -272,10 +298,10 @@ Status command_report(int argc, char **argv, Error *err) {
                                "a report shows at most %d runs, not %zu; give fewer (sounder runs lists "
                                "any number)",
                                MOST_RUNS, runs.count);
-    if (status == STATUS_OK && options.svg[0]) status = figures_write(options.svg, report, err);
+    if (status == STATUS_OK && options.svg[0]) status = figures_write(options.svg, report.root, err);
     if (status == STATUS_OK && (options.out[0] || !options.svg[0]))
-        status = write_report(path, report, runs.count, err);
-    json_decref(report);
+        status = write_report(path, &report, runs.count, err);
+    json_drop(&report);
     past_runs_free(&runs);
     return status;
 }

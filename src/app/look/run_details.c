@@ -1,5 +1,6 @@
 #include "run_details.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,10 +12,18 @@
 enum { MOST_ROUNDS = 500, MOST_CLIENTS = 2000 };
 
 // Keys of a round's line that the page draws.
-static const char *const round_keys[] = {
-    "round",         "train_loss",         "test_loss",    "test_accuracy",           "seconds",
-    "eval_seconds",  "samples_per_second", "workers_lost", "simulated_seconds_total", "down_bytes_total",
-    "up_bytes_total", "epsilon"};
+static const char *const round_keys[] = {"round",
+                                         "train_loss",
+                                         "test_loss",
+                                         "test_accuracy",
+                                         "seconds",
+                                         "eval_seconds",
+                                         "samples_per_second",
+                                         "workers_lost",
+                                         "simulated_seconds_total",
+                                         "down_bytes_total",
+                                         "up_bytes_total",
+                                         "epsilon"};
 enum { ROUND_KEYS = sizeof round_keys / sizeof *round_keys };
 
 typedef struct ClientFacts {
@@ -131,7 +140,7 @@ static Evaluation *evaluation_of(Reading *reading, const json_t *line) {
         snprintf(of[i].model, sizeof of[i].model, "%s", model ? model : "");
         reading->evaluation_count++;
     }
-    if (of[i].round != round) {
+    if (!of[i].accuracies || of[i].round != round) {
         json_decref(of[i].accuracies);
         of[i].accuracies = json_array();
         of[i].round = round;
@@ -182,113 +191,148 @@ static void reading_free(Reading *reading) {
 
 // As JSON -------------------------------------------------------------------------------------------------------------
 
-// Every so many-th entry, and the last, so that no more are left than `most`. Takes over the array.
+// Every so many-th entry, and the last, so that no more are left than `most`. NULL: no memory.
 static json_t *thinned(json_t *array, size_t most) {
     const size_t count = json_array_size(array), every = (count + most - 1) / (most ? most : 1);
-    if (count <= most) return array;
+    if (count <= most) return json_incref(array);
     json_t *left = json_array();
-    for (size_t i = 0; i < count; i++)
-        if (i % every == every - 1 || i + 1 == count) json_array_append(left, json_array_get(array, i));
-    json_decref(array);
+    for (size_t i = 0; i < count && left; i++) {
+        if (i % every != every - 1 && i + 1 < count) continue;
+        if (json_array_append(left, json_array_get(array, i)) == 0) continue;
+        json_decref(left);
+        left = NULL;
+    }
     return left;
 }
 
-static void put_rounds(json_t *details, Reading *reading) {
-    json_t *rounds = json_object();
-    for (int k = 0; k < ROUND_KEYS; k++) {
-        bool any = k == 0;
-        for (size_t i = 0; i < json_array_size(reading->rounds[k]); i++)
-            any |= json_is_number(json_array_get(reading->rounds[k], i));
-        any |= strcmp(round_keys[k], "seconds") == 0 || strcmp(round_keys[k], "eval_seconds") == 0;
-        if (any) json_object_set_new(rounds, round_keys[k], thinned(json_incref(reading->rounds[k]), MOST_ROUNDS));
-    }
-    json_object_set_new(details, "rounds", rounds);
-    json_object_set_new(details, "waits", thinned(json_incref(reading->waits), MOST_ROUNDS));
-    if (reading->staleness) json_object_set(details, "staleness", reading->staleness);
-    if (reading->any_spread)
-        json_object_set_new(details, "loss_spread",
-                            json_pack("{s:o, s:o}", "low", thinned(json_incref(reading->low), MOST_ROUNDS), "high",
-                                      thinned(json_incref(reading->high), MOST_ROUNDS)));
+static bool has_number(const json_t *array) {
+    for (size_t i = 0; i < json_array_size(array); i++)
+        if (json_is_number(json_array_get(array, i))) return true;
+    return false;
 }
 
-static void put_clients(json_t *details, const Reading *reading) {
-    json_t *client = json_array(), *samples = json_array(), *loss = json_array(), *times = json_array();
+static void put_rounds(JsonObject *details, const Reading *reading) {
+    JsonObject rounds, spread;
+    json_begin(&rounds);
+    for (int k = 0; k < ROUND_KEYS; k++) {
+        const bool always =
+            k == 0 || strcmp(round_keys[k], "seconds") == 0 || strcmp(round_keys[k], "eval_seconds") == 0;
+        if (always || has_number(reading->rounds[k]))
+            put_value(&rounds, round_keys[k], thinned(reading->rounds[k], MOST_ROUNDS));
+    }
+    put_object(details, "rounds", &rounds);
+    put_value(details, "waits", thinned(reading->waits, MOST_ROUNDS));
+    if (reading->staleness) put_value(details, "staleness", json_incref(reading->staleness));
+    if (!reading->any_spread) return;
+    json_begin(&spread);
+    put_value(&spread, "low", thinned(reading->low, MOST_ROUNDS));
+    put_value(&spread, "high", thinned(reading->high, MOST_ROUNDS));
+    put_object(details, "loss_spread", &spread);
+}
+
+static void put_clients(JsonObject *details, const Reading *reading) {
+    JsonObject clients, columns[4];
+    static const char *const keys[] = {"client", "samples", "loss", "times"};
+    for (int c = 0; c < 4; c++)
+        json_begin_array(&columns[c]);
     for (size_t i = 0; i < reading->client_count; i++) {
         const ClientFacts *of = &reading->clients[i];
         if (of->times == 0 || isnan(of->loss)) continue;
-        json_array_append_new(client, json_integer((json_int_t)i));
-        json_array_append_new(samples, real(of->samples));
-        json_array_append_new(loss, real(of->loss));
-        json_array_append_new(times, json_integer(of->times));
+        put_whole(&columns[0], NULL, (int64_t)i);
+        put_real(&columns[1], NULL, of->samples);
+        put_real(&columns[2], NULL, of->loss);
+        put_whole(&columns[3], NULL, of->times);
     }
-    json_object_set_new(details, "clients",
-                        json_pack("{s:o, s:o, s:o, s:o}", "client", thinned(client, MOST_CLIENTS), "samples",
-                                  thinned(samples, MOST_CLIENTS), "loss", thinned(loss, MOST_CLIENTS), "times",
-                                  thinned(times, MOST_CLIENTS)));
+    json_begin(&clients);
+    for (int c = 0; c < 4; c++) {
+        put_value(&clients, keys[c], columns[c].status == STATUS_OK ? thinned(columns[c].root, MOST_CLIENTS) : NULL);
+        json_drop(&columns[c]);
+    }
+    put_object(details, "clients", &clients);
 }
 
-static void put_fairness(json_t *details, const Reading *reading) {
-    json_t *all = json_array();
+static void put_fairness(JsonObject *details, const Reading *reading) {
+    static const struct {
+        const char *key, *from;
+    } figures[] = {{"mean", "accuracy_mean"},
+                   {"worst", "accuracy_worst_tenth"},
+                   {"best", "accuracy_best_tenth"},
+                   {"jain", "accuracy_jain"}};
+    JsonObject all;
+    json_begin_array(&all);
     for (int i = 0; i < reading->evaluation_count; i++) {
         const Evaluation *of = &reading->evaluations[i];
+        JsonObject told;
         if (!of->line) continue;
-        json_array_append_new(all, json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "model", of->model, "round",
-                                             of->round, "mean", real(number_of(of->line, "accuracy_mean")), "worst",
-                                             real(number_of(of->line, "accuracy_worst_tenth")), "best",
-                                             real(number_of(of->line, "accuracy_best_tenth")), "jain",
-                                             real(number_of(of->line, "accuracy_jain")), "accuracies",
-                                             thinned(json_incref(of->accuracies), MOST_CLIENTS)));
+        json_begin(&told);
+        put_readable(&told, "model", of->model);
+        put_whole(&told, "round", of->round);
+        for (size_t f = 0; f < sizeof figures / sizeof *figures; f++)
+            put_real(&told, figures[f].key, number_of(of->line, figures[f].from));
+        put_value(&told, "accuracies", thinned(of->accuracies, MOST_CLIENTS));
+        put_object(&all, NULL, &told);
     }
-    json_object_set_new(details, "fairness", all);
+    put_object(details, "fairness", &all);
 }
 
-// What `sounder eval RUN --confusion --json > RUN/eval.json` has left: a row for each class, by its number.
-static void put_confusion(json_t *details, const PastRun *run) {
-    char path[4096 + 16], name[24];
+// What `sounder eval RUN --confusion --json > RUN/eval.json` has left, or NULL: a file that holds something else is as
+// good as none. *no_memory: that is why.
+static json_t *read_evaluation(bool *no_memory, const PastRun *run) {
+    char path[4096 + 16], *text = NULL;
+    size_t capacity = 0;
+    json_t *told = NULL;
     snprintf(path, sizeof path, "%s/eval.json", run->path);
-    json_t *told = json_load_file(path, 0, NULL), *by_class = json_object_get(told, "confusion"),
-           *matrix = json_array();
+    errno = 0;
+    FILE *file = fopen(path, "re");
+    const ssize_t bytes = file ? getdelim(&text, &capacity, '\0', file) : 0;
+    *no_memory = errno == ENOMEM;
+    if (bytes > 0) *no_memory = json_read_object(&told, text, (size_t)bytes, path, 0, NULL) == STATUS_OS;
+    if (file) fclose(file);
+    free(text);
+    return told;
+}
+
+// A row for each class, by its number.
+static void put_confusion(JsonObject *details, const PastRun *run) {
+    char name[24];
+    bool no_memory;
+    JsonObject matrix;
+    json_t *told = read_evaluation(&no_memory, run), *by_class = json_object_get(told, "confusion");
+    if (no_memory) put_value(details, "confusion", NULL);
     const size_t rows = json_object_size(by_class);
     bool square = rows > 0 && rows <= MOST_CLASSES;
+    json_begin_array(&matrix);
     for (size_t i = 0; i < rows && square; i++) {
         snprintf(name, sizeof name, "%zu", i);
         json_t *row = json_object_get(by_class, name);
-        square = json_array_size(row) == rows && json_array_append(matrix, row) == 0;
+        square = json_array_size(row) == rows;
+        if (square) put_value(&matrix, NULL, json_incref(row));
     }
-    if (square) json_object_set(details, "confusion", matrix);
-    json_decref(matrix);
+    if (square) put_object(details, "confusion", &matrix);
+    json_drop(&matrix);
     json_decref(told);
 }
 
 // All of it -----------------------------------------------------------------------------------------------------------
 
-// A detail that finds no memory is not there, which shows here.
-static bool is_whole(const json_t *details) {
-    static const char *const keys[] = {"path",     "group",   "state",  "rounds", "waits", "clients",
-                                       "fairness", "classes", "repeat", "facts",  "config"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!json_object_get(details, keys[i])) return false;
-    return true;
-}
-
-static json_t *make_details(Reading *reading, const PastRun *run, const char *group) {
-    json_t *details =
-        json_pack("{s:s, s:s, s:s}", "path", run->path, "group", group, "state", run_state_names[run->state]);
-    if (run->options.target_accuracy > 0)
-        json_object_set_new(details, "target", json_real(run->options.target_accuracy));
+static void make_details(JsonObject *details, const Reading *reading, const PastRun *run, const char *group) {
+    json_begin(details);
+    put_readable(details, "path", run->path);
+    put_readable(details, "group", group);
+    put_text(details, "state", run_state_names[run->state]);
+    if (run->options.target_accuracy > 0) put_real(details, "target", run->options.target_accuracy);
     put_rounds(details, reading);
     put_clients(details, reading);
     put_fairness(details, reading);
     put_confusion(details, run);
     run_details_put_origin(details, run);
-    return details;
 }
 
-Status run_details_read(json_t **details, const PastRun *run, const char *group, Error *err) {
+Status run_details_read(JsonObject *details, const PastRun *run, const char *group, Error *err) {
     static const char *const types[] = {"client", "round", "client_evaluation", "clients_evaluation", NULL};
     Reading reading;
     const bool begun = reading_begin(&reading);
-    *details = NULL;
+    *details = (JsonObject){0};
     int fd = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const Folder folder = {.fd = fd, .path = run->path};
     Status status = begun ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
@@ -296,10 +340,10 @@ Status run_details_read(json_t **details, const PastRun *run, const char *group,
     if (status == STATUS_OK) status = metrics_visit(&folder, types, note_line, &reading, err);
     if (fd >= 0) close(fd);
     if (status == STATUS_OK) {
-        *details = make_details(&reading, run, group);
-        if (!is_whole(*details)) status = fail(err, STATUS_OS, "no memory for the report");
+        make_details(details, &reading, run, group);
+        status = json_check(details, "the report", err);
     }
-    if (status != STATUS_OK) json_decref(*details), *details = NULL;
+    if (status != STATUS_OK) json_drop(details);
     reading_free(&reading);
     return status;
 }

@@ -8,20 +8,20 @@
 //    "fairness": [{"model": "global", "round": 10, "mean": ..., "worst": ..., "best": ..., "jain": ...,
 //                  "accuracies": [...]}],
 //    "classes": {"clients": [0, 8, ...], "counts": [[...], ...], "of": 1000, ...} or {"why": "..."},
-//    "confusion": [[...], ...], "repeat": "sounder train ...", "facts": "...", "config": "..."}
+//    "confusion": [[...], ...], "evaluate": "sounder eval runs/a ...",
+//    "repeat": "sounder train ...", "facts": "...", "config": "..."}
 #ifndef SOUNDER_APP_LOOK_RUN_DETAILS_H
 #define SOUNDER_APP_LOOK_RUN_DETAILS_H
 
-#include <jansson.h>
-
 #include "app/look/past_run.h"
+#include "io/json.h"
 
 enum { MOST_CLASSES = 256 }; // that are drawn
 
-// *details: the caller's to json_decref. group: of the runs that differ in the seed alone.
-Status run_details_read(json_t **details, const PastRun *run, const char *group, Error *err);
+// Begins *details, which a failure drops. group: of the runs that differ in the seed alone.
+Status run_details_read(JsonObject *details, const PastRun *run, const char *group, Error *err);
 
-// Adds "classes", "repeat", "facts" and "config" (run_origin.c). What finds no memory is not there afterwards.
-void run_details_put_origin(json_t *details, const PastRun *run);
+// Adds "classes", "evaluate", "repeat", "facts" and "config" (run_origin.c).
+void run_details_put_origin(JsonObject *details, const PastRun *run);
 
 #endif

@@ -6,18 +6,16 @@
 #include <string.h>
 
 #include "app/run/run_set_up.h"
+#include "base/text.h"
+#include "base/text_stream.h"
 #include "datasets/partition_stats.h"
 
 enum { MOST_ROWS = 120 };
 
-static json_t *real_or_null(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 // The data ------------------------------------------------------------------------------------------------------------
 
 // Sizes over all clients; distance: half the sum of the differences of a client's shares to those of all.
-static void put_distribution(json_t *classes, const uint32_t *counts, uint32_t clients, uint32_t count) {
+static void put_distribution(JsonObject *classes, const uint32_t *counts, uint32_t clients, uint32_t count) {
     double all[MOST_CLASSES] = {0}, samples = 0, distinct = 0, distance = 0, smallest = INFINITY, largest = 0, had = 0;
     for (size_t i = 0; i < (size_t)clients * count; i++) {
         all[i % count] += counts[i];
@@ -38,39 +36,41 @@ static void put_distribution(json_t *classes, const uint32_t *counts, uint32_t c
         }
         distance += apart;
     }
-    json_object_set_new(classes, "smallest", real_or_null(smallest));
-    json_object_set_new(classes, "largest", real_or_null(largest));
-    json_object_set_new(classes, "distinct", real_or_null(distinct / had));
-    json_object_set_new(classes, "distance", real_or_null(distance / had));
+    put_real(classes, "smallest", smallest);
+    put_real(classes, "largest", largest);
+    put_real(classes, "distinct", distinct / had);
+    put_real(classes, "distance", distance / had);
 }
 
-static json_t *count_classes(const RunMemory *memory) {
+static void put_classes(JsonObject *of, const RunMemory *memory) {
     const uint32_t clients = memory->partition.clients, count = (uint32_t)memory->data.classes;
-    uint32_t *counts = malloc((size_t)clients * count * sizeof *counts);
-    json_t *classes = json_object(), *rows = json_array(), *names = json_array();
-    if (counts) partition_count(counts, &memory->partition, memory->data.train.labels, count);
     const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS;
-    for (uint32_t client = 0; client < clients && counts; client += every) {
-        json_t *row = json_array();
-        for (uint32_t c = 0; c < count; c++)
-            json_array_append_new(row, json_integer(counts[(size_t)client * count + c]));
-        json_array_append_new(rows, row);
-        json_array_append_new(names, json_integer(client));
+    uint32_t *counts = malloc((size_t)clients * count * sizeof *counts);
+    JsonObject rows, names;
+    if (!counts) {
+        put_value(of, "counts", NULL);
+        return;
     }
-    json_object_set_new(classes, "of", json_integer(clients));
-    if (counts) put_distribution(classes, counts, clients, count);
-    json_object_set_new(classes, "counts", rows);
-    json_object_set_new(classes, "clients", names);
+    partition_count(counts, &memory->partition, memory->data.train.labels, count);
+    json_begin_array(&rows);
+    json_begin_array(&names);
+    for (uint32_t client = 0; client < clients; client += every) {
+        JsonObject row;
+        json_begin_array(&row);
+        for (uint32_t c = 0; c < count; c++)
+            put_whole(&row, NULL, counts[(size_t)client * count + c]);
+        put_object(&rows, NULL, &row);
+        put_whole(&names, NULL, client);
+    }
+    put_whole(of, "of", clients);
+    put_distribution(of, counts, clients, count);
+    put_object(of, "counts", &rows);
+    put_object(of, "clients", &names);
     free(counts);
-    return classes;
 }
 
-static json_t *reason(const char *why) {
-    return json_pack("{s:s}", "why", why);
-}
-
-// The samples are dealt again as the run has dealt them, if its data is on this machine.
-static json_t *find_classes(const PastRun *run) {
+// The samples are dealt again as the run has dealt them, if its data is on this machine; otherwise "why" not.
+static void find_classes(JsonObject *of, const PastRun *run) {
     Options options = run->options;
     DatasetSource source;
     RunMemory memory;
@@ -80,33 +80,21 @@ static json_t *find_classes(const PastRun *run) {
     if (status == STATUS_OK) status = run_load_data(&memory, &source, NULL, &options, &err);
     if (status != STATUS_OK) {
         snprintf(why, sizeof why, "the run's data is not at hand (%s)", err.message);
-        return reason(why);
+        put_readable(of, "why", status == STATUS_OS ? NULL : why); // no memory is the report's end, not the data's
+        return;
     }
-    json_t *classes;
     const char *told = json_string_value(json_object_get(run->start, "partition_xxh3"));
     write_hash(hash, run_hash_partition(&memory));
     if (told && strcmp(told, hash) != 0)
-        classes = reason("data or split are not those of the run any more");
+        put_text(of, "why", "data or split are not those of the run any more");
     else if (memory.data.classes < 2 || memory.data.classes > MOST_CLASSES || dataset_has_targets(&memory.data.items))
-        classes = reason("the data has no classes");
+        put_text(of, "why", "the data has no classes");
     else
-        classes = count_classes(&memory);
+        put_classes(of, &memory);
     run_memory_free(&memory);
-    return classes;
 }
 
 // How to repeat it ----------------------------------------------------------------------------------------------------
-
-static void print_quoted(FILE *file, const char *text) {
-    if (*text && !text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/=,+-")]) {
-        fputs(text, file);
-        return;
-    }
-    fputc('\'', file);
-    for (; *text; text++)
-        fputs(*text == '\'' ? "'\\''" : (char[]){*text, '\0'}, file);
-    fputc('\'', file);
-}
 
 // The options that are not what they are without being given.
 static void print_command(FILE *file, const PastRun *run) {
@@ -115,16 +103,21 @@ static void print_command(FILE *file, const PastRun *run) {
     fputs("sounder train", file);
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
-        char value[OPTION_VALUE_BYTES];
+        char value[OPTION_VALUE_BYTES], word[SHELL_WORD_BYTES];
         if (option->unsaved || option_equal(&run->options, &usual, option)) continue;
         past_run_option(value, run, option);
         if (!*value || (!option->preset && !run->options.given[i])) continue;
-        fprintf(file, " --%s%c", option->name, option->type == OPTION_FLAG ? '=' : ' ');
-        print_quoted(file, value);
+        fprintf(file, " --%s%c%s", option->name, option->type == OPTION_FLAG ? '=' : ' ', shell_word(word, value));
     }
-    fputs("\n\n# or, from this run's folder:\nsounder train ", file);
-    print_quoted(file, run->path);
-    fputs("/config.yaml --out runs/again\n", file);
+    char path[SHELL_WORD_BYTES];
+    fprintf(file, "\n\n# or, from this run's folder:\nsounder train %s/config.yaml --out runs/again\n",
+            shell_path(path, run->path));
+}
+
+static void print_evaluation(FILE *file, const PastRun *run) {
+    char path[SHELL_WORD_BYTES];
+    shell_path(path, run->path);
+    fprintf(file, "sounder eval %s --confusion --json > %s/eval.json", path, path);
 }
 
 static void print_facts(FILE *file, const PastRun *run) {
@@ -149,14 +142,13 @@ static void print_facts(FILE *file, const PastRun *run) {
     fprintf(file, "%sworkers lost %g", separator, run->workers_lost);
 }
 
-static void put_text_of(json_t *details, const char *key, void (*print)(FILE *file, const PastRun *run),
+static void put_text_of(JsonObject *details, const char *key, void (*print)(FILE *file, const PastRun *run),
                         const PastRun *run) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
+    TextStream stream;
+    FILE *file = text_open(&stream);
     if (file) print(file, run);
-    if (file && fclose(file) == 0 && text) json_object_set_new(details, key, json_string(text));
-    free(text);
+    put_readable(details, key, text_close(&stream) ? stream.text : NULL);
+    free(stream.text);
 }
 
 static void print_config(FILE *file, const PastRun *run) {
@@ -168,8 +160,12 @@ static void print_config(FILE *file, const PastRun *run) {
     if (config) fclose(config);
 }
 
-void run_details_put_origin(json_t *details, const PastRun *run) {
-    json_object_set_new(details, "classes", find_classes(run));
+void run_details_put_origin(JsonObject *details, const PastRun *run) {
+    JsonObject classes;
+    json_begin(&classes);
+    find_classes(&classes, run);
+    put_object(details, "classes", &classes);
+    put_text_of(details, "evaluate", print_evaluation, run);
     put_text_of(details, "repeat", print_command, run);
     put_text_of(details, "facts", print_facts, run);
     put_text_of(details, "config", print_config, run);
