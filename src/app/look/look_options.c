@@ -19,7 +19,7 @@ static const Option runs_rows[] = {
              "finished runs that have it"},
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "how the table is written"},
+     .help = "how the table is written; in csv, a text that a spreadsheet would compute (= + - @) has a ' in front"},
 };
 static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",
@@ -67,7 +67,7 @@ static const Option top_rows[] = {
 static const Option data_rows[] = {
     {.name = "format", .type = OPTION_CHOICE, FIELD(format), .also = "output o f", .placeholder = "FORM", .preset = "text",
      .choices = {[TABLE_TEXT] = "text", [TABLE_CSV] = "csv", [TABLE_MARKDOWN] = "md", [TABLE_LATEX] = "latex", [TABLE_JSON] = "json"},
-     .help = "how the table is written"},
+     .help = "how the table is written; in csv, a text that a spreadsheet would compute (= + - @) has a ' in front"},
 };
 // clang-format on
 

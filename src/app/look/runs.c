@@ -79,10 +79,12 @@ static bool is_shown(const PastRuns *runs, Figure figure) {
 }
 
 static void add_figures(Table *table, size_t columns[FIGURES], const PastRuns *runs) {
-    for (int f = 0; f < FIGURES; f++)
-        columns[f] = is_shown(runs, (Figure)f)
-                         ? table_add_column(table, figures[f].title, figures[f].key, figures[f].decimals)
-                         : SIZE_MAX;
+    for (int f = 0; f < FIGURES; f++) {
+        columns[f] = SIZE_MAX;
+        if (!is_shown(runs, (Figure)f)) continue;
+        columns[f] = table_add_column(table, figures[f].title, figures[f].key, figures[f].decimals);
+        if (!table->no_memory) table->columns[columns[f]].steady = f == ROUNDS || f == BYTES;
+    }
 }
 
 static void add_options(Table *table, Shown *shown) {
@@ -162,15 +164,20 @@ static int compare_runs(const void *a, const void *b, void *shown) {
     return order ? order : strverscmp(((const PastRun *)a)->path, ((const PastRun *)b)->path);
 }
 
-// Mean and standard deviation (of a sample: n - 1) of those that are known; how many that are. NaN: unknown.
+// Mean and standard deviation (of a sample: n - 1) of those that are known; how many that are. NaN: unknown. The mean
+// of equal values is that value and their deviation 0: rounding would make it 1e-14.
 static int spread_of(double *mean, double *deviation, const PastRun *runs, size_t count, Figure figure) {
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
     int known = 0;
     for (size_t i = 0; i < count; i++) {
         const double value = figure_of(&runs[i], figure);
-        if (!isnan(value)) sum += value, known++;
+        if (isnan(value)) continue;
+        sum += value;
+        known++;
+        least = fmin(least, value);
+        most = fmax(most, value);
     }
-    *mean = known > 0 ? sum / known : NAN;
+    *mean = known > 0 ? least < most ? sum / known : least : NAN;
     for (size_t i = 0; i < count; i++) {
         const double value = figure_of(&runs[i], figure);
         if (!isnan(value)) squares += (value - *mean) * (value - *mean);
@@ -184,7 +191,6 @@ static void put_group(Table *table, const size_t columns[FIGURES], size_t reache
         double mean, deviation;
         if (columns[f] == SIZE_MAX) continue;
         const int known = spread_of(&mean, &deviation, runs, count, (Figure)f);
-        if ((f == ROUNDS || f == BYTES) && deviation == 0) deviation = NAN;
         table_put_spread(table, columns[f], mean, deviation);
         const bool had_target = runs[0].options.target_accuracy > 0;
         if (f == TARGET && had_target) table_put_number(table, reached, known);

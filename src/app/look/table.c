@@ -1,12 +1,14 @@
 #include "table.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "base/text.h"
+#include "io/json.h"
 
 enum { LEAST_WIDTH = 8, GAP = 2 };
 
@@ -45,9 +47,10 @@ static void put(Table *table, size_t column, Cell cell) {
 }
 
 void table_put_text(Table *table, size_t column, const char *text) {
-    char *copy = table->no_memory ? NULL : strdup(text);
+    const size_t bytes = 3 * strlen(text) + 1;
+    char *copy = table->no_memory ? NULL : malloc(bytes);
     if (!copy) table->no_memory = true;
-    put(table, column, (Cell){.kind = CELL_TEXT, .text = copy});
+    put(table, column, (Cell){.kind = CELL_TEXT, .text = copy ? text_utf8(copy, bytes, text) : NULL});
 }
 
 void table_put_number(Table *table, size_t column, double number) {
@@ -100,10 +103,10 @@ static void write_number(char text[TABLE_CELL_BYTES], double number, int decimal
 static void write_cell(char text[TABLE_CELL_BYTES], const Cell *cell, const Column *column, const char *plus_minus) {
     char deviation[TABLE_CELL_BYTES];
     text[0] = '\0';
-    if (cell->kind == CELL_TEXT) snprintf(text, TABLE_CELL_BYTES, "%s", cell->text);
+    if (cell->kind == CELL_TEXT) disarm_text(text_cut(text, TABLE_CELL_BYTES, cell->text));
     if (cell->kind != CELL_NUMBER && cell->kind != CELL_SPREAD) return;
     write_number(text, cell->number, column->decimals);
-    if (cell->kind == CELL_NUMBER || isnan(cell->deviation)) return;
+    if (cell->kind == CELL_NUMBER || isnan(cell->deviation) || (column->steady && cell->deviation == 0)) return;
     write_number(deviation, cell->deviation, column->decimals);
     const size_t length = strlen(text);
     snprintf(text + length, TABLE_CELL_BYTES - length, " %s %.400s", plus_minus, deviation);
@@ -160,6 +163,16 @@ static void print_field(FILE *file, const char *text, size_t width, bool left, b
         fprintf(file, "%*s%s", pad, "", text);
 }
 
+// How many columns, from the left, are no wider together than the limit: the others would be broken anywhere.
+static size_t columns_within(const size_t *widths, const Table *table, size_t limit) {
+    size_t total = 0, count = 0;
+    while (count < table->column_count && total + widths[count] + (count ? GAP : 0) <= limit) {
+        total += widths[count] + (count ? GAP : 0);
+        count++;
+    }
+    return count > 0 ? count : 1;
+}
+
 static Status print_text(FILE *file, const Table *table, Error *err) {
     size_t *widths = calloc(table->column_count + 1, sizeof *widths);
     if (!widths) return fail(err, STATUS_OS, "no memory for the table");
@@ -171,16 +184,21 @@ static Status print_text(FILE *file, const Table *table, Error *err) {
             if (width_of(text) > widths[c]) widths[c] = width_of(text);
         }
     }
-    fit(widths, table, width_there_is(file));
+    const size_t limit = width_there_is(file);
+    fit(widths, table, limit);
+    const size_t shown = columns_within(widths, table, limit);
     for (size_t row = 0; row <= table->row_count; row++) {
-        for (size_t c = 0; c < table->column_count; c++) {
+        for (size_t c = 0; c < shown; c++) {
             const Column *column = &table->columns[c];
             if (row > 0) write_cell(text, cell_at(table, row - 1, c), column, "±");
             if (c) fprintf(file, "%*s", GAP, "");
-            print_field(file, row > 0 ? text : column->title, widths[c], column->is_text, c + 1 == table->column_count);
+            print_field(file, row > 0 ? text : column->title, widths[c], column->is_text, c + 1 == shown);
         }
         fputc('\n', file);
     }
+    for (size_t c = shown; c < table->column_count; c++)
+        fprintf(file, "%s%s%s", c == shown ? "no room for: " : ", ", table->columns[c].title,
+                c + 1 == table->column_count ? "\n" : "");
     free(widths);
     return STATUS_OK;
 }
@@ -193,12 +211,20 @@ static bool has_spread(const Table *table, size_t column) {
     return false;
 }
 
+// A spreadsheet computes what begins so, unless it is a number.
+static bool is_formula(const char *text) {
+    char *end;
+    strtod(text, &end);
+    return *text && strchr("=+-@", *text) && *end;
+}
+
 static void print_quoted(FILE *file, const char *text) {
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, file);
+    const char *mark = is_formula(text) ? "'" : "";
+    if (!strpbrk(text, ",\"")) {
+        fprintf(file, "%s%s", mark, text);
         return;
     }
-    fputc('"', file);
+    fprintf(file, "\"%s", mark);
     for (; *text; text++)
         fputs(*text == '"' ? "\"\"" : (char[]){*text, '\0'}, file);
     fputc('"', file);
@@ -206,6 +232,7 @@ static void print_quoted(FILE *file, const char *text) {
 
 // RFC 4180. A mean has its standard deviation in a column of its own.
 static void print_csv(FILE *file, const Table *table) {
+    char text[TABLE_CELL_BYTES];
     for (size_t c = 0; c < table->column_count; c++) {
         fprintf(file, "%s%s", c ? "," : "", table->columns[c].key);
         if (has_spread(table, c)) fprintf(file, ",%s_std", table->columns[c].key);
@@ -214,7 +241,10 @@ static void print_csv(FILE *file, const Table *table) {
         for (size_t c = 0; c < table->column_count; c++) {
             const Cell *cell = cell_at(table, row, c);
             fputs(c ? "," : "\n", file);
-            if (cell->kind == CELL_TEXT) print_quoted(file, cell->text);
+            if (cell->kind == CELL_TEXT) {
+                write_cell(text, cell, &table->columns[c], "");
+                print_quoted(file, text);
+            }
             if (cell->kind > CELL_TEXT) fprintf(file, "%.10g", cell->number);
             if (!has_spread(table, c)) continue;
             fputc(',', file);
@@ -224,9 +254,16 @@ static void print_csv(FILE *file, const Table *table) {
     fputc('\n', file);
 }
 
-static void print_escaped(FILE *file, const char *text, const char *special, const char *before) {
-    for (; *text; text++)
-        fprintf(file, "%s%c", strchr(special, *text) ? before : "", *text);
+// Entities for what readers of Markdown may pass on as HTML, backslashes for the rest.
+static void print_marked(FILE *file, const char *text) {
+    for (; *text; text++) {
+        if (*text == '<')
+            fputs("&lt;", file);
+        else if (*text == '&')
+            fputs("&amp;", file);
+        else
+            fprintf(file, "%s%c", strchr("\\`*_[]>~|#!", *text) ? "\\" : "", *text);
+    }
 }
 
 static void print_markdown(FILE *file, const Table *table) {
@@ -240,21 +277,40 @@ static void print_markdown(FILE *file, const Table *table) {
         for (size_t c = 0; c < table->column_count; c++) {
             write_cell(text, cell_at(table, row, c), &table->columns[c], "±");
             fputs(c ? " | " : "|\n| ", file);
-            print_escaped(file, text, "|\\", "\\");
+            print_marked(file, text);
         }
         fputs(" ", file);
     }
     fputs("|\n", file);
 }
 
+// For LaTeX in any of its encodings: in the usual one of an article, OT1, the letters < > | " are others.
 static void print_tex(FILE *file, const char *text) {
+    static const char *const names[128] = {['\\'] = "\\textbackslash{}",
+                                           ['~'] = "\\textasciitilde{}",
+                                           ['^'] = "\\textasciicircum{}",
+                                           ['<'] = "\\textless{}",
+                                           ['>'] = "\\textgreater{}",
+                                           ['|'] = "\\textbar{}",
+                                           ['"'] = "{\\ttfamily\\char34}",
+                                           ['['] = "{[}" /* after a line's end it is an argument */,
+                                           ['*'] = "{*}",
+                                           ['`'] = "\\textasciigrave{}",
+                                           ['\''] = "{\\ttfamily\\char39}",
+                                           ['-'] = "-{}" /* two are no dash */,
+                                           ['&'] = "\\&",
+                                           ['%'] = "\\%",
+                                           ['$'] = "\\$",
+                                           ['#'] = "\\#",
+                                           ['_'] = "\\_",
+                                           ['{'] = "\\{",
+                                           ['}'] = "\\}"};
     for (; *text; text++) {
-        if (*text == '\\')
-            fputs("\\textbackslash{}", file);
-        else if (*text == '~' || *text == '^')
-            fprintf(file, "\\%c{}", *text);
+        const char *name = (unsigned char)*text < 128 ? names[(int)*text] : NULL;
+        if (name && (*text != '-' || text[1] == '-'))
+            fputs(name, file);
         else
-            print_escaped(file, (char[]){*text, '\0'}, "&%$#_{}", "\\");
+            fputc(*text, file);
     }
 }
 
@@ -281,38 +337,44 @@ static void print_latex(FILE *file, const Table *table) {
 }
 
 // A text that is a number or a truth value is one.
-static json_t *value_of(const Cell *cell, const Column *column) {
-    if (cell->kind == CELL_EMPTY) return json_null();
+static void put_cell(JsonObject *row, const Cell *cell, const Column *column) {
     const bool is_whole = column->decimals == 0 && fabs(cell->number) < 1e15 && cell->number == floor(cell->number);
-    if (cell->kind != CELL_TEXT) return is_whole ? json_integer((json_int_t)cell->number) : json_real(cell->number);
+    if (cell->kind == CELL_EMPTY)
+        put_null(row, column->key);
+    else if (cell->kind != CELL_TEXT && is_whole)
+        put_whole(row, column->key, (int64_t)cell->number);
+    else if (cell->kind != CELL_TEXT)
+        put_real(row, column->key, cell->number);
+    if (cell->kind != CELL_TEXT) return;
     json_t *value = json_loads(cell->text, JSON_DECODE_ANY, NULL);
-    if (json_is_number(value) || json_is_boolean(value)) return value;
+    if (json_is_number(value) || json_is_boolean(value)) {
+        put_value(row, column->key, value);
+        return;
+    }
     json_decref(value);
-    return json_string(cell->text);
+    put_text(row, column->key, cell->text);
 }
 
 static Status print_json(FILE *file, const Table *table, Error *err) {
-    json_t *rows = json_array();
-    bool made = rows != NULL;
-    for (size_t row = 0; row < table->row_count && made; row++) {
-        json_t *object = json_object();
-        for (size_t c = 0; c < table->column_count && made; c++) {
-            const Cell *cell = cell_at(table, row, c);
+    JsonObject rows;
+    char *text;
+    size_t bytes;
+    json_begin_array(&rows);
+    for (size_t r = 0; r < table->row_count; r++) {
+        JsonObject row;
+        json_begin(&row);
+        for (size_t c = 0; c < table->column_count; c++) {
+            const Cell *cell = cell_at(table, r, c);
             char key[64];
             snprintf(key, sizeof key, "%s_std", table->columns[c].key);
-            made = json_object_set_new(object, table->columns[c].key, value_of(cell, &table->columns[c])) == 0;
-            if (made && has_spread(table, c))
-                made = json_object_set_new(object, key,
-                                           isnan(cell->deviation) || cell->kind != CELL_SPREAD
-                                               ? json_null()
-                                               : json_real(cell->deviation)) == 0;
+            put_cell(&row, cell, &table->columns[c]);
+            if (has_spread(table, c)) put_real(&row, key, cell->kind == CELL_SPREAD ? cell->deviation : (double)NAN);
         }
-        made = json_array_append_new(rows, object) == 0 && made;
+        put_object(&rows, NULL, &row);
     }
-    made = made && json_dumpf(rows, file, JSON_INDENT(1) | JSON_REAL_PRECISION(10)) == 0;
-    json_decref(rows);
-    if (!made) return fail(err, STATUS_OS, "no memory for the table as JSON");
-    fputc('\n', file);
+    TRY(json_text(&text, &bytes, &rows, JSON_INDENT(1) | JSON_REAL_PRECISION(10), "the table", err));
+    fprintf(file, "%s\n", text);
+    free(text);
     return STATUS_OK;
 }
 

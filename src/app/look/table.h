@@ -6,6 +6,10 @@
 //   table_put_spread(&table, accuracy, 84.9, 0.21);       // in the last row; "84.90 ± 0.21"
 //   TRY(table_print(stdout, &table, TABLE_TEXT, err));    // what was never put is empty; no memory shows here
 //   table_free(&table);
+//
+// Texts may come from folders of others: bytes that are no UTF-8 become U+FFFD, control characters '?' (JSON escapes
+// them), and each format escapes what it would take for markup. In CSV a text that a spreadsheet would compute
+// (= + - @) has a ' in front.
 #ifndef SOUNDER_APP_LOOK_TABLE_H
 #define SOUNDER_APP_LOOK_TABLE_H
 
@@ -30,6 +34,7 @@ typedef struct Column {
     char key[48];
     int decimals; // of numbers
     bool is_text; // stands left, and gives way where the terminal is narrow
+    bool steady;  // "± 0" is left out where people read: the runs hardly ever differ in it
 } Column;
 
 // Zeroed: empty.
