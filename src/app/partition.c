@@ -3,14 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "app/commands.h"
 #include "app/options/option_table.h"
 #include "app/run/run_set_up.h"
 #include "base/log.h"
 #include "datasets/partition.h"
 #include "datasets/partition_stats.h"
+#include "io/json.h"
 
 // What the command knows besides the options of a run.
 typedef struct Wishes {
@@ -69,18 +68,23 @@ static uint32_t size_of(const uint32_t *counts, uint32_t classes) {
     return size;
 }
 
+// Two letters a class, or one where the terminal is narrow: a line that is broken shows nothing.
 static void print_picture(const uint32_t *counts, uint32_t clients, uint32_t classes) {
-    const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS,
-                   columns = classes < MOST_COLUMNS ? classes : MOST_COLUMNS;
-    printf("client  samples  classes 0 to %u (share of the client's samples, from none to all: \" .:-=+*#%%@\")\n",
-           columns - 1);
+    enum { BESIDE = sizeof "client  samples  ||" - 1 };
+    const int least = 8, space = columns_of(stdout) - BESIDE;
+    const uint32_t room = (uint32_t)(space > least ? space : least),
+                   most = classes < MOST_COLUMNS ? classes : MOST_COLUMNS, letters = 2 * most <= room ? 2 : 1,
+                   columns = most * letters <= room ? most : room;
+    const uint32_t every = (clients + MOST_ROWS - 1) / MOST_ROWS;
+    printf("client  samples  classes 0 to %u\n", columns - 1);
     for (uint32_t client = 0; client < clients; client += every) {
         const uint32_t *row = counts + (size_t)client * classes, size = size_of(row, classes);
         printf("%6u %8u  |", client, size);
-        for (uint32_t c = 0; c < columns; c++)
-            printf("%c%c", shade_of(row[c], size), shade_of(row[c], size));
+        for (uint32_t i = 0; i < letters * columns; i++)
+            putchar(shade_of(row[i / letters], size));
         fputs("|\n", stdout);
     }
+    print_paragraph(stdout, 0, "shades: the share of the client's samples, from none (blank) to all: .:-=+*#%@");
     if (every > 1) printf("(one client in %u, of %u)\n", every, clients);
     if (columns < classes) printf("(the first %u of %u classes)\n", columns, classes);
 }
@@ -92,10 +96,14 @@ static void print_tests(const Partition *partition, const Dataset *data) {
 }
 
 static void print_statistics(const PartitionStats *stats, uint32_t samples, uint32_t clients, uint32_t classes) {
-    printf("samples: %u of %u for %u clients; smallest %u, median %g, largest %u, coefficient of variation %.3f, Gini "
-           "%.3f\n",
-           stats->samples, samples, clients, stats->smallest, stats->median, stats->largest, stats->variation,
-           stats->gini);
+    char text[256];
+    snprintf(
+        text, sizeof text,
+        "samples: %u of %u for %u clients; smallest %u, median %g, largest %u, coefficient of variation %.3f, Gini "
+        "%.3f",
+        stats->samples, samples, clients, stats->smallest, stats->median, stats->largest, stats->variation,
+        stats->gini);
+    print_paragraph(stdout, 0, text);
     if (classes < 2) return;
     printf("%-16s %8s %8s %8s\n", "", "mean", "weighted", "worst");
     for (int kind = 0; kind < PARTITION_MEASURES; kind++) {
@@ -106,36 +114,48 @@ static void print_statistics(const PartitionStats *stats, uint32_t samples, uint
 
 // JSON ---------------------------------------------------------------------------------------------------------------
 
-static json_t *json_counts(const uint32_t *counts, uint32_t clients, uint32_t classes) {
-    json_t *rows = json_array();
+static void put_counts(JsonObject *all, const uint32_t *counts, uint32_t clients, uint32_t classes) {
+    JsonObject rows;
+    json_begin_array(&rows);
     for (uint32_t client = 0; client < clients; client++) {
-        json_t *row = json_array();
+        JsonObject row;
+        json_begin_array(&row);
         for (uint32_t c = 0; c < classes; c++)
-            json_array_append_new(row, json_integer(counts[(size_t)client * classes + c]));
-        json_array_append_new(rows, row);
+            put_whole(&row, NULL, counts[(size_t)client * classes + c]);
+        put_object(&rows, NULL, &row);
     }
-    return rows;
+    put_object(all, "counts", &rows);
 }
 
 static Status print_json(const PartitionStats *stats, const uint32_t *counts, const Options *options,
                          const RunMemory *memory, Error *err) {
     const uint32_t clients = memory->partition.clients, classes = (uint32_t)memory->data.classes;
-    char form[OPTION_TEXT_BYTES];
-    json_t *all = json_pack("{s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f}", "data", options->data,
-                            "partition", options_partition(form, options), "seed", (json_int_t)options->seed, "samples",
-                            (int)memory->data.train.count, "dealt", (int)stats->samples, "clients", (int)clients,
-                            "classes", (int)classes, "smallest", (int)stats->smallest, "largest", (int)stats->largest,
-                            "median", stats->median, "variation", stats->variation, "gini", stats->gini);
-    for (int kind = 0; kind < PARTITION_MEASURES && all && classes > 1; kind++) {
+    char form[OPTION_TEXT_BYTES], *text;
+    size_t bytes;
+    JsonObject all;
+    json_begin(&all);
+    put_readable(&all, "data", options->data);
+    put_readable(&all, "partition", options_partition(form, options));
+    put_whole(&all, "seed", (int64_t)options->seed);
+    put_whole(&all, "samples", memory->data.train.count);
+    put_whole(&all, "dealt", stats->samples);
+    put_whole(&all, "clients", clients);
+    put_whole(&all, "smallest", stats->smallest);
+    put_whole(&all, "largest", stats->largest);
+    put_real(&all, "median", stats->median);
+    put_real(&all, "variation", stats->variation);
+    put_real(&all, "gini", stats->gini);
+    for (int kind = 0; kind < PARTITION_MEASURES && classes > 1; kind++) {
         const ClientMean *of = &stats->measures[kind];
-        json_object_set_new(
-            all, partition_measures[kind],
-            json_pack("{s:f, s:f, s:f}", "mean", of->mean, "weighted", of->weighted, "worst", of->worst));
+        JsonObject measure;
+        json_begin(&measure);
+        put_real(&measure, "mean", of->mean);
+        put_real(&measure, "weighted", of->weighted);
+        put_real(&measure, "worst", of->worst);
+        put_object(&all, partition_measures[kind], &measure);
     }
-    json_object_set_new(all, "counts", json_counts(counts, clients, classes));
-    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
-    json_decref(all);
-    if (!text) return fail(err, STATUS_OS, "no memory for the partition of %u clients as JSON", clients);
+    put_counts(&all, counts, clients, classes);
+    TRY(json_text(&text, &bytes, &all, JSON_COMPACT, "the partition", err));
     puts(text);
     free(text);
     return STATUS_OK;

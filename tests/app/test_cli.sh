@@ -94,7 +94,7 @@ check 0 '[[]0[]] -n 2 -h' '' launch printf '%s %s %s\n' -n 2 -h
 small="--data synthetic:1x4x4:1000:10 --clients 5"
 # shellcheck disable=SC2086 # words
 {
-    check 0 'client  samples  classes 0 to 9 *     4 *  |*samples: 1000 of 1000 for 5 clients; *entropy *classes *' '' \
+    check 0 'client  samples  classes 0 to 9*     4 *  |*samples: 1000 of 1000 for 5 clients; *entropy *classes *' '' \
         partition $small --partition dirichlet --alpha 0.1 --save "$work/parts"
     check 73 '' "sounder: error: $work/parts: cannot be created: File exists" partition $small --save "$work/parts"
     check 0 '{"data":"synthetic:1x4x4:1000:10",*"clients":5,*"jensen_shannon":{"mean":*"counts":[[[]*' '' partition $small --json
