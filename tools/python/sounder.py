@@ -41,38 +41,108 @@ def program():
 # Data -----------------------------------------------------------------------------------------------------------------
 
 
-def _array(values, dtype=None):
-    if hasattr(values, "detach"):  # torch
-        values = values.detach().cpu().numpy()
-    values = np.asarray(values)
-    return np.ascontiguousarray(values if dtype is None else values.astype(dtype))
+def _array(values, name="values"):
+    """As an array of NumPy's, of whatever type it has."""
+    if hasattr(values, "toarray") or str(getattr(values, "layout", "torch.strided")) != "torch.strided":
+        raise Error(f"{name}: sparse; give {name}.{'toarray' if hasattr(values, 'toarray') else 'to_dense'}()")
+    if hasattr(values, "detach"):  # torch, whose bfloat16 NumPy has not
+        values = values.detach().cpu()
+        values = (values.float() if values.is_floating_point() and values.element_size() < 4 else values).numpy()
+    try:
+        return np.ascontiguousarray(values)
+    except ValueError as problem:
+        raise Error(f"{name}: {problem}; give all samples the same shape") from problem
 
 
-def _samples(values):
-    values = _array(values)
-    return values if values.dtype == np.uint8 else np.ascontiguousarray(values, dtype="<f4")
+def _bad_column(values, name):
+    """The first column of a table (pandas) that has no numbers, or else all of it."""
+    bad = [label for label in getattr(values, "columns", ()) if np.asarray(values[label]).dtype.kind not in "biuf"]
+    return f"{name}, column {bad[0]!r}" if bad else name
 
 
-def _targets(values):
-    values = _array(values)
-    return np.ascontiguousarray(values, dtype="<f4" if values.dtype.kind == "f" else "<i8")
+def _numbers(values, name):
+    """As float32, which dates, text and complex numbers are not."""
+    array = _array(values, name)
+    try:
+        if array.dtype.kind in "mMcV":
+            raise TypeError(f"values of type {array.dtype}")
+        return array.astype("<f4", copy=False)
+    except (TypeError, ValueError) as problem:
+        raise Error(f"{_bad_column(values, name)}: {problem}; give numbers: of categories pandas.get_dummies makes them, of dates count days") from problem
+
+
+def _samples(values, name):
+    array = _array(values, name)
+    return array if array.dtype == np.uint8 else _numbers(values, name)
+
+
+def _check_gaps(values, name):
+    try:
+        if any(value is None or value != value for value in values.ravel().tolist()):
+            raise Error(f"{name}: a gap (NaN or None); leave such samples out")
+    except TypeError as problem:  # pandas.NA
+        raise Error(f"{name}: {problem}; leave such samples out") from problem
+
+
+def _names(values, name):
+    """The sorted names of classes or clients."""
+    _check_gaps(values, name)
+    try:
+        return np.unique(values)
+    except TypeError as problem:
+        raise Error(f"{name}: {problem}; give names of one type, which can be sorted") from problem
+
+
+def _numbered(values, names, name, whose):
+    """The place of each value among the names."""
+    missing = ~np.isin(values, names)
+    if missing.any():
+        raise Error(f"{name} {values[missing].tolist()[0]!r}: {whose} has no training samples; leave such samples out")
+    return np.searchsorted(names, values)
+
+
+def _labels(values, name):
+    """An array of classes, their names, or targets."""
+    y = _array(values, name)
+    if y.ndim > 1 and y.shape[-1] != 1:
+        raise Error(f"{name}: of shape {y.shape}; give one number for each sample, of one-hot rows y.argmax(1)")
+    if y.dtype.kind in "mMcV":
+        raise Error(f"{name}: values of type {y.dtype}; give classes or numbers")
+    if y.dtype.kind == "O":
+        _check_gaps(y, name)
+        y = np.array(y.tolist())  # of their own type
+    return y.reshape(-1)
+
+
+def _targets(train, test):
+    """Classes, those of text numbered by their sorted names, as whole numbers, and targets as floats."""
+    train, test = _labels(train, "y_train"), _labels(test, "y_test")
+    if {train.dtype.kind, test.dtype.kind} & set("US"):
+        names = _names(train, "y_train")
+        return _numbered(train, names, "y_train", "the class"), _numbered(test, names, "y_test", "the class")
+    return tuple(y.astype("<f4" if y.dtype.kind == "f" else "<i8") for y in (train, test))
 
 
 def write_data(path, train, test, client=None, test_client=None, mean=None, std=None):
     """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8 pixels
-    or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers) or targets (floating-point ones). client,
-    test_client: whose sample each is; anything that can be sorted. mean, std: one number, or one a channel or feature."""
-    arrays = {"x_train": _samples(train[0]), "y_train": _targets(train[1]), "x_test": _samples(test[0]), "y_test": _targets(test[1])}
+    or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers, or text, which is numbered in sorted order) or
+    targets (floating-point numbers). client, test_client: whose sample each is; anything that can be sorted. mean, std: one
+    number, or one for each channel or feature."""
+    y_train, y_test = _targets(train[1], test[1])
+    arrays = {"x_train": _samples(train[0], "x_train"), "y_train": y_train, "x_test": _samples(test[0], "x_test"), "y_test": y_test}
     if client is not None:
-        names, arrays["client_train"] = np.unique(_array(client), return_inverse=True)
+        client = _array(client, "client")
+        names = _names(client, "client")
+        arrays["client_train"] = _numbered(client, names, "client", "the client")
         if test_client is not None:
-            asked = _array(test_client)
-            if not np.isin(asked, names).all():
-                raise Error(f"test_client {asked[~np.isin(asked, names)][0]!r}: has no training samples; leave such samples out")
-            arrays["client_test"] = np.searchsorted(names, asked)
+            arrays["client_test"] = _numbered(_array(test_client, "test_client"), names, "test_client", "the client")
+    for name, values in arrays.items():
+        x = "x_test" if name.endswith("test") else "x_train"
+        if np.shape(values)[:1] != np.shape(arrays[x])[:1]:
+            raise Error(f"{name}: {len(values):,} for the {len(arrays[x]):,} samples of {x}; give one for each sample")
     for name, value in (("mean", mean), ("std", std)):
         if value is not None:
-            arrays[name] = np.atleast_1d(_array(value, "<f4"))
+            arrays[name] = np.atleast_1d(_numbers(value, name))
     path = os.fspath(path)
     if not path.endswith(".npz"):
         raise Error(f"{path}: a data set is a file .npz; call it {path}.npz")
@@ -90,11 +160,11 @@ def write_data(path, train, test, client=None, test_client=None, mean=None, std=
 
 def _pair(part, columns):
     if isinstance(part, (tuple, list)) and len(part) == 2:
-        return _samples(part[0]), _targets(part[1])
+        return _array(part[0], "x"), _array(part[1], "y")
     x, y = (part[column] for column in columns)  # a data set of columns, as Hugging Face's are
     if isinstance(x, (list, tuple)):
         x = np.stack([np.asarray(one) for one in x])
-    return _samples(x), _targets(y)
+    return _array(x, "x"), _array(y, "y")
 
 
 def _parts(partitions):
@@ -252,26 +322,36 @@ _MODULES = {
     "Flatten": lambda name, module: "",
     "Identity": lambda name, module: "",
 }
-# Functions and methods that need no numbers, and the settings of those that are called with some.
+# Functions and methods that need no numbers, and the settings of those that are called with some, in the order of their arguments.
 _FUNCTIONS = {"relu": "relu", "relu_": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "relu6": "relu6"}
-_WITH_NUMBERS = {"max_pool2d": (_max_pool, {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}),
-                 "avg_pool2d": (_average_pool, {"stride": None, "padding": 0, "ceil_mode": False, "count_include_pad": True,
-                                                "divisor_override": None}),
+_DROPOUT = {"p": 0.5, "training": True, "inplace": False}
+_WITH_NUMBERS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False,
+                                            "return_indices": False}),
+                 "avg_pool2d": (_average_pool, {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False,
+                                                "count_include_pad": True, "divisor_override": None}),
+                 "adaptive_avg_pool2d": (_global_pool, {"output_size": None}),
+                 "leaky_relu": (_MODULES["LeakyReLU"], {"negative_slope": 0.01, "inplace": False}),
+                 "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
+                 "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT),
                  "gelu": (_gelu, {"approximate": "none"})}
-_LAST = ("LogSoftmax", "log_softmax")  # the loss has it, if it comes last
+_LAST = ("LogSoftmax", "log_softmax", "Softmax", "softmax")  # the loss has it, if it comes last
 
 
 class _Settings:
     """A function's arguments, looked at like a module's."""
 
     def __init__(self, node, presets):
-        self.__dict__.update(presets, **dict(zip(("kernel_size", *presets), node.args[1:])), **node.kwargs)
+        self.__dict__.update(presets, **dict(zip(presets, node.args[1:])), **node.kwargs)
 
 
 def _called(node):
     """The name of what a step of the traced net calls. F.max_pool2d is traced under another name in some versions."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
     return "max_pool2d" if name == "boolean_dispatch" or node.name.startswith("max_pool2d") else name
+
+
+def _none_of(name, kind):
+    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(_MODULES)}")
 
 
 def _layer_of(name, node, module):
@@ -283,7 +363,7 @@ def _layer_of(name, node, module):
     if module is None and kind in _WITH_NUMBERS:
         read, presets = _WITH_NUMBERS[kind]
         return read(f"{name} ({kind})", _Settings(node, presets))
-    raise Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(_MODULES)}")
+    raise _none_of(name, kind)
 
 
 # Layers that give the shape they take.
@@ -312,7 +392,7 @@ def _extent_of(node):
 
 def _as_it_came(node):
     """Before it was made whole numbers."""
-    while _called(node) in ("contiguous", "long", "int"):
+    while _called(node) in ("contiguous", "long", "int", "float", "to"):
         node = node.args[0]
     return node
 
@@ -352,23 +432,34 @@ def _trace(net):
         def proxy(self, node):
             return Value(node, self)
 
+        def call_module(self, module, forward, args, kwargs):
+            kind, name = type(module).__name__, self.path_of_module(module)
+            if self.is_leaf_module(module, name) and kind not in (*_MODULES, *_LAST):
+                raise _none_of(name, kind)  # before what it gives is taken apart, as a GRU's is
+            return super().call_module(module, forward, args, kwargs)
+
     tracer, arange = Tracer(), torch.arange
 
     def counting(*args, **kwargs):
         traced = any(isinstance(value, torch.fx.Proxy) for value in (*args, *kwargs.values()))
         return tracer.create_proxy("call_function", arange, args, kwargs) if traced else arange(*args, **kwargs)
 
+    modes = [(module, module.training) for module in net.modules()]
     torch.arange = counting
     try:
-        return tracer.trace(net)
+        return tracer.trace(net.train())  # F.dropout(x, training=self.training) is a layer, too
     finally:
         torch.arange = arange
+        for module, mode in modes:
+            module.training = mode
 
 
 def _steps(net):
     """(name, node, module or None) in the order of computation; the last one is what the net gives."""
     try:
         graph = _trace(net)
+    except Error:
+        raise
     except Exception as problem:
         raise Error(f"{type(net).__name__}: its forward cannot be traced: {problem}; write it without ifs and loops over values") from problem
     modules, steps, inputs, seen = dict(net.named_modules()), [], 0, set()
@@ -448,7 +539,7 @@ class _Text:
 
 # Dimensions of what a step gives, samples among them; of others it is what they take.
 _RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "max_pool2d": 4, "avg_pool2d": 4, "BatchNorm2d": 4,
-          "Dropout2d": 4, "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
+          "Dropout2d": 4, "dropout2d": 4, "adaptive_avg_pool2d": 4, "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
 # What the parts of what a module gives are.
 _TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidden", ("MultiheadAttention", 0): "sequence"}
 
@@ -549,6 +640,29 @@ class _Reader:
             self.text.work_on_rows(place)
         return self.give(node, self.source(name, of), 3 if kind == "squeeze" else 4)
 
+    def mean(self, name, node):
+        """x.mean([2, 3]) is a global average."""
+        of = node.all_input_nodes[0]
+        at = _Settings(node, {"dim": None, "keepdim": False, "dtype": None})
+        rank, place = self.ranks.get(of), self.text.place(of)
+        dims = sorted(at.dim) if isinstance(at.dim, (tuple, list)) else at.dim
+        if (dims != [2, 3] or rank not in (None, 4)) and (dims != [-2, -1] or rank != 4):
+            raise Error(f"{name}: a mean over dimensions {at.dim}; Sounder has that over rows and columns: [2, 3] of images")
+        if rank is None:
+            self.text.work_on_rows(place)
+        self.text.add("globalpool", self.source(name, of), name)
+        self.give(node, len(self.text.layers) - 1, 4 if at.keepdim else 2)
+
+    def kind_of_to(self, name, node):
+        """The method that x.to(...) stands for: another device changes nothing, a type may."""
+        import torch
+
+        types = [value for value in (*node.args[1:], *node.kwargs.values()) if isinstance(value, torch.dtype)]
+        names = {torch.float32: "float", torch.int64: "long", torch.int32: "int"}
+        if types and types[0] not in names:
+            raise Error(f"{name}: to {types[0]}; Sounder computes with float32")
+        return names[types[0]] if types else "float"
+
     def attend(self, name, node, layer):
         import torch
 
@@ -625,7 +739,7 @@ class _Reader:
             raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear")
         if rank is None and _RANKS.get(kind, 2) > 2:
             self.text.work_on_rows(place)
-        if rank == 3 and kind in ("GroupNorm", "Dropout2d"):
+        if rank == 3 and kind in ("GroupNorm", "Dropout2d", "dropout2d"):
             raise Error(f"{name}: {kind} of a sequence takes its steps for channels; Sounder's has one channel there")
         return f"{layer} each" if rank in (3, 4) and (kind == "Linear" or rows) else layer
 
@@ -651,11 +765,15 @@ class _Reader:
         if kind == "unsqueeze" and node.all_input_nodes[0] in self.counted and _called(node.all_input_nodes[0]) == "arange" and node.args[1:] == (0,):
             self.counted[node] = self.counted[node.args[0]]
             return None
-        if (kind == "iadd" or kind.endswith("_") or getattr(module, "inplace", False)) and any(self.order.get(user, -1) > self.order[node] for user in inputs[0].users):
+        if (kind == "iadd" or kind.endswith("_") or getattr(module, "inplace", False) or node.kwargs.get("inplace")) and any(self.order.get(user, -1) > self.order[node] for user in inputs[0].users):
             raise Error(f"{name}: changes in place what is taken again behind it; let it give a value of its own")
         if kind in ("squeeze", "unsqueeze"):
             return self.squeeze(name, node, kind)
-        if kind == "contiguous" or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
+        if module is None and kind == "mean":
+            return self.mean(name, node)
+        if kind == "to":
+            kind = self.kind_of_to(name, node)
+        if kind in ("contiguous", "float") or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
             return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
         if module is None and kind in _JOINS and len(inputs) > 1:
             return self.join(name, node, kind, inputs)
@@ -685,12 +803,32 @@ class _Reader:
         return self.give(node, place, _RANKS.get(kind, self.ranks.get(of)))
 
 
+def _module(net):
+    """The module itself, in a net of its own if it is one that a layer stands for."""
+    kind = type(net).__name__
+    if not hasattr(net, "named_modules"):
+        name = f"; a net by its name goes to model as it is: model={net!r}" if isinstance(net, str) else ""
+        raise Error(f"layers: needs a torch.nn.Module, not {kind}{name}")
+    for wrapper, inner in (("OptimizedModule", "_orig_mod"), ("DataParallel", "module"), ("DistributedDataParallel", "module")):
+        if kind == wrapper:
+            raise Error(f"layers: {wrapper} has the net within it; give net.{inner}")
+    if kind not in _MODULES:
+        return net
+    import torch
+
+    return torch.nn.Sequential(net)
+
+
 def _read(net):
+    net = _module(net)
     reader, of = _Reader(net), type(net).__name__
     *steps, (_, end, _) = _steps(net)
     reader.order = {node: place for place, (_, node, _) in enumerate(steps)}
     for name, node, module in steps:
         if list(node.users) == [end] and (_called(node) if module is None else type(module).__name__) in _LAST:
+            dim = getattr(module, "dim", None) if module is not None else node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
+            if dim not in (1, -1, None):
+                raise Error(f"{name}: dim is {dim}; Sounder's loss has it over the classes, dimension 1")
             reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
         else:
             reader.step(name, node, module)
@@ -740,7 +878,7 @@ def write_weights(path, net):
     """Writes the weights of a torch.nn.Module of which layers() makes the net, for --init, and returns the path."""
     header, payload = {}, []
     for name, tensor in _tensors(net):
-        values = _array(tensor, "<f4")
+        values = _numbers(tensor, name)
         begin = sum(map(len, payload))
         payload.append(values.tobytes())
         header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [begin, begin + values.nbytes]}
@@ -753,18 +891,28 @@ def write_weights(path, net):
 # Runs -----------------------------------------------------------------------------------------------------------------
 
 
-def _word(value):
+def _word(name, value):
+    """What an option's value is on the command line, where it is one word."""
+    if hasattr(value, "named_modules"):
+        raise Error(f"{name}: a module; give {name}=sounder.layers(net), and its weights as init=sounder.write_weights(FILE, net)")
+    if name == "data" and not isinstance(value, str) and not hasattr(value, "__fspath__"):
+        raise Error("data: arrays; give the path that sounder.write_data(FILE, train=(x, y), test=(x, y)) returns")
+    if isinstance(value, (list, tuple, dict, set, range)) or getattr(value, "ndim", 0):
+        raise Error(f"{name}: several values; give one, several in one text between commas, or a run for each: "
+                    f"sounder.sweep(FOLDER, {{{name!r}: ...}})")
     return str(value).lower() if isinstance(value, (bool, np.bool_)) else os.fspath(value) if hasattr(value, "__fspath__") else str(value)
 
 
 def _arguments(options):
-    return [f"--{name.replace('_', '-')}={_word(value)}" for name, value in options.items() if value is not None]
+    return [f"--{name.replace('_', '-')}={_word(name, value)}" for name, value in options.items() if value is not None]
 
 
 def _refusal(text, code):
     """The program's one sentence, out of what it wrote."""
     lines = [line for line in text.splitlines() if line.strip()]
     told = [line.split("error:", 1)[1].strip() for line in lines if "error:" in line]
+    if told and "unknown option; `sounder help" in told[-1]:
+        return Error(f"{told[-1]}; a number of an algorithm is part of its text: algorithm=\"fedprox mu=0.1\"", code)
     if told:
         return Error(told[-1], code)
     return Error(lines[-1] if lines else f"sounder ended with status {code} and said nothing", code)
@@ -792,14 +940,14 @@ def sweep(out, grid, **options):
     own = {name: options.pop(name) for name in ("search", "number", "parallel") if name in options}
     words, single = [], {}
     for name, values in grid.items():
-        values = [_word(value) for value in values]
+        values = [_word(name, value) for value in values]
         for value in values:
             if any(letter in value for letter in "{}") or ("," in value and " " not in value):
                 raise Error(f"{name}: {value!r} means several values to sounder sweep; give it to train, run by run")
         words += [f"--{name.replace('_', '-')}={value}" for value in values]
         single[name] = values[0] if len(values) == 1 else None
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several
-        json.dump({name.replace("_", "-"): _word(value) for name, value in options.items() if value is not None}, file)
+        json.dump({name.replace("_", "-"): _word(name, value) for name, value in options.items() if value is not None}, file)
         file.flush()
         Run(out, ["sweep", file.name, f"--out={os.fspath(out)}", *_arguments(own), *words]).wait()
     done = _tell("runs", os.fspath(out), "--format=json")
@@ -823,6 +971,10 @@ class Run:
         if arguments:
             self._said = tempfile.TemporaryFile(mode="w+", errors="replace")
             self._process = subprocess.Popen([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said)
+
+    def __repr__(self):
+        state = "running" if self.is_running else "ended" if self.rows("summary") else "not ended"
+        return f"<sounder.Run {self.folder}: {state}, rounds: {len(self.rows('round'))}>"
 
     def __enter__(self):
         return self
@@ -877,8 +1029,10 @@ class Run:
 
     def frame(self, kind="round"):
         """The same as a DataFrame of pandas."""
-        import pandas
-
+        try:
+            import pandas
+        except ImportError as missing:
+            raise Error(f"frame: {missing}; install pandas, or take rows(), the same as dicts") from missing
         return pandas.DataFrame(self.rows(kind))
 
     @property

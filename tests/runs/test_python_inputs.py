@@ -1,0 +1,179 @@
+"""What users hand to the Python package: columns of tables, names of classes, nets of PyTorch's tutorials, and mistakes, each one sentence.
+
+Usage: test_python_inputs.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
+"""
+import os, sys, tempfile, unittest
+
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ImportError:
+    torch = None
+
+os.environ["SOUNDER"] = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.abspath(sys.argv[2]))
+import sounder
+
+COUNT = 12
+X = np.arange(COUNT * 2).reshape(COUNT, 2) / 7
+Y = np.arange(COUNT) % 3
+NAMES = np.array(["owl", "cat", "dog"])[Y]
+
+
+class Table:
+    """A table of columns with labels, as pandas has them."""
+
+    def __init__(self, **columns):
+        self.of, self.columns = columns, list(columns)
+
+    def __getitem__(self, label):
+        return self.of[label]
+
+    def __array__(self, dtype=None, copy=None):
+        same = {np.asarray(values).dtype for values in self.of.values()}
+        whole = np.stack([np.asarray(values, object if len(same) > 1 else None) for values in self.of.values()], 1)
+        return whole if dtype is None else whole.astype(dtype)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="sounder-python-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def refuse(self, sentence, call, *arguments, **more):
+        with self.assertRaises(sounder.Error) as error:
+            call(*arguments, **more)
+        self.assertIn(sentence, str(error.exception))
+
+    def write(self, x, y, test=None, **more):
+        return sounder.write_data(self.path("data.npz"), train=(x, y), test=test or (x, y), **more)
+
+    def labels(self, *given, **more):
+        with np.load(self.write(*given, **more)) as arrays:
+            return arrays["y_train"]
+
+
+class Data(Case):
+    def test_labels_of_text_are_numbered_in_sorted_order(self):
+        for names in (NAMES, NAMES.tolist(), NAMES.astype(object), np.char.encode(NAMES)):
+            self.assertEqual(self.labels(X, names).tolist(), [{0: 2, 1: 0, 2: 1}[label] for label in Y])
+        self.refuse("y_test 'emu': the class has no training samples", self.write, X, NAMES, test=(X[:1], ["emu"]))
+
+    def test_labels_of_any_other_type_keep_their_meaning(self):
+        for given, kind in ((Y, "i"), (Y.astype(object), "i"), (Y == 1, "i"), (Y[:, None], "i"), (Y * 0.5, "f"), ((Y * 0.5).astype(object), "f")):
+            labels = self.labels(X, given)
+            self.assertEqual((labels.dtype.kind, labels.tolist()), (kind, np.asarray(given, float).reshape(-1).tolist()))
+
+    def test_what_makes_no_data_set_is_one_sentence(self):
+        dates = np.arange(COUNT).astype("M8[D]")
+        for x, y, sentence in ((X, np.eye(3)[Y], "y_train: of shape (12, 3); give one number for each sample, of one-hot rows y.argmax(1)"),
+                               (X, Y[:5], "y_train: 5 for the 12 samples of x_train; give one for each sample"),
+                               (X, [None, *NAMES[1:]], "y_train: a gap (NaN or None)"),
+                               (X, dates, "y_train: values of type datetime64[D]; give classes or numbers"),
+                               (dates, Y, "x_train: values of type datetime64[D]; give numbers"),
+                               (Table(size=X[:, 0], kind=NAMES), Y, "x_train, column 'kind': could not convert string to float: 'owl'"),
+                               (Table(day=dates), Y, "x_train, column 'day': values of type datetime64[D]"),
+                               (X + 1j, Y, "x_train: values of type complex128"),
+                               (X[:, :1].tolist()[:-1] + [[1, 2]], Y, "give all samples the same shape")):
+            self.refuse(sentence, self.write, x, y)
+        with np.load(self.write(Table(a=X[:, 0], b=Y == 1), Y)) as arrays:
+            self.assertEqual(arrays["x_train"].dtype, np.float32)
+
+    def test_clients_without_a_name_are_refused(self):
+        self.refuse("client: a gap (NaN or None)", self.write, X, Y, client=[float("nan"), *Y[1:]])
+        self.refuse("client: a gap (NaN or None)", self.write, X, Y, client=[None, *NAMES[1:]])
+        self.refuse("client_train: 5 for the 12 samples of x_train", self.write, X, Y, client=Y[:5])
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_tensors_of_any_float_are_taken_and_sparse_ones_refused(self):
+        with np.load(self.write(torch.tensor(X, dtype=torch.bfloat16), torch.tensor(Y))) as arrays:
+            self.assertTrue(np.allclose(arrays["x_train"], X, rtol=0.01))
+        self.refuse("x_train: sparse; give x_train.to_dense()", self.write, torch.tensor(X).to_sparse(), Y)
+
+
+class Options(Case):
+    def test_values_that_are_no_option_are_told_with_what_is_meant(self):
+        data = self.write(X, NAMES)
+        quick = {"data": data, "model": "linear classes", "clients": 2, "rounds": 1, "workers": 1, "quiet": True}
+        run = sounder.train(self.path("run"), **quick)
+        self.assertEqual(repr(run), f"<sounder.Run {self.path('run')}: ended, rounds: 1>")
+        self.assertIn("not ended, rounds: 0", repr(sounder.Run(self.path("none"))))
+        for wrong, sentence in (({"data": (X, Y)}, "data: arrays; give the path that sounder.write_data(FILE,"),
+                                ({"algorithm": ["fedavg", "scaffold"]}, "algorithm: several values; give one"),
+                                ({"mu": 0.1}, 'a number of an algorithm is part of its text: algorithm="fedprox mu=0.1"')):
+            self.refuse(sentence, sounder.train, self.path("refused"), **{**quick, **wrong})
+        sys.modules["pandas"] = None  # as if it were not installed
+        self.refuse("frame: import of pandas halted; None in sys.modules; install pandas, or take rows()", run.frame)
+        del sys.modules["pandas"]
+
+    @unittest.skipUnless(torch, "there is no PyTorch")
+    def test_a_module_is_no_text(self):
+        self.refuse("model: a module; give model=sounder.layers(net)", sounder.train, self.path("run"), model=nn.Linear(2, 3))
+        self.refuse("layers: needs a torch.nn.Module, not str; a net by its name goes to model as it is: model='resnet'", sounder.layers, "resnet")
+
+
+@unittest.skipUnless(torch, "there is no PyTorch")
+class Nets(Case):
+    def net(self, forward, **modules):
+        class Net(nn.Module):
+            def forward(self, x):
+                return forward(self, x)
+
+        net = Net()
+        for name, module in modules.items():
+            net.add_module(name, module)
+        return net
+
+    def test_functions_are_layers_as_their_modules_are(self):
+        def lenet(net, x):  # of PyTorch's MNIST example
+            x = F.relu(F.max_pool2d(net.conv1(x), 2))
+            x = F.relu(F.max_pool2d(net.drop(net.conv2(x)), 2)).view(-1, 320)
+            x = F.dropout(F.relu(net.fc1(x)), training=net.training)
+            return F.log_softmax(net.fc2(x), dim=1)
+
+        net = self.net(lenet, conv1=nn.Conv2d(1, 10, 5), conv2=nn.Conv2d(10, 20, 5), drop=nn.Dropout2d(), fc1=nn.Linear(320, 50), fc2=nn.Linear(50, 10))
+        text = "conv 10 5; pool 2; relu; conv 20 5; dropout2d 0.5; pool 2; relu; linear 50; relu; dropout 0.5; linear 10"
+        self.assertEqual(sounder.layers(net), text)
+        self.assertTrue(net.training)
+        self.assertEqual(sounder.layers(net.eval()), text)  # a layer of training, in whichever mode it is looked at
+        self.assertFalse(net.training or net.drop.training)
+        cases = [(lambda net, x: F.leaky_relu(net.conv(x)), "leakyrelu 0.01"), (lambda net, x: F.leaky_relu(net.conv(x), 0.2), "leakyrelu 0.2"),
+                 (lambda net, x: F.dropout2d(net.conv(x), 0.3), "dropout2d 0.3"),
+                 (lambda net, x: net.head(F.adaptive_avg_pool2d(net.conv(x), (1, 1)).flatten(1)), "globalpool; linear 2"),
+                 (lambda net, x: net.head(net.conv(x).mean([2, 3])), "globalpool; linear 2"),
+                 (lambda net, x: net.head(torch.mean(net.conv(x), dim=(-1, -2), keepdim=True).flatten(1)), "globalpool; linear 2"),
+                 (lambda net, x: F.softmax(net.head(net.conv(x.float().to(x.device)).mean([2, 3])), dim=-1), "globalpool; linear 2")]
+        for forward, text in cases:
+            self.assertEqual(sounder.layers(self.net(forward, conv=nn.Conv2d(1, 4, 3), head=nn.Linear(4, 2))), f"conv 4 3; {text}")
+        self.assertEqual(sounder.layers(nn.Sequential(nn.Linear(4, 2), nn.Softmax(1))), "linear 2")
+        self.assertEqual(sounder.layers(nn.Linear(784, 10)), "linear 10")
+
+    def test_nets_that_are_not_read_are_told_by_what_is_not(self):
+        def recurrent(net, x):
+            output, state = net.part(x)
+            return output[:, -1]
+
+        for part in nn.GRU, nn.RNN:
+            self.refuse(f"part: Sounder has no {part.__name__}; it has these", sounder.layers, self.net(recurrent, part=part(4, 4, batch_first=True)))
+        compiled = type("OptimizedModule", (nn.Module,), {})()  # what torch.compile gives
+        self.refuse("OptimizedModule has the net within it; give net._orig_mod", sounder.layers, compiled)
+        self.refuse("DataParallel has the net within it; give net.module", sounder.layers, nn.DataParallel(nn.Linear(3, 2)))
+        self.refuse("1: dim is 0; Sounder's loss has it over the classes", sounder.layers, nn.Sequential(nn.Linear(4, 2), nn.Softmax(0)))
+        for forward, sentence in ((lambda net, x: net.conv(x).mean(1), "mean: a mean over dimensions 1"),
+                                  (lambda net, x: F.adaptive_avg_pool2d(net.conv(x), 7), "output_size is 7; Sounder has only 1"),
+                                  (lambda net, x: net.conv(x.to(torch.float16)), "to: to torch.float16; Sounder computes with float32"),
+                                  (lambda net, x: (lambda y: F.leaky_relu(y, inplace=True) + y)(net.conv(x)), "changes in place what is taken again")):
+            self.refuse(sentence, sounder.layers, self.net(forward, conv=nn.Conv2d(1, 4, 3)))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
