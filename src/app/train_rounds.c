@@ -135,10 +135,12 @@ static Status run_rounds(Run *run, Error *err) {
 // A card that fails takes nothing along that was published: the shared memory holds the model of the last round.
 static void save_what_is_there(Run *run) {
     Error err;
+    char word[SHELL_WORD_BYTES];
     if (!run->device.on_card || run->published == run->saved) return;
     run->rounds_done = run->published;
     if (write_checkpoint(run, &err) == STATUS_OK)
-        log_warning("round %u is saved; continue with: sounder train --resume %s", run->saved, run->folder.path);
+        log_warning("round %u is saved; continue with: sounder train --resume %s", run->saved,
+                    shell_path(word, run->folder.path));
     else
         log_warning("round %u cannot be saved: %s", run->published, err.message);
 }
@@ -201,7 +203,7 @@ static Status write_model(Run *run, Error *err) {
 static void note_signal(const Run *run, bool at_once, int *exit_code) {
     int signal = at_once ? run->rounds.phases.supervisor.last_signal : run->stop_signal;
     *exit_code = 128 + signal;
-    char done[48] = "at once";
+    char done[48] = "at once", word[SHELL_WORD_BYTES];
     if (!train_is_first(run)) return;
     if (!at_once) snprintf(done, sizeof done, "after round %u", run->rounds_done);
     if (!is_finished(run) && run->memory.config->real_clock)
@@ -211,7 +213,7 @@ static void note_signal(const Run *run, bool at_once, int *exit_code) {
                     run->rounds_done ? "the last" : "before the first round was done");
     else
         log_warning("stopped by signal %d %s; continue with: sounder train --resume %s", signal, done,
-                    run->folder.path);
+                    shell_path(word, run->folder.path));
 }
 
 static void note_line(void *run, const json_t *line) {

@@ -88,6 +88,31 @@ class Names(Look):
         return self.path("chart.js")
 
 
+class Commands(Look):
+    def paste(self, text, pattern):
+        """Runs in a shell what follows the pattern in the text, as somebody would who copies it."""
+        (command,) = re.findall(pattern, text)
+        with open(self.path("chart.js"), "w") as file:
+            file.write("window.Chart = null;")
+        done = subprocess.run(["bash", "-c", command.replace("sounder", SOUNDER, 1)], text=True, cwd=self.folder.name, capture_output=True, timeout=DEADLINE,
+                              env={**os.environ, "SOUNDER_CHART_JS": self.path("chart.js")})
+        self.assertEqual(done.returncode, 0, command + ": " + done.stderr)
+        self.assertFalse(os.path.exists(self.path("OWNED")))
+        return done.stdout
+
+    def test_what_is_proposed_can_be_pasted_whatever_the_folder_is_called(self):
+        small = ["--data", "synthetic:1x4x4:64:8", "--model", "linear classes", "--clients", "2", "--workers", "1", "--rounds", "2"]
+        for folder in ("my 'run' $(touch OWNED)", "-x"):
+            with self.subTest(folder):
+                told = self.sounder("train", *small, f"--out={folder}")
+                self.assertIn("after 4 rounds", self.paste(told, r"go on: (.*)"))
+                proposed = self.sounder("train", *small, f"--out={folder}", code=64).replace(", or give", " --rounds 6\n")
+                self.assertIn("after 6 rounds", self.paste(proposed.replace("--resume", "sounder train --resume"), r"continue it with (.*)"))
+                told = self.sounder("sweep", *small, "--seed", "1,2", f"--out=s{folder}")
+                self.assertIn("report.html: 2 runs", self.paste(told, r"look: (sounder report .*?)    "))
+                self.assertIn("accuracy", self.paste(told, r"    (sounder runs .*)"))
+
+
 @unittest.skipUnless(os.path.exists(FAILING_CALL), "built without the library that makes calls fail")
 class Memory(Look):
     train_small = test_look.Report.train_small

@@ -22,6 +22,7 @@
 #include "app/look/sweep_jobs.h"
 #include "base/clock.h"
 #include "base/cores.h"
+#include "base/text.h"
 #include "io/durable.h"
 #include "shm/stop_signals.h"
 
@@ -265,8 +266,10 @@ static Status print_means(const Sweep *sweep, Error *err) {
     TRY(past_runs_find(&runs, &folder, 1, err));
     Status status = runs_print_means(&runs, *by ? by : "algorithm", TABLE_TEXT, err);
     past_runs_free(&runs);
+    char word[SHELL_WORD_BYTES];
+    shell_path(word, folder);
     if (status == STATUS_OK)
-        printf("look: sounder report %s    sounder runs %s --by %s\n", folder, folder, *by ? by : "algorithm");
+        printf("look: sounder report %s    sounder runs %s --by %s\n", word, word, *by ? by : "algorithm");
     return status;
 }
 
@@ -282,8 +285,9 @@ static Status conclude(const Sweep *sweep, double seconds, int *exit_code, Error
     if (left > 0) printf("%zu runs were left behind after fewer rounds\n", left);
     if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
     if (sweep->signal) *exit_code = 128 + sweep->signal;
+    char word[SHELL_WORD_BYTES];
     if (sweep->signal || sweep->failed > 0)
-        printf("go on: the same command with --out %s does what is not done\n", sweep->options.out);
+        printf("go on: the same command with --out %s does what is not done\n", shell_path(word, sweep->options.out));
     return STATUS_OK;
 }
 

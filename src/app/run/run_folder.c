@@ -11,6 +11,7 @@
 
 #include "app/run/run_schedule.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "fedavg/memory/kept_file.h"
 #include "io/durable.h"
 
@@ -88,9 +89,10 @@ bool run_folder_has(const RunFolder *folder, const char *name) {
 static Status check_names(const RunFolder *folder, Error *err) {
     static const char *const names[] = {"metrics.jsonl", "model.safetensors", KEPT_FILE_NAME,
                                         "live",          "tensorboard",       "checkpoints"};
+    char word[SHELL_WORD_BYTES];
     if (run_folder_has(folder, CONFIG))
         return fail(err, STATUS_USAGE, "%s already holds a run; continue it with --resume %s, or give another --out",
-                    folder->path, folder->path);
+                    folder->path, shell_path(word, folder->path));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!run_folder_has(folder, names[i])) continue;
         if (strcmp(names[i], CHECKPOINTS) == 0 && unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR) == 0) continue;
@@ -146,7 +148,7 @@ Folder run_folder_at(const RunFolder *folder) {
 
 Status run_folder_check(const RunFolder *folder, Error *err) {
     struct stat ours, found;
-    char link[64], place[RUN_PATH_BYTES];
+    char link[64], place[RUN_PATH_BYTES], word[SHELL_WORD_BYTES];
     if (fstat(folder->lock_fd, &ours) != 0) return fail_errno(err, STATUS_IO, "the run folder %s", folder->path);
     if (stat(folder->path, &found) == 0 && found.st_dev == ours.st_dev && found.st_ino == ours.st_ino) return STATUS_OK;
     snprintf(link, sizeof link, "/proc/self/fd/%d", folder->lock_fd);
@@ -158,7 +160,7 @@ Status run_folder_check(const RunFolder *folder, Error *err) {
     return fail(
         err, STATUS_IO,
         "the run folder %s was moved to %s while the run was using it; continue with: sounder train --resume %s",
-        folder->path, place, place);
+        folder->path, place, shell_path(word, place));
 }
 
 static Status link_descriptor(int live_fd, const char *name, int fd, const RunFolder *folder, Error *err) {
