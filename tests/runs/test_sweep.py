@@ -258,7 +258,7 @@ class Sweep(RunCase):
             (["--resume", "s"], 64, "--resume: unknown option"),
             (["--algorithm", "fedprox mu={0.1"], 64, "braces are for values, such as mu={0.01,0.1}"),
             (["--algorithm", "fedprox,fedprx"], 64, "(run algorithm=fedprx)"),
-            (["--alpha", "0.1,1"], 64, "--alpha"),
+            (["--alpha", "0.1,1", "--partition", "iid"], 64, "--alpha"),
             (["--seed", "1..200", "--lr", "0.1,0.2,0.3", "--batch-size", "1..20"], 64, "the grid has more than 10000 runs"),
             (["--search", "list", "--seed", "1..3", "--lr", "0.1,0.2"], 64, "--search list: --seed has 3 values and --lr has 2; a list needs as many of each, or one"),
             (["--search", "random", "--seed", "1..3"], 64, "--search random: needs --number, from 1 to the grid's 3 runs"),
