@@ -16,7 +16,7 @@ typedef struct PartitionBlock {
     uint32_t magic, version;
     uint32_t whole; // 1: every client has all samples
     uint32_t clients, samples;
-    uint32_t tests; // ClientTests
+    uint32_t tests; // TestedOn
     uint64_t block_bytes;
 } PartitionBlock;
 
@@ -25,7 +25,7 @@ static size_t offset_count(const PartitionSpec *spec) {
 }
 
 // A test set has owners wherever the training set has; where its files do not say whose they are, nobody is named.
-static ClientTests tests_on(const PartitionSpec *spec) {
+static TestedOn tests_on(const PartitionSpec *spec) {
     const bool by_user = spec->owners && spec->test_owners && !spec->whole && partitioners[spec->form.row].by_user;
     if (spec->client_test > 0) return TESTS_ON_HELD_OUT;
     for (uint32_t i = 0; i < spec->test_samples && by_user; i++)

@@ -65,9 +65,9 @@ typedef struct Partition {
 } Partition;
 
 // What a client's model is tested on.
-typedef enum ClientTests { TESTS_ON_TRAINING, TESTS_ON_HELD_OUT, TESTS_ON_OWN } ClientTests;
+typedef enum TestedOn { TESTS_ON_TRAINING, TESTS_ON_HELD_OUT, TESTS_ON_OWN } TestedOn;
 
-static inline ClientTests partition_tests_on(const Partition *partition) {
+static inline TestedOn partition_tests_on(const Partition *partition) {
     if (partition->own_offsets) return TESTS_ON_OWN;
     return partition->tests ? TESTS_ON_HELD_OUT : TESTS_ON_TRAINING;
 }

@@ -139,7 +139,7 @@ typedef struct RunConfig {
     Recipe recipe;
     ReleasePlan release;         // of its sums
     EngineKind engine;           // the recipe's
-    uint32_t eval_clients_every; // rounds between two evaluations on clients' own samples; 0: never
+    bool tests_clients;          // models are tested on all clients' own samples, too
     bool real_clock;             // of a buffered schedule: updates count as they come (worker/flights.h)
     bool inspects_updates;       // their lengths and fingerprints are noted
     uint32_t finetune_epochs;    // after which those are evaluated, too; 0: not
@@ -223,8 +223,9 @@ typedef struct WorldTotals {
 // How far the tests of the model have come, see app/run/run_goals.h. All zeros: no test yet.
 typedef struct Goals {
     uint32_t tested_round; // of the last test
-    uint32_t best_round;   // whose test accuracy was the best
-    double best_accuracy;
+    uint32_t best_round;   // whose test was the best
+    double best;           // by the run's figure (app/run/run_figure.h)
+    uint32_t figure;
     uint32_t tests_since_best;
     uint32_t target_round;     // that first reached the target; 0: none has
     double target;             // accuracy; 0: none

@@ -316,7 +316,7 @@ uint32_t rounds_job_capacity(const RunConfig *config, uint32_t clients_per_round
     uint32_t chunks = (test_count + EVALUATION_CHUNK - 1) / EVALUATION_CHUNK;
     uint32_t members = cohort_capacity(&config->world, config->clients, clients_per_round);
     uint32_t jobs = members > chunks ? members : chunks;
-    return config->eval_clients_every > 0 && config->clients > jobs ? config->clients : jobs;
+    return config->tests_clients && config->clients > jobs ? config->clients : jobs;
 }
 
 uint64_t rounds_progress(const Rounds *rounds) {

@@ -64,7 +64,7 @@ static BatchResult evaluate_samples(LocalModel *model, const float *weights, con
 ClientSamples evaluation_samples(const RunMemory *memory, const Job *job, uint32_t round) {
     const RunConfig *config = memory->config;
     const Partition *partition = &memory->partition;
-    const ClientTests tests = partition_tests_on(partition);
+    const TestedOn tests = partition_tests_on(partition);
     const bool trains = job->task == EVALUATE_TRAINING_DATA || job->task == EVALUATE_TRAINING_PART;
     const uint32_t holding = view_holding(&config->view, config->seed, round, job->client, config->clients);
     ClientSamples samples = {.of_test_set = !trains && tests == TESTS_ON_OWN};

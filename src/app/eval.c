@@ -14,6 +14,7 @@
 #include "app/run/onnx_file.h"
 #include "app/run/predictions.h"
 #include "app/run/run_device.h"
+#include "app/run/run_figure.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_record.h"
 #include "base/clock.h"
@@ -213,8 +214,13 @@ static Status print_json(const Outcome *outcome, const Predictions *predictions,
     put_text(&object, "model", path);
     put_text(&object, "data", data->name);
     put_real(&object, "test_loss", outcome->test.loss_sum / data->test.count);
-    put_real(&object, "test_accuracy", (double)outcome->test.hits / data->test.count);
-    put_whole(&object, "hits", outcome->test.hits);
+    if (dataset_has_targets(&data->items)) {
+        put_real(&object, "test_rmse", loss_as_rmse(outcome->test.loss_sum / data->test.count));
+        put_real(&object, "test_r2", loss_as_r2(outcome->test.loss_sum / data->test.count, target_variance(data)));
+    } else {
+        put_real(&object, "test_accuracy", (double)outcome->test.hits / data->test.count);
+        put_whole(&object, "hits", outcome->test.hits);
+    }
     put_whole(&object, "samples", data->test.count);
     if (outcome->marked > 0) put_real(&object, "attack_success", (double)outcome->marked_hits / outcome->marked);
     put_real(&object, "seconds", outcome->seconds);
@@ -233,8 +239,14 @@ static Status tell(const Outcome *outcome, const Predictions *predictions, const
     const Predictions *confusion = options->confusion ? predictions : NULL;
     if (options->predictions[0]) TRY(predictions_write(predictions, options->predictions, err));
     if (options->json) return print_json(outcome, confusion, path, data, device, err);
-    printf("test loss %.4f  accuracy %u/%u (%.2f%%)  %.2f s  %s\n", result->loss_sum / count, result->hits, count,
-           100.0 * result->hits / count, outcome->seconds, run_device_name(device));
+    const double loss = result->loss_sum / count;
+    char regression[RUN_FIGURE_TEXT_BYTES];
+    printf("test loss %.4f  ", loss);
+    if (dataset_has_targets(&data->items))
+        fputs(regression_text(regression, loss_as_rmse(loss), loss_as_r2(loss, target_variance(data))), stdout);
+    else
+        printf("accuracy %u/%u (%.2f%%)", result->hits, count, 100.0 * result->hits / count);
+    printf("  %.2f s  %s\n", outcome->seconds, run_device_name(device));
     if (outcome->marked > 0)
         printf("attack success %u/%u (%.2f%%) of the marked samples of other classes\n", outcome->marked_hits,
                outcome->marked, 100.0 * outcome->marked_hits / outcome->marked);

@@ -103,6 +103,8 @@ static const struct {
     const char *field, *meaning;
 } metric_fields[] = {
     {"start", "a process begins the run or goes on with it: version, host, device, XXH3 of data and split"},
+    {"  figure", "the key in a round's line by which goals, sounder runs, sweep and report judge the run: test_accuracy, "
+                 "personal_accuracy with personal models, test_loss or personal_loss where targets are numbers"},
     {"client", "a client has trained in a round"},
     {"  share", "its weight in the mean of the round's updates"},
     {"  visit", "so many times it had begun from this model before (schedule buffered)"},
@@ -117,13 +119,18 @@ static const struct {
      "samples are and the partition deals users; those that --client-test holds out; otherwise those it trains on"},
     {"clients_evaluation", "the same over all clients that have such samples"},
     {"  clients_untested", "clients that have none and count in no figure of the line"},
+    {"  clients_never_trained", "clients in the line that have had no turn yet: their personal model is that of the start"},
+    {"  loss_mean", "every client counts the same; where targets are numbers also quantiles, worst and best tenth of the losses"},
     {"  accuracy_mean", "every client counts the same; accuracy_by_samples: every sample does"},
     {"  accuracy_quantiles", "0, 10, 25, 50, 75, 90 and 100% of the clients, linear in between"},
     {"  accuracy_variance_percent2", "of the clients' accuracies, in squared percentage points"},
     {"  accuracy_worst_tenth, accuracy_best_tenth", "mean of the worst and best 10% of the clients, rounded up"},
     {"  accuracy_jain", "Jain's index of fairness, (sum a)^2 / (N sum a^2)"},
     {"round", "a round is done; test_loss: of the global model, of the test set"},
-    {"  test_accuracy", "share of the test samples that are right; where targets are numbers: less than 0.5 off"},
+    {"  test_accuracy", "share of the test samples that are right; not where targets are numbers"},
+    {"  test_loss", "mean over the test samples; of targets it is (y - t)^2 / 2, half of PyTorch's MSELoss"},
+    {"  test_rmse, test_r2", "where targets are numbers: root of the mean square, share of the targets' variance explained"},
+    {"  personal_accuracy, personal_loss", "means over the clients of their own models on their own samples (personal rules)"},
     {"  train_loss", "mean over the samples trained, while they were trained; null if nobody arrived"},
     {"  clients_drawn, clients_trained", "in the cohort; of them those whose updates make the mean"},
     {"  clients_dropped_out, clients_straggling, clients_late",
@@ -146,7 +153,7 @@ static const struct {
     {"  local_epsilon, local_delta", "what one update of a client spends (send noise)"},
     {"  model_xxh3, tensors_xxh3", "XXH3 of the new model's weights and of each tensor's"},
     {"summary", "the run is done; its test figures are those of the last test"},
-    {"  best_accuracy, best_round", "of all tests"},
+    {"  best_accuracy, best_round", "of all tests, by the run's figure: best_personal_accuracy, best_loss, best_personal_loss"},
     {"  rounds_to_target, ..._to_target",
      "what it took until a test first reached --target-accuracy; "
      "rounds_to_target_interpolated: where a line between that test and the best "

@@ -69,6 +69,9 @@ static Status prepare(Run *run, Error *err) {
     status = run_import_model(&run->options, data, err);
     if (status == STATUS_OK) status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
     if (status == STATUS_OK) status = goals_check(&run->options, data, err);
+    run->figure = run_figure_of(&run->options.recipe, dataset_has_targets(&data->items));
+    run->target_variance = target_variance(data);
+    run->tested = round_test_none(data);
     const bool folder = run->source.folder[0] && !run->source.named;
     run->data_hash = is_ready ? run->ready->hash : run_hash_data(data);
     if (status == STATUS_OK) status = dataset_segment_check(&run->memory.data_segment, err);

@@ -41,9 +41,11 @@ typedef struct Run {
     uint32_t published; // the round whose model the shared memory holds: from its training on, before it is done
     uint32_t saved;     // the round of the last checkpoint
     uint32_t workers_lost;
-    int stop_signal;       // that ends the run before its time; 0: none
-    RoundReport report;    // of the last round
-    RoundReport evaluated; // of the last evaluated round
+    int stop_signal;        // that ends the run before its time; 0: none
+    RunFigure figure;       // that the run is about
+    double target_variance; // of the test set, by which R2 is measured
+    RoundReport report;     // of the last round
+    RoundTest tested;       // what the last round with a test has found
     double cold_start_seconds;
     int64_t worker_bytes; // of the largest worker, when all rounds were done
 } Run;

@@ -31,29 +31,49 @@ static Status save_round(Run *run, Error *err) {
     return STATUS_OK;
 }
 
-// The global model on every client's own samples, and what becomes of it when the client trains it further.
-static Status evaluate_clients(Run *run, uint32_t round, Error *err) {
+static Status evaluate_clients(Run *run, ClientTests *tests, uint32_t round, EvaluationTask task, Error *err) {
+    TRY(rounds_evaluate_clients(&run->rounds, round, task, err));
+    return client_tests_measure(tests, run->memory.queue, err);
+}
+
+// The global model on the test set; and, where the run is about them, the clients' own models on their own samples,
+// whose jobs stay in the queue.
+static Status test_models(Run *run, RoundTest *test, uint32_t round, Error *err) {
+    TRY(rounds_evaluate(&run->rounds, round, &run->report, err));
+    *test = round_test_of(&run->report, &run->memory.data, run->target_variance);
+    if (!run_figures[run->figure].is_personal) return STATUS_OK;
+    return evaluate_clients(run, &test->personal, round, EVALUATE_PERSONAL, err);
+}
+
+// The client's own model on its own samples, the global one, and what becomes of that when the client trains it
+// further. due: by --eval-clients-every; otherwise only what the round's test has found is told. Comes right after
+// test_models.
+static Status report_client_evaluations(Run *run, const RoundTest *test, uint32_t round, bool due, Error *err) {
+    const bool personal = run_figures[run->figure].is_personal;
     const struct {
         EvaluationTask task;
         const char *model;
-        bool wanted;
-    } kinds[] = {{EVALUATE_CLIENT, "global", true},
-                 {EVALUATE_PERSONAL, "personal", run->options.recipe.parts[PART_PERSONAL].row != PERSONAL_NONE},
-                 {EVALUATE_FINE_TUNED, "fine-tuned", run->options.finetune_epochs > 0}};
+        bool wanted, done;
+    } kinds[] = {{EVALUATE_PERSONAL, "personal", personal && (due || test->tested), test->tested},
+                 {EVALUATE_CLIENT, "global", due, false},
+                 {EVALUATE_FINE_TUNED, "fine-tuned", due && run->options.finetune_epochs > 0, false}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        ClientTests tests = test->personal;
         if (!kinds[i].wanted) continue;
-        TRY(rounds_evaluate_clients(&run->rounds, round, kinds[i].task, err));
-        if (train_is_first(run)) TRY(report_client_evaluation(&run->metrics, &run->memory, round, kinds[i].model, err));
+        if (!kinds[i].done) TRY(evaluate_clients(run, &tests, round, kinds[i].task, err));
+        if (train_is_first(run))
+            TRY(report_client_tests(&run->metrics, &run->memory, round, kinds[i].model, &tests, due, err));
     }
     return STATUS_OK;
 }
 
-static void say_goals(Run *run, const RoundReport *report, bool reaches_target) {
+static void say_goals(Run *run, uint32_t round, bool reaches_target) {
     const Goals *goals = &run->memory.control->goals;
     if (reaches_target)
-        progress_say(&run->progress, "round %u reaches the target of %g%%\n", report->round, 100 * goals->target);
+        progress_say(&run->progress, "round %u reaches the target of %g%%\n", round, 100 * goals->target);
     if (goals_are_out_of_patience(goals, &run->options))
-        progress_say(&run->progress, "no test has been better since round %u: patience ends\n", goals->best_round);
+        progress_say(&run->progress, "the %s has not been better since round %u: patience ends\n",
+                     run_figures[run->figure].name, goals->best_round);
 }
 
 // A failure may come from a data set that was changed meanwhile; then that is what the user is told.
@@ -75,21 +95,22 @@ static Status run_round(Run *run, Error *err) {
     TRY(check_data(run, rounds_train(&run->rounds, round, report, err), err));
     run->published = round;
     if (train_is_first(run)) TRY(report_clients(&run->metrics, &run->memory, round, err));
+    RoundTest test = round_test_none(&run->memory.data);
     if (evaluate) {
-        TRY(check_data(run, rounds_evaluate(&run->rounds, round, report, err), err));
-        run->evaluated = *report;
-        reaches_target = goals_note(&control->goals, report, &control->totals);
+        TRY(check_data(run, test_models(run, &test, round, err), err));
+        run->tested = test;
+        reaches_target = goals_note(&control->goals, round_test_value(&test, run->figure), round, &control->totals);
     }
     const bool is_last = round == last || goals_end(&control->goals, options);
-    if (options->eval_clients_every > 0 && (is_last || is_due(options->eval_clients_every, round)))
-        TRY(check_data(run, evaluate_clients(run, round, err), err));
+    const bool clients = options->eval_clients_every > 0 && (is_last || is_due(options->eval_clients_every, round));
+    TRY(check_data(run, report_client_evaluations(run, &test, round, clients, err), err));
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
-    progress_end(&run->progress, report, evaluate);
-    if (evaluate) say_goals(run, report, reaches_target);
+    progress_end(&run->progress, report, &test);
+    if (evaluate) say_goals(run, round, reaches_target);
     if (train_is_first(run))
-        TRY(report_round(&run->metrics, &run->memory, report, evaluate, run_device_name(&run->device), err));
+        TRY(report_round(&run->metrics, &run->memory, report, &test, run->figure, run_device_name(&run->device), err));
     run->rounds_done = round;
     const bool ends = is_last || run->stop_signal;
     if (train_is_first(run) && (ends || is_due(options->checkpoint_every, round))) TRY(save_round(run, err));
@@ -115,8 +136,7 @@ static bool is_finished(const Run *run) {
 
 // The test of a round that an earlier process has finished.
 static Status repeat_evaluation(Run *run, Error *err) {
-    run->evaluated = (RoundReport){.round = run->rounds_done};
-    return check_data(run, rounds_evaluate(&run->rounds, run->rounds_done, &run->evaluated, err), err);
+    return check_data(run, test_models(run, &run->tested, run->rounds_done, err), err);
 }
 
 static Status run_rounds(Run *run, Error *err) {
@@ -171,10 +191,7 @@ static void say_how_to_continue(Run *run) {
 
 static void print_ending(Run *run, const char *sha256, double seconds) {
     uint32_t rounds = run->rounds_done;
-    const RoundReport *last = &run->evaluated;
-    if (last->test_count > 0)
-        progress_say(&run->progress, "%.2f%% after %u round%s, %.2f s\n", 100.0 * last->test_hits / last->test_count,
-                     rounds, plural(rounds), seconds);
+    progress_conclude(&run->progress, run->figure, &run->tested, rounds, seconds);
     progress_say(&run->progress, "model: %s/model.safetensors  sha256 %.12s...\n", run->folder.path, sha256);
     say_how_to_continue(run);
 }
@@ -190,7 +207,7 @@ static Status write_model(Run *run, Error *err) {
                           .seconds = clock_seconds_since(run->start_nanoseconds),
                           .cold_start_seconds = run->cold_start_seconds,
                           .workers_lost = run->workers_lost,
-                          .last = &run->evaluated,
+                          .last = &run->tested,
                           .model_sha256 = sha256,
                           .worker_bytes = run->worker_bytes,
                           .device = run_device_name(&run->device)};
@@ -320,7 +337,7 @@ static Status restore(Run *run, Error *err) {
 
 Status train_in_folder(Run *run, int *exit_code, Error *err) {
     TRY(nodes_agree(&run->nodes, restore(run, err), err));
-    if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->options);
+    if (train_is_first(run)) goals_begin(&run->memory.control->goals, &run->options, run->figure);
     bool done = run->options.resume[0] && train_is_first(run) && has_result(run);
     TRY(together_start(&run->memory, &run->rounds_done, &done, &run->nodes, err));
     if (done) {

@@ -194,7 +194,8 @@ static void a_loss_that_is_no_number_has_no_sign(void **state) {
                           .refused = 1,
                           .refused_steps = 2,
                           .epsilon = INFINITY};
-    progress_end(&stage->progress, &report, false);
+    const RoundTest test = round_test_none(&(Dataset){.items.label_bytes = 2});
+    progress_end(&stage->progress, &report, &test);
     dup2(saved, STDOUT_FILENO);
     close(saved);
     rewind(file);

@@ -236,8 +236,12 @@ class Evaluation(RunCase):
         self.assertEqual(summary["rounds_to_target"], 1)
         self.assertIsNone(summary["up_bytes_to_target"])
         if not ON_CARD:
-            _, err = self.train("--data", "quadratics a=1 b=1", "--model", "linear 1", "--patience", "2", code=64)
-            self.assertIn("--patience: the samples of", err)
+            quadratic = ["--data", "quadratics a=1 b=1", "--model", "linear 1"]
+            _, err = self.train(*quadratic, "--target-accuracy", "0.9", code=64)
+            self.assertIn("have targets, no classes, and so a model no accuracy; leave it out, or end the run with --patience", err)
+            out, _ = self.train(*quadratic, "--lr", "1e-30", "--patience", "2", "--rounds", "20", "--out", "patient")
+            self.assertIn("the loss has not been better since round 1: patience ends\n", out)
+            self.assertEqual(len(self.rounds("patient")), 3)
 
     def test_patience_ends_a_run_that_gets_no_better_also_across_a_resume(self):
         options = ["--lr", "1e-30", "--momentum", "0"]  # the first test is as good as all others

@@ -363,7 +363,8 @@ const Option option_table[] = {
     {.name = "eval-every", .type = OPTION_WHOLE, FIELD(eval_every), .group = GROUP_RUN,
      .also = "test-every frequency",
      .placeholder = "N", .preset = "1", .minimum = 0, .maximum = 1000000, .may_change = true,
-     .help = "rounds between two tests of the global model; 0: only after the last"},
+     .help = "rounds between two tests of the global model, and of every client's own model where --algorithm is personal, which "
+             "takes as long as a pass over all clients' test samples; 0: only after the last"},
     {.name = "eval-clients-every", .type = OPTION_WHOLE, FIELD(eval_clients_every), .group = GROUP_RUN,
      .also = "eval-client",
      .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 1000000, .may_change = true,
@@ -383,7 +384,8 @@ const Option option_table[] = {
     {.name = "target-accuracy", .type = OPTION_REAL, FIELD(target_accuracy), .group = GROUP_RUN,
      .also = "target",
      .placeholder = "X", .derived = "none", .minimum = 0, .above_minimum = true, .maximum = 1, .may_change = true,
-     .help = "note when the test accuracy first reaches this: round, bytes, simulated seconds"},
+     .help = "note when the accuracy first reaches this, the personal one where --algorithm is personal: round, bytes, simulated "
+             "seconds"},
     {.name = "stop-at-target", .type = OPTION_FLAG, FIELD(stop_at_target), .group = GROUP_RUN,
      .preset = "false", .may_change = true,
      .applies = has_target, .condition = "--target-accuracy",
@@ -391,7 +393,8 @@ const Option option_table[] = {
     {.name = "patience", .type = OPTION_WHOLE, FIELD(patience), .group = GROUP_RUN,
      .also = "early-stopping",
      .placeholder = "N", .derived = "none", .minimum = 1, .maximum = 1000000, .may_change = true,
-     .help = "end the run after so many tests in a row without a better test accuracy"},
+     .help = "end the run after so many tests in a row without a better figure: test accuracy, personal accuracy where --algorithm "
+             "is personal, or loss where targets are numbers"},
     {.name = "trace", .type = OPTION_TEXT, FIELD(trace), .group = GROUP_RUN, .unsaved = true,
      .placeholder = "FILE", .derived = "no trace", .may_change = true,
      .help = "when every round, job, wait and exchange began and ended, for a viewer of Chrome's trace format"},

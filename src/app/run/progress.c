@@ -91,8 +91,9 @@ static void say_own_tests(Progress *progress, const Heading *heading) {
     snprintf(untested, sizeof untested, none > 0 ? ", %u of %u clients have none" : "", none, partition->clients);
     if (own < all) snprintf(whole, sizeof whole, "; the global test takes all %s", with_commas(number, all));
     if (own == 0)
-        log_warning("no client has a test sample of its own, and so none will be tested; hold training samples out with "
-                    "--client-test, or take more users");
+        log_warning(
+            "no client has a test sample of its own, and so none will be tested; hold training samples out with "
+            "--client-test, or take more users");
     progress_say(progress, "clients have %s test samples of their own%s%s\n", with_commas(number, own), untested,
                  whole);
 }
@@ -105,10 +106,10 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (options->clients_per_round < options->clients)
         snprintf(cohort, sizeof cohort, "%s of ", with_commas(drawn, (uint64_t)options->clients_per_round));
     progress_say(progress, "Sounder %s: %s, %s %s weights, %d worker%s%s, %s%s client%s, %s\n", SOUNDER_VERSION,
-                 options->algorithm, heading->model,
-                 with_commas(weights, heading->spec->parameter_count), options->workers,
-                 plural((uint64_t)options->workers), nodes, cohort, with_commas(clients, (uint64_t)options->clients),
-                 plural((uint64_t)options->clients), heading->computes_with);
+                 options->algorithm, heading->model, with_commas(weights, heading->spec->parameter_count),
+                 options->workers, plural((uint64_t)options->workers), nodes, cohort,
+                 with_commas(clients, (uint64_t)options->clients), plural((uint64_t)options->clients),
+                 heading->computes_with);
     if (*heading->blas) progress_say(progress, "Wide layers multiply through %s\n", heading->blas);
     say_samples(progress, heading);
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
@@ -261,16 +262,40 @@ void progress_tick(void *context) {
     progress->spoken_nanoseconds = clock_nanoseconds();
 }
 
-void progress_end(Progress *progress, const RoundReport *report, bool evaluated) {
-    char test[64] = "", rest[160] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
+// "  test 0.4567   40.80%  attack   1.00%  personal 89.43%"; text: (TEST_BYTES), empty without a test.
+enum { TEST_BYTES = 192 };
+static void describe_test(char text[TEST_BYTES], const RoundTest *test) {
+    char never[64] = "";
+    const ClientTests *personal = &test->personal;
+    const RunFigure figure = test->has_targets ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY;
+    size_t used = 0;
+    text[0] = '\0';
+    if (test->tested) used += (size_t)snprintf(text, TEST_BYTES, "  test %.4f", log_real(test->loss));
+    if (!isnan(test->accuracy))
+        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  %6.2f%%", 100 * test->accuracy);
+    if (!isnan(test->rmse)) used += (size_t)snprintf(text + used, TEST_BYTES - used, "  RMSE %.4f", test->rmse);
+    if (!isnan(test->attack_success))
+        used += (size_t)snprintf(text + used, TEST_BYTES - used, "  attack %6.2f%%", 100 * test->attack_success);
+    if (personal->clients == 0) return;
+    if (personal->never_trained > 0)
+        snprintf(never, sizeof never, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
+    char value[RUN_FIGURE_TEXT_BYTES];
+    snprintf(text + used, TEST_BYTES - used, "  %s%s", run_figure_text(value, figure, round_test_value(test, figure)),
+             never);
+}
+
+void progress_conclude(Progress *progress, RunFigure figure, const RoundTest *test, uint32_t rounds, double seconds) {
+    char value[RUN_FIGURE_TEXT_BYTES], regression[RUN_FIGURE_TEXT_BYTES], more[RUN_FIGURE_TEXT_BYTES + 4] = "";
+    if (!test->tested) return;
+    if (figure == FIGURE_LOSS) snprintf(more, sizeof more, " (%s)", regression_text(regression, test->rmse, test->r2));
+    progress_say(progress, "%s%s after %u round%s, %.2f s\n",
+                 run_figure_text(value, figure, round_test_value(test, figure)), more, rounds, plural(rounds), seconds);
+}
+
+void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test) {
+    char tested[TEST_BYTES], rest[160] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
     if (report->samples > 0) snprintf(trained, sizeof trained, "loss %.4f", log_real(report->train_loss));
-    if (evaluated)
-        snprintf(test, sizeof test, "  test %.4f  %6.2f%%", log_real(report->test_loss),
-                 100.0 * report->test_hits / report->test_count);
-    const size_t tested = strlen(test);
-    if (evaluated && report->backdoor_count > 0)
-        snprintf(test + tested, sizeof test - tested, "  attack %6.2f%%",
-                 100.0 * report->backdoor_hits / report->backdoor_count);
+    describe_test(tested, test);
     if (report->synchronising_seconds > 0)
         snprintf(rest, sizeof rest, "  sync %.2f s (%.2f hidden)", report->synchronising_seconds,
                  report->hidden_seconds);
@@ -288,7 +313,7 @@ void progress_end(Progress *progress, const RoundReport *report, bool evaluated)
     if (report->refused_steps > 0)
         snprintf(rest + used, sizeof rest - used, "  %llu step%s refused", (unsigned long long)report->refused_steps,
                  plural(report->refused_steps));
-    progress_say(progress, "round %u/%u  %s%s  %.2f s  %s/s%s\n", report->round, progress->round_count, trained, test,
+    progress_say(progress, "round %u/%u  %s%s  %.2f s  %s/s%s\n", report->round, progress->round_count, trained, tested,
                  report->seconds, with_commas(rate, (uint64_t)((double)report->samples / report->seconds)), rest);
     progress->round = 0;
 }

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "app/options/options.h"
+#include "app/run/run_figure.h"
 #include "datasets/dataset.h"
 #include "fedavg/parent/rounds.h"
 #include "nn/spec.h"
@@ -70,8 +71,11 @@ void progress_begin(Progress *progress, uint32_t round, uint64_t samples);
 // Tells how far the round is, and answers the first signal; for RoundsConfig.on_tick (context: the Progress).
 void progress_tick(void *progress);
 
-// The line of a finished round; evaluated: whether the report holds a test result.
-void progress_end(Progress *progress, const RoundReport *report, bool evaluated);
+// The line of a finished round, with what its tests have found.
+void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test);
+
+// The last line of a run of the figure: what the last tests have found, after so many rounds.
+void progress_conclude(Progress *progress, RunFigure figure, const RoundTest *test, uint32_t rounds, double seconds);
 
 // A line or more on stdout, printf style with the newline.
 void progress_say(Progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -8,6 +8,7 @@
 #include "app/run/run_goals.h"
 #include "app/run/run_record.h"
 #include "fedavg/memory/fingerprint.h"
+#include "fedavg/memory/kept_file.h"
 #include "fedavg/rules/fairness.h"
 #include "fedavg/worker/client.h"
 
@@ -97,68 +98,65 @@ static void put_choice(JsonObject *line, const RunMemory *memory, const Combine 
     put_whole(line, "attackers_chosen", attackers);
 }
 
-static Status put_client_evaluation(Metrics *metrics, const Job *job, uint32_t round, const char *model,
-                                    const char *data, Error *err) {
+static Status put_client_test(Metrics *metrics, const RunMemory *memory, const Job *job, uint32_t round,
+                              const char *model, Error *err) {
     JsonObject line;
     metrics_begin(&line, "client_evaluation");
     put_whole(&line, "round", round);
     put_whole(&line, "client", job->client);
     put_text(&line, "model", model);
-    put_text(&line, "data", data);
+    put_text(&line, "data", evaluation_data_name(&memory->partition));
     put_whole(&line, "epochs", job->epochs);
     put_whole(&line, "samples", (int64_t)job->samples);
-    put_whole(&line, "hits", job->hits);
     put_real(&line, "loss", job->loss_sum / (double)job->samples);
-    put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
+    if (job->task == EVALUATE_PERSONAL) put_flag(&line, "never_trained", job->kept_from == KEPT_NO_ROW);
+    if (!dataset_has_targets(&memory->data.items)) {
+        put_whole(&line, "hits", job->hits);
+        put_real(&line, "accuracy", (double)job->hits / (double)job->samples);
+    }
     return metrics_append(metrics, &line, err);
 }
 
-// Over the clients that have samples. accuracies: (count) of them.
-static void put_fairness(JsonObject *line, double *accuracies, uint32_t count) {
-    Fairness fairness;
-    fairness_measure(&fairness, accuracies, count);
-    put_real(line, "accuracy_mean", fairness.mean);
-    put_reals(line, "accuracy_quantiles", fairness.quantiles, FAIRNESS_QUANTILES);
-    put_real(line, "accuracy_variance_percent2", fairness.variance);
-    put_real(line, "accuracy_worst_tenth", fairness.worst_tenth);
-    put_real(line, "accuracy_best_tenth", fairness.best_tenth);
-    put_real(line, "accuracy_jain", fairness.jain);
+static void put_accuracies(JsonObject *line, const ClientTests *tests) {
+    const Fairness *fairness = &tests->accuracy;
+    put_real(line, "accuracy_by_samples", (double)tests->hits / (double)tests->samples);
+    put_real(line, "accuracy_mean", fairness->mean);
+    put_reals(line, "accuracy_quantiles", fairness->quantiles, FAIRNESS_QUANTILES);
+    put_real(line, "accuracy_variance_percent2", fairness->variance);
+    put_real(line, "accuracy_worst_tenth", fairness->worst_tenth);
+    put_real(line, "accuracy_best_tenth", fairness->best_tenth);
+    put_real(line, "accuracy_jain", fairness->jain);
 }
 
-Status report_client_evaluation(Metrics *metrics, const RunMemory *memory, uint32_t round, const char *model,
-                                Error *err) {
+// The worst are those with the largest losses.
+static void put_losses(JsonObject *line, const Fairness *fairness) {
+    put_reals(line, "loss_quantiles", fairness->quantiles, FAIRNESS_QUANTILES);
+    put_real(line, "loss_worst_tenth", fairness->best_tenth);
+    put_real(line, "loss_best_tenth", fairness->worst_tenth);
+}
+
+Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t round, const char *model,
+                           const ClientTests *tests, bool each, Error *err) {
     const Queue *queue = memory->queue;
-    const char *data = evaluation_data_name(&memory->partition);
-    double *accuracies = malloc((queue->count + 1) * sizeof *accuracies), loss_sum = 0;
-    if (!accuracies) return fail(err, STATUS_OS, "no memory for the accuracies of %u clients", queue->count);
-    uint64_t samples = 0, hits = 0;
-    uint32_t count = 0;
-    Status status = STATUS_OK;
-    for (uint32_t i = 0; i < queue->count && status == STATUS_OK; i++) {
-        const Job *job = &queue->jobs[i];
-        if (job->samples == 0) continue;
-        accuracies[count++] = (double)job->hits / (double)job->samples;
-        samples += job->samples;
-        hits += job->hits;
-        loss_sum += job->loss_sum;
-        status = put_client_evaluation(metrics, job, round, model, data, err);
-    }
     JsonObject line;
-    if (status == STATUS_OK && count > 0) {
-        metrics_begin(&line, "clients_evaluation");
-        put_whole(&line, "round", round);
-        put_text(&line, "model", model);
-        put_text(&line, "data", data);
-        put_whole(&line, "clients", count);
-        put_whole(&line, "clients_untested", queue->count - count);
-        put_whole(&line, "samples", (int64_t)samples);
-        put_real(&line, "loss_by_samples", loss_sum / (double)samples);
-        put_real(&line, "accuracy_by_samples", (double)hits / (double)samples);
-        put_fairness(&line, accuracies, count);
-        status = metrics_append(metrics, &line, err);
-    }
-    free(accuracies);
-    return status;
+    for (uint32_t i = 0; i < queue->count && each; i++)
+        if (queue->jobs[i].samples > 0) TRY(put_client_test(metrics, memory, &queue->jobs[i], round, model, err));
+    if (tests->clients == 0) return STATUS_OK;
+    metrics_begin(&line, "clients_evaluation");
+    put_whole(&line, "round", round);
+    put_text(&line, "model", model);
+    put_text(&line, "data", evaluation_data_name(&memory->partition));
+    put_whole(&line, "clients", tests->clients);
+    put_whole(&line, "clients_untested", tests->untested);
+    if (queue->jobs[0].task == EVALUATE_PERSONAL) put_whole(&line, "clients_never_trained", tests->never_trained);
+    put_whole(&line, "samples", (int64_t)tests->samples);
+    put_real(&line, "loss_by_samples", tests->loss_sum / (double)tests->samples);
+    put_real(&line, "loss_mean", tests->loss.mean);
+    if (dataset_has_targets(&memory->data.items))
+        put_losses(&line, &tests->loss);
+    else
+        put_accuracies(&line, tests);
+    return metrics_append(metrics, &line, err);
 }
 
 // Per rank, and the mean over the ranks; between nodes.
@@ -191,11 +189,18 @@ static void put_stash(JsonObject *line, const Stash *stash) {
     put_staleness(line, stash->staleness, stash->staleness_mean);
 }
 
-static void put_test(JsonObject *line, const RoundReport *report, bool evaluated) {
-    put_real(line, "test_loss", evaluated ? report->test_loss : NAN);
-    put_real(line, "test_accuracy", evaluated ? (double)report->test_hits / report->test_count : NAN);
-    if (evaluated && report->backdoor_count > 0)
-        put_real(line, "attack_success", (double)report->backdoor_hits / report->backdoor_count);
+static void put_test(JsonObject *line, const RoundTest *test, RunFigure figure) {
+    put_real(line, "test_loss", test->loss);
+    if (test->has_targets) {
+        put_real(line, "test_rmse", test->rmse);
+        put_real(line, "test_r2", test->r2);
+    } else {
+        put_real(line, "test_accuracy", test->accuracy);
+    }
+    if (!isnan(test->attack_success)) put_real(line, "attack_success", test->attack_success);
+    if (!run_figures[figure].is_personal) return;
+    put_real(line, run_figures[figure].key, round_test_value(test, figure));
+    if (!run_figures[figure].is_loss) put_real(line, "personal_loss", test->personal.loss.mean);
 }
 
 // Of the new model, and of each of its tensors.
@@ -212,8 +217,8 @@ static void put_fingerprints(JsonObject *line, const RunMemory *memory) {
     put_object(line, "tensors_xxh3", &tensors);
 }
 
-Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated,
-                    const char *device, Error *err) {
+Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, const RoundTest *test,
+                    RunFigure figure, const char *device, Error *err) {
     const Control *control = memory->control;
     JsonObject line;
     metrics_begin(&line, "round");
@@ -221,9 +226,9 @@ Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport
     put_text(&line, "device", device);
     put_real(&line, "lr", report->lr);
     put_real(&line, "train_loss", report->train_loss);
-    put_test(&line, report, evaluated);
+    put_test(&line, test, figure);
     put_real(&line, "seconds", report->seconds);
-    put_real(&line, "eval_seconds", evaluated ? report->evaluate_seconds : NAN);
+    put_real(&line, "eval_seconds", test->tested ? report->evaluate_seconds : NAN);
     put_fingerprints(&line, memory);
     put_whole(&line, "samples", (int64_t)report->samples);
     put_real(&line, "samples_per_second", (double)report->samples / report->seconds);
@@ -273,7 +278,7 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     JsonObject line, peak;
     metrics_begin(&line, "summary");
     put_whole(&line, "rounds", summary->rounds);
-    put_test(&line, summary->last, summary->last->test_count > 0);
+    put_test(&line, summary->last, (RunFigure)memory->control->goals.figure);
     goals_put(&line, &memory->control->goals);
     put_real(&line, "seconds", summary->seconds);
     put_real(&line, "cold_start_seconds", summary->cold_start_seconds);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "app/run/run_figure.h"
 #include "fedavg/parent/rounds.h"
 #include "io/metrics.h"
 #include "shm/supervisor.h"
@@ -14,7 +15,7 @@ typedef struct RunSummary {
     double seconds;            // of this process, start to end
     double cold_start_seconds; // from its start to the first sample of the first worker
     uint32_t workers_lost;
-    const RoundReport *last;  // the last evaluated round
+    const RoundTest *last;    // the last tests
     const char *model_sha256; // of model.safetensors
     const char *device;       // its name
     int64_t worker_bytes;     // report_worker_bytes while they lived; 0: unknown
@@ -27,14 +28,14 @@ int64_t report_worker_bytes(const Supervisor *supervisor);
 // The clients of the round just trained, from the queue: call before evaluation reuses it.
 Status report_clients(Metrics *metrics, const RunMemory *memory, uint32_t round, Error *err);
 
-// The evaluation of the clients' own samples, from the queue: a line a client, and one over all of them. model: which
-// one was evaluated ("global", "fine-tuned").
-Status report_client_evaluation(Metrics *metrics, const RunMemory *memory, uint32_t round, const char *model,
-                                Error *err);
+// The tests of a model on the clients' own samples: a line over all clients, before it, with `each`, one a client from
+// the queue. model: which one was tested ("global", "personal", "fine-tuned").
+Status report_client_tests(Metrics *metrics, const RunMemory *memory, uint32_t round, const char *model,
+                           const ClientTests *tests, bool each, Error *err);
 
-// evaluated: whether the report holds a test result (null otherwise). device: its name.
-Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, bool evaluated,
-                    const char *device, Error *err);
+// test: what the round's tests have found, nulls where it had none. figure: the run's. device: its name.
+Status report_round(Metrics *metrics, const RunMemory *memory, const RoundReport *report, const RoundTest *test,
+                    RunFigure figure, const char *device, Error *err);
 
 Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummary *summary, Error *err);
 

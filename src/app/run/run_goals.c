@@ -6,14 +6,16 @@
 
 Status goals_check(const Options *options, const Dataset *data, Error *err) {
     char name[OPTION_NAMED_BYTES];
-    bool patience = options->patience > 0;
-    if (!dataset_has_targets(&data->items) || (!patience && options->target_accuracy == 0)) return STATUS_OK;
-    return fail(err, STATUS_USAGE,
-                "%s: the samples of %.64s have targets, no classes, and so a model no accuracy; leave it out",
-                options_named(name, options, patience ? "patience" : "target-accuracy"), data->name);
+    if (!dataset_has_targets(&data->items) || options->target_accuracy == 0) return STATUS_OK;
+    return fail(
+        err, STATUS_USAGE,
+        "%s: the samples of %.64s have targets, no classes, and so a model no accuracy; leave it out, or end the "
+        "run with --patience, which goes by the loss",
+        options_named(name, options, "target-accuracy"), data->name);
 }
 
-void goals_begin(Goals *goals, const Options *options) {
+void goals_begin(Goals *goals, const Options *options, RunFigure figure) {
+    if (goals->figure != figure) *goals = (Goals){.figure = figure};
     if (goals->target == options->target_accuracy) return;
     goals->target = options->target_accuracy;
     goals->target_round = 0;
@@ -22,26 +24,26 @@ void goals_begin(Goals *goals, const Options *options) {
 // Where the straight line from the best test so far, as of the last evaluation, to this one crosses the target.
 static double crossing(const Goals *goals, double accuracy, uint32_t round) {
     if (goals->tested_round == 0) return round;
-    double part = (goals->target - goals->best_accuracy) / (accuracy - goals->best_accuracy);
+    double part = (goals->target - goals->best) / (accuracy - goals->best);
     return goals->tested_round + part * (round - goals->tested_round);
 }
 
-bool goals_note(Goals *goals, const RoundReport *report, const WorldTotals *totals) {
-    double accuracy = (double)report->test_hits / report->test_count;
-    bool reaches = goals->target > 0 && goals->target_round == 0 && accuracy >= goals->target;
+// A target is an accuracy (goals_check): more is better.
+bool goals_note(Goals *goals, double value, uint32_t round, const WorldTotals *totals) {
+    bool reaches = goals->target > 0 && goals->target_round == 0 && value >= goals->target;
     if (reaches) {
-        bool was_there = goals->tested_round > 0 && goals->best_accuracy >= goals->target; // an earlier target's run
-        goals->target_crossing = was_there ? report->round : crossing(goals, accuracy, report->round);
-        goals->target_round = report->round;
+        bool was_there = goals->tested_round > 0 && goals->best >= goals->target; // an earlier target's run
+        goals->target_crossing = was_there ? round : crossing(goals, value, round);
+        goals->target_round = round;
         goals->target_totals = *totals;
     }
     goals->tests_since_best++;
-    if (goals->tested_round == 0 || accuracy > goals->best_accuracy) {
-        goals->best_accuracy = accuracy;
-        goals->best_round = report->round;
+    if (goals->tested_round == 0 || run_figure_is_better((RunFigure)goals->figure, value, goals->best)) {
+        goals->best = value;
+        goals->best_round = round;
         goals->tests_since_best = 0;
     }
-    goals->tested_round = report->round;
+    goals->tested_round = round;
     return reaches;
 }
 
@@ -60,7 +62,7 @@ bool goals_end(const Goals *goals, const Options *options) {
 void goals_put(JsonObject *line, const Goals *goals) {
     bool reached = goals->target_round > 0,
          counted = reached && goals->target_totals.down_bytes > 0; // not without clients
-    if (goals->tested_round > 0) put_real(line, "best_accuracy", goals->best_accuracy);
+    if (goals->tested_round > 0) put_real(line, run_figures[goals->figure].best, goals->best);
     if (goals->tested_round > 0) put_whole(line, "best_round", goals->best_round);
     if (goals->target == 0) return;
     put_real(line, "target_accuracy", goals->target);
@@ -73,17 +75,21 @@ void goals_put(JsonObject *line, const Goals *goals) {
 
 void goals_write(char text[GOALS_TEXT_BYTES], const Goals *goals) {
     const WorldTotals *totals = &goals->target_totals;
-    snprintf(text, GOALS_TEXT_BYTES, "%u %.17g %u %u %.17g %u %.17g %" PRIu64 " %" PRIu64 " %" PRIu64,
-             goals->tested_round, goals->best_accuracy, goals->best_round, goals->tests_since_best, goals->target,
-             goals->target_round, goals->target_crossing, totals->microseconds, totals->down_bytes, totals->up_bytes);
+    snprintf(text, GOALS_TEXT_BYTES, "%u %.17g %u %u %.17g %u %.17g %" PRIu64 " %" PRIu64 " %" PRIu64 " %s",
+             goals->tested_round, goals->best, goals->best_round, goals->tests_since_best, goals->target,
+             goals->target_round, goals->target_crossing, totals->microseconds, totals->down_bytes, totals->up_bytes,
+             run_figures[goals->figure].key);
 }
 
+// Earlier versions named no figure.
 void goals_read(Goals *goals, const char *text) {
     enum { FIELDS = 10 };
     Goals read = {0};
+    char figure[32] = "";
     WorldTotals *totals = &read.target_totals;
-    int fields = sscanf(text, "%u %lg %u %u %lg %u %lg %" SCNu64 " %" SCNu64 " %" SCNu64, &read.tested_round,
-                        &read.best_accuracy, &read.best_round, &read.tests_since_best, &read.target, &read.target_round,
-                        &read.target_crossing, &totals->microseconds, &totals->down_bytes, &totals->up_bytes);
-    *goals = fields == FIELDS ? read : (Goals){0};
+    int fields = sscanf(text, "%u %lg %u %u %lg %u %lg %" SCNu64 " %" SCNu64 " %" SCNu64 " %31s", &read.tested_round,
+                        &read.best, &read.best_round, &read.tests_since_best, &read.target, &read.target_round,
+                        &read.target_crossing, &totals->microseconds, &totals->down_bytes, &totals->up_bytes, figure);
+    read.figure = run_figure_named(figure);
+    *goals = fields >= FIELDS ? read : (Goals){0};
 }

@@ -1,10 +1,10 @@
-// What a run is after besides its rounds: a test accuracy to reach (--target-accuracy), and no more rounds than help
-// (--patience). The state lies in shared memory and in checkpoints, so that a run that goes on knows what it has
-// reached.
+// What a run is after besides its rounds: an accuracy to reach (--target-accuracy), and no more rounds than help
+// (--patience), both by the figure that the run is about (run_figure.h). The state is kept in shared memory and in
+// checkpoints, so that a run that is resumed knows what it has reached.
 //
 //   TRY(goals_check(&options, &data, err));
-//   goals_begin(&goals, &options);                            // after a checkpoint was restored
-//   if (goals_note(&goals, &report, &totals)) ...             // after each evaluation: the target was just reached
+//   goals_begin(&goals, &options, figure);                    // after a checkpoint was restored
+//   if (goals_note(&goals, value, round, &totals)) ...        // after each test: the target was just reached
 //   while (... && !goals_end(&goals, &options))
 #ifndef SOUNDER_APP_RUN_RUN_GOALS_H
 #define SOUNDER_APP_RUN_RUN_GOALS_H
@@ -12,19 +12,20 @@
 #include <stdbool.h>
 
 #include "app/options/options.h"
-#include "fedavg/parent/rounds.h"
+#include "app/run/run_figure.h"
 #include "io/json.h"
 
 enum { GOALS_TEXT_BYTES = 256 };
 
-// USAGE where there is no accuracy.
+// USAGE for a target where there is no accuracy.
 Status goals_check(const Options *options, const Dataset *data, Error *err);
 
-// Another target than before begins anew: it counts as reached from the next evaluation on.
-void goals_begin(Goals *goals, const Options *options);
+// Another target than before begins anew: it counts as reached from the next test on. Tests by another figure than the
+// run's are forgotten.
+void goals_begin(Goals *goals, const Options *options, RunFigure figure);
 
-// Whether this evaluation, of the report's round, is the first that reaches the target.
-bool goals_note(Goals *goals, const RoundReport *report, const WorldTotals *totals);
+// Whether the test of this round is the first that reaches the target. value: of the figure; NaN is worse than all.
+bool goals_note(Goals *goals, double value, uint32_t round, const WorldTotals *totals);
 
 // Whether --stop-at-target, --patience, or either of them ends the run here.
 bool goals_are_at_target(const Goals *goals, const Options *options);

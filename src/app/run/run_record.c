@@ -52,7 +52,8 @@ void run_record_fill(RunRecord *record, const Options *options, const RunMemory 
     uint64_t partition = run_hash_partition(memory);
     *record = (RunRecord){.clients = options->clients,
                           .clients_per_round = options->clients_per_round,
-                          .checkpoint_every = options->checkpoint_every};
+                          .checkpoint_every = options->checkpoint_every,
+                          .figure = run_figure_of(&options->recipe, dataset_has_targets(&memory->data.items))};
     snprintf(record->device, sizeof record->device, "%s", device);
     snprintf(record->blas, sizeof record->blas, "%s", blas);
     write_hash(record->data, data);
@@ -165,6 +166,7 @@ Status run_record_write(Metrics *metrics, const RunRecord *record, const Options
     put_text(&line, "partition_xxh3", record->partition);
     if (record->recording[0]) put_text(&line, "recording_xxh3", record->recording);
     put_text(&line, "run_xxh3", record->identity);
+    put_text(&line, "figure", run_figures[record->figure].key);
     put_whole(&line, "rounds_done", record->rounds_done);
     put_whole(&line, "nodes", options->nodes);
     put_whole(&line, "workers", options->workers);

@@ -2,8 +2,9 @@
 // on with it. And what a process that goes on reads back, to make sure that it is the same run.
 //
 //   {"type":"start","time":"2026-11-22T01:18:15.123Z","schema":1,"sounder":"0.1.0","host":"one","device":"avx512",
-//    "blas":"","argv":["--rounds","3"],"data_xxh3":"...","partition_xxh3":"...","run_xxh3":"...","rounds_done":0,
-//    "nodes":1,"workers":2,"clients":2,"clients_per_round":2,"checkpoint_every":1}
+//    "blas":"","argv":["--rounds","3"],"data_xxh3":"...","partition_xxh3":"...","run_xxh3":"...",
+//    "figure":"test_accuracy","rounds_done":0,"nodes":1,"workers":2,"clients":2,"clients_per_round":2,
+//    "checkpoint_every":1}
 //
 // Hashes are XXH3 with 64 bits in hexadecimal. run_xxh3 is the run's identity: data, partition, and the options that
 // may not change with --resume. It is a note in each checkpoint, too. recording_xxh3: the file of --clock replay:FILE.
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "app/options/options.h"
+#include "app/run/run_figure.h"
 #include "app/run/run_folder.h"
 #include "base/err.h"
 #include "fedavg/memory/run_memory.h"
@@ -26,6 +28,7 @@ typedef struct RunRecord {
     char blas[128];   // what multiplies for wide layers; empty: nothing
     char data[HASH_TEXT_BYTES], partition[HASH_TEXT_BYTES], identity[HASH_TEXT_BYTES];
     char recording[HASH_TEXT_BYTES]; // empty: no recorded schedule is replayed
+    RunFigure figure;                // that the run is about
     uint32_t rounds_done;            // when the process began
     int clients, clients_per_round;  // which may have followed from the number of workers
     int checkpoint_every;

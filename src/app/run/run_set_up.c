@@ -13,6 +13,7 @@
 #include "app/options/option_table.h"
 #include "app/run/model_file.h"
 #include "app/run/onnx_file.h"
+#include "app/run/run_figure.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_schedule.h"
 #include "base/cores.h"
@@ -285,7 +286,8 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .release = options->release,
         .engine = recipe_engine(&options->recipe),
         .real_clock = engine_facts[recipe_engine(&options->recipe)].buffers && options_clock_is_real(options),
-        .eval_clients_every = (uint32_t)options->eval_clients_every,
+        .tests_clients =
+            options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal,
         .inspects_updates = options->inspect_updates ||
                             combine_rules[options->recipe.parts[PART_COMBINE].row]->factor ||
                             combine_rules[options->recipe.parts[PART_COMBINE].row]->bound,

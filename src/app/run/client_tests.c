@@ -1,0 +1,35 @@
+#include "client_tests.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "fedavg/memory/kept_file.h"
+#include "fedavg/worker/client.h"
+
+ClientTests client_tests_none(void) {
+    return (ClientTests){.loss_sum = NAN, .accuracy = {.mean = NAN}, .loss = {.mean = NAN}};
+}
+
+Status client_tests_measure(ClientTests *tests, const Queue *queue, Error *err) {
+    *tests = client_tests_none();
+    double *accuracies = calloc(queue->count + 1, 2 * sizeof *accuracies), *losses = accuracies + queue->count;
+    if (!accuracies) return fail(err, STATUS_OS, "no memory for the tests of %u clients", queue->count);
+    tests->loss_sum = 0;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const Job *job = &queue->jobs[i];
+        if (job->samples == 0) continue;
+        accuracies[tests->clients] = (double)job->hits / (double)job->samples;
+        losses[tests->clients++] = job->loss_sum / (double)job->samples;
+        tests->never_trained += job->task == EVALUATE_PERSONAL && job->kept_from == KEPT_NO_ROW;
+        tests->samples += job->samples;
+        tests->hits += job->hits;
+        tests->loss_sum += job->loss_sum;
+    }
+    tests->untested = queue->count - tests->clients;
+    if (tests->clients > 0) {
+        fairness_measure(&tests->accuracy, accuracies, tests->clients);
+        fairness_measure(&tests->loss, losses, tests->clients);
+    }
+    free(accuracies);
+    return STATUS_OK;
+}

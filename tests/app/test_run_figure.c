@@ -1,0 +1,139 @@
+// The figure that a run is about, the goals that go by it, and what tests of clients add up to.
+#include "app/run/run_figure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/run/run_goals.h"
+#include "fedavg/memory/kept_file.h"
+#include "tests/check.h"
+
+static RunFigure figure_of(const char *algorithm, bool has_targets) {
+    Recipe recipe;
+    Error err;
+    check_ok(recipe_parse(&recipe, algorithm, &err));
+    return run_figure_of(&recipe, has_targets);
+}
+
+static void personal_recipes_are_about_clients_and_targets_about_the_loss(void **state) {
+    (void)state;
+    assert_int_equal(figure_of("scaffold", false), FIGURE_ACCURACY);
+    assert_int_equal(figure_of("fedavg", true), FIGURE_LOSS);
+    assert_int_equal(figure_of("hogwild", true), FIGURE_LOSS);
+    static const char *const personal[] = {"ditto", "pfedme", "fedper", "fedrep", "lg-fedavg", "local-only", "fedbn"};
+    for (size_t i = 0; i < sizeof personal / sizeof *personal; i++) {
+        assert_int_equal(figure_of(personal[i], false), FIGURE_PERSONAL_ACCURACY);
+        assert_int_equal(figure_of(personal[i], true), FIGURE_PERSONAL_LOSS);
+    }
+}
+
+static void a_figure_is_read_by_the_key_that_it_is_written_by(void **state) {
+    (void)state;
+    char text[RUN_FIGURE_TEXT_BYTES];
+    for (int figure = 0; figure < RUN_FIGURES; figure++)
+        assert_int_equal(run_figure_named(run_figures[figure].key), figure);
+    assert_int_equal(run_figure_named(NULL), FIGURE_ACCURACY); // a run from before figures had names
+    assert_string_equal(run_figure_text(text, FIGURE_ACCURACY, 0.408), "40.80%");
+    assert_string_equal(run_figure_text(text, FIGURE_PERSONAL_ACCURACY, 0.89434), "personal 89.43%");
+    assert_string_equal(run_figure_text(text, FIGURE_LOSS, 3.67), "loss 3.6700");
+}
+
+static void a_loss_tells_the_root_of_the_mean_square_and_r2(void **state) {
+    (void)state;
+    const float targets[] = {1, 2, 3, 6}; // mean 3, variance (4 + 1 + 0 + 9) / 4
+    const Dataset data = {.items.label_bytes = 4,
+                          .test = {.count = 4, .labels = (const uint16_t *)(const void *)targets}};
+    assert_true(fabs(target_variance(&data) - 3.5) < 1e-12);
+    const RoundReport report = {.test_loss = 0.875, .test_count = 4, .test_hits = 3}; // half of the mean square 1.75
+    const RoundTest test = round_test_of(&report, &data, target_variance(&data));
+    assert_true(isnan(test.accuracy));
+    assert_true(fabs(test.rmse - sqrt(1.75)) < 1e-12 && fabs(test.r2 - 0.5) < 1e-12);
+    assert_true(isnan(loss_as_r2(1, 0)));
+}
+
+static void patience_goes_by_the_run_s_figure(void **state) {
+    (void)state;
+    static const struct {
+        RunFigure figure;
+        double values[4]; // the second is better, the others are not
+    } cases[] = {{FIGURE_PERSONAL_ACCURACY, {0.5, 0.6, 0.6, 0.1}}, {FIGURE_LOSS, {3, 2, 2, 9}}};
+    const WorldTotals totals = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Goals goals = {0}, read;
+        char text[GOALS_TEXT_BYTES];
+        Options options = {.patience = 4};
+        goals_begin(&goals, &options, cases[i].figure);
+        for (uint32_t round = 0; round < 4; round++)
+            assert_false(goals_note(&goals, cases[i].values[round], round + 1, &totals));
+        goals_note(&goals, NAN, 5, &totals); // worse than all
+        assert_int_equal(goals.best_round, 2);
+        assert_int_equal(goals.tests_since_best, 3);
+        assert_false(goals_end(&goals, &options));
+        goals_write(text, &goals);
+        goals_read(&read, text);
+        assert_memory_equal(&read, &goals, sizeof read);
+        options.patience = 3;
+        assert_true(goals_end(&read, &options));
+    }
+}
+
+static void tests_by_another_figure_are_forgotten(void **state) {
+    (void)state;
+    Goals goals;
+    const Options options = {.target_accuracy = 0.7};
+    goals_read(&goals, "4 0.25 2 1 0.69999999999999996 0 0 0 0 0"); // as earlier versions wrote it
+    assert_int_equal(goals.figure, FIGURE_ACCURACY);
+    goals_begin(&goals, &options, FIGURE_ACCURACY);
+    assert_int_equal(goals.best_round, 2);
+    goals_begin(&goals, &options, FIGURE_PERSONAL_ACCURACY);
+    assert_int_equal(goals.tested_round, 0);
+    assert_true(goals.target == 0.7);
+    assert_true(goals_note(&goals, 0.8, 5, &(WorldTotals){0}));
+}
+
+static void clients_without_samples_or_training_are_counted(void **state) {
+    (void)state;
+    Queue *queue = calloc(1, queue_bytes(4));
+    Error err;
+    ClientTests tests;
+    assert_non_null(queue);
+    queue_init(queue, 4);
+    queue->count = 4;
+    static const struct {
+        uint32_t samples, hits, row;
+        double loss_sum;
+    } told[] = {{10, 9, 1, 2}, {0, 0, 2, 0}, {20, 2, KEPT_NO_ROW, 40}, {5, 4, 3, 1}};
+    for (uint32_t i = 0; i < 4; i++) {
+        Job *job = &queue->jobs[i];
+        job->task = EVALUATE_PERSONAL;
+        job->samples = told[i].samples;
+        job->hits = told[i].hits;
+        job->kept_from = told[i].row;
+        job->loss_sum = told[i].loss_sum;
+    }
+    check_ok(client_tests_measure(&tests, queue, &err));
+    assert_int_equal(tests.clients, 3);
+    assert_int_equal(tests.untested, 1);
+    assert_int_equal(tests.never_trained, 1);
+    assert_int_equal(tests.samples, 35);
+    assert_true(fabs(tests.accuracy.mean - 0.6) < 1e-12 && fabs(tests.loss.mean - 0.8) < 1e-12);
+    for (uint32_t i = 0; i < 4; i++)
+        queue->jobs[i].samples = 0;
+    check_ok(client_tests_measure(&tests, queue, &err));
+    assert_int_equal(tests.clients, 0);
+    assert_true(isnan(tests.accuracy.mean) && isnan(tests.loss.mean));
+    free(queue);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(personal_recipes_are_about_clients_and_targets_about_the_loss),
+        cmocka_unit_test(a_figure_is_read_by_the_key_that_it_is_written_by),
+        cmocka_unit_test(a_loss_tells_the_root_of_the_mean_square_and_r2),
+        cmocka_unit_test(patience_goes_by_the_run_s_figure),
+        cmocka_unit_test(tests_by_another_figure_are_forgotten),
+        cmocka_unit_test(clients_without_samples_or_training_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
