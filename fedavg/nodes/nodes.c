@@ -104,6 +104,7 @@ static Status open_transport(Nodes *nodes, Error *err) {
 
 static Status join(Nodes *nodes, uint32_t started, Error *err) {
     TRY(nodes_transport_load(&nodes->transport, err));
+    nodes->size = started;
     TRY(open_transport(nodes, err));
     if (nodes->size != started)
         return fail(

@@ -29,8 +29,10 @@ static Status join(NodesConnection **connection, uint32_t *rank, uint32_t *size,
     *connection = self;
     // Open MPI sums in place along a binomial tree unless it is told otherwise, whatever the size: node 0 then sends
     // and receives a whole vector for every doubling of the nodes, one after the other. Rabenseifner's reduce-scatter
-    // and all-gather (3) moves the least there is, with the same integers. Who has set another stays with it.
-    setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
+    // and all-gather (3) moves the least there is, with the same integers, if the nodes are a power of two; otherwise
+    // some nodes first add what the supernumerary ones have, and the ring (1) moves less. A user's choice stays.
+    const bool power_of_two = (*size & (*size - 1)) == 0;
+    setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", power_of_two ? "3" : "1", 0);
     int provided;
     TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SINGLE, &provided), "MPI_Init", err));
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); // inherited by the duplicates

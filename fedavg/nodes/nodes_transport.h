@@ -22,7 +22,7 @@ typedef enum NodeSignal { NODE_ALIVE = 1, NODE_LEAVING } NodeSignal;
 typedef struct NodesConnection NodesConnection; // the transport's own
 
 typedef struct NodesTransport {
-    // *connection is the caller's until close.
+    // *connection is the caller's until close. *size: before, how many nodes were started; then, how many there are.
     Status (*open)(NodesConnection **connection, uint32_t *rank, uint32_t *size, Error *err);
 
     // values (count) become their sum over all nodes.
