@@ -273,6 +273,31 @@ class Agreement(NodesCase):
         self.assertIn("node 1 computes with baseline and node 0 with", err)
         self.assertFalse(os.path.exists(self.path("run")))
 
+    def test_a_run_whose_clients_keep_something_is_resumed_on_two_nodes(self):
+        run = ["--data", "synthetic:1x4x4:96:24", "--model", "linear classes", "--algorithm", "scaffold", "--clients", "20", "--clients-per-round", "4",
+               "--workers", "1", "--checkpoint-every", "8", "--quiet"]
+        self.train(*run, "--rounds", "40", "--out", "one")
+        self.train(*run, "--rounds", "20", "--out", "two")
+        self.train_nodes(2, "--resume", "two", "--rounds", "40", "--quiet")
+        self.assertEqual(self.bits("two"), self.bits("one"))
+
+    def test_what_clients_keep_has_to_fit_into_the_memory_of_every_node(self):
+        """The first has it on its disk. The other is told that its machine has little memory."""
+        with open("/proc/meminfo") as file, open(self.path("meminfo"), "w") as told:
+            told.write(re.sub(r"(?m)^MemAvailable:.*$", "MemAvailable: 40000 kB", file.read()))
+        mounted = subprocess.run(["unshare", "-m", "mount", "--bind", self.path("meminfo"), "/proc/meminfo"], stderr=subprocess.DEVNULL)
+        if mounted.returncode != 0:
+            self.skipTest("mounting is not permitted here")
+        with open(self.path("poor"), "w") as file:
+            file.write(f'#!/bin/sh\nexec unshare -m sh -c \'mount --bind {self.path("meminfo")} /proc/meminfo && exec {SOUNDER} "$@"\' sh "$@"\n')
+        os.chmod(self.path("poor"), 0o755)
+        arguments = ["train", "--data", "synthetic:1x4x4:4000:24", "--model", "linear 200; linear classes", "--algorithm", "scaffold", "--workers", "1",
+                     "--clients", "4000", "--clients-per-round", "2", "--rounds", "2000", "--out", "run"]
+        process = self.start_command(["mpirun", "-np", "1", SOUNDER, *arguments, ":", "-np", "1", "./poor", *arguments])
+        _, err = process.communicate(timeout=60 * SLOWED)
+        self.assertRegex(err, r"what the clients of --algorithm keep takes up to 98\.4 MB of memory on every node but the first, where 41\.0 MB are")
+        self.assertFalse(os.path.exists(self.path("run")))
+
     def write_data(self, folder, seed):
         os.makedirs(folder)
         chooser = random.Random(seed)

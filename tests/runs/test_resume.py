@@ -117,6 +117,25 @@ class Ends(RunCase):
         self.assertFalse(os.path.exists(self.path("run", "live")))
 
 
+class Disks(RunCase):
+    def test_what_clients_keep_on_the_disk_already_takes_no_more_room(self):
+        os.mkdir(self.path("disk"))
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3400k", "tmpfs", self.path("disk")], stderr=subprocess.DEVNULL)
+        if mounted.returncode != 0:
+            self.skipTest("mounting a small tmpfs is not permitted here")
+        run = ["--model", "linear 200; linear classes", "--algorithm", "scaffold", "--clients", "90", "--clients-per-round", "6"]
+        try:
+            self.train(*TINY, *run, "--rounds", "20", "--out", "disk/run")
+            self.train("--resume", "disk/run", "--rounds", "21", "--quiet")
+            with open(self.path("disk", "more"), "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, os.statvfs(self.path("disk")).f_bavail * 4096 - (100 << 10))
+            os.truncate(self.path("disk", "run", "clients.kept"), 4096)
+            _, err = self.train("--resume", "disk/run", "--rounds", "22", "--quiet", code=74)
+            self.assertRegex(err, r"keep takes up to 2\.5 MB more in disk/run, where [\d.]+ MB are free; make room, or take fewer --rounds")
+        finally:
+            subprocess.run(["umount", self.path("disk")], check=True)
+
+
 class LastLines(RunCase):
     """What a run says at its end about going on, taken at its word."""
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -317,8 +318,8 @@ static uint32_t trace_capacity(const Options *options, const Spec *spec, const D
     return spans + steps * (SPANS_PER_STEP + slices);
 }
 
-// What clients keep grows with those that have had a turn: the disk must have room for all that can.
-static Status plan_kept(RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
+// One row for each client that has had a turn, and some to spare.
+static void plan_kept(RunConfig *config, const Options *options) {
     const LocalRule *local = local_rules[config->recipe.parts[PART_LOCAL].row];
     const bool keeps = local->keeps;
     const bool state = config->training.optimizer_state == OPTIMIZER_KEPT;
@@ -330,19 +331,42 @@ static Status plan_kept(RunConfig *config, const Options *options, const RunFold
                             : keeps                  ? config->parameters
                             : state                  ? stepper_state_floats(config)
                                                      : personal_floats(&config->personal, config->parameters);
-    if (floats == 0) return STATUS_OK;
+    if (floats == 0) return;
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     config->kept = kept_plan(kept_rows_needed(config->clients, members, (uint32_t)options->rounds), floats);
+}
+
+// What an earlier process has written takes no more room; a file that cannot be looked at is not there yet.
+static double kept_bytes_on_disk(const RunFolder *folder) {
+    struct stat about;
+    if (fstatat(folder->lock_fd, KEPT_FILE_NAME, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode)) return 0;
+    return 512.0 * (double)about.st_blocks;
+}
+
+// What clients keep grows with those that have had a turn: there must be room for all that can. The first node has it in
+// the folder of the run, others have it in memory, whole.
+static Status check_kept(const RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
+    const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     const double turns = (double)members * options->rounds, clients = config->clients;
     const double bytes = ((turns < clients ? turns : clients) + 2.0 * members) * (double)config->kept.row_bytes;
+    const double available = (double)segment_available();
     struct statvfs disk;
-    if (folder->lock_fd < 0 || fstatvfs(folder->lock_fd, &disk) != 0) return STATUS_OK; // another node's disk
+    if (config->kept.rows == 0) return STATUS_OK;
+    if (config->node > 0 && bytes > available)
+        return fail(err, STATUS_OS,
+                    "what the clients of --algorithm keep takes up to %.1f MB of memory on every node but the first, "
+                    "where %.1f MB are available; take fewer --clients or --rounds, one node, or a smaller --model",
+                    bytes / 1e6, available / 1e6);
+    if (config->node > 0 || fstatvfs(folder->lock_fd, &disk) != 0) return STATUS_OK;
+    const double missing = bytes - kept_bytes_on_disk(folder);
     const double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (bytes <= free_bytes) return STATUS_OK;
+    if (missing <= free_bytes) return STATUS_OK;
     return fail(err, STATUS_IO,
-                "what the clients of --algorithm keep takes up to %.1f MB in %s, where %.1f MB are free; give another "
-                "--out, fewer --clients or --rounds, or a smaller --model",
-                bytes / 1e6, folder->path, free_bytes / 1e6);
+                "what the clients of --algorithm keep takes up to %.1f MB more in %s, where %.1f MB are free; %s, or a "
+                "smaller --model",
+                missing / 1e6, folder->path, free_bytes / 1e6,
+                options->resume[0] ? "make room, or take fewer --rounds"
+                                   : "give another --out, fewer --clients or --rounds");
 }
 
 // Updates side by side grow with the cohort: they are compared with what the machine has before anything is filled.
@@ -452,7 +476,8 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     TRY(check_stash(&plan.config, memory->schedule.most_stashed, err));
     const Folder kept_folder = run_folder_at(folder);
     if (folder->lock_fd >= 0) plan.kept_folder = &kept_folder;
-    TRY(plan_kept(&plan.config, options, folder, err));
+    plan_kept(&plan.config, options);
+    TRY(check_kept(&plan.config, options, folder, err));
     if (device->on_card) {
         plan.config.card.tf32 = options->tf32;
         TRY(card_plan(&plan.config, &device->card, spec, data, clients_per_round, (uint32_t)options->models_per_launch,
