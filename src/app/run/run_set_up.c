@@ -343,8 +343,8 @@ static double kept_bytes_on_disk(const RunFolder *folder) {
     return 512.0 * (double)about.st_blocks;
 }
 
-// What clients keep grows with those that have had a turn: there must be room for all that can. The first node has it in
-// the folder of the run, others have it in memory, whole.
+// What clients keep grows with those that have had a turn: there must be room for all that can. The first node has it
+// in the folder of the run, others have it in memory, whole.
 static Status check_kept(const RunConfig *config, const Options *options, const RunFolder *folder, Error *err) {
     const uint32_t members = cohort_capacity(&config->world, config->clients, (uint32_t)options->clients_per_round);
     const double turns = (double)members * options->rounds, clients = config->clients;
