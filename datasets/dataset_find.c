@@ -117,10 +117,10 @@ const char *const dataset_names[] = {"fashion-mnist", "mnist", "cifar10", "cifar
 const size_t dataset_name_count = sizeof dataset_names / sizeof *dataset_names;
 
 static Status not_found(const DatasetPlaces *places, const char *name, Error *err) {
-    char looked_in[ERROR_MESSAGE_BYTES] = "";
+    char looked_in[ERROR_MESSAGE_BYTES] = "this folder";
     for (int i = 0; i < places->count; i++) {
         size_t used = strlen(looked_in);
-        snprintf(looked_in + used, sizeof looked_in - used, "%s%s/%s", i ? ", " : "", places->folder[i], name);
+        snprintf(looked_in + used, sizeof looked_in - used, ", %s/%s", places->folder[i], name);
     }
     for (size_t i = 0; i < dataset_name_count; i++)
         if (strcmp(name, dataset_names[i]) == 0)

@@ -231,6 +231,15 @@ class Data(RunCase):
         _, err = self.data("empty", code=66)
         self.assertIn("empty: no data set here", err)
 
+    def test_no_name_of_a_file_commands_a_terminal(self):
+        for name in ("red\x1b[31m.npz", "two\nlines.npz", os.fsdecode(b"M\xfcnchen.npz")):
+            self.archive(os.path.join("raw", name), images_as_arrays() if "red" in name else {"x_train": b"cut"})
+        for form in ("text", "csv", "md", "json"):
+            out, err = self.data("raw", "--format", form, code=65)
+            self.assertEqual([letter for letter in out + err if letter != "\n" and not letter.isprintable()], [])
+            self.assertRegex(out, r"red.*31m\.npz")
+            self.assertRegex(out, r"nchen\.npz: x\\?_train: truncated")
+
     def test_data_get_is_the_script_beside_the_program(self):
         self.assertIn("usage: sounder data get mnist", self.data("get", "--help")[0])
         self.assertIn("no data set nothing; known are mnist", self.data("get", "nothing", code=64)[1])

@@ -81,6 +81,7 @@ class Data(Case):
                                (X, dates, "y_train: values of type datetime64[D]; give classes or numbers"),
                                (dates, Y, "x_train: values of type datetime64[D]; give numbers"),
                                (Table(size=X[:, 0], kind=NAMES), Y, "x_train, column 'kind': could not convert string to float: 'owl'"),
+                               (Table(**{"Unnamed: 0": np.arange(COUNT), "size": X[:, 0]}), Y, "x_train, column 'Unnamed: 0': row numbers, not a feature"),
                                (Table(day=dates), Y, "x_train, column 'day': values of type datetime64[D]"),
                                (X + 1j, Y, "x_train: values of type complex128"),
                                (X[:, :1].tolist()[:-1] + [[1, 2]], Y, "give all samples the same shape")):
@@ -114,6 +115,11 @@ class Options(Case):
         sys.modules["pandas"] = None  # as if it were not installed
         self.refuse("frame: import of pandas halted; None in sys.modules; install pandas, or take rows()", run.frame)
         del sys.modules["pandas"]
+
+    def test_warnings_of_the_program_are_warnings_here(self):
+        data = self.write(X, Y.astype(float))  # as numpy.loadtxt gives classes
+        with self.assertWarnsRegex(UserWarning, r"data.npz: all targets are whole numbers, from 0 to 2, .* save y.astype\('int64'\)"):
+            sounder.train(self.path("run"), data=data, model="linear 1", clients=2, rounds=1, workers=1, quiet=True)
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_a_module_is_no_text(self):

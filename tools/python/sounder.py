@@ -16,6 +16,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import warnings
 
 import numpy as np
 
@@ -72,6 +73,9 @@ def _numbers(values, name):
 
 
 def _samples(values, name):
+    for label in getattr(values, "columns", ()):  # of a file that was written with pandas' row numbers
+        if str(label).startswith("Unnamed: "):
+            raise Error(f"{name}, column {label!r}: row numbers, not a feature; read the table with index_col=0, or drop the column")
     array = _array(values, name)
     return array if array.dtype == np.uint8 else _numbers(values, name)
 
@@ -918,6 +922,13 @@ def _refusal(text, code):
     return Error(lines[-1] if lines else f"sounder ended with status {code} and said nothing", code)
 
 
+def _pass_on_warnings(text):
+    """What the program warned of: it is not on the user's terminal."""
+    for line in text.splitlines():
+        if "warning: " in line:
+            warnings.warn(line.split("warning: ", 1)[1], stacklevel=3)
+
+
 def start(out, **options):
     """Begins a run in the folder `out` and returns at once. Options as those of `sounder train`: data, model, clients, lr, ..."""
     return Run(out, ["train", f"--out={os.fspath(out)}", *_arguments(options)])
@@ -959,6 +970,7 @@ def _tell(*arguments):
     done = subprocess.run([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise _refusal(done.stderr, done.returncode)
+    _pass_on_warnings(done.stderr)
     return json.loads(done.stdout)
 
 
@@ -998,6 +1010,7 @@ class Run:
             text = self._heard()
             if code:
                 raise _refusal(text, code)
+            _pass_on_warnings(text)
         return self
 
     def _heard(self):
