@@ -188,8 +188,8 @@ Status segment_reopen_readonly(int *fd, const Segment *segment, Error *err) {
     snprintf(path, sizeof path, "/proc/self/fd/%d", segment->fd);
     int readonly = open(path, O_RDONLY | O_CLOEXEC);
     if (readonly < 0)
-        return fail_errno(err, STATUS_OS, "cannot open shared memory again for reading through %s (is /proc mounted?)",
-                          path);
+        return fail_errno(err, STATUS_OS, "cannot open shared memory again for reading through %s%s", path,
+                          errno == ENOENT ? " (is /proc mounted?)" : "");
     void *writable = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, readonly, 0);
     if (writable != MAP_FAILED) {
         munmap(writable, 1);

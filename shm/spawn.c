@@ -216,10 +216,19 @@ static Status launch(WorkerProcess *process, SpawnPlan *plan, uint32_t rank, Err
         process->pid = clone(become_worker, plan->stack + STACK_BYTES, SIGCHLD, plan);
     int error = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (process->pid < 0) return fail(err, STATUS_OS, "cannot start worker %u: %s", rank, strerror(error));
+    if (process->pid < 0)
+        return fail(err, STATUS_OS, "cannot start worker %u: %s%s", rank, strerror(error),
+                    error == EAGAIN
+                        ? ", the limit of processes: give fewer --workers, or raise it (ulimit -u; pids.max "
+                          "of the container)"
+                        : "");
     process->pidfd = pidfd_open(process->pid, 0); // the pid cannot be another's yet: only we may reap it
     if (process->pidfd >= 0) return STATUS_OK;
-    Status status = fail_errno(err, STATUS_OS, "cannot watch worker %u (pid %d)", rank, process->pid);
+    Status status =
+        fail_errno(err, STATUS_OS,
+                   "cannot watch worker %u: pidfd_open, which needs Linux 5.3 and a container whose seccomp "
+                   "profile allows it",
+                   rank);
     kill(process->pid, SIGKILL);
     waitpid(process->pid, NULL, 0);
     return status;

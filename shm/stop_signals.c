@@ -20,3 +20,12 @@ void stop_signals(sigset_t *signals) {
     static const int stopping[] = {STOP_SIGNALS};
     signals_not_ignored(signals, stopping, sizeof stopping / sizeof *stopping);
 }
+
+void suspend_self(void) {
+    sigset_t stop, before;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    raise(SIGTSTP); // waits, being blocked
+    sigprocmask(SIG_UNBLOCK, &stop, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}

@@ -37,4 +37,8 @@ void stop_signals(sigset_t *signals);
 // The same for a list of signals (count).
 void signals_not_ignored(sigset_t *signals, const int *numbers, size_t count);
 
+// What the terminal's Ctrl-Z (SIGTSTP) does to a process that takes the signal from a signalfd: stops this process as
+// the default action would. Returns when it continues.
+void suspend_self(void);
+
 #endif

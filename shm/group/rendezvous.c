@@ -60,6 +60,12 @@ static Status stale_file(const Rendezvous *meeting, Error *err) {
                 meeting->name);
 }
 
+static Status no_process_descriptor(const Rendezvous *meeting, Error *err) {
+    return fail_errno(err, STATUS_OS,
+                      "%s: pidfd_open, which needs Linux 5.3 and a container whose seccomp profile allows it",
+                      meeting->name);
+}
+
 // A socket connected to rank 0 (0), or -1 and errno.
 static int connect_to(int *fd, const GroupPlace *place) {
     struct sockaddr_un address;
@@ -253,7 +259,7 @@ static Status look_round(Rendezvous *meeting, uint64_t deadline, Error *err) {
 static Status host(Rendezvous *meeting, uint64_t deadline, Error *err) {
     meeting->pids[0] = getpid();
     meeting->pidfds[0] = pidfd_open(getpid(), 0);
-    if (meeting->pidfds[0] < 0) return fail_errno(err, STATUS_OS, "%s: no process descriptor", meeting->name);
+    if (meeting->pidfds[0] < 0) return no_process_descriptor(meeting, err);
     Error missing, reason;
     int last_looks = 2; // behind the deadline, at guests and at what they say: this process may have stood still
     while (describe_missing(&missing, meeting) > 0) {
@@ -296,7 +302,7 @@ static Status say_hello(Rendezvous *meeting, Error *err) {
                    .pid = getpid()};
     memcpy(hello.job, meeting->job, sizeof hello.job);
     int pidfd = pidfd_open(getpid(), 0);
-    if (pidfd < 0) return fail_errno(err, STATUS_OS, "%s: no process descriptor", meeting->name);
+    if (pidfd < 0) return no_process_descriptor(meeting, err);
     packet_send(meeting->sockets[0], &hello, sizeof hello, &pidfd, 1); // if that fails, the answer is an end of file
     close(pidfd);
     return STATUS_OK;

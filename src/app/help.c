@@ -211,14 +211,16 @@ static void print_launch(FILE *file) {
         "and a file that can be read but not executed runs under python3 (or $PYTHON_EXEC). Each line that a "
         "rank prints is shown with its rank in front; a longer one than 64 KiB is cut into several. What you type "
         "reaches "
-        "a rank that is alone. torchrun's PET_* variables stand in for options that are not given.");
+        "a rank that is alone, and its prompts show at once. torchrun's PET_* variables stand in for options that are not given.");
     fputc('\n', file);
     print_paragraph(
         file, 0,
         "When a rank fails, the others get SIGTERM and, after a time of grace, SIGKILL; the launcher exits "
         "with the code of the first that failed, or 128+n if signal n killed it. Ctrl-C, SIGTERM, SIGHUP and "
-        "SIGQUIT are handed on, the second one kills; SIGUSR1 and SIGUSR2 are handed on. What a rank has "
-        "started ends with it, unless it has made a session of its own. Rank 0 serves the store of PyTorch's "
+        "SIGQUIT are handed on, another one half a second later or more kills; SIGUSR1 and SIGUSR2 are handed on to "
+        "what listens to them; Ctrl-Z stops the ranks, too. A program behind a shell (a rank that is a script) has the "
+        "same time of grace. What the ranks have started ends with them, unless it has made a session of its own; "
+        "kill -9 of the launcher ends the ranks alone. Rank 0 serves the store of PyTorch's "
         "process groups, and must end last. With several machines a restart is each "
         "machine's own: the ranks of the others fail when they lose their peers, and start again as well. "
         "Defaults in brackets.");

@@ -151,6 +151,8 @@ static void options_of_torchrun_that_are_not_here_are_refused_with_what_to_write
                               "init_process_group have a timeout of their own"},
         {"--shutdown-timeout=3 p",
          "--shutdown-timeout: of torchrun, not of sounder launch; write --grace-seconds SECONDS"},
+        {"--use_env p", "--use-env: of torchrun, not of sounder launch; leave it out; each rank finds its number in "
+                        "LOCAL_RANK, and no rank gets an argument --local-rank"},
         {"-n 2 --local-ranks-filter 0,2 p",
          "--local-ranks-filter 0,2: there are 2 ranks on this machine, the last is 1"},
         {"-n 2 --local-ranks-filter 0, p", "--local-ranks-filter 0,: needs local ranks such as 0,2"},
@@ -163,6 +165,9 @@ static void what_does_not_fit_is_refused_with_one_sentence(void **state) {
     static const Refusal refusals[] = {
         {"", "sounder launch: needs a program; write sounder launch -n 4 -- PROGRAM ARGUMENTS"},
         {"-n 4 --", "sounder launch: needs a program; write sounder launch -n 4 -- PROGRAM ARGUMENTS"},
+        {"-n 2 build/sounder train --out run",
+         "sounder launch: starts programs of yours, and 2 times the same sounder train; leave launch out: sounder "
+         "train starts its own --workers, and on several machines mpirun starts it"},
         {"-n 0 p", "--nproc-per-node 0: needs auto, cpu, gpu or a whole number from 1 to 1024"},
         {"-n 1025 p", "--nproc-per-node 1025: needs auto, cpu, gpu or a whole number from 1 to 1024"},
         {"-n 4x p", "--nproc-per-node 4x: needs auto, cpu, gpu or a whole number from 1 to 1024"},

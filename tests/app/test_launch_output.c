@@ -71,6 +71,18 @@ static void carriage_returns_end_lines_and_make_no_empty_ones(void **state) {
     assert_console(fixture, "[7] 10%\n[7] 20%\n[7] 30%\n[7] done\n[7] \n[7] end\n");
 }
 
+static void the_parts_of_a_line_show_at_once_where_they_are_wanted(void **state) {
+    Fixture *fixture = *state;
+    fixture->stream.shows_parts = true;
+    feed(fixture, "one\nname? ");
+    assert_console(fixture, "[7] one\n[7] name? ");
+    feed(fixture, "you");
+    feed(fixture, "\n\n50%\r100%\r\nend");
+    assert_console(fixture, "[7] one\n[7] name? you\n[7] \n[7] 50%\n[7] 100%\n[7] end");
+    rank_stream_close(&fixture->stream);
+    assert_console(fixture, "[7] one\n[7] name? you\n[7] \n[7] 50%\n[7] 100%\n[7] end\n");
+}
+
 static void a_line_that_is_too_long_is_cut_and_loses_nothing(void **state) {
     Fixture *fixture = *state;
     enum { LENGTH = 2 * LAUNCH_LINE_BYTES + 5 };
@@ -170,6 +182,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bytes_that_come_in_pieces_become_whole_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(carriage_returns_end_lines_and_make_no_empty_ones, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_parts_of_a_line_show_at_once_where_they_are_wanted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_cut_and_loses_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_console_fills_up_and_loses_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_console_without_a_reader_drops_what_comes, set_up, tear_down),

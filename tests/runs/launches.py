@@ -55,6 +55,7 @@ class LaunchTest(unittest.TestCase):
         environment = {key: value for key, value in os.environ.items()
                        if key != "OMP_NUM_THREADS" and not key.startswith(("PET_", "TORCH")) and not key.endswith(("RANK", "WORLD_SIZE"))}
         more = {"stdin": settings.pop("stdin", subprocess.DEVNULL)}
+        more.update((name, settings.pop(name)) for name in ("cwd", "preexec_fn") if name in settings)
         if not any(word.replace("_", "-").startswith(("--standalone", "--master-port", "--rdzv-endpoint")) for word in arguments):
             environment["PET_MASTER_PORT"] = str(free_port())  # a launch has its port for itself, and tests run side by side
         environment.update(settings, TMPDIR=self.folder.name)

@@ -37,19 +37,20 @@ static Status reserve_descriptors(LaunchGroup *group, Error *err) {
 
 // Those that ask for an end, and those that are handed on, unless the launcher was started with them ignored (nohup).
 static Status listen_for_signals(LaunchGroup *group, Error *err) {
-    static const int wanted[] = {STOP_SIGNALS, SIGQUIT};
+    static const int wanted[] = {STOP_SIGNALS, SIGQUIT, SIGTSTP, SIGCHLD};
     sigset_t signals;
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // ignored, it would take the exit codes away
     signals_not_ignored(&signals, wanted, sizeof wanted / sizeof *wanted);
     group->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (group->signal_fd < 0) return fail_errno(err, STATUS_OS, "cannot listen for signals");
     sigprocmask(SIG_BLOCK, &signals, &group->inheritance.signal_mask);
     sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, &group->inheritance.pipe_action);
-    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL); // ignored, it would take the exit codes away
     return STATUS_OK;
 }
 
 Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err) {
     *group = (LaunchGroup){.count = ranks, .grace_seconds = grace_seconds, .signal_fd = -1, .death_fd = -1};
+    orphans_init(&group->orphans);
     TRY(reserve_descriptors(group, err));
     group->ranks = calloc((size_t)ranks, sizeof *group->ranks);
     group->polls = calloc(GROUP_POLLS + RANK_STREAMS * (size_t)ranks, sizeof *group->polls);
@@ -74,6 +75,7 @@ void launch_group_free(LaunchGroup *group) {
         if (group->ranks[i].error_fd >= 0) close(group->ranks[i].error_fd);
     if (group->death_fd >= 0) close(group->death_fd);
     if (group->signal_fd >= 0) close(group->signal_fd);
+    orphans_free(&group->orphans);
     free(group->consoles);
     free(group->polls);
     free(group->ranks);
@@ -95,9 +97,19 @@ static void set_deadline(LaunchGroup *group, double seconds) {
     group->deadline_nanoseconds = clock_nanoseconds() + (uint64_t)(seconds * 1e9);
 }
 
+static void bury(LaunchGroup *group, Rank *rank) {
+    rank_reap(rank);
+    group->living--;
+    group->is_unsettled = true;
+}
+
 static void kill_ranks(LaunchGroup *group) {
-    for (int i = 0; i < group->count; i++)
-        if (group->ranks[i].pidfd >= 0) rank_kill(&group->ranks[i]);
+    for (int i = 0; i < group->count; i++) {
+        Rank *rank = &group->ranks[i];
+        if (rank->pidfd >= 0) rank_signal(rank, SIGKILL);
+        if (rank->lingers) bury(group, rank);
+    }
+    group->is_unsettled = true;
     group->stage = STAGE_KILLED;
     set_deadline(group, goodbye_seconds);
 }
@@ -109,6 +121,7 @@ static void ask_ranks(const LaunchGroup *group, int signal_number) {
 
 static void stop_ranks(LaunchGroup *group, int signal_number) {
     ask_ranks(group, signal_number);
+    group->asked = signal_number;
     group->stage = STAGE_STOPPING;
     set_deadline(group, group->grace_seconds);
 }
@@ -128,9 +141,13 @@ static Status take_report(LaunchGroup *group, Rank *rank, Error *err) {
 }
 
 static void meet_deadline(LaunchGroup *group) {
-    if (group->stage == STAGE_RUNNING || group->living == 0) return;
+    if (group->stage == STAGE_RUNNING || (group->living == 0 && !group->has_orphans)) return;
     if (clock_nanoseconds() < group->deadline_nanoseconds) return;
     const bool is_killed = group->stage == STAGE_KILLED;
+    if (group->living == 0 && !is_killed)
+        launch_group_say(group, "warning: what the ranks have started has not ended within %g s and is killed",
+                         group->grace_seconds);
+    if (is_killed) group->has_orphans = false;
     for (int i = 0; i < group->count; i++) {
         Rank *rank = &group->ranks[i];
         if (rank->pidfd < 0) continue;
@@ -151,16 +168,41 @@ static void meet_deadline(LaunchGroup *group) {
     if (!is_killed) kill_ranks(group);
 }
 
+static void signal_ranks(const LaunchGroup *group, int signal_number) {
+    for (int i = 0; i < group->count; i++)
+        if (group->ranks[i].pidfd >= 0) rank_signal(&group->ranks[i], signal_number);
+}
+
+// Ctrl-Z stops the ranks with the launcher, fg and bg continue all of them. Their time of grace stands still meanwhile.
+static void suspend(LaunchGroup *group, bool has_arrived) {
+    const uint64_t begin = clock_nanoseconds();
+    if (!has_arrived) signal_ranks(group, SIGTSTP);
+    suspend_self();
+    signal_ranks(group, SIGCONT);
+    group->deadline_nanoseconds += clock_nanoseconds() - begin;
+}
+
 static void take_signals(LaunchGroup *group) {
     struct signalfd_siginfo info;
     while (read(group->signal_fd, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) { // a batch system's warning, for the ranks
-            ask_ranks(group, (int)info.ssi_signo);
+        const bool has_arrived = info.ssi_code == SI_KERNEL && group->ranks[0].shares_terminal; // Ctrl-C, Ctrl-Z
+        switch (info.ssi_signo) {
+        case SIGCHLD:
+            group->is_unsettled = true;
             continue;
+        case SIGTSTP:
+            suspend(group, has_arrived);
+            continue;
+        case SIGUSR1: // a batch system's warning, for the ranks
+        case SIGUSR2:
+            for (int i = 0; i < group->count; i++)
+                if (group->ranks[i].pidfd >= 0) family_warn(group->ranks[i].pid, (int)info.ssi_signo);
+            continue;
+        default:
+            break;
         }
         if (!stop_requests_add(&group->requests, clock_nanoseconds())) continue;
         group->last_signal = (int)info.ssi_signo;
-        const bool has_arrived = info.ssi_code == SI_KERNEL && group->ranks[0].shares_terminal; // Ctrl-C
         if (group->stage == STAGE_RUNNING)
             stop_ranks(group, has_arrived ? 0 : group->last_signal);
         else
@@ -190,6 +232,32 @@ static void tell_failure(LaunchGroup *group) {
                          group->nodes * group->count, group->nodes, group->count);
 }
 
+// A shell around the program that has died of the signal which was handed on to it leaves the program behind, and that
+// is given the signal and the time of grace instead. The rank stays unreaped meanwhile, so that its output is read on.
+static void let_linger(LaunchGroup *group, Rank *rank) {
+    if (group->stage != STAGE_STOPPING || !group->asked || rank->shares_terminal) return;
+    rank->lingers = rank_died_of(rank, group->asked);
+    if (rank->lingers && orphans_ask(&group->orphans, group->asked, group->ranks, group->count) == 0)
+        rank->lingers = false;
+}
+
+// Looks at what the ranks have started and left: asks it to end with them, and ends it when none of them lives.
+static void settle_orphans(LaunchGroup *group) {
+    if (!group->is_unsettled) return;
+    group->is_unsettled = false;
+    orphans_reap(group->ranks, group->count);
+    const bool is_asked = group->stage == STAGE_STOPPING && group->asked;
+    if (!is_asked && group->living > 0) return;
+    const size_t left = is_asked ? orphans_ask(&group->orphans, group->asked, group->ranks, group->count)
+                                 : orphans_kill(&group->orphans, group->ranks, group->count);
+    group->has_orphans = left > 0;
+    for (int i = 0; i < group->count && left == 0; i++)
+        if (group->ranks[i].lingers) bury(group, &group->ranks[i]);
+    if (left == 0 || is_asked || group->stage == STAGE_KILLED) return;
+    group->stage = STAGE_KILLED;
+    set_deadline(group, goodbye_seconds);
+}
+
 // Deaths come one by one, the earliest first: the kernel appends a pidfd to epoll's list when its process ends.
 static Status take_deaths(LaunchGroup *group, Error *err) {
     struct epoll_event event;
@@ -198,8 +266,8 @@ static Status take_deaths(LaunchGroup *group, Error *err) {
         Status report = take_report(group, rank, err);
         if (event.data.u32 % RANK_EVENTS == RANK_DIES) {
             stop_watching(group, rank->pidfd);
-            rank_reap(rank);
-            group->living--;
+            let_linger(group, rank);
+            if (!rank->lingers) bury(group, rank);
             if (report == STATUS_OK && rank->wait_status != 0 && group->stage == STAGE_RUNNING) {
                 group->first_failure = rank;
                 stop_ranks(group, SIGTERM);
@@ -220,14 +288,16 @@ static bool is_final(const Rank *rank) {
 
 static int timeout_milliseconds(const LaunchGroup *group, bool is_draining) {
     if (is_draining) return 0;
-    if (group->stage == STAGE_RUNNING || group->living == 0) return -1;
+    if (group->stage == STAGE_RUNNING || (group->living == 0 && !group->has_orphans)) return -1;
     const uint64_t now = clock_nanoseconds(), deadline = group->deadline_nanoseconds;
     return now >= deadline ? 0 : (int)((deadline - now) / 1000000) + 1;
 }
 
-// A line longer than a pipe takes at once is written in pieces; on one terminal the other stream waits for its end.
+// A line longer than a pipe takes at once is written in pieces; on one terminal the other stream waits for its end. It
+// does not wait for the end of a prompt.
 static bool must_wait(const LaunchGroup *group, int which) {
-    return group->is_one_console && group->consoles[!which].is_mid_line;
+    const Console *other = &group->consoles[!which];
+    return group->is_one_console && other->is_mid_line && !console_is_empty(other);
 }
 
 // Fills the table for poll; returns whether a dead rank's pipe can be read now.
@@ -271,6 +341,7 @@ static Status take_events(LaunchGroup *group, Error *err) {
         if (polls[POLL_CONSOLES + which].revents && !must_wait(group, which)) console_write(&group->consoles[which]);
     if (polls[POLL_SIGNALS].revents) take_signals(group);
     if (polls[POLL_DEATHS].revents) TRY(take_deaths(group, err));
+    settle_orphans(group);
     tell_failure(group);
     meet_deadline(group);
     return STATUS_OK;
@@ -284,7 +355,7 @@ static bool has_output(const LaunchGroup *group) {
 }
 
 Status launch_group_flush(LaunchGroup *group, Error *err) {
-    while (group->living > 0 || (has_output(group) && group->requests.count < 2))
+    while (group->living > 0 || group->has_orphans || (has_output(group) && group->requests.count < 2))
         TRY(take_events(group, err));
     return STATUS_OK;
 }
@@ -296,7 +367,9 @@ static Status start_ranks(LaunchGroup *group, const RankPlan *plan, Error *err) 
     group->program = plan->arguments[0];
     group->nodes = plan->options->nnodes;
     group->first_failure = NULL;
-    group->is_failure_told = false;
+    group->is_failure_told = group->has_orphans = false;
+    group->asked = 0;
+    group->orphans.asked.count = 0;
     for (int i = 0; i < group->count; i++) {
         Rank *rank = &group->ranks[i];
         TRY(rank_start(rank, i, plan, err));

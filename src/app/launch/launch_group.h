@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 
 #include "base/err.h"
+#include "launch_orphans.h"
 #include "launch_output.h"
 #include "launch_rank.h"
 #include "shm/stop_signals.h"
@@ -35,7 +36,11 @@ typedef struct LaunchGroup {
     int signal_fd;       // owned
     int death_fd;        // owned: an epoll of the living ranks' pidfds, and of the reports of those that start
     const char *program; // borrowed: what the ranks become, for messages
-    int living;
+    int living;          // ranks that have not been reaped
+    Orphans orphans;
+    bool has_orphans;  // the ranks have started processes that live and are asked to end
+    bool is_unsettled; // a child of the launcher has ended since the orphans were looked at
+    int asked;         // signal that the ranks were asked to end by in this start; 0: none
     LaunchStage stage;
     double grace_seconds;
     uint64_t deadline_nanoseconds; // of the stage, unless it is RUNNING

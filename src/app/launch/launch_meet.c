@@ -60,6 +60,8 @@ static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int
         return fail_errno(err, STATUS_OS, "cannot wait for the other launchers");
     struct signalfd_siginfo info;
     while (polls[0].revents && read(group->signal_fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGTSTP) suspend_self();
+        if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCHLD) continue;
         if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) continue; // for ranks, of which there are none
         stop_requests_add(&group->requests, clock_nanoseconds());
         group->last_signal = (int)info.ssi_signo;

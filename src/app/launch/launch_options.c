@@ -96,6 +96,7 @@ static const ForeignOption refused[] = {
     {"event-log-handler", "leave it out; what happens is said on stderr"},
     {"logs-specs", "write --log-dir, --redirects and --tee"},
     {"numa-binding", "write -- numactl --cpunodebind=NODE PROGRAM"},
+    {"use-env", "leave it out; each rank finds its number in LOCAL_RANK, and no rank gets an argument --local-rank"},
     {"virtual-local-rank", "leave it out; let the program choose its card by LOCAL_RANK"},
 };
 // clang-format on
@@ -175,7 +176,14 @@ static Status check_program(const LaunchOptions *options, Error *err) {
                     "sounder launch: needs a program; write sounder launch -n 4 -- PROGRAM ARGUMENTS");
     if (options->module && options->no_python)
         return fail(err, STATUS_USAGE, "--module: a Python module needs Python; leave --no-python out");
-    const char *name = options->program[0];
+    const char *name = options->program[0], *slash = strrchr(name, '/');
+    const char *command = options->program_count > 1 ? options->program[1] : "";
+    if (strcmp(slash ? slash + 1 : name, "sounder") == 0 && (options->ranks > 1 || options->nnodes > 1) &&
+        (strcmp(command, "train") == 0 || strcmp(command, "sweep") == 0))
+        return fail(err, STATUS_USAGE,
+                    "sounder launch: starts programs of yours, and %d times the same sounder %s; leave launch out: "
+                    "sounder train starts its own --workers, and on several machines mpirun starts it",
+                    options->ranks, command);
     if (!options->module && !options->no_python && ends_in_py(name) && access(name, R_OK) != 0)
         return fail_errno(err, STATUS_NOINPUT, "%.400s: cannot be read", name);
     return STATUS_OK;
@@ -310,9 +318,9 @@ static Status resolve_streams(uint8_t streams[LAUNCH_MAX_RANKS], const char *tex
 }
 
 Status launch_options_resolve(LaunchOptions *options, Error *err) {
-    TRY(check_program(options, err));
     TRY(resolve_ranks(options, err));
     TRY(resolve_address(options, err));
+    TRY(check_program(options, err));
     bool only_folder = options->log_dir[0] && !options->redirects[0] && !options->tee[0];
     TRY(resolve_streams(options->redirected, options->redirects, "redirects", options->ranks, err));
     TRY(resolve_streams(options->teed, only_folder ? "3" : options->tee, "tee", options->ranks, err));

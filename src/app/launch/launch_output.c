@@ -30,8 +30,8 @@ bool console_is_empty(const Console *console) {
     return console->start == console->end;
 }
 
-void console_add_line(Console *console, const char *prefix, const char *line, size_t length) {
-    const size_t prefix_length = strlen(prefix), needed = prefix_length + length + 1;
+static void add(Console *console, const char *prefix, const char *text, size_t length, const char *end) {
+    const size_t prefix_length = strlen(prefix), end_length = strlen(end), needed = prefix_length + length + end_length;
     const size_t waiting = console->end - console->start;
     if (console->write_error || waiting + needed > CONSOLE_BYTES) return;
     if (console->end + needed > CONSOLE_BYTES) {
@@ -41,9 +41,13 @@ void console_add_line(Console *console, const char *prefix, const char *line, si
     }
     char *to = console->bytes + console->end;
     memcpy(to, prefix, prefix_length);
-    memcpy(to + prefix_length, line, length);
-    to[prefix_length + length] = '\n';
+    memcpy(to + prefix_length, text, length);
+    memcpy(to + prefix_length + length, end, end_length);
     console->end += needed;
+}
+
+void console_add_line(Console *console, const char *prefix, const char *line, size_t length) {
+    add(console, prefix, line, length, "\n");
 }
 
 void console_write(Console *console) {
@@ -75,12 +79,13 @@ void rank_stream_init(RankStream *stream, int fd, int log_fd, Console *console, 
     stream->log_fd = log_fd;
     stream->console = console;
     snprintf(stream->prefix, sizeof stream->prefix, "[%d] ", rank);
-    stream->after_return = false;
+    stream->after_return = stream->shows_parts = stream->is_mid_line = false;
     stream->used = 0;
 }
 
-static void hand_on(RankStream *stream) {
-    console_add_line(stream->console, stream->prefix, stream->line, stream->used);
+static void hand_on(RankStream *stream, const char *end) {
+    add(stream->console, stream->is_mid_line ? "" : stream->prefix, stream->line, stream->used, end);
+    stream->is_mid_line = !*end;
     stream->used = 0;
 }
 
@@ -88,12 +93,14 @@ static void add_to_line(RankStream *stream, const char *bytes, size_t count) {
     for (size_t i = 0; i < count; i++) {
         bool is_return = bytes[i] == '\r', is_end = is_return || bytes[i] == '\n';
         // "\r\n" is one line end, and "\r\r" has no line in between.
-        if (is_end && !(stream->used == 0 && (is_return || stream->after_return))) hand_on(stream);
+        const bool is_empty = stream->used == 0 && !stream->is_mid_line;
+        if (is_end && !(is_empty && (is_return || stream->after_return))) hand_on(stream, "\n");
         stream->after_return = is_return;
         if (is_end) continue;
-        if (stream->used == LAUNCH_LINE_BYTES) hand_on(stream);
+        if (stream->used == LAUNCH_LINE_BYTES) hand_on(stream, "\n");
         stream->line[stream->used++] = bytes[i];
     }
+    if (stream->shows_parts && stream->used > 0) hand_on(stream, "");
 }
 
 // A full disk takes the log, not the run.
@@ -126,7 +133,7 @@ void rank_stream_read(RankStream *stream) {
 }
 
 void rank_stream_close(RankStream *stream) {
-    if (stream->used > 0) hand_on(stream);
+    if (stream->used > 0 || stream->is_mid_line) hand_on(stream, "\n");
     if (stream->fd >= 0) close(stream->fd);
     if (stream->log_fd >= 0) close(stream->log_fd);
     stream->fd = stream->log_fd = -1;

@@ -57,6 +57,8 @@ typedef struct RankStream {
     Console *console;                 // borrowed
     char prefix[LAUNCH_PREFIX_BYTES]; // "[2] "
     bool after_return;                // the last line ended in '\r'
+    bool shows_parts;                 // shows the beginning of a line, too, such as a prompt; false after init
+    bool is_mid_line;                 // the console has the beginning of the line, which is not in `line` any more
     size_t used;                      // of line: what has come of the line that is not at its end
     char line[LAUNCH_LINE_BYTES];
 } RankStream;

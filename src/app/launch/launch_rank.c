@@ -80,19 +80,17 @@ static bool is_alone(const LaunchOptions *options) {
     return options->ranks == 1 && options->nnodes == 1;
 }
 
-// Becomes the program. Returns only when that fails, with errno.
+enum { RANK_FDS = 1 + RANK_STREAMS }; // stdin, stdout, stderr
+
+// Becomes the program. fds: what its first descriptors will be; -1: the launcher's own. Returns only when that fails,
+// with errno.
 static void become_program(const Rank *rank, int local_rank, const RankPlan *plan, pid_t launcher,
-                           const int outputs[]) {
+                           const int fds[RANK_FDS]) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
     if (getppid() != launcher) _exit(EXIT_FAILURE); // it died before that call
     if (!rank->shares_terminal) setpgid(0, 0);
-    if (!is_alone(plan->options)) {
-        int nothing = open("/dev/null", O_RDONLY);
-        if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
-        if (nothing != STDIN_FILENO) close(nothing);
-    }
-    for (int i = 0; i < RANK_STREAMS; i++)
-        if (dup2(outputs[i], STDOUT_FILENO + i) < 0) return;
+    for (int i = 0; i < RANK_FDS; i++)
+        if (fds[i] >= 0 && dup2(fds[i], i) < 0) return;
     set_environment(rank, local_rank, plan, launcher);
     setrlimit(RLIMIT_NOFILE, &plan->inheritance->descriptors);
     sigaction(SIGPIPE, &plan->inheritance->pipe_action, NULL);
@@ -125,6 +123,7 @@ static Status open_output(RankStream *stream, int *output, const Rank *rank, int
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK); // the launcher's end alone
     rank_stream_init(stream, ends[0], log_fd, &plan->consoles[which], rank->number);
+    stream->shows_parts = is_alone(plan->options);
     *output = ends[1];
     return STATUS_OK;
 }
@@ -149,7 +148,7 @@ bool rank_read_reason(char reason[RANK_REASON_BYTES], const Rank *rank) {
 
 // Forks; the child execs at once, or says over the report pipe, which closes at exec, why it could not. Nobody waits
 // for that here: a child that is stopped before its exec must not stop the launcher.
-static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, const int outputs[], Error *err) {
+static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, const int fds[RANK_FDS], Error *err) {
     int report[2];
     if (pipe2(report, O_CLOEXEC | O_NONBLOCK) != 0)
         return fail_errno(err, STATUS_OS, "cannot start rank %d", rank->number);
@@ -158,7 +157,7 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
     open_error_file(rank);
     rank->pid = fork();
     if (rank->pid == 0) {
-        become_program(rank, local_rank, plan, launcher, outputs);
+        become_program(rank, local_rank, plan, launcher, fds);
         const int problem = errno;
         ssize_t written = write(report[1], &problem, sizeof problem);
         _exit(written == sizeof problem ? EXIT_FAILURE : EXIT_FAILURE + 1);
@@ -167,7 +166,10 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
     close(report[1]);
     if (rank->pid < 0) {
         close(report[0]);
-        return fail(err, STATUS_OS, "cannot start rank %d: %s", rank->number, strerror(reason));
+        return fail(err, STATUS_OS, "cannot start rank %d: %s%s", rank->number, strerror(reason),
+                    reason == EAGAIN ? ", the limit of processes: start fewer ranks, or raise it (ulimit -u; pids.max "
+                                       "of the container)"
+                                     : "");
     }
     if (!rank->shares_terminal)
         setpgid(rank->pid,
@@ -175,7 +177,10 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
     rank->report_fd = report[0];
     rank->pidfd = pidfd_open(rank->pid, 0); // its pid stays its own until we reap it
     if (rank->pidfd >= 0) return STATUS_OK;
-    Status status = fail_errno(err, STATUS_OS, "cannot watch rank %d", rank->number);
+    Status status = fail_errno(err, STATUS_OS,
+                               "cannot watch rank %d: pidfd_open, which needs Linux 5.3 and a container whose seccomp "
+                               "profile allows it",
+                               rank->number);
     close(rank->report_fd);
     rank->report_fd = -1;
     kill(rank->pid, SIGKILL);
@@ -189,17 +194,25 @@ Status rank_take_report(Rank *rank, const char *program, Error *err) {
     close(rank->report_fd);
     rank->report_fd = -1;
     if (count != sizeof problem) return STATUS_OK; // it has become the program, or died on the way
-    return fail(err, STATUS_NOINPUT, "%.400s: cannot be started: %s", program, strerror(problem));
+    const bool is_here = problem == ENOENT && !strchr(program, '/') && access(program, F_OK) == 0;
+    return fail(err, STATUS_NOINPUT, "%.400s: cannot be started: %s%s%.400s", program, strerror(problem),
+                is_here ? " in PATH; write ./" : "", is_here ? program : "");
 }
 
 Status rank_start(Rank *rank, int local_rank, const RankPlan *plan, Error *err) {
-    int outputs[RANK_STREAMS], opened = 0;
+    int fds[RANK_FDS] = {-1, -1, -1}, *outputs = fds + 1, opened = 0;
     Status status = STATUS_OK;
     rank->number = plan->options->node_rank * plan->options->ranks + local_rank;
     rank->pidfd = rank->report_fd = -1;
     for (; opened < RANK_STREAMS && status == STATUS_OK; opened += status == STATUS_OK)
         status = open_output(&rank->streams[opened], &outputs[opened], rank, local_rank, opened, plan, err);
-    if (status == STATUS_OK) status = start_process(rank, local_rank, plan, outputs, err);
+    if (status == STATUS_OK && !is_alone(plan->options)) {
+        fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fds[0] < 0)
+            status = fail_errno(err, STATUS_OS, "cannot open /dev/null, the stdin of rank %d", rank->number);
+    }
+    if (status == STATUS_OK) status = start_process(rank, local_rank, plan, fds, err);
+    if (fds[0] >= 0) close(fds[0]);
     for (int i = 0; i < opened; i++) {
         close(outputs[i]);
         if (status != STATUS_OK) rank_stream_close(&rank->streams[i]);
@@ -209,19 +222,27 @@ Status rank_start(Rank *rank, int local_rank, const RankPlan *plan, Error *err) 
 
 void rank_ask(const Rank *rank, int signal_number) {
     kill(signal_number == SIGINT && !rank->shares_terminal ? -rank->pid : rank->pid, signal_number);
+    rank_signal(rank, SIGCONT);
 }
 
-void rank_kill(const Rank *rank) {
-    kill(rank->shares_terminal ? rank->pid : -rank->pid, SIGKILL);
+void rank_signal(const Rank *rank, int signal_number) {
+    kill(rank->shares_terminal ? rank->pid : -rank->pid, signal_number);
+}
+
+bool rank_died_of(const Rank *rank, int signal_number) {
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)rank->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == rank->pid &&
+           info.si_code != CLD_EXITED && info.si_status == signal_number;
 }
 
 void rank_reap(Rank *rank) {
     // Before waitpid: until then nobody else can have got the group's number.
-    rank_kill(rank);
+    rank_signal(rank, SIGKILL);
     while (waitpid(rank->pid, &rank->wait_status, 0) < 0 && errno == EINTR)
         ;
     close(rank->pidfd);
     rank->pidfd = -1;
+    rank->lingers = false;
 }
 
 int rank_exit_code(const Rank *rank) {

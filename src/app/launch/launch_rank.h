@@ -43,7 +43,8 @@ typedef struct Rank {
     int number;           // RANK
     pid_t pid;            // also its process group, unless it shares the launcher's
     bool shares_terminal; // and with it the launcher's process group
-    int pidfd;            // owned; -1 once it is dead
+    int pidfd;            // owned; -1 once it is reaped
+    bool lingers;         // its process has ended, but what it has started in its process group has not
     int error_fd;         // owned; its TORCHELASTIC_ERROR_FILE, a file in memory that goes with the launcher; -1: none
     int report_fd;        // owned; says whether it has become the program; -1 once that is known
     int wait_status;      // of waitpid, once dead
@@ -64,11 +65,15 @@ Status rank_take_report(Rank *rank, const char *program, Error *err);
 
 // Asks the rank to end by SIGTERM or another signal, which its process gets alone: helpers that died before it (the
 // loaders of a data set, say) would spoil the end it wants to make. SIGINT goes to its whole group, as a terminal sends
-// it, since a shell waits for what it runs then. The rank has been started and not been reaped.
+// it, since a shell waits for what it runs then. SIGCONT follows, since a rank that is stopped cannot end. The rank has
+// been started and not been reaped.
 void rank_ask(const Rank *rank, int signal_number);
 
-// SIGKILL for its whole group.
-void rank_kill(const Rank *rank);
+// SIGKILL or SIGTSTP and SIGCONT for its whole group; a rank that shares the terminal gets it alone.
+void rank_signal(const Rank *rank, int signal_number);
+
+// Once pidfd is readable: whether the process has died of this signal. It is not reaped.
+bool rank_died_of(const Rank *rank, int signal_number);
 
 // Once pidfd is readable: kills what is left of its group, takes wait_status in, closes pidfd. The streams stay open,
 // since what it has printed may still be in its pipes.

@@ -1,0 +1,137 @@
+#include "launch_orphans.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void list_add(ProcessList *list, pid_t pid) {
+    if (list->count == list->room) {
+        const size_t room = 2 * list->room + 64;
+        pid_t *more = realloc(list->pids, room * sizeof *more);
+        if (!more) return;
+        list->pids = more;
+        list->room = room;
+    }
+    list->pids[list->count++] = pid;
+}
+
+static bool list_has(const ProcessList *list, pid_t pid) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->pids[i] == pid) return true;
+    return false;
+}
+
+// The children of a process, all of its threads' together; empty where the kernel does not tell (CONFIG_PROC_CHILDREN).
+static ProcessList children_of(pid_t pid) {
+    char path[64];
+    ProcessList children = {.pids = NULL};
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *threads = opendir(path);
+    for (const struct dirent *thread; threads && (thread = readdir(threads));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%.10s/children", pid, thread->d_name);
+        FILE *file = thread->d_name[0] == '.' ? NULL : fopen(path, "re");
+        for (int child; file && fscanf(file, "%d", &child) == 1;)
+            list_add(&children, child);
+        if (file) fclose(file);
+    }
+    if (threads) closedir(threads);
+    return children;
+}
+
+void orphans_init(Orphans *orphans) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    *orphans = (Orphans){.strangers = children_of(getpid())};
+}
+
+void orphans_free(Orphans *orphans) {
+    free(orphans->strangers.pids);
+    free(orphans->asked.pids);
+    *orphans = (Orphans){.strangers = {.pids = NULL}};
+}
+
+static bool is_rank(pid_t pid, const Rank *ranks, int count) {
+    for (int i = 0; i < count; i++)
+        if (ranks[i].pidfd >= 0 && ranks[i].pid == pid) return true;
+    return false;
+}
+
+void orphans_reap(const Rank *ranks, int count) {
+    ProcessList children = children_of(getpid());
+    for (size_t i = 0; i < children.count; i++)
+        if (!is_rank(children.pids[i], ranks, count)) waitpid(children.pids[i], NULL, WNOHANG);
+    free(children.pids);
+}
+
+static ProcessList find(const Orphans *orphans, const Rank *ranks, int count) {
+    ProcessList children = children_of(getpid()), found = {.pids = NULL};
+    for (size_t i = 0; i < children.count; i++) {
+        const pid_t pid = children.pids[i];
+        if (!is_rank(pid, ranks, count) && !list_has(&orphans->strangers, pid) && getsid(pid) == getsid(0))
+            list_add(&found, pid);
+    }
+    free(children.pids);
+    return found;
+}
+
+// The rank whose process group the orphan is in; NULL: it has made another.
+static const Rank *rank_of(pid_t pid, const Rank *ranks, int count) {
+    const pid_t group = getpgid(pid);
+    for (int i = 0; i < count; i++)
+        if (ranks[i].pid == group) return &ranks[i];
+    return NULL;
+}
+
+size_t orphans_ask(Orphans *orphans, int signal_number, const Rank *ranks, int count) {
+    ProcessList found = find(orphans, ranks, count);
+    size_t living = 0;
+    for (size_t i = 0; i < found.count; i++) {
+        const pid_t pid = found.pids[i];
+        const Rank *rank = rank_of(pid, ranks, count);
+        if (rank && rank->pidfd >= 0 && !rank->lingers) continue;
+        living += kill(pid, 0) == 0;
+        if (list_has(&orphans->asked, pid)) continue;
+        list_add(&orphans->asked, pid);
+        if (signal_number != SIGINT || !rank) kill(pid, signal_number); // SIGINT has gone to the whole group
+        kill(pid, SIGCONT);
+    }
+    free(found.pids);
+    return living;
+}
+
+size_t orphans_kill(const Orphans *orphans, const Rank *ranks, int count) {
+    ProcessList found = find(orphans, ranks, count);
+    for (size_t i = 0; i < found.count; i++)
+        kill(found.pids[i], SIGKILL);
+    free(found.pids);
+    return found.count;
+}
+
+// Whether the process catches the signal, or blocks it, as those do that wait for it.
+static bool listens(pid_t pid, int signal_number) {
+    char path[64], line[256];
+    unsigned long long mask;
+    bool does = false;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "SigBlk: %llx", &mask) == 1 || sscanf(line, "SigCgt: %llx", &mask) == 1)
+            does = does || (mask >> (signal_number - 1) & 1);
+    if (file) fclose(file);
+    return does;
+}
+
+void family_warn(pid_t pid, int signal_number) {
+    if (listens(pid, signal_number)) {
+        kill(pid, signal_number);
+        return;
+    }
+    ProcessList children = children_of(pid);
+    for (size_t i = 0; i < children.count; i++)
+        family_warn(children.pids[i], signal_number);
+    free(children.pids);
+}

@@ -1,0 +1,45 @@
+// What the ranks have started and left: processes that outlive the rank they come from.
+//
+// The launcher is a subreaper (prctl), so that such a process becomes its child, whatever process group it has made
+// (GNU timeout makes one). It can then be signalled, ended and reaped; without that, a launcher that is PID 1 of a
+// container would also collect zombies. A process with a session of its own is a daemon and stays. So does a child that
+// the launcher had before it started ranks, as after `exec sounder launch` in a script.
+#ifndef SOUNDER_APP_LAUNCH_LAUNCH_ORPHANS_H
+#define SOUNDER_APP_LAUNCH_LAUNCH_ORPHANS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "launch_rank.h"
+
+typedef struct ProcessList {
+    pid_t *pids; // owned
+    size_t count, room;
+} ProcessList;
+
+typedef struct Orphans {
+    ProcessList strangers; // children of the launcher that no rank has started
+    ProcessList asked;     // orphans that were asked to end in this attempt
+} Orphans;
+
+// Before the first rank starts. Where the kernel has no subreapers, no orphan is ever found.
+void orphans_init(Orphans *orphans);
+void orphans_free(Orphans *orphans);
+
+// In what follows, ranks (count) are no orphans. A rank that is not reaped has its pidfd.
+
+void orphans_reap(const Rank *ranks, int count); // those that are dead
+
+// Asks each orphan once, by the signal that the ranks were asked by, except in the process groups of ranks that live:
+// these will end with their rank. Returns how many orphans there are. What an orphan has started itself becomes an
+// orphan when its parent ends, and is asked in the next call.
+size_t orphans_ask(Orphans *orphans, int signal_number, const Rank *ranks, int count);
+
+// SIGKILL for all. Returns how many there are; the same holds for what they have started.
+size_t orphans_kill(const Orphans *orphans, const Rank *ranks, int count);
+
+// Hands a batch system's warning (SIGUSR1, SIGUSR2) to the process if it listens, else to its descendants that do, but
+// to none below one of these. A process that does not listen, such as a shell around the program, would die of it.
+void family_warn(pid_t pid, int signal_number);
+
+#endif
