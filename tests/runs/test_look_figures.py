@@ -2,12 +2,19 @@
 
 Usage: test_look_figures.py PATH_OF_SOUNDER [unittest arguments]
 """
-import os, re, sys, unittest, xml.etree.ElementTree
+import json, os, re, subprocess, sys, unittest, xml.etree.ElementTree
 
-from test_look import Look
+from runs import DEADLINE
+from test_look import CHART_JS, CHROMIUM, Look
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "\"`touch OWNED` $(touch OWNED) 'q' \\\\ \\\"d\\\" <b>&amp;</text>]]> münchen 中\""  # as YAML reads it
+
+PROBE = """<script>
+const labels = (name) => sounderFigures[0].chart.scales[name].ticks.map((tick) => tick.label);
+document.body.textContent = "TOLD" + JSON.stringify({ accuracy: labels("y"), rounds: labels("x"), width: innerWidth, wide: document.documentElement.scrollWidth,
+  lefts: sounderFigures.map((figure) => Math.round(figure.element.getBoundingClientRect().left)) }) + "DLOT";
+</script>"""
 
 
 class Figures(Look):
@@ -74,6 +81,24 @@ class Figures(Look):
         self.assertIn("error: figures holds another loss.svg; give another --svg FOLDER", self.sounder("report", "run", "--svg", "figures", code=73))
         self.write_run("begun", [], data="nowhere")
         self.assertIn("error: the runs have no round yet that could be drawn", self.sounder("report", "begun", "--svg", "more", code=66))
+
+    @unittest.skipUnless(CHROMIUM and os.path.exists(CHART_JS), "there is no chromium, or no libjs-chart.js: no browser has opened the page")
+    def test_the_page_has_such_axes_too_and_fits_a_phone(self):
+        for seed, final in ((1, 1.0), (2, 0.9), (3, 1.0)):
+            self.write_run(f"runs/{seed}-{'long' * 40}", [0.5] * 150 + [final] * 37, seed=seed)
+        self.sounder("report", "runs", "-o", "page.html")
+        with open(self.path("page.html")) as file:
+            page = file.read()
+        with open(self.path("probed.html"), "w") as file:
+            file.write(page.replace("</body>", PROBE + "</body>"))
+        done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.path('chromium')}", "--window-size=500,900",
+                               "--virtual-time-budget=10000", "--dump-dom", "file://" + self.path("probed.html")], text=True, capture_output=True, timeout=DEADLINE)
+        (told,) = re.findall(r"TOLD(.*)DLOT", done.stdout, re.S)
+        told = json.loads(told)
+        self.assertEqual(told["accuracy"], ["50", "60", "70", "80", "90", "100"])
+        self.assertEqual(told["rounds"], ["0", "50", "100", "150"])
+        self.assertEqual(len(set(told["lefts"])), 1)  # one below the other
+        self.assertLessEqual(told["wide"], told["width"])
 
 
 if __name__ == "__main__":

@@ -33,10 +33,38 @@ const viridis = (share) => {
 const shown = (value, digits = 4) => value == null ? "" : Number(value).toLocaleString("en-US", { maximumSignificantDigits: digits });
 const whole = (value) => value == null ? "" : Math.round(value).toLocaleString("en-US");
 const percent = (value) => value == null ? "" : (100 * value).toFixed(2) + " %";
+const shortened = (text, most = 70) => (text?.length > most ? [...text].slice(0, most - 1).join("") + "…" : text);
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const deviation = (values) => {
   const middle = mean(values);
   return values.length > 1 ? Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1)) : 0;
+};
+
+// Axes: ticks at 1, 2 or 5 times a power of ten, as in the figures for papers (axis.c).
+const niceStep = (span, wanted = 6) => {
+  const power = 10 ** Math.floor(Math.log10(span / wanted));
+  return power * ([1, 2, 5].find((factor) => span / (factor * power) <= wanted * (1 + 1e-9)) || 10);
+};
+const ticksBetween = (low, high, whole) => {
+  const step = Math.max(niceStep(high - low || 1), whole ? 1 : 0), first = Math.ceil(low / step - 1e-9), ticks = [];
+  for (let i = 0; i < 32 && (first + i) * step <= high + 1e-9 * (high - low); i++) ticks.push(+((first + i) * step).toPrecision(12));
+  return ticks;
+};
+const logarithmicTicks = (low, high, wanted = 6) => {
+  if (high / low < 10) return ticksBetween(low, high);
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high)), every = Math.ceil((last - first) / wanted), ticks = [];
+  for (let power = first; power <= last; power += every)
+    for (const factor of 3 * (last - first) > 2 * wanted ? [1] : [1, 2, 5]) ticks.push(+(factor * 10 ** power).toPrecision(12));
+  return ticks.filter((tick) => tick >= low && tick <= high);
+};
+const withTicks = (ticks) => (axis) => { axis.ticks = ticks(axis.min, axis.max).map((value) => ({ value })); };
+// From the tick below to the tick above, but not beyond least and most.
+const around = (low, high, least, most) => {
+  [low, high] = [Math.max(low, least), Math.min(high, most)];
+  if (!(high > low)) [low, high] = [Math.max(low - (low ? Math.abs(low) / 10 : 0.5), least), Math.min(high + (high ? Math.abs(high) / 10 : 0.5), most)];
+  const step = niceStep(high - low);
+  return { min: Math.max(Math.floor(low / step + 1e-9) * step, least), max: Math.min(Math.ceil(high / step - 1e-9) * step, most),
+           afterBuildTicks: withTicks(ticksBetween) };
 };
 
 // SVG -----------------------------------------------------------------------------------------------------------------
@@ -220,7 +248,9 @@ class ChartFigure extends Figure {
     }
     options.plugins = { ...options.plugins };
     options.plugins.legend = { position: "bottom", ...options.plugins.legend,
-      labels: { color: colours.text, boxWidth: 26, boxHeight: 0, filter: (item) => item.text && !item.text.startsWith("_"), ...options.plugins.legend?.labels } };
+      labels: { color: colours.text, boxWidth: 26, boxHeight: 0, filter: (item) => item.text && !item.text.startsWith("_"),
+        generateLabels: (chart) => Chart.defaults.plugins.legend.labels.generateLabels(chart).map((item) => ({ ...item, text: shortened(item.text) })),
+        ...options.plugins.legend?.labels } };
     options.plugins.tooltip = { filter: (item) => !item.dataset.label.startsWith("_"), ...options.plugins.tooltip };
     return config;
   }
@@ -281,7 +311,7 @@ class HeatFigure extends Figure {
         const value = this.values[row][column];
         if (value == null) continue;
         context.fillStyle = viridis(value / this.most);
-        context.fillRect(frame.left + column * cell.width, frame.top + row * cell.height, cell.width + 0.4, cell.height + 0.4);
+        context.fillRect(frame.left + column * cell.width, frame.top + row * cell.height, cell.width + (column + 1 < columns ? 1 : 0), cell.height + (row + 1 < rows ? 1 : 0)); // no hair line between
         if (cell.width < 34 || cell.height < 14 || !labels.written) continue;
         context.fillStyle = value / this.most > 0.6 ? "#000000" : "#ffffff";
         [context.textAlign, context.textBaseline] = ["center", "middle"];
@@ -311,7 +341,7 @@ class HeatFigure extends Figure {
     const STEPS = 40, left = width - 74;
     for (let step = 0; step < STEPS; step++) {
       context.fillStyle = viridis(1 - step / (STEPS - 1));
-      context.fillRect(left, frame.top + step * frame.height / STEPS, 12, frame.height / STEPS + 0.4);
+      context.fillRect(left, frame.top + step * frame.height / STEPS, 12, frame.height / STEPS + (step + 1 < STEPS ? 1 : 0));
     }
     context.fillStyle = colours.dim;
     context.textAlign = "left";

@@ -44,7 +44,22 @@ const band = (label, points, colours, index) => [
 const spread = (points, scale) => points.map((p) => ({ x: p.x, low: scale * (p.y - p.deviation), high: scale * (p.y + p.deviation) }));
 const linear = (title, more) => ({ type: "linear", title: { text: title }, ...more });
 
-const along = () => linear(AXES[axis].title, { bounds: "data", ticks: axis === "round" ? { precision: 0 } : {} });
+// From 0 where that is near, to the last.
+const along = (datasets) => {
+  const xs = datasets.flatMap((dataset) => dataset.data.map((p) => p.x)), first = Math.min(...xs), last = Math.max(...xs);
+  if (!xs.length) return linear(AXES[axis].title);
+  const min = first > 1 && first > last / 10 ? first : Math.min(first, 0), max = first < last ? last : last + 1;
+  return linear(AXES[axis].title, { min, max, afterBuildTicks: withTicks((low, high) => ticksBetween(low, high, axis === "round")) });
+};
+// A logarithmic axis for losses above 0, which bands stretch by no more than a half below the lowest point: the rest is cut.
+const lossAxis = (datasets) => {
+  const of = (banded) => datasets.filter((dataset) => dataset.label.startsWith("_") === banded).flatMap((dataset) => dataset.data.map((p) => p.y));
+  const points = of(false), bands = of(true), lowest = Math.min(...points), high = Math.max(...points, ...bands);
+  if (!points.length || !(lowest > 0)) return linear("loss", points.length ? around(Math.min(lowest, ...bands), high, -Infinity, Infinity) : {});
+  const min = Math.min(lowest, Math.max(Math.min(...bands), lowest / 2)) / 1.05, max = high * 1.05;
+  datasets.forEach((dataset) => { dataset.data = dataset.data.map((p) => ({ ...p, y: Math.max(p.y, min) })); });
+  return { type: "logarithmic", title: { text: "loss" }, min, max, afterBuildTicks: withTicks(logarithmicTicks), ticks: { callback: (value) => shown(value, 3) } };
+};
 
 const curves = (key, scale, colours, name) => [...groups].flatMap(([group, runs], index) => {
   const points = averaged(runs, key), label = name || group || "all runs";
@@ -59,13 +74,14 @@ const accuracyConfig = (colours) => {
   const all = datasets.flatMap((dataset) => dataset.data), target = data.runs[0].target;
   if (data.runs.length === 1 && all.length) {
     const best = all.reduce((a, b) => (b.y > a.y ? b : a));
-    datasets.push({ label: `best: ${best.y.toFixed(2)} %`, data: [best], showLine: false, pointRadius: 5, pointStyle: "rectRot", backgroundColor: colours.colours[1], borderColor: colours.colours[1] });
+    datasets.push({ label: `best: ${best.y.toFixed(2)} %`, data: [best], showLine: false, clip: false, pointRadius: 5, pointStyle: "rectRot", backgroundColor: colours.colours[1], borderColor: colours.colours[1] });
   }
   if (target && all.length) {
     const ends = [all[0].x, Math.max(...all.map((p) => p.x))];
     datasets.push({ label: `target: ${shown(100 * target)} %`, data: ends.map((x) => ({ x, y: 100 * target })), borderColor: colours.dim, borderDash: [6, 4], borderWidth: 1, pointRadius: 0 });
   }
-  return { type: "line", data: { datasets }, options: { scales: { x: along(), y: linear("accuracy, %") } } };
+  const ys = datasets.flatMap((dataset) => dataset.data.map((p) => p.y));
+  return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: linear("accuracy, %", around(Math.min(...ys), Math.max(...ys), 0, 100)) } } };
 };
 
 const lossConfig = (colours) => {
@@ -78,7 +94,7 @@ const lossConfig = (colours) => {
     const spreads = run.loss_spread?.low.map((low, i) => ({ x: xs[i], low, high: run.loss_spread.high[i] })).filter((p) => p.low != null) || [];
     if (spreads.length) datasets.push(...band("clients", spreads, colours, 0));
   }
-  return { type: "line", data: { datasets }, options: { scales: { x: along(), y: { type: "logarithmic", title: { text: "loss" }, ticks: { callback: (value) => shown(value, 2) } } } } };
+  return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: lossAxis(datasets) } } };
 };
 const lossRows = () => {
   if (data.runs.length > 1) return curveRows("test_loss");
