@@ -29,7 +29,7 @@ const DatasetFormat dataset_formats[] = {
     {.name = "CSV", .files = "train.csv", .is_here = csv_is_here, .find = csv_find, .read = csv_read,
      .help = "a folder with train.csv and test.csv, whose first lines name the same columns: one is label (classes from 0) or target "
              "(numbers, for the squared loss), one may be client (numbers from 0, for --partition natural-id), all others are a "
-             "sample's numbers",
+             "sample's numbers. Each column has a name: pandas writes its row numbers without one, but for to_csv(FILE, index=False)",
      .classes = "call the column label", .targets = "call the column target", .pixels = "divide them by 255"},
     {.name = "LEAF", .files = "train/*.json", .is_here = leaf_is_here, .find = leaf_find, .read = leaf_read,
      .help = "a folder with folders train and test of JSON files with \"users\" and \"user_data\", x vectors of numbers; users are "

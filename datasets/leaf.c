@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "datasets/format.h"
@@ -47,7 +48,7 @@ static Status list_files(char ***names, size_t *count, const char *place, const 
     Status status = folder ? STATUS_OK : fail_errno(err, STATUS_NOINPUT, "%s/%s", place, part);
     for (struct dirent *entry; folder && (entry = readdir(folder)) && *count < MOST_FILES;) {
         const char *ending = strrchr(entry->d_name, '.');
-        if (!ending || strcmp(ending, ".json") != 0) continue;
+        if (!ending || strcasecmp(ending, ".json") != 0) continue;
         if (asprintf(&(*names)[*count], "%s/%s", path, entry->d_name) < 0) {
             status = fail(err, STATUS_OS, "no memory for the files of %s", path);
             break;

@@ -211,7 +211,7 @@ static Status print_json(const Outcome *outcome, const Predictions *predictions,
     char *text;
     size_t bytes;
     json_begin(&object);
-    put_text(&object, "model", path);
+    put_readable(&object, "model", path);
     put_text(&object, "data", data->name);
     put_real(&object, "test_loss", outcome->test.loss_sum / data->test.count);
     if (dataset_has_targets(&data->items)) {

@@ -162,6 +162,8 @@ class Data(RunCase):
             self.train("--data", data, "--model", "softmax", "--clients", "2", "--rounds", "1", "--workers", "1", "--out", f"run{number}")
             told = json.loads(self.sounder("eval", f"run{number}/model.safetensors", "--json")[0])
             self.assertEqual(told["data"], f"{name}.npz")
+        os.rename(self.path("run0"), self.path(os.fsdecode(b"M\xfcnchen")))  # not UTF-8, which JSON is
+        self.assertEqual(json.loads(self.sounder("eval", os.fsdecode(b"M\xfcnchen"), "--json")[0])["model"], "M\ufffdnchen/model.safetensors")
 
     def test_a_model_is_evaluated_on_the_data_beside_it_or_says_where_it_looked(self):
         data = self.archive("mine.npz", images_as_arrays())
