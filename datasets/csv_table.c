@@ -106,7 +106,7 @@ static bool is_number(const char *text) {
     return end != text && *end == '\0';
 }
 
-// No column is called label or target: what the first line has instead.
+// The sentence for a first line without a column label or target, by what it looks like.
 static Status no_label(const CsvTable *table, Error *err) {
     enum { MOST = 8 };
     char names[256] = "", name[64];

@@ -52,7 +52,8 @@ static void doubt_targets(DatasetDoubts *doubts, const Dataset *data, const Data
 }
 
 static void doubt_classes(DatasetDoubts *doubts, const Dataset *data, const DatasetFormat *format) {
-    static const char numbering[] = "number them from 0 without gaps: numpy.unique(y, return_inverse=True)[1]";
+    static const char numbering[] =
+        "if that is not meant, number them from 0 without gaps: numpy.unique(y, return_inverse=True)[1]";
     uint8_t seen[DATASET_MAX_CLASSES + 1] = {0};
     int present = 0, absent = 0, first = 0;
     for (uint32_t i = 0; i < data->train.count; i++)

@@ -1,4 +1,4 @@
-// What is odd about a data set that can be read: it was perhaps meant otherwise, and training would not tell.
+// Doubts about a data set that can be read, but was perhaps meant otherwise: training would not tell.
 //
 //   dataset_warn_of_doubts(&data, &source);   // or, to have the sentences:
 //   dataset_find_doubts(&doubts, &data, &source);
@@ -16,7 +16,7 @@ typedef struct DatasetDoubts {
     char sentences[DATASET_MOST_DOUBTS][DATASET_DOUBT_BYTES]; // each names the data set and a remedy
 } DatasetDoubts;
 
-// data: with its samples, wherever they lie.
+// data: with its samples, those in files included.
 void dataset_find_doubts(DatasetDoubts *doubts, const Dataset *data, const DatasetSource *source);
 
 // A warning in the log of each.

@@ -15,7 +15,7 @@
 #include "datasets/dataset.h"
 #include "datasets/dataset_block.h"
 
-// How much of a form's files a place has.
+// Presence of a form's files in a place.
 typedef enum DatasetPresence { DATASET_ABSENT, DATASET_IN_PART, DATASET_WHOLE } DatasetPresence;
 
 typedef struct DatasetFormat {

@@ -91,7 +91,8 @@ static Status check_size(NpyHeader *header, ByteStream *stream, Error *err) {
     return byte_stream_expect_size(stream, header->header_bytes + header->count * header->item_bytes, err);
 }
 
-// What to save instead of values that are not read. Text of classes as float32 would be targets of a squared loss.
+// The sentence for values that are not read, with what to save instead. Text of classes must not become float32, for
+// that would be targets of a squared loss.
 static Status bad_type(const NpyHeader *header, const ByteStream *stream, const char *name, bool numbered, Error *err) {
     const char kind = header->type[strspn(header->type, "<>|=")];
     char remedy[64];

@@ -95,7 +95,7 @@ static Status find_in_run(Subject *subject, Options *options, const char *folder
     return STATUS_OK;
 }
 
-// The note has the last part of a path: the data may lie beside the model, too.
+// The note has the last part of a path: the data may be beside the model, too.
 static Status take_noted_data(Options *options, const Subject *subject, const char *data, Error *err) {
     char beside[RUN_PATH_BYTES];
     const char *slash = strrchr(subject->path, '/');
@@ -298,7 +298,7 @@ static Status find_data(DatasetSource *source, const Subject *subject, const Opt
     Error why;
     const Status status = dataset_find(source, options->data, options->seed, &why);
     if (status == STATUS_NOINPUT && subject->is_noted_data)
-        return fail(err, status, "%s was trained on %s, which lies neither here nor beside it; name it with --data: %s",
+        return fail(err, status, "%s was trained on %s, which is neither here nor beside it; name it with --data: %s",
                     subject->path, options->data, why.message);
     return status == STATUS_OK ? status : fail(err, status, "%s", why.message);
 }

@@ -1,4 +1,4 @@
-// Data sets that can be read, but that somebody may have meant otherwise: one sentence of each, and none of others.
+// Data sets that can be read, but may have been meant otherwise: one sentence about each, none about others.
 #include "datasets/doubts.h"
 
 #include "array_files.h"
@@ -51,7 +51,10 @@ static void labels_that_may_be_meant_otherwise_are_doubted(void **state) {
          "table: all targets are whole numbers, from 0 to 2, and will be learned as quantities, by the squared loss; "
          "if "
          "they are classes, call the column label"},
-        {"label", {"1", "2", "3"}, 3, "table: class 0 of 4 has no training sample; number them from 0 without gaps"},
+        {"label",
+         {"1", "2", "3"},
+         3,
+         "table: class 0 of 4 has no training sample; if that is not meant, number them from 0 without gaps"},
         {"label", {"0", "3"}, 2, "table: 2 of 4 classes have no training sample, 1 is the first"},
         {"label", {"2"}, 1, "table: every training sample is of class 2; there is nothing to tell apart"},
         {"label",

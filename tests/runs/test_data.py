@@ -177,7 +177,7 @@ class Data(RunCase):
         self.sounder("eval", "gift/model.safetensors")
         os.rename(data, self.path("other.npz"))
         _, err = self.sounder("eval", "gift/model.safetensors", code=66)
-        self.assertIn("gift/model.safetensors was trained on mine.npz, which lies neither here nor beside it; name it with --data", err)
+        self.assertIn("gift/model.safetensors was trained on mine.npz, which is neither here nor beside it; name it with --data", err)
         self.sounder("eval", "gift/model.safetensors", "--data", "other.npz")
 
     def test_data_that_may_be_meant_otherwise_are_doubted_once(self):
