@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "datasets/format.h"
 #include "datasets/npy.h"
 #include "datasets/samples_file.h"
@@ -90,12 +91,10 @@ static void list_others(Arrays *arrays) {
     DIR *listing = opendir(arrays->place);
     for (const struct dirent *entry; listing && (entry = readdir(listing));) {
         const char *ending = strrchr(entry->d_name, '.');
-        const size_t used = strlen(arrays->others);
         bool is_known = !ending || strcmp(ending, ".npy") != 0;
         for (ArrayRole role = 0; role < ROLES && !is_known; role++)
             is_known = strcmp(names[role], entry->d_name) == 0;
-        if (!is_known && used + strlen(entry->d_name) + 3 < sizeof arrays->others)
-            snprintf(arrays->others + used, sizeof arrays->others - used, "%s%s", used ? ", " : "", entry->d_name);
+        if (!is_known) text_list(arrays->others, sizeof arrays->others, entry->d_name, strlen(entry->d_name));
     }
     if (listing) closedir(listing);
 }

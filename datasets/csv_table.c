@@ -109,14 +109,13 @@ static bool is_number(const char *text) {
 // The sentence for a first line without a column label or target, by what it looks like.
 static Status no_label(const CsvTable *table, Error *err) {
     enum { MOST = 8 };
-    char names[256] = "", name[64];
+    char names[256] = "", name[28];
     int numbers = 0;
     const char *at = table->names;
     for (int column = 0; column < table->columns; column++, at += strlen(at) + 1) {
         numbers += is_number(at);
-        const size_t used = strlen(names);
-        if (column < MOST)
-            snprintf(names + used, sizeof names - used, "%s%s", column ? ", " : "", text_cut(name, 28, at));
+        text_cut(name, sizeof name, at);
+        if (column < MOST) text_list(names, sizeof names, name, strlen(name));
     }
     if (*table->names == '#')
         return fail(err, STATUS_DATA, "%s:1: a comment; the first line has the names of the columns", table->path);

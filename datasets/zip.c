@@ -3,11 +3,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/text.h"
 
 enum {
     END_BYTES = 22,       // the end of the directory, before its comment
@@ -136,13 +137,6 @@ static Status locate(BytePart *part, const char *name, const uint8_t *entry, con
                 archive->path, name, part->packed_bytes, part->begin);
 }
 
-// One more name, if it fits.
-static void add_name(char others[ZIP_OTHERS_BYTES], const char *name, size_t name_bytes) {
-    const size_t used = strlen(others);
-    if (used + 2 + name_bytes < ZIP_OTHERS_BYTES)
-        snprintf(others + used, ZIP_OTHERS_BYTES - used, "%s%.*s", used ? ", " : "", (int)name_bytes, name);
-}
-
 static Status look_through(BytePart *parts, bool *found, char *others, const char *const *names, int count,
                            const Archive *archive, const uint8_t *directory, Error *err) {
     for (uint64_t at = 0; at < archive->directory_bytes;) {
@@ -162,7 +156,7 @@ static Status look_through(BytePart *parts, bool *found, char *others, const cha
                 TRY(locate(&parts[i], names[i], entry, archive, err));
                 found[i] = is_wanted = true;
             }
-        if (!is_wanted) add_name(others, (const char *)entry + ENTRY_BYTES, name_bytes);
+        if (!is_wanted) text_list(others, ZIP_OTHERS_BYTES, (const char *)entry + ENTRY_BYTES, name_bytes);
         at += whole;
     }
     return STATUS_OK;

@@ -44,6 +44,14 @@ char *text_utf8(char *to, size_t bytes, const char *text) {
     return copy_letters(to, bytes, text, "\xef\xbf\xbd");
 }
 
+void text_list(char *list, size_t bytes, const char *name, size_t name_bytes) {
+    const size_t used = strlen(list), comma = used > 0 ? 2 : 0;
+    if (used + comma + name_bytes >= bytes) return;
+    memcpy(list + used, ", ", comma);
+    memcpy(list + used + comma, name, name_bytes);
+    list[used + comma + name_bytes] = '\0';
+}
+
 // Words of a shell ----------------------------------------------------------------------------------------------------
 
 // What a terminal or a JSON text cannot show as it is: control characters, C1's as UTF-8 included, and bad UTF-8.

@@ -22,6 +22,9 @@ char *text_cut(char *to, size_t bytes, const char *text);
 // The same, with U+FFFD for each byte that is not UTF-8: what JSON and XML accept. 3 * strlen + 1 bytes hold all.
 char *text_utf8(char *to, size_t bytes, const char *text);
 
+// Adds a name (name_bytes long) to a list of names between commas, for a sentence, if it and its comma fit whole.
+void text_list(char *list, size_t bytes, const char *name, size_t name_bytes);
+
 // Room for any path of 4095 bytes as a word of a shell: at worst \ooo for each byte.
 enum { SHELL_WORD_BYTES = 4 * 4096 + 8 };
 

@@ -50,6 +50,19 @@ static void bytes_that_are_not_utf8_become_the_replacement_letter(void **state) 
     assert_string_equal(text_utf8(text, sizeof text, "中"), "中");
 }
 
+static void a_list_takes_names_that_fit_whole(void **state) {
+    (void)state;
+    char list[12] = "";
+    text_list(list, sizeof list, "one", 3);
+    text_list(list, sizeof list, "another", 7);
+    text_list(list, sizeof list, "two more", 3);
+    assert_string_equal(list, "one, two");
+    text_list(list, sizeof list, "e", 1);
+    assert_string_equal(list, "one, two, e");
+    text_list(list, sizeof list, "", 0);
+    assert_string_equal(list, "one, two, e");
+}
+
 static void a_word_is_quoted_only_where_a_shell_would_see_more_in_it(void **state) {
     (void)state;
     static const struct {
@@ -120,6 +133,7 @@ int main(void) {
         cmocka_unit_test(a_letter_has_one_to_four_bytes_and_bad_bytes_have_none),
         cmocka_unit_test(a_cut_ends_before_the_letter_that_does_not_fit),
         cmocka_unit_test(bytes_that_are_not_utf8_become_the_replacement_letter),
+        cmocka_unit_test(a_list_takes_names_that_fit_whole),
         cmocka_unit_test(a_word_is_quoted_only_where_a_shell_would_see_more_in_it),
         cmocka_unit_test(a_shell_reads_back_what_was_quoted),
         cmocka_unit_test(a_text_that_does_not_fit_is_cut_with_its_quotes_closed),
