@@ -45,6 +45,31 @@ class Top(RunCase):
         self.assertEqual(lines[10:], ["slowest clients  #4 0.500 s (40)  #3 0.375 s (30)  #2 0.250 s (20)",
                                       "50 samples/s  workers lost 1  updates refused 0", "sent 2.5 MB, both ways  simulated 33 s"])
 
+    def once_in(self, columns, run):
+        """The lines that --once prints on a terminal so wide."""
+        parent, child = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        subprocess.run([SOUNDER, "top", run, "--once"], cwd=self.folder.name, stdout=child, timeout=DEADLINE, check=True)
+        os.close(child)
+        told = b""
+        try:
+            while piece := os.read(parent, 65536):
+                told += piece
+        except OSError:  # everybody has closed the terminal
+            pass
+        os.close(parent)
+        return told.decode().splitlines()
+
+    def test_a_narrow_terminal_shows_all_figures_and_no_broken_letter(self):
+        self.write_run("läuft", 400)
+        lines = self.once_in(40, "läuft")
+        self.assertLessEqual(max(map(len, lines)), 40)
+        self.assertEqual(lines[0], "sounder top  läuft  fedavg lenet somewhe")
+        self.assertRegex(lines[1], r"^round 400/8 (\[#+\])? *5000%  stopped  20:00$")
+        self.assertEqual(" ".join(" ".join(lines[2:5]).split()), "accuracy 4000.00% best 4000.00% in round 400 test loss 0.0025 training 0.0050")
+        self.assertIn("updates refused 0", lines)
+        self.assertLessEqual(max(map(len, self.once_in(9, "läuft"))), 9)
+
     def test_without_a_name_it_is_the_run_that_runs_or_the_last_that_began(self):
         self.write_run("runs/a", 1, "2026-11-22T03:00:00.000Z")
         self.write_run("runs/b", 1, "2026-11-22T02:00:00.000Z")
@@ -81,10 +106,10 @@ class Top(RunCase):
     def test_the_screen_follows_the_run_and_leaves_the_terminal_as_it_was(self):
         process = self.start(*LONG, "--out", "run")
         self.wait_for_round("run", 2)
-        for key in (b"q", b"\x03"):
+        for key, rows, columns in ((b"q", 24, 80), (b"\x03", 10, 40)):
             with self.subTest(key):
                 parent, child = pty.openpty()
-                fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+                fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
                 before = termios.tcgetattr(child)
                 top = subprocess.Popen([SOUNDER, "top", "run"], cwd=self.folder.name, stdin=child, stdout=child, **OWN_SESSION,
                                        env={**os.environ, "TERM": "xterm"})
@@ -92,6 +117,7 @@ class Top(RunCase):
                 self.seen = b""
                 rounds = lambda: [int(number) for number in re.findall(rb"round (\d+)/1000000", self.read(parent))]
                 self.assertTrue(wait_until(lambda: rounds() and b"q quits" in self.seen))
+                self.assertRegex(self.seen, rb"\d%")
                 shown = len(self.seen)
                 self.assertTrue(wait_until(lambda: len(self.read(parent)) > shown + 20))  # what changes is drawn anew
                 os.write(parent, key)

@@ -13,6 +13,7 @@
 #include "app/look/top_screen.h"
 #include "app/look/top_state.h"
 #include "base/module.h"
+#include "base/text.h"
 
 enum { REFRESH_MILLISECONDS = 100, INTERRUPT = 3 }; // Ctrl-C as a key
 
@@ -22,18 +23,54 @@ typedef struct Page {
     int count, columns;
 } Page;
 
-static void add_line(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_line(Page *page, const char *format, ...) {
+// Cuts after so many letters; bytes that are no UTF-8 become '?'.
+static void cut_letters(char *line, int most) {
+    for (; *line && most > 0; most--) {
+        const size_t letter = text_letter(line);
+        if (letter == 0) *line = '?';
+        line += letter ? letter : 1;
+    }
+    *line = '\0';
+}
+
+static void put_line(Page *page, const char *text) {
     if (page->count == SCREEN_LINES) return;
     char *line = page->lines[page->count++];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, SCREEN_COLUMNS, format, arguments);
-    va_end(arguments);
-    disarm_text(line);
-    if (page->columns < SCREEN_COLUMNS) line[page->columns] = '\0';
+    disarm_text(text_cut(line, SCREEN_COLUMNS, text));
+    cut_letters(line, page->columns);
     for (size_t end = strlen(line); end > 0 && line[end - 1] == ' '; end--)
         line[end - 1] = '\0';
+}
+
+// What is too long is cut.
+static void add_line(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_line(Page *page, const char *format, ...) {
+    char text[4 * SCREEN_COLUMNS];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    put_line(page, text);
+}
+
+// What is too long goes on in the next line, where it has two blanks.
+static void add_parts(Page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_parts(Page *page, const char *format, ...) {
+    char text[4 * SCREEN_COLUMNS], *line = text;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    while (strlen(line) > (size_t)page->columns) {
+        char *gap = NULL;
+        for (char *next = line + 1; (next = strstr(next, "  ")) && next - line <= page->columns; next++)
+            gap = next;
+        if (!gap) break;
+        *gap = '\0';
+        put_line(page, line);
+        line = gap + 2;
+    }
+    put_line(page, line);
 }
 
 // "1:52", "2:03:07"
@@ -70,24 +107,34 @@ static void bar(char *text, double share, int width) {
 }
 
 static void add_head(Page *page, const TopState *state) {
-    char progress[64], left[32] = "", done[32], sparks[SCREEN_COLUMNS];
+    enum { BAR = 28, LEAST_BAR = 6 };
+    char progress[BAR + 4] = "", facts[160], left[32] = "", done[32], sparks[SCREEN_COLUMNS];
     const Options *options = &state->run.options;
     const double share = state->rounds > 0 ? (double)state->round / state->rounds : 0;
-    const size_t width = (size_t)(page->columns < 200 ? page->columns - 14 : 186);
+    const int beside = 14;
+    const size_t width = (size_t)(page->columns < beside ? 0 : page->columns < 200 ? page->columns - beside : 186);
     add_line(page, "sounder top  %s  %.40s %.40s %.40s seed %llu", state->path, options->algorithm, options->model,
              options->data, (unsigned long long)options->seed);
-    bar(progress, fmin(share, 1), 28);
     if (state->running && state->round > 0 && state->round < state->rounds)
         clock_text(left, state->seconds_lately * (state->rounds - state->round));
-    add_line(page, "round %u/%u [%s] %3.0f%%  %s  %s%s%s", state->round, state->rounds, progress, 100 * share,
+    snprintf(facts, sizeof facts, "%3.0f%%  %s  %s%s%s", 100 * share,
              state->running    ? "running"
              : state->finished ? "finished"
                                : "stopped",
              clock_text(done, state->seconds), *left ? "  ETA " : "", left);
+    char round[48];
+    const int taken = snprintf(round, sizeof round, "round %u/%u ", state->round, state->rounds) + (int)strlen(facts),
+              room = page->columns - taken - 3;
+    if (room >= LEAST_BAR) {
+        bar(progress + 1, fmin(share, 1), room < BAR ? room : BAR);
+        progress[0] = '[';
+        strcat(progress, "] ");
+    }
+    add_parts(page, "%s%s%s", round, progress, facts);
     if (state->round == 0) return;
     if (!isnan(state->best))
-        add_line(page, "accuracy %.2f%%  best %.2f%% in round %u  test loss %.4f  training %.4f", 100 * state->accuracy,
-                 100 * state->best, state->best_round, state->loss, state->train_loss);
+        add_parts(page, "accuracy %.2f%%  best %.2f%% in round %u  test loss %.4f  training %.4f",
+                  100 * state->accuracy, 100 * state->best, state->best_round, state->loss, state->train_loss);
     else
         add_line(page, "training loss %.4f", state->train_loss);
     spark(sparks, state->accuracies, state->tests, width);
@@ -129,7 +176,7 @@ static void add_ranks(Page *page, const TopState *state) {
 }
 
 static void add_tail(Page *page, const TopState *state) {
-    char slow[SCREEN_COLUMNS] = "";
+    char slow[SCREEN_COLUMNS] = "", speed[32];
     size_t length = 0;
     for (int i = 0; i < TOP_SLOWEST && state->last.slowest[i].seconds > 0; i++)
         length += (size_t)snprintf(slow + length, sizeof slow - length, "  #%lld %.3f s (%.0f)",
@@ -137,12 +184,12 @@ static void add_tail(Page *page, const TopState *state) {
                                    state->last.slowest[i].samples);
     if (state->round == 0) return;
     add_line(page, "%s", "");
-    if (*slow) add_line(page, "slowest clients%s", slow);
-    add_line(page, "%.0f samples/s  workers lost %.0f  updates refused %.0f", state->samples_per_second, state->lost,
-             state->refused);
+    if (*slow) add_parts(page, "slowest clients%s", slow);
+    snprintf(speed, sizeof speed, isnan(state->samples_per_second) ? "-" : "%.0f", state->samples_per_second);
+    add_parts(page, "%s samples/s  workers lost %.0f  updates refused %.0f", speed, state->lost, state->refused);
     if (!isnan(state->bytes))
-        add_line(page, "sent %.1f MB, both ways  simulated %.0f s", state->bytes / 1e6,
-                 isnan(state->simulated_seconds) ? 0 : state->simulated_seconds);
+        add_parts(page, "sent %.1f MB, both ways  simulated %.0f s", state->bytes / 1e6,
+                  isnan(state->simulated_seconds) ? 0 : state->simulated_seconds);
 }
 
 static void make_page(Page *page, const TopState *state, int columns) {
@@ -151,6 +198,16 @@ static void make_page(Page *page, const TopState *state, int columns) {
     add_head(page, state);
     add_ranks(page, state);
     add_tail(page, state);
+}
+
+// The last row says which key ends this: blank lines, then the lowest ones give way to it.
+static void add_keys(Page *page, int rows) {
+    for (int i = page->count - 1; i > 0 && page->count >= rows; i--)
+        if (!page->lines[i][0])
+            memmove(page->lines[i], page->lines[i + 1], sizeof page->lines[0] * (size_t)(--page->count - i));
+    if (page->count >= rows) page->count = rows > 1 ? rows - 1 : 1;
+    if (page->count < SCREEN_LINES && page->count + 1 < rows) add_line(page, "%s", "");
+    if (page->count < rows) add_line(page, "q quits; Ctrl-C, too: the run goes on");
 }
 
 // The run -------------------------------------------------------------------------------------------------------------
@@ -194,8 +251,7 @@ static Status watch(TopState *state, Page *page, Error *err) {
     while (key != 'q' && key != 'Q' && key != INTERRUPT && status == STATUS_OK) {
         screen->size(&rows, &columns);
         make_page(page, state, columns < SCREEN_COLUMNS ? columns : SCREEN_COLUMNS - 1);
-        if (page->count < SCREEN_LINES && page->count + 1 < rows) add_line(page, "%s", "");
-        if (page->count < rows) add_line(page, "q quits; Ctrl-C, too: the run goes on");
+        add_keys(page, rows);
         screen->draw((const char(*)[SCREEN_COLUMNS])page->lines, page->count);
         key = screen->key(REFRESH_MILLISECONDS);
         status = top_state_refresh(state, err);
