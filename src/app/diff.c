@@ -1,59 +1,153 @@
 // `sounder diff RUN RUN`: where two runs part: the first round, client and tensor, and what was different to begin
-// with.
+// with. Records may have hundreds of megabytes: what is kept of a round is the fingerprint of its model, until it is
+// known which round is to be told of.
 #include "app/commands.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/options/option_table.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_record.h"
+#include "base/log.h"
 #include "io/metrics.h"
+
+enum { FINGERPRINT_BYTES = 20, SHOWN_EVERY = 8192 };
+
+typedef struct Round {
+    uint32_t number;
+    char model[FINGERPRINT_BYTES]; // as text; empty: an older version has made it
+} Round;
 
 // What is known of one run.
 typedef struct Told {
     const char *path;
     Options options;
-    json_t *lines;        // owned: all of metrics.jsonl
-    const json_t *start;  // borrowed: its first "start" line; NULL: none
-    const json_t *rounds; // owned: its "round" lines
+    json_t *start; // owned: its first "start" line; NULL: none
+    Round *rounds; // owned: of its "round" lines, in their order
+    size_t count, capacity;
 } Told;
+
+// The lines of one round of one run, owned.
+typedef struct Lines {
+    json_int_t number;
+    json_t *round, *clients; // an array
+} Lines;
+
+// Texts in records may come from others: nothing in them commands the terminal.
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...) {
+    char line[3 * OPTION_VALUE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    disarm_text(line);
+    puts(line);
+}
+
+// Reading -------------------------------------------------------------------------------------------------------------
 
 static bool has_type(const json_t *line, const char *type) {
     const char *text = json_string_value(json_object_get(line, "type"));
     return text && strcmp(text, type) == 0;
 }
 
+static json_int_t number_of(const json_t *line, const char *key) {
+    return json_integer_value(json_object_get(line, key));
+}
+
+// On a terminal, for long records; log_warning and the end write over it.
+static void show_progress(const Told *told) {
+    char line[80];
+    if (told->count % SHOWN_EVERY != 0 || !log_on_terminal()) return;
+    snprintf(line, sizeof line, "reading %.40s: round %u", told->path, told->rounds[told->count - 1].number);
+    disarm_text(line);
+    fprintf(stderr, "\r\033[K%s", line);
+}
+
+static void end_progress(const Told *told) {
+    if (told->count >= SHOWN_EVERY && log_on_terminal()) fputs("\r\033[K", stderr);
+}
+
+static Status note_line(void *context, json_t *line, Error *err) {
+    Told *told = context;
+    if (!told->start && has_type(line, "start")) told->start = json_incref(line);
+    const json_int_t number = number_of(line, "round");
+    if (!has_type(line, "round") || number < 1 || number > UINT32_MAX) return STATUS_OK;
+    if (told->count == told->capacity) {
+        const size_t capacity = 2 * told->capacity + 256;
+        Round *rounds = realloc(told->rounds, capacity * sizeof *rounds);
+        if (!rounds) return fail(err, STATUS_OS, "no memory for the rounds of %.200s", told->path);
+        told->rounds = rounds;
+        told->capacity = capacity;
+    }
+    Round *round = &told->rounds[told->count++];
+    const char *model = json_string_value(json_object_get(line, "model_xxh3"));
+    round->number = (uint32_t)number;
+    snprintf(round->model, sizeof round->model, "%s", model ? model : "");
+    show_progress(told);
+    return STATUS_OK;
+}
+
+static Status visit(const Told *told, const char *const *types, Status (*note)(void *, json_t *, Error *),
+                    void *context, Error *err) {
+    int fd = open(told->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", told->path);
+    Status status = metrics_visit(&(Folder){.fd = fd, .path = told->path}, types, note, context, err);
+    close(fd);
+    return status;
+}
+
 static Status read_run(Told *told, const char *path, Error *err) {
+    static const char *const types[] = {"start", "round", NULL};
     char config[RUN_PATH_BYTES];
     *told = (Told){.path = path};
     if (snprintf(config, sizeof config, "%s/config.yaml", path) >= RUN_PATH_BYTES)
         return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", path);
+    if (access(config, R_OK) != 0)
+        return fail_errno(err, STATUS_NOINPUT, "%.200s: there is no run in this folder, its config.yaml cannot be read",
+                          path);
     options_defaults(&told->options);
     TRY(options_read_yaml(&told->options, config, err));
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
-    const Folder folder = {.fd = fd, .path = path};
-    Status status = metrics_read(&told->lines, &folder, err);
-    close(fd);
-    TRY(status);
-    json_t *rounds = json_array(), *line;
-    size_t i;
-    if (!rounds) return fail(err, STATUS_OS, "no memory to read %.200s", path);
-    json_array_foreach(told->lines, i, line) {
-        if (!told->start && has_type(line, "start")) told->start = line;
-        if (has_type(line, "round")) json_array_append(rounds, line);
-    }
-    told->rounds = rounds;
-    return STATUS_OK;
+    TRY(visit(told, types, note_line, told, err));
+    end_progress(told);
+    if (told->start || told->count > 0) return STATUS_OK;
+    return fail(err, STATUS_NOINPUT, "%.200s/metrics.jsonl tells of no run; give the folder of one", path);
 }
 
 static void told_free(Told *told) {
-    json_decref((json_t *)told->rounds);
-    json_decref(told->lines);
+    free(told->rounds);
+    json_decref(told->start);
 }
+
+static Status note_of_round(void *context, json_t *line, Error *err) {
+    Lines *lines = context;
+    if (number_of(line, "round") != lines->number) return STATUS_OK;
+    if (has_type(line, "client"))
+        return json_array_append(lines->clients, line) == 0 ? STATUS_OK
+                                                            : fail(err, STATUS_OS, "no memory for the round's clients");
+    if (!lines->round) lines->round = json_incref(line);
+    return STATUS_OK;
+}
+
+static Status read_round(Lines *lines, const Told *told, uint32_t round, Error *err) {
+    static const char *const types[] = {"client", "round", NULL};
+    *lines = (Lines){.number = round, .clients = json_array()};
+    if (!lines->clients) return fail(err, STATUS_OS, "no memory for the round's clients");
+    return visit(told, types, note_of_round, lines, err);
+}
+
+static void lines_free(Lines *lines) {
+    json_decref(lines->round);
+    json_decref(lines->clients);
+}
+
+// Differences ---------------------------------------------------------------------------------------------------------
 
 // A field as text, for comparison and for people. text: (bytes) of the caller's.
 static const char *field(char *text, size_t bytes, const json_t *object, const char *key) {
@@ -77,7 +171,7 @@ static bool print_difference(const json_t *a, const json_t *b, const char *key, 
     field(left, sizeof left, a, key);
     field(right, sizeof right, b, key);
     if (!*left || !*right || strcmp(left, right) == 0) return false;
-    printf("  %s: %s, %s\n", what, left, right);
+    say("  %s: %s, %s", what, left, right);
     return true;
 }
 
@@ -85,14 +179,14 @@ static bool print_difference(const json_t *a, const json_t *b, const char *key, 
 // it then has its default there.
 static void print_origins(const Told *a, const Told *b) {
     bool any = false;
-    puts("different from the start:");
+    say("different from the start:");
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         if (option->unsaved || option->may_change || option_equal(&a->options, &b->options, option)) continue;
         char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];
         option_format(left, &a->options, option);
         option_format(right, &b->options, option);
-        printf("  --%s: %s, %s\n", option->name, *left ? left : "\"\"", *right ? right : "\"\"");
+        say("  --%s: %s, %s", option->name, *left ? left : "\"\"", *right ? right : "\"\"");
         any = true;
     }
     any |= print_difference(a->start, b->start, "data_xxh3", "the data (XXH3)");
@@ -102,7 +196,7 @@ static void print_origins(const Told *a, const Told *b) {
     any |= print_difference(a->start, b->start, "device", "computed with");
     any |= print_difference(a->start, b->start, "blas", "wide layers multiplied through");
     any |= print_difference(a->start, b->start, "sounder", "version");
-    if (!any) puts("  nothing that is written down");
+    if (!any) say("  nothing that is written down");
 }
 
 // The first tensor, in the model's order, that differs.
@@ -112,17 +206,6 @@ static const char *first_tensor(const json_t *a, const json_t *b) {
     json_t *hash;
     json_object_foreach(json_object_get(a, "tensors_xxh3"), name, hash) {
         if (!json_equal(hash, json_object_get(other, name))) return name;
-    }
-    return NULL;
-}
-
-static const json_t *find_client(const Told *told, json_int_t round, json_int_t client) {
-    json_t *line;
-    size_t i;
-    json_array_foreach(told->lines, i, line) {
-        if (has_type(line, "client") && json_integer_value(json_object_get(line, "round")) == round &&
-            json_integer_value(json_object_get(line, "client")) == client)
-            return line;
     }
     return NULL;
 }
@@ -145,60 +228,91 @@ static const char *client_difference(const json_t *a, const json_t *b) {
     return NULL;
 }
 
-// The client with the lowest number of those in `from` that differ; -1: none.
-static json_int_t first_client(const Told *from, const Told *a, const Told *b, json_int_t round) {
-    json_int_t first = -1;
-    json_t *line;
-    size_t i;
-    json_array_foreach(from->lines, i, line) {
-        if (!has_type(line, "client") || json_integer_value(json_object_get(line, "round")) != round) continue;
-        json_int_t client = json_integer_value(json_object_get(line, "client"));
-        if (first >= 0 && client >= first) continue;
-        if (client_difference(find_client(a, round, client), find_client(b, round, client))) first = client;
+static int compare_clients(const void *a, const void *b) {
+    const json_int_t left = number_of(*(json_t *const *)a, "client"), right = number_of(*(json_t *const *)b, "client");
+    return (left > right) - (left < right);
+}
+
+// Borrowed lines by their clients' numbers, malloc'ed. NULL: no memory.
+static json_t **sort_clients(const json_t *lines) {
+    const size_t count = json_array_size(lines);
+    json_t **sorted = malloc((count + 1) * sizeof *sorted);
+    for (size_t i = 0; i < count && sorted; i++)
+        sorted[i] = json_array_get(lines, i);
+    if (sorted) qsort(sorted, count, sizeof *sorted, compare_clients);
+    return sorted;
+}
+
+// The lowest client that differs. Returns how, or NULL: none does.
+static const char *first_client(json_int_t *client, json_t *const *a, size_t a_count, json_t *const *b,
+                                size_t b_count) {
+    for (size_t i = 0, k = 0; i < a_count || k < b_count;) {
+        const int order = i == a_count ? 1 : k == b_count ? -1 : compare_clients(&a[i], &b[k]);
+        const json_t *left = order <= 0 ? a[i++] : NULL, *right = order >= 0 ? b[k++] : NULL;
+        const char *difference = client_difference(left, right);
+        *client = number_of(left ? left : right, "client");
+        if (difference) return difference;
     }
-    return first;
+    return NULL;
 }
 
-static void print_parting(const Told *a, const Told *b, const json_t *left, const json_t *right) {
-    json_int_t round = json_integer_value(json_object_get(left, "round"));
-    json_int_t mine = first_client(a, a, b, round), theirs = first_client(b, a, b, round);
-    json_int_t client = mine < 0 || (theirs >= 0 && theirs < mine) ? theirs : mine;
-    const char *tensor = first_tensor(left, right);
-    printf("the runs part in round %lld\n", (long long)round);
-    if (client >= 0)
-        printf("  client %lld: %s\n", (long long)client,
-               client_difference(find_client(a, round, client), find_client(b, round, client)));
-    else
-        puts("  no client's record differs: what was made of the updates does");
-    if (tensor) printf("  tensor %s of the model, and maybe later ones\n", tensor);
-    print_difference(left, right, "train_loss", "mean loss in training");
+static Status print_client(const Lines *a, const Lines *b, Error *err) {
+    json_t **left = sort_clients(a->clients), **right = sort_clients(b->clients);
+    json_int_t client;
+    const bool sorted = left && right;
+    if (sorted) {
+        const char *difference =
+            first_client(&client, left, json_array_size(a->clients), right, json_array_size(b->clients));
+        if (difference)
+            say("  client %lld: %s", (long long)client, difference);
+        else
+            say("  no client's record differs: what was made of the updates does");
+    }
+    free(left);
+    free(right);
+    return sorted ? STATUS_OK : fail(err, STATUS_OS, "no memory for the round's clients");
 }
 
-static bool same_model(const json_t *a, const json_t *b) {
-    const char *left = json_string_value(json_object_get(a, "model_xxh3"));
-    const char *right = json_string_value(json_object_get(b, "model_xxh3"));
-    return left && right && strcmp(left, right) == 0;
+static Status print_parting(const Told *a, const Told *b, uint32_t round, Error *err) {
+    Lines left, right = {0};
+    Status status = read_round(&left, a, round, err);
+    if (status == STATUS_OK) status = read_round(&right, b, round, err);
+    if (status == STATUS_OK) {
+        say("the runs part in round %u", round);
+        status = print_client(&left, &right, err);
+    }
+    if (status == STATUS_OK) {
+        const char *tensor = first_tensor(left.round, right.round);
+        if (tensor) say("  tensor %s of the model, and maybe later ones", tensor);
+        print_difference(left.round, right.round, "train_loss", "mean loss in training");
+        print_origins(a, b);
+    }
+    lines_free(&right);
+    lines_free(&left);
+    return status;
 }
 
 static Status compare(const Told *a, const Told *b, int *exit_code, Error *err) {
-    size_t rounds[2] = {json_array_size(a->rounds), json_array_size(b->rounds)};
-    size_t common = rounds[0] < rounds[1] ? rounds[0] : rounds[1];
-    for (size_t i = 0; i < common; i++) {
-        const json_t *left = json_array_get(a->rounds, i), *right = json_array_get(b->rounds, i);
-        if (!json_object_get(left, "model_xxh3") || !json_object_get(right, "model_xxh3"))
+    size_t common = 0;
+    for (size_t i = 0, k = 0; i < a->count && k < b->count;) {
+        const Round *left = &a->rounds[i], *right = &b->rounds[k];
+        i += left->number <= right->number;
+        k += right->number <= left->number;
+        if (left->number != right->number) continue;
+        common++;
+        if (!left->model[0] || !right->model[0])
             return fail(err, STATUS_DATA,
-                        "%.200s: round %zu has no fingerprint of the model: it was made by an older version",
-                        json_object_get(left, "model_xxh3") ? b->path : a->path, i + 1);
-        if (same_model(left, right)) continue;
-        print_parting(a, b, left, right);
-        print_origins(a, b);
+                        "%.200s: round %u has no fingerprint of the model: it was made by an older version",
+                        left->model[0] ? b->path : a->path, left->number);
+        if (strcmp(left->model, right->model) == 0) continue;
         *exit_code = 1;
-        return STATUS_OK;
+        return print_parting(a, b, left->number, err);
     }
-    printf("the same model in all %zu round%s that both have done", common, common == 1 ? "" : "s");
-    if (rounds[0] != rounds[1])
-        printf("; %s has done %zu more", rounds[0] > rounds[1] ? a->path : b->path, rounds[0] + rounds[1] - 2 * common);
-    putchar('\n');
+    char more[RUN_PATH_BYTES + 64] = "";
+    if (a->count != b->count)
+        snprintf(more, sizeof more, "; %s has done %zu more", a->count > b->count ? a->path : b->path,
+                 a->count > b->count ? a->count - b->count : b->count - a->count);
+    say("the same model in all %zu round%s that both have done%s", common, common == 1 ? "" : "s", more);
     return STATUS_OK;
 }
 

@@ -2,7 +2,7 @@
 
 Usage: test_diff.py PATH_OF_SOUNDER [unittest arguments]
 """
-import json, subprocess, sys, unittest
+import json, os, pty, re, shutil, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase
 
@@ -75,9 +75,52 @@ class Diff(RunCase):
                                                  "  tensor fc1.bias of the model, and maybe later ones\n"
                                                  "different from the start:\n  nothing that is written down\n")
 
+    def test_texts_of_a_record_do_not_command_the_terminal(self):
+        self.run_small("a")
+        self.run_small("b")
+
+        def change(line):
+            if line["type"] == "start":
+                line["device"] = "\x1b[2J\x1b]0;owned\x07\r"
+            if line["type"] == "round":
+                line["model_xxh3"] = "0123456789abcdef"
+                line["tensors_xxh3"] = {"\x1b[31mfc": "0123456789abcdef"}
+        self.rewrite("b", change)
+        told = self.diff("b", "a", 1)
+        self.assertIn("  tensor ?[31mfc of the model", told)
+        self.assertIn("  computed with: ?[2J?]0;owned??, ", told)
+
+    def test_long_records_take_little_memory_and_a_terminal_sees_them_go_by(self):
+        rounds, clients = 20_000, 4
+        for run, last in (("a", "0"), ("b", "1")):
+            os.mkdir(self.path(run))
+            with open(self.path(run, "config.yaml"), "w") as file:
+                file.write("data: nowhere\n")
+            with open(self.path(run, "metrics.jsonl"), "w") as file:
+                for round in range(1, rounds + 1):
+                    for client in range(clients):
+                        file.write('{"type":"client","round":%d,"client":%d,"loss":%s}\n' % (round, client, round))
+                    file.write('{"type":"round","round":%d,"model_xxh3":"%016x"}\n' % (round, int(last) if round == rounds else round))
+        parent, child = pty.openpty()
+        done = subprocess.Popen([SOUNDER, "diff", "a", "b"], cwd=self.folder.name, stdout=subprocess.PIPE, stderr=child, env={**os.environ, "TERM": "xterm"})
+        told = done.stdout.read().decode()
+        _, code, used = os.wait4(done.pid, 0)
+        done.returncode = os.waitstatus_to_exitcode(code)
+        done.stdout.close()
+        os.close(child)
+        seen = os.read(parent, 65536).decode()
+        os.close(parent)
+        self.assertEqual((done.returncode, told.splitlines()[:2]), (1, ["the runs part in round 20000", "  no client's record differs: what was made of the updates does"]))
+        self.assertEqual(re.findall(r"reading (\w): round (\d+)", seen), [("a", "8192"), ("a", "16384"), ("b", "8192"), ("b", "16384")])
+        if "libasan" not in subprocess.run(["ldd", SOUNDER], text=True, capture_output=True).stdout:
+            self.assertLess(used.ru_maxrss, 30_000)  # kB, for two records of 5 MB
+
     def test_what_is_no_run_is_refused(self):
         self.run_small("a")
-        self.assertIn("none/config.yaml: cannot be opened", self.diff("a", "none", 66))
+        self.assertIn("error: none: there is no run in this folder, its config.yaml cannot be read: No such file", self.diff("a", "none", 66))
+        os.mkdir(self.path("empty"))
+        shutil.copy(self.path("a/config.yaml"), self.path("empty/config.yaml"))
+        self.assertIn("error: empty/metrics.jsonl tells of no run; give the folder of one", self.diff("a", "empty", 66))
         self.assertIn("needs two runs", subprocess.run([SOUNDER, "diff", "a"], cwd=self.folder.name, text=True, capture_output=True).stderr)
 
 
