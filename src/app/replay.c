@@ -10,11 +10,13 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/options/option_table.h"
@@ -31,6 +33,8 @@
 typedef struct Replay {
     ReplayOptions options;
     char folder[64];            // of its own, for a while; empty: none
+    int life_fd;                // owned: open as long as this process lives; -1: none
+    pid_t remover;              // waits for the end of that, and removes the folder; 0: none
     json_t *lines;              // owned: of the run's metrics
     const json_t *start, *told; // borrowed: the first start, the client in that round
     Options training;           // of the run
@@ -120,6 +124,44 @@ static Status write_start(const Replay *self, Error *err) {
     return written ? STATUS_OK : fail_errno(err, STATUS_IO, "%s cannot be written", path);
 }
 
+static int remove_one(const char *path, const struct stat *about, int type, struct FTW *walk) {
+    (void)about, (void)type, (void)walk;
+    return remove(path);
+}
+
+// Another process removes the folder when this one has ended, however it did.
+static Status begin_remover(Replay *self, Error *err) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return fail_errno(err, STATUS_OS, "no pipe to the process that removes %s", self->folder);
+    self->remover = fork();
+    if (self->remover == 0) {
+        sigset_t all;
+        char byte;
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, NULL); // what ends its parent goes to it as well
+        close(ends[1]);
+        while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+            ;
+        _exit(nftw(self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1);
+    }
+    const int error = errno;
+    close(ends[0]);
+    self->life_fd = ends[1];
+    if (self->remover > 0) return STATUS_OK;
+    self->remover = 0;
+    errno = error;
+    return fail_errno(err, STATUS_OS, "no process to remove %s", self->folder);
+}
+
+static void remove_folder(const Replay *self) {
+    int status;
+    if (self->life_fd >= 0) close(self->life_fd);
+    while (self->remover > 0 && waitpid(self->remover, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (self->folder[0] && self->remover == 0) nftw(self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static Status make_folder(Replay *self, uint32_t *round, Error *err) {
     char to[RUN_PATH_BYTES], from[RUN_PATH_BYTES];
     const char *temporary = getenv("TMPDIR");
@@ -130,6 +172,7 @@ static Status make_folder(Replay *self, uint32_t *round, Error *err) {
         return fail_errno(err, STATUS_CANTCREATE, "no folder for the rounds before can be made in %.100s",
                           temporary ? temporary : "/tmp");
     }
+    TRY(begin_remover(self, err));
     snprintf(to, sizeof to, "%s/checkpoints", self->folder);
     if (mkdir(to, 0700) != 0) return fail_errno(err, STATUS_CANTCREATE, "%s cannot be made", to);
     snprintf(to, sizeof to, "%s/config.yaml", self->folder);
@@ -141,11 +184,6 @@ static Status make_folder(Replay *self, uint32_t *round, Error *err) {
     snprintf(to, sizeof to, "%s/checkpoints/round-%06u.safetensors", self->folder, *round);
     snprintf(from, sizeof from, "%.4000s/checkpoints/round-%06u.safetensors", self->options.run, *round);
     return copy_file(to, from, err);
-}
-
-static int remove_one(const char *path, const struct stat *about, int type, struct FTW *walk) {
-    (void)about, (void)type, (void)walk;
-    return remove(path);
 }
 
 // The rounds from the checkpoint to the asked one, of which only the model is wanted.
@@ -318,11 +356,12 @@ static Status replay(Replay *self, int *exit_code, Error *err) {
 Status command_replay(int argc, char **argv, int *exit_code, Error *err) {
     Replay *self = calloc(1, sizeof *self);
     if (!self) return fail(err, STATUS_OS, "no memory");
+    self->life_fd = -1;
     Status status = replay_options_parse(&self->options, argc, argv, err);
     if (status == STATUS_OK) status = replay(self, exit_code, err);
     if (self->memory.control) run_memory_free(&self->memory);
     if (self->opened.path[0]) run_folder_close(&self->opened);
-    if (self->folder[0]) nftw(self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    remove_folder(self);
     free(self->losses);
     json_decref(self->lines);
     free(self);

@@ -2,9 +2,9 @@
 
 Usage: test_replay.py PATH_OF_SOUNDER [unittest arguments]
 """
-import json, os, statistics, struct, subprocess, sys, unittest
+import json, os, signal, statistics, struct, subprocess, sys, unittest
 
-from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
+from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors, wait_until
 
 SMALL = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; dropout 0.2; linear 10", "--batch-size", "10",
          "--clients", "6", "--quiet", "--device", "cpu"]
@@ -111,6 +111,17 @@ class Replay(RunCase):
         self.assertIn(f"client 2 of round 1: XXH3 of the weights is {right}, the run noted 0123456789abcdef; it computed with ",
                       self.replay("run", "--round", 1, "--client", 2, code=65))
         self.replay("run", "--round", 1, "--client", 3)
+
+    def test_its_folder_goes_however_it_ends(self):
+        self.run_small("run", "--rounds", "3", "--local-epochs", "1000")
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            process = subprocess.Popen([SOUNDER, "replay", "run", "--round", "1", "--client", "0"], cwd=self.folder.name, stdout=subprocess.DEVNULL,
+                                       env=dict(os.environ, TMPDIR=self.path("tmp")))
+            self.started.append(process)
+            self.assertTrue(wait_until(lambda: os.listdir(self.path("tmp"))))
+            process.send_signal(number)
+            self.assertEqual(process.wait(DEADLINE), -number)
+            self.assertTrue(wait_until(lambda: not os.listdir(self.path("tmp"))), number)
 
     def test_what_cannot_be_replayed_is_refused(self):
         self.run_small("run", "--rounds", "1", "--clients-per-round", "1")
