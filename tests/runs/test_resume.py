@@ -9,7 +9,7 @@ import hashlib, json, os, shlex, shutil, struct, subprocess, sys, unittest
 from runs import RunCase, sha256
 
 TINY = ["--data", "synthetic:1x4x4:96:24", "--model", "linear classes", "--clients", "4", "--batch-size", "8", "--quiet"]
-STATEFUL = {"scaffold": [], "feddyn": [], "local-sgd": ["--momentum", "0.9"], "post-local-sgd": ["--momentum", "0.9"], "easgd": [], "eamsgd": [],
+STATEFUL = {"scaffold": [], "feddyn": [], "local-sgd": ["--momentum", "0.9"], "post-local-sgd": ["--momentum", "0.9"], "easgd": [], "eamsgd": ["--momentum", "0.9"],
             "ditto": [], "pfedme": [], "fedper": [], "fedrep": [], "fedbn": [], "local-only": [], "top-k": [], "ef-sgd": [], "powersgd": [],
             "fedavg": ["--client-optimizer-state", "keep", "--momentum", "0.9"]}
 # fedper and its kind want a layer that stays with the client, fedbn a normalisation, and powersgd a matrix.
@@ -63,6 +63,19 @@ class Chains(RunCase):
         _, err = self.train("--resume", "run", "--quiet")
         self.assertIn("round-000008.safetensors: damaged", err)
         self.assertEqual(self.model("run"), self.model("calm"))
+
+
+class Beginnings(RunCase):
+    def test_a_run_that_was_killed_before_it_began_can_be_begun_again(self):
+        os.makedirs(self.path("run", "checkpoints"))
+        with open(self.path("run", "clients.kept"), "wb") as file:
+            os.truncate(file.fileno(), 1 << 20)
+        self.train(*TINY, "--algorithm", "scaffold", "--rounds", "1", "--out", "run")
+        os.makedirs(self.path("other"))
+        with open(self.path("other", "clients.kept"), "wb") as file:
+            file.write(b"somebody's")
+        _, err = self.train(*TINY, "--algorithm", "scaffold", "--rounds", "1", "--out", "other", code=64)
+        self.assertIn("other holds clients.kept, which a new run would write over", err)
 
 
 class Ends(RunCase):

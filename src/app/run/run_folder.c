@@ -84,8 +84,16 @@ bool run_folder_has(const RunFolder *folder, const char *name) {
     return fstatat(folder->lock_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// A run deletes nothing that it has not written, so it begins where none of its names is taken. (An empty checkpoints/
-// is what a run leaves that is killed before it has begun.)
+// A run that is killed before it has begun (before its config.yaml is written) leaves an empty checkpoints/, and a file
+// for what clients keep that has no row yet, but only its length.
+static bool remove_empty(const RunFolder *folder, const char *name) {
+    struct stat about;
+    if (strcmp(name, CHECKPOINTS) == 0) return unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR) == 0;
+    return strcmp(name, KEPT_FILE_NAME) == 0 && fstatat(folder->lock_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(about.st_mode) && about.st_blocks == 0 && unlinkat(folder->lock_fd, name, 0) == 0;
+}
+
+// A run deletes nothing that another has written, so it begins where none of its names is taken.
 static Status check_names(const RunFolder *folder, Error *err) {
     static const char *const names[] = {"metrics.jsonl", "model.safetensors", KEPT_FILE_NAME,
                                         "live",          "tensorboard",       "checkpoints"};
@@ -94,8 +102,7 @@ static Status check_names(const RunFolder *folder, Error *err) {
         return fail(err, STATUS_USAGE, "%s already holds a run; continue it with --resume %s, or give another --out",
                     folder->path, shell_path(word, folder->path));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!run_folder_has(folder, names[i])) continue;
-        if (strcmp(names[i], CHECKPOINTS) == 0 && unlinkat(folder->lock_fd, CHECKPOINTS, AT_REMOVEDIR) == 0) continue;
+        if (!run_folder_has(folder, names[i]) || remove_empty(folder, names[i])) continue;
         return fail(err, STATUS_USAGE,
                     "%s holds %s, which a new run would write over; give another --out, or take it away", folder->path,
                     names[i]);
