@@ -260,6 +260,7 @@ typedef struct Control {
     WorldTotals totals; // the parent's, as are the goals
     Goals goals;
     double clip;                           // what updates are clipped to; the parent's, between rounds
+    uint32_t victim;                       // of attack mimic: the client it copies, + 1; 0: not yet chosen
     GradientSync gradients;                // ssgd
     _Alignas(64) _Atomic uint64_t updates; // hogwild: steps applied in this round, counted exactly
     // The real clock: versions that are there, and being written; 1: workers are to come to the barrier.

@@ -122,14 +122,18 @@ static Status find_reach(Forge *forge, Error *err) {
     return STATUS_OK;
 }
 
-// The client that is named, where it is in the cohort and honest; otherwise the furthest.
+// The victim, who is named or the furthest in the first round that is attacked, for good: the harm is that it counts
+// too much. Where the victim is not in the cohort, the furthest.
 static Status find_copied(Forge *forge, Error *err) {
     const double *products, named = config_of(forge)->attack.number[0];
+    uint32_t *victim = &forge->combine->memory->control->victim;
+    if (!isnan(named)) *victim = (uint32_t)named + 1;
     for (uint32_t row = 0; row < forge->count; row++)
-        if (forge->jobs[row]->client == named) forge->copied = row;
-    if (!isnan(named)) return STATUS_OK;
+        if (forge->jobs[row]->client + 1 == *victim) forge->copied = row;
+    if (forge->copied != UINT32_MAX) return STATUS_OK;
     TRY(find_products(&products, forge, NULL, err));
     forge->copied = forgery_furthest(products, forge->count, forge->workspace);
+    if (*victim == 0) *victim = forge->jobs[forge->copied]->client + 1;
     return STATUS_OK;
 }
 
@@ -198,7 +202,6 @@ Status forge_rows(Forge *forge, Error *err) {
     list_known(forge, &clients, &attackers);
     if (attackers == 0 || forge->count == 0) return STATUS_OK;
     TRY(plan_update(forge, clients, attackers, err));
-    if (config_of(forge)->attack.row == ATTACK_MIMIC && forge->copied == UINT32_MAX) return STATUS_OK;
     memset(forge->update, 0, config_of(forge)->parameters * sizeof *forge->update);
     TRY(walk(forge, NULL, visit_update, err));
     TRY(share_update(forge, err));

@@ -70,8 +70,9 @@ const RuleText attack_rules[ATTACK_RULE_COUNT] = {
                         {FORGERY_KNOWLEDGE}},
     [ATTACK_MIMIC] =
         {"mimic",
-         "attackers hand in what an honest client does: CLIENT, or who is the furthest out along the direction "
-         "in which the honest updates differ most",
+         "attackers hand in what one honest client does, the same in all rounds: CLIENT, or the furthest out in the "
+         "first round along the direction in which the honest updates differ most; in rounds without that client, the "
+         "furthest of the round",
          "Karimireddy, He, Jaggi, ICLR 2022",
          {{.name = "client",
            .preset = NAN,

@@ -7,8 +7,7 @@
 #include "fedavg/rules/attack_rules.h"
 
 bool forgery_wants_products(const Chosen *attack) {
-    return attack->row == ATTACK_MIN_MAX || attack->row == ATTACK_MIN_SUM ||
-           (attack->row == ATTACK_MIMIC && isnan(attack->number[0]));
+    return attack->row == ATTACK_MIN_MAX || attack->row == ATTACK_MIN_SUM || attack->row == ATTACK_MIMIC;
 }
 
 // The normal distribution's z below which so much of it lies.
@@ -106,27 +105,26 @@ static void find_lines(double *base, double *slope, const double *products, uint
     }
 }
 
+// The largest g at which base - 2 g slope + g^2 square is the limit; 0 where rounding has put the base above it.
+static double find_root(double base, double slope, double square, double limit) {
+    const double left = limit - base;
+    return left > 0 ? (slope + sqrt(slope * slope + square * left)) / square : 0;
+}
+
+// At g = 0 the mean is no further from all updates than the furthest of them, so that every parabola begins below its
+// limit: the first that reaches it ends the way.
 double forgery_reach(const double *products, uint32_t count, const Chosen *attack, double *workspace) {
     const bool sums = attack->row == ATTACK_MIN_SUM;
     const double limit = find_limit(products, count, sums),
                  deviations = products[(size_t)(count + 1) * (count + 1) - 1];
-    double *base = workspace, *slope = workspace + count, low = 0, high = 5;
+    double *base = workspace, *slope = workspace + count, base_sum = 0, slope_sum = 0, reach = INFINITY;
+    if (!(deviations > 0)) return 0; // all are equal
     find_lines(base, slope, products, count);
-    for (bool first = true; first || high - low >= 0.01; first = false) {
-        const double reach = first ? high : (low + high) / 2;
-        double sum = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            const double squared = base[i] - 2 * reach * slope[i] + reach * reach * deviations;
-            sum = sums ? sum + squared : fmax(sum, squared);
-        }
-        if (sum <= limit && first) return reach;
-        if (first) continue;
-        if (sum <= limit)
-            low = reach;
-        else
-            high = reach;
+    for (uint32_t i = 0; i < count; i++) {
+        base_sum += base[i], slope_sum += slope[i];
+        reach = fmin(reach, find_root(base[i], slope[i], deviations, limit));
     }
-    return low;
+    return sums ? find_root(base_sum, slope_sum, count * deviations, limit) : reach;
 }
 
 // The centred products times a vector; both sides' means are taken away.

@@ -182,6 +182,48 @@ static void a_little_is_as_much_as_some_honest_updates_are_off(void **state) {
         assert_true(fabs(forgery_alie(cases[i].clients, cases[i].attackers) - cases[i].z) < 5e-7);
 }
 
+enum { FAR_UPDATES = 140 };
+
+// Of updates in the plane: their products, and those with their deviations (1 and 0) behind them.
+static void find_plane_products(double *products, const double (*updates)[2], const double deviations[2],
+                                uint32_t count) {
+    for (uint32_t i = 0; i <= count; i++)
+        for (uint32_t j = 0; j <= count; j++) {
+            const double *a = i < count ? updates[i] : deviations, *b = j < count ? updates[j] : deviations;
+            products[i * (count + 1) + j] = a[0] * b[0] + a[1] * b[1];
+        }
+}
+
+static void attackers_go_exactly_as_far_as_updates_are_apart(void **state) {
+    (void)state;
+    static double updates[FAR_UPDATES][2], products[(FAR_UPDATES + 1) * (FAR_UPDATES + 1)], workspace[2 * FAR_UPDATES];
+    // Two of 140 are 1 off to either side: the deviation is sqrt(2 / 140), and m - g s comes to 2 from one of them.
+    updates[0][0] = 1, updates[1][0] = -1;
+    const double deviation[2] = {sqrt(2.0 / FAR_UPDATES), 0};
+    find_plane_products(products, updates, deviation, FAR_UPDATES);
+    Chosen attack = parsed("min-max");
+    const double reach = forgery_reach(products, FAR_UPDATES, &attack, workspace);
+    assert_true(fabs(reach - sqrt(FAR_UPDATES / 2.0)) < 1e-12); // 8.37
+    // The largest sum of squares is that of either of the two: 4 + 138; of the mean 2, and of m - g s 2 + 140 g^2 s^2.
+    attack = parsed("min-sum");
+    assert_true(fabs(forgery_reach(products, FAR_UPDATES, &attack, workspace) - sqrt(140 / 2.0)) < 1e-12);
+    // Three updates that are not symmetric: (2, 0), (0, 1), (1, 2). What they compare is at its limit.
+    const double three[3][2] = {{2, 0}, {0, 1}, {1, 2}}, mean[2] = {1, 1}, spread[2] = {sqrt(2 / 3.0), sqrt(2 / 3.0)};
+    find_plane_products(products, three, spread, 3);
+    for (int sums = 0; sums < 2; sums++) {
+        attack = parsed(sums ? "min-sum" : "min-max");
+        const double g = forgery_reach(products, 3, &attack, workspace), limit = sums ? 10 : 5;
+        double most = 0;
+        for (int i = 0; i < 3; i++) {
+            const double x = mean[0] - g * spread[0] - three[i][0], y = mean[1] - g * spread[1] - three[i][1];
+            most = sums ? most + x * x + y * y : fmax(most, x * x + y * y);
+        }
+        assert_true(g > 0 && fabs(most - limit) < 1e-12);
+    }
+    find_plane_products(products, (const double[3][2]){{2, 1}, {2, 1}, {2, 1}}, (const double[2]){0, 0}, 3);
+    assert_true(forgery_reach(products, 3, &attack, workspace) == 0); // all are equal
+}
+
 static void the_update_that_is_copied_is_the_one_off_the_others(void **state) {
     (void)state;
     enum { UPDATES = 5, PLACES = 3 };
@@ -209,6 +251,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(labels_are_flipped_all_or_one_of_them),
         cmocka_unit_test(an_update_is_turned_round_stretched_or_taken_away),
         cmocka_unit_test(drawn_updates_have_their_mean_and_deviation_and_depend_on_client_and_round),
+        cmocka_unit_test(attackers_go_exactly_as_far_as_updates_are_apart),
         cmocka_unit_test(the_update_that_is_copied_is_the_one_off_the_others),
         cmocka_unit_test(a_little_is_as_much_as_some_honest_updates_are_off),
     };

@@ -315,34 +315,44 @@ def late(trust=lambda s: 1, mixes=False, turn=0.0, lr=1.0, pull=0.0, steps=STEPS
 
 
 def reach(m, s, known, limit, distance):
-    """As far as m - g s goes, g from 0 to 5, by bisection to 0.01."""
+    """As far as m - g s goes, by bisection."""
     fits = lambda g: distance([np.sum((m - g * s - u) ** 2) for u in known]) <= limit
-    low, high = 0, 5
-    while high - low >= 0.01 and not fits(5):
+    low, high = 0, 1
+    while fits(high):
+        high *= 2
+    for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return m - (low if low else 5 * fits(5)) * s
+    return m - low * s
 
 
 def shejwalkar(distance):
     return lambda d, known: reach(known.mean(0), known.std(0), known, max(distance([np.sum((u - v) ** 2) for v in known]) for u in known), distance)
 
 
-def mimic(d, known):
-    flat = (known - known.mean(0)).reshape(len(known), -1)
-    return known[int(np.argmax(np.abs(np.linalg.svd(flat, full_matrices=False)[0][:, 0])))]
+class Mimic:
+    """The furthest of the first round is copied for good."""
+
+    def __init__(self):
+        self.victim = None
+
+    def __call__(self, d, known):
+        if self.victim is None:
+            flat = (known - known.mean(0)).reshape(len(known), -1)
+            self.victim = int(np.argmax(np.abs(np.linalg.svd(flat, full_matrices=False)[0][:, 0])))
+        return known[self.victim]
 
 
 def alie(z):
     return lambda d, known: known.mean(0) - z * known.std(0)
 
 
-# What attackers, the last two of five clients, make of all updates and of those that they know.
+# What attackers, the last two of five clients, make of all updates and of those that they know; a class: begun anew by each run.
 FORGED = {
     "alie": alie(statistics.NormalDist().inv_cdf(2 / 3)), "alie 1.5": alie(1.5), "alie z=-2 knowledge=own": alie(-2),
     "ipm": lambda d, known: -0.5 * known.mean(0), "ipm 3": lambda d, known: -3 * known.mean(0),
     "min-max": shejwalkar(max), "min-max knowledge=own": shejwalkar(max), "min-sum": shejwalkar(sum), "min-sum knowledge=own": shejwalkar(sum),
-    "mimic": mimic, "mimic 1": lambda d, known: known[1],
+    "mimic": Mimic, "mimic 1": lambda d, known: known[1],
 }
 
 def philox(key, counter):

@@ -117,10 +117,10 @@ class References(RunCase):
         clients = [Client(x[e - n:e], y[e - n:e]) for n, e in zip(sizes, np.cumsum(sizes))]
         start = self.start_weights()
         mean = lambda d: sum(n * u for n, u in zip(sizes, d)) / sum(sizes)
-        for attack, forge in FORGED.items():
+        for attack, rule in FORGED.items():
             for number, (algorithm, combine) in enumerate({"fedavg": mean, "median": lambda d: np.median(d, axis=0)}.items()):
                 with self.subTest(attack, algorithm=algorithm):
-                    w = start
+                    w, forge = start, rule() if isinstance(rule, type) else rule
                     for _ in range(ROUNDS):
                         d = np.array([c.train(w) for c in clients])
                         d[3:] = forge(d, d[3:] if "own" in attack else d[:3])

@@ -92,7 +92,7 @@ class Robust(NodesCase):
         for arguments, sentence in ((["--algorithm", "send clip 1"], "does not go with send clip of --algorithm: what attackers agree on is not clipped"),
                                     (["--algorithm", "top-k"], "does not go with send top-k of --algorithm: what attackers agree on is not encoded"),
                                     (["--algorithm", "fednova"], "does not go with combine nova of --algorithm: its shares follow"),
-                                    (["--client-optimizer-state", "average"], "does not go with --client-optimizer-state average")):
+                                    (["--client-optimizer-state", "average", "--momentum", "0.5"], "does not go with --client-optimizer-state average")):
             _, err = self.train(*TASK, *arguments, "--attack", "alie", "--attackers", "0.3", code=64)
             self.assertIn(sentence, err)
 
@@ -123,6 +123,30 @@ class Robust(NodesCase):
                     self.assertEqual(same, client not in attackers or not attack.startswith(("label", "backdoor")), client)
                 self.assertNotIn(entry["model_xxh3"], models)
                 models.add(entry["model_xxh3"])
+
+    def test_one_client_is_copied_for_good(self):
+        """What attackers hand in has the length of the victim's update, in every round in which that is drawn; else of the furthest's."""
+        for attack, drawn in (("mimic", "12"), ("mimic", "6"), ("mimic client=5", "6")):
+            run, copied, seen = f"{attack}-{drawn}", {}, 0
+            self.train(*TASK, "--clients", "12", "--clients-per-round", drawn, "--rounds", "8", "--attack", attack, "--attackers", "1,4,8",
+                       "--inspect-updates", "--out", run)
+            for number in range(1, 9):
+                clients = self.clients(run, number)
+                forged = {line["update_length"] for line in clients.values() if line["attacks"]}
+                if forged:
+                    self.assertEqual(len(forged), 1)
+                    copied[number] = [client for client, line in clients.items() if not line["attacks"] and
+                                      abs(line["update_length"] / min(forged) - 1) < 1e-5]
+                    self.assertEqual(len(copied[number]), 1, number)  # never their own
+            victim = 5 if "client" in attack else copied[min(copied)][0]
+            for number, (client,) in copied.items():
+                if victim in self.clients(run, number):
+                    self.assertEqual(client, victim)
+                    seen += 1
+            self.assertGreater(seen, 1)
+        for client, why in (("4", "that client attacks itself"), ("12", "there is no such client")):
+            _, err = self.train(*TASK, "--clients", "12", "--attack", f"mimic client={client}", "--attackers", "1,4,8", "--out", "no", code=64)
+            self.assertIn(f"--attack mimic client={client}: {why}; name another from 0 to 11", err)
 
     def test_an_attack_that_changes_nothing_leaves_the_model_and_a_list_names_the_attackers(self):
         self.train(*TASK, "--out", "honest")

@@ -12,7 +12,7 @@
 #include "fedavg/rules/stale_rules.h"
 #include "io/checkpoint.h"
 
-enum { OWN_NOTES = 5, TOTALS_BYTES = 64 };
+enum { OWN_NOTES = 6, TOTALS_BYTES = 64 };
 
 // What outlives a round besides the weights: vectors, what the server rule remembers, and what it does of clients.
 static uint32_t lasting_count(const RunMemory *memory) {
@@ -131,9 +131,10 @@ static Status check_run(const Safetensors *file, const char *folder, uint32_t ro
 // A checkpoint of a version without totals counts from zero.
 static void read_notes(Control *control, const Safetensors *file) {
     const char *note = safetensors_note(file, "sounder.totals"), *goals = safetensors_note(file, "sounder.goals");
-    const char *clip = safetensors_note(file, "sounder.clip");
+    const char *clip = safetensors_note(file, "sounder.clip"), *victim = safetensors_note(file, "sounder.victim");
     WorldTotals *totals = &control->totals;
     if (clip) control->clip = strtod(clip, NULL);
+    control->victim = victim ? (uint32_t)strtoul(victim, NULL, 10) : 0;
     goals_read(&control->goals, goals ? goals : "");
     *totals = (WorldTotals){0};
     if (note)
@@ -241,14 +242,14 @@ Status run_checkpoint_write(const RunFolder *folder, const RunMemory *memory, co
     for (uint32_t i = 0; i < waiting; i++)
         tensors[(size_t)spec->tensor_count + lasting + i] = waiting_tensor(memory, i);
     ModelNotes model;
-    char path[RUN_PATH_BYTES], totals[TOTALS_BYTES], goals[GOALS_TEXT_BYTES], clip[TOTALS_BYTES];
+    char path[RUN_PATH_BYTES], totals[TOTALS_BYTES], goals[GOALS_TEXT_BYTES], clip[TOTALS_BYTES], victim[TOTALS_BYTES];
     snprintf(clip, sizeof clip, "%.17g", memory->control->clip);
+    snprintf(victim, sizeof victim, "%" PRIu32, memory->control->victim);
     goals_write(goals, &memory->control->goals);
-    TensorNote notes[OWN_NOTES + MODEL_NOTES] = {{"sounder.run", record->identity},
-                                                 {"sounder.totals", write_totals(totals, &memory->control->totals)},
-                                                 {"sounder.goals", goals},
-                                                 {"sounder.clip", clip},
-                                                 {"sounder.refused", refused}};
+    TensorNote notes[OWN_NOTES + MODEL_NOTES] = {
+        {"sounder.run", record->identity}, {"sounder.totals", write_totals(totals, &memory->control->totals)},
+        {"sounder.goals", goals},          {"sounder.clip", clip},
+        {"sounder.victim", victim},        {"sounder.refused", refused}};
     model_notes(&model, spec, about);
     memcpy(notes + OWN_NOTES, model.notes, sizeof model.notes);
     const Folder checkpoints = checkpoints_at(path, folder);

@@ -453,7 +453,14 @@ static Status choose_attackers(RunMemory *memory, const Options *options, Error 
     if (options->attack_rule.row == ATTACK_NONE) return STATUS_OK;
     memory->attackers = calloc((size_t)options->clients, sizeof *memory->attackers);
     if (!memory->attackers) return fail(err, STATUS_OS, "no memory for a list of %d clients", options->clients);
-    return attack_choose(memory->attackers, options->attackers, (uint32_t)options->clients, options->seed, err);
+    TRY(attack_choose(memory->attackers, options->attackers, (uint32_t)options->clients, options->seed, err));
+    const double victim = options->attack_rule.row == ATTACK_MIMIC ? options->attack_rule.number[0] : NAN;
+    char named[OPTION_NAMED_BYTES];
+    if (isnan(victim) || (victim < options->clients && !memory->attackers[(uint32_t)victim])) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "%s mimic client=%.0f: %s; name another from 0 to %d",
+                options_named(named, options, "attack"), victim,
+                victim < options->clients ? "that client attacks itself" : "there is no such client",
+                options->clients - 1);
 }
 
 Status run_create_memory(RunMemory *memory, const Options *options, const Spec *spec, const ModelAbout *about,

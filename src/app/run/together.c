@@ -94,6 +94,7 @@ Status together_start(RunMemory *memory, uint32_t *rounds_done, bool *has_result
     *has_result = progress[1];
     TRY(nodes_broadcast(nodes, &memory->control->totals, sizeof memory->control->totals, err));
     TRY(nodes_broadcast(nodes, &memory->control->clip, sizeof memory->control->clip, err));
+    TRY(nodes_broadcast(nodes, &memory->control->victim, sizeof memory->control->victim, err));
     TRY(nodes_broadcast(nodes, &memory->control->goals, sizeof memory->control->goals, err));
     TRY(nodes_broadcast(nodes, memory->weights, config->parameters * sizeof(float), err));
     for (uint32_t v = 0; v < config->slots.lasting; v++)
