@@ -80,6 +80,10 @@ enum { SLOT_ALIGNMENT = 256 }; // bytes
 // arrive, what the last one met: the centre before that.
 enum { COMMON_VECTOR = 0 };
 
+// fedavg with personal models that begin with given weights (config->begins_with_given): these. No rule that tells
+// clients something goes with them.
+enum { INITIAL_VECTOR = COMMON_VECTOR };
+
 // fedavg with OPTIMIZER_AVERAGED: the momentum that clients begin with.
 static inline uint32_t slots_momentum_vector(const SlotPlan *slots) {
     return slots->vectors - 1;
@@ -146,6 +150,7 @@ typedef struct RunConfig {
     SlotPlan slots;
     KeptPlan kept;
     PersonalPlan personal;
+    bool begins_with_given; // the weights before the first round are not those that follow from the seed
     uint32_t workers, clients;
     Chosen attack;   // what attackers do (rules/attack_rules.h)
     ViewPlan view;   // how clients see their samples

@@ -11,8 +11,8 @@ const PersonalRule personal_rules[PERSONAL_COUNT] = {
                          {{.name = "lambda", .preset = 1, .minimum = 0, .maximum = 1000},
                           {.name = "epochs", .preset = 0, .minimum = 0, .maximum = 100000}}}},
     [PERSONAL_MOREAU] = {{"moreau",
-                          "for each batch a second model makes STEPS steps, pulled to the client's copy of the global "
-                          "one, which then follows it",
+                          "for each batch a second model, which begins each round as the global one, makes STEPS "
+                          "steps, pulled to the client's copy of the global one, which then follows it",
                           "Dinh, Tran, Nguyen, NeurIPS 2020, Algorithm 1 (pFedMe)",
                           {{.name = "lambda", .preset = 15, .minimum = 0, .maximum = 100000},
                            {.name = "steps", .preset = 5, .minimum = 1, .maximum = 100000, .whole = true},

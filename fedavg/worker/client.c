@@ -30,7 +30,9 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
                rows = combine->rows || attack_is_forged(&config->attack);
     const uint32_t each = local->keeps || averages ? 2 : 1;
-    const uint32_t lasting = (server->tells ? 1u : 0u) + (combine->remembers ? 1u : 0u) + (averages ? 1u : 0u);
+    const bool initial = config->personal.second && config->begins_with_given;
+    const uint32_t lasting =
+        (server->tells || initial ? 1u : 0u) + (combine->remembers ? 1u : 0u) + (averages ? 1u : 0u);
     *slots = (SlotPlan){.vectors = lasting + (combine->trusts ? 1 : 0),
                         .lasting = lasting,
                         .states = server->states,
@@ -72,7 +74,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
         {&model->slope, local_looks(&config->recipe.parts[PART_LOCAL])},
         {&model->square, optimizer_rules[config->recipe.parts[PART_OPTIMIZER].row].states > 1},
         {&model->second, second},
-        {&model->initial, second},
+        {&model->initial, second && !config->begins_with_given},
         {&model->read, config->engine == ENGINE_WILD && config->recipe.parts[PART_SCHEDULE].number[WILD_STEPS] > 1},
     };
     enum { VECTORS = sizeof vectors / sizeof *vectors };
@@ -94,6 +96,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     for (int v = 0; v < VECTORS; v++)
         if (vectors[v].wanted) *vectors[v].vector = (float *)(void *)next, next += stride;
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
+    if (second && !model->initial) model->initial = run_memory_vector(memory, INITIAL_VECTOR);
     Status status = begin_labels(model, err);
     if (status == STATUS_OK) status = view_init(&model->view, memory, err);
     if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);

@@ -56,9 +56,11 @@ static void load_second(float *weights, const LocalModel *model, const Job *job)
 }
 
 void personal_begin(LocalModel *model, const Job *job) {
-    const PersonalPlan *plan = &model->memory->config->personal;
+    const RunConfig *config = model->memory->config;
+    const PersonalPlan *plan = &config->personal;
     add_kept(model->weights, row_before(model, job), runs_of(plan));
-    if (plan->inner > 0) load_second(model->second, model, job);
+    // As in pFedMe's authors' code: the paper leaves open where a round's theta begins.
+    if (plan->inner > 0) memcpy(model->second, model->memory->weights, config->parameters * sizeof *model->second);
 }
 
 // theta -= lr (g(theta) + lambda (theta - x)), so many times; then x -= lr lambda (x - theta).

@@ -220,15 +220,14 @@ def afl(gamma, mean_of_rounds):
 
 def pfedme(lam, steps, lr):
     def run(w, clients):
-        thetas = [w for _ in clients]
         for _ in range(ROUNDS):
             updates = []
-            for k, client in enumerate(clients):
-                x = w
+            for client in clients:
+                x = theta = w  # as the authors' set_parameters
                 for _ in range(STEPS):
                     for _ in range(steps):
-                        thetas[k] = thetas[k] - lr * (client.gradient(thetas[k]) + lam * (thetas[k] - x))
-                    x = x - LR * lam * (x - thetas[k])
+                        theta = theta - lr * (client.gradient(theta) + lam * (theta - x))
+                    x = x - LR * lam * (x - theta)
                 updates.append(x - w)
             w = w + mean(clients, updates)
         return w

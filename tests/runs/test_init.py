@@ -2,7 +2,7 @@
 
 Usage: test_init.py PATH_OF_SOUNDER [unittest arguments]; with the program on the emulated card the runs are on that.
 """
-import json, os, struct, subprocess, sys, unittest
+import json, os, shutil, struct, subprocess, sys, unittest
 
 from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
@@ -44,6 +44,27 @@ class Init(RunCase):
         _, err = self.train(*TASK, "--model", NET, "--lr", "1e-30", "--init", other, "--out", "other")
         self.assertEqual(self.tensors("other"), first)
         self.assertIn("the net has no use for 1 of its tensors: head.weight", err)
+
+    @unittest.skipIf(ON_CARD, "personal models are for the CPU alone")
+    def test_personal_models_begin_from_the_weights_of_a_file_and_a_run_goes_on_without_it(self):
+        self.train(*TASK, "--model", NET, "--lr", "0.1", "--rounds", "3", "--out", "first")
+        clients = ["--clients", "4", "--clients-per-round", "2", "--client-test", "0.2", "--eval-clients-every", "1"]
+
+        def losses(run):
+            return [(line["round"], line["model"], line["loss_by_samples"]) for line in self.metrics(run) if line["type"] == "clients_evaluation"]
+
+        for number, rule in enumerate(("ditto", "pfedme", "ditto; combine centered")):
+            with self.subTest(rule):
+                task = [*TASK, *clients, "--model", NET, "--algorithm", rule, "--init", "start.safetensors"]
+                shutil.copy(self.path("first/model.safetensors"), self.path("start.safetensors"))
+                self.train(*task, "--lr", "1e-30", *(["--algorithm", "pfedme lr=1e-30"] if rule == "pfedme" else []), "--out", f"still{number}")
+                self.assertEqual(len({loss for _, _, loss in losses(f"still{number}")}), 1)  # of both models: they are the file's
+                self.train(*task, "--lr", "0.05", "--rounds", "3", "--out", f"whole{number}")
+                self.train(*task, "--lr", "0.05", "--out", f"run{number}")
+                os.remove(self.path("start.safetensors"))
+                self.train("--resume", f"run{number}", "--rounds", "3", "--quiet")
+                self.assertEqual(losses(f"run{number}"), losses(f"whole{number}"))
+                self.assertEqual(len(losses(f"run{number}")), 6)
 
     def check_frozen(self, start, *options, out):
         self.train(*TASK, "--model", NET, "--lr", "0.1", "--freeze", "conv*, norm1.bias fc1.bias", *options, "--out", out)

@@ -38,7 +38,11 @@ static NamedTensor lasting_tensor(const RunMemory *memory, uint32_t index) {
     if (index < lasting) {
         tensor.values = run_memory_vector(memory, index);
         const bool center = combine_rules[config->recipe.parts[PART_COMBINE].row]->remembers && index + 1 == lasting;
-        const char *what = engine_facts[config->engine].writes_weights ? "velocity" : center ? "center" : "common";
+        const bool initial = config->personal.second && config->begins_with_given && index == INITIAL_VECTOR;
+        const char *what = engine_facts[config->engine].writes_weights ? "velocity"
+                           : center                                    ? "center"
+                           : initial                                   ? "initial"
+                                                                       : "common";
         snprintf(tensor.name, sizeof tensor.name, "sounder.%s.%u", what, index);
         return tensor;
     }

@@ -301,6 +301,7 @@ static RunConfig make_config(const Options *options, const Spec *spec, const Nod
         .log_level = (uint32_t)options->log_level,
         .seed = options->seed,
         .parameters = spec->parameter_count,
+        .begins_with_given = options->init[0] != 0,
         .node = nodes->rank,
         .nodes = nodes->size};
 }
@@ -439,13 +440,13 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     spec_initialise(memory->weights, spec, options->seed);
     if (!options->init[0] || (options->resume[0] && has_checkpoint(folder))) return STATUS_OK;
     options_named(named, options, "init");
-    if (memory->config->personal.second)
-        return fail(err, STATUS_USAGE, "%s does not go with personal %s, whose own models begin with random weights",
-                    named, personal_rules[options->recipe.parts[PART_PERSONAL].row].text.name);
     Error why;
     const Status status = onnx_is_file(options->init) ? onnx_begin_from(memory->weights, spec, options->init, &why)
                                                       : model_begin_from(memory->weights, spec, options->init, &why);
-    return status == STATUS_OK ? status : fail(err, status, "%s: %s", named, why.message);
+    if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
+    if (memory->config->personal.second)
+        memcpy(run_memory_vector(memory, INITIAL_VECTOR), memory->weights, spec->parameter_count * sizeof(float));
+    return STATUS_OK;
 }
 
 // Who attacks, once for all rounds.
