@@ -32,9 +32,9 @@ double forgery_alie(uint32_t clients, uint32_t attackers);
 void forgery_deviations(double *out, const Rows *rows, size_t count);
 void forgery_forge(double *out, const Rows *rows, double of_mean, double of_deviation, size_t count);
 
-// How many standard deviations min-max (or min-sum) goes: the largest g that keeps to the limit, a root of quadratics.
-// (Shejwalkar's and Houmansadr's code looks for it by halving steps, from 10 or so.) products (count + 1, count + 1): of
-// the updates, and of their deviations as the last. workspace (2 count).
+// How many standard deviations min-max (or min-sum) goes: the largest g that keeps to the limit, a root of quadratics
+// (published code looks for it by halving steps). products (count + 1, count + 1): of the updates, and of their
+// deviations as the last. workspace (2 count).
 double forgery_reach(const double *products, uint32_t count, const Chosen *attack, double *workspace);
 
 // Which update is the furthest from the mean along the first principal direction of all; of equal ones the first.
