@@ -101,7 +101,8 @@ static double fixed_log_moment(double rate, double noise, int order, const doubl
     return fmin(sum.log, (order - 1) * plain(noise, order));
 }
 
-// Between two whole orders the logarithm of the moment is below the line between theirs (their corollary 10).
+// Between two whole orders the logarithm of the moment is below the line between theirs (their corollary 10), and at
+// any order below that of all clients in every round: who is left out of some rounds tells no more.
 static void add_fixed(double *rdp, double rate, double noise, double times) {
     double moments[(LARGEST_ORDER + 1) / 2 + 1], logs[LARGEST_ORDER + 1] = {0};
     for (int half = 1; half <= (LARGEST_ORDER + 1) / 2; half++)
@@ -112,7 +113,7 @@ static void add_fixed(double *rdp, double rate, double noise, double times) {
         const double order = accountant_order(i), part = order - floor(order);
         const int below = (int)order, above = part > 0 ? below + 1 : below;
         const double log_moment_of = (1 - part) * logs[below] + part * logs[above];
-        rdp[i] += times * (rate < 1 ? log_moment_of / (order - 1) : plain(noise, order));
+        rdp[i] += times * fmin(log_moment_of / (order - 1), plain(noise, order));
     }
 }
 

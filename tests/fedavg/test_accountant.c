@@ -74,6 +74,15 @@ static void cohorts_of_a_fixed_size_are_accounted_for_by_themselves(void **state
         accountant_add(rdp, &(Mechanism){COHORTS_FIXED, cases[i].rate, cases[i].noise}, cases[i].rounds);
         is_about("epsilon", accountant_spent(rdp, 1e-5).epsilon, cases[i].epsilon, 5e-6);
     }
+    // Sampling never costs more than none, whose RDP at order a is 2 a / noise^2: epsilon 838.2, where the line between
+    // whole orders has 1093.9.
+    double sampled[ACCOUNTANT_ORDERS] = {0}, whole[ACCOUNTANT_ORDERS] = {0};
+    accountant_add(sampled, &(Mechanism){COHORTS_FIXED, 0.446237, 2.344}, 1801);
+    accountant_add(whole, &(Mechanism){COHORTS_FIXED, 1, 2.344}, 1801);
+    for (int i = 0; i < ACCOUNTANT_ORDERS; i++)
+        assert_true(sampled[i] <= whole[i]);
+    is_about("epsilon of all", accountant_spent(whole, 5.9e-6).epsilon, 838.197, 1e-3);
+    assert_true(accountant_spent(sampled, 5.9e-6).epsilon <= 838.198);
     // All clients in every round: the plain mechanism, with half the noise.
     is_about("RDP of all", rdp_of(&(Mechanism){COHORTS_FIXED, 1, 2}, 5), 5 / 2.0, 1e-12);
 }
