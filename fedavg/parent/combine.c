@@ -223,7 +223,7 @@ static void choose(Combine *combine) {
                            .weights = combine->weights,
                            .number = chosen_of(combine, PART_COMBINE)->number,
                            .workspace = combine->workspace};
-    const bool weighs = combine->rule->by_training || !combine->rule->rows; // a mean, with rows for an attack's sake
+    const bool weighs = combine->rule->by_training || !combine->rule->rows; // a mean, with rows for an attack's sake or mixed
     for (uint32_t row = 0; row < count; row++)
         combine->mixed_shares[row] = weighs && !mixes ? combine->weights[row] : 1.0 / count;
     if (mixes) // all mixed updates count the same

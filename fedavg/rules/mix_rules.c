@@ -24,10 +24,10 @@ static void buckets_mix(double *parts, const MixTurn *turn) {
 }
 
 // Nearest-neighbour mixing (Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, AISTATS 2023): every update becomes
-// the mean of the n - f that are nearest to it, itself among them.
+// the mean of the n - f that are nearest to it, itself among them. What they prove holds for f < n / 2.
 
 static uint32_t nearest_mixed(uint32_t count, const double *number) {
-    return count > number[0] ? count : 0;
+    return count > 2 * number[0] ? count : 0;
 }
 
 static void nearest_mix(double *parts, const MixTurn *turn) {
@@ -60,7 +60,8 @@ const MixRule mix_rules[MIX_RULE_COUNT] = {
          .mixed = buckets_mixed},
     [MIX_NEAREST] =
         {.text = {"nearest",
-                  "every update becomes the mean of all but the furthest from it, as many as may be byzantine",
+                  "every update becomes the mean of all but the furthest from it, as many as may be byzantine; those "
+                  "must be fewer than half",
                   "Allouah et al., AISTATS 2023",
                   {COMBINE_BYZANTINE}},
          .products = true,

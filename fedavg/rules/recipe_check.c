@@ -23,7 +23,6 @@ static Status refuse_pair(Part a, Part b, const Recipe *recipe, const char *why,
 static Status check_halves(const Recipe *recipe, Error *err) {
     const LocalRule *local = local_rules[recipe->parts[PART_LOCAL].row];
     const ServerRule *server = server_rules[recipe->parts[PART_SERVER].row];
-    const CombineRule *combine = combine_rules[recipe->parts[PART_COMBINE].row];
     const bool half = strcmp(local->text.name, server->text.name) == 0;
     if (server->sums && !half)
         return refuse_pair(PART_SERVER, PART_LOCAL, recipe, "it is the half of the local rule of its name", err);
@@ -31,8 +30,6 @@ static Status check_halves(const Recipe *recipe, Error *err) {
         return refuse_pair(PART_LOCAL, PART_SERVER, recipe, "it needs the server rule of its name", err);
     if (local->keeps && recipe->parts[PART_COMBINE].row != COMBINE_ROW_mean)
         return refuse_pair(PART_LOCAL, PART_COMBINE, recipe, "its clients are averaged as they are", err);
-    if (recipe->parts[PART_MIX].row != MIX_NONE && !combine->rows)
-        return refuse_pair(PART_MIX, PART_COMBINE, recipe, "that does not look at updates side by side", err);
     if (local->keeps && recipe->parts[PART_PERSONAL].row != PERSONAL_NONE)
         return refuse_pair(PART_LOCAL, PART_PERSONAL, recipe, "a client keeps one of the two", err);
     const Part steps[] = {PART_LOCAL, PART_OPTIMIZER, PART_COMBINE};
@@ -48,6 +45,31 @@ static Status check_halves(const Recipe *recipe, Error *err) {
     if (recipe->parts[PART_COMBINE].row == COMBINE_ROW_nova && recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
         return refuse_pair(PART_COMBINE, PART_OPTIMIZER, recipe, "the length of a training is known for SGD alone",
                            err);
+    return STATUS_OK;
+}
+
+// Mixed updates are of several clients: they come from updates side by side, and count alike.
+static Status check_mix(const Recipe *recipe, Error *err) {
+    const Chosen *parts = recipe->parts;
+    const CombineRule *combine = combine_rules[parts[PART_COMBINE].row];
+    const bool averages = parts[PART_COMBINE].row == COMBINE_ROW_mean;
+    const struct {
+        Part part;
+        bool clashes;
+        const char *why;
+    } others[] = {
+        {PART_COMBINE, !averages && !combine->rows, "that does not look at updates side by side"},
+        {PART_COMBINE, averages && !combine_is_uniform(&parts[PART_COMBINE]),
+         "mixed updates count alike; add combine mean uniform"},
+        {PART_COMBINE, combine->by_training != NULL, "mixed updates have no loss of their own"},
+        {PART_LOCAL, local_rules[parts[PART_LOCAL].row]->keeps, "its clients are averaged as they are"},
+        {PART_CODE, parts[PART_CODE].row == SEND_ROW_masked, "the server may see the sum alone"},
+        {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "a client would be part of several updates"},
+        {PART_SERVER, parts[PART_SERVER].row == SERVER_ROW_vote, "it counts the signs of clients"},
+        {PART_SCHEDULE, engine_facts[recipe_engine(recipe)].buffers, "its clients have to begin from one model"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others && parts[PART_MIX].row != MIX_NONE; i++)
+        if (others[i].clashes) return refuse_pair(PART_MIX, others[i].part, recipe, others[i].why, err);
     return STATUS_OK;
 }
 
@@ -186,6 +208,7 @@ static Status check_schedule(const Recipe *recipe, Error *err) {
 
 Status recipe_check(const Recipe *recipe, Error *err) {
     TRY(check_halves(recipe, err));
+    TRY(check_mix(recipe, err));
     TRY(check_send(recipe, err));
     TRY(check_release(recipe, err));
     return check_schedule(recipe, err);

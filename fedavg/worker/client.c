@@ -13,6 +13,7 @@
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/mix_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/walk.h"
@@ -28,7 +29,8 @@ void client_plan(SlotPlan *slots, const RunConfig *config) {
     const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
     const CombineRule *combine = combine_rules[config->recipe.parts[PART_COMBINE].row];
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
-               rows = combine->rows || attack_is_forged(&config->attack);
+               mixes = config->recipe.parts[PART_MIX].row != MIX_NONE,
+               rows = combine->rows || mixes || attack_is_forged(&config->attack);
     const uint32_t each = local->keeps || averages ? 2 : 1;
     const bool initial = config->personal.second && config->begins_with_given;
     const uint32_t lasting =

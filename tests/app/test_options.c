@@ -212,6 +212,9 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
         {"--algorithm|krum byzantine=3|--clients|8",
          "--clients-per-round 8: so many updates; combine krum of --algorithm needs at least 9; raise that or lower "
          "byzantine"},
+        {"--algorithm|mix nearest byzantine=4; combine median|--clients|7",
+         "--clients-per-round 7: so many updates, of which mix nearest makes 0; combine median of --algorithm needs at "
+         "least 1; raise that or lower byzantine"},
         {"--algorithm|mix buckets 3; combine bulyan|--clients|18",
          "--clients-per-round 18: so many updates, of which mix buckets makes 6; combine bulyan of --algorithm needs "
          "at "

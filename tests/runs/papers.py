@@ -420,6 +420,7 @@ ALGORITHMS = {
     "dga": dga(1), "dga beta=5": dga(5), "dga beta=1000": dga(1000),
     "median": robust(lambda d: np.median(d, axis=0)), "trimmed 0.34": robust(lambda d: np.sort(d, axis=0)[1:-1].mean(axis=0)),
     "krum 0": robust(krum), "mix nearest 1; combine trimmed 0": robust(lambda d: nearest(d, 1).mean(axis=0)),
+    "mix nearest 1; combine mean uniform": robust(lambda d: nearest(d, 1).mean(axis=0)),
     "mix nearest 1; combine median": robust(lambda d: np.median(nearest(d, 1), axis=0)),
     "rfa": robust(weiszfeld), "centered-clipping radius=0.3": centered(0.3, 1), "centered-clipping radius=0.3 steps=3": centered(0.3, 3),
     "fltrust 30": fltrust(30), "fltrust root=7": fltrust(7),

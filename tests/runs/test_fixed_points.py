@@ -188,6 +188,7 @@ SAME = [  # the one text, the other text, what else both change
     ("krum byzantine=0", "mix buckets size=1; combine krum byzantine=0", {}),
     ("trimmed", "mix buckets size=1; combine trimmed", {}),
     ("fedavg weights=uniform", "mix buckets size=3; combine median", {}),
+    ("fedavg weights=uniform", "mix nearest byzantine=0; combine mean uniform", {}),
     ("fedavg weights=uniform", "mix buckets size=9; combine geometric", {}),
     ("median; server adam", "trimmed share=0.34; server adam", {"workers": "3"}),
     ("fedavg", "ditto", {}),

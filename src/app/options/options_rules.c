@@ -48,6 +48,7 @@ static Status check_averaged_state(const Options *options, Error *err) {
         {PART_OPTIMIZER, parts[PART_OPTIMIZER].row != OPTIMIZER_SGD, "momenta alone are averaged"},
         {PART_LOCAL, local_rules[parts[PART_LOCAL].row]->keeps, "one of the two can be summed beside the updates"},
         {PART_PERSONAL, parts[PART_PERSONAL].row != PERSONAL_NONE, "what stays with a client is no mean"},
+        {PART_MIX, parts[PART_MIX].row != MIX_NONE, "momenta are averaged as a plain mean"},
         {PART_COMBINE, parts[PART_COMBINE].row != COMBINE_ROW_mean, "momenta are averaged as a plain mean"},
         {PART_NOISE, parts[PART_NOISE].row != NOISE_NONE, "momenta would tell what noise hides"},
         {PART_RELEASE, parts[PART_RELEASE].row != RELEASE_EXACT, "momenta would tell what noise hides"},

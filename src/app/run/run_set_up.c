@@ -25,6 +25,7 @@
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/mix_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/shard_sum.h"
@@ -372,12 +373,14 @@ static Status check_kept(const RunConfig *config, const Options *options, const 
 
 // Updates side by side grow with the cohort: they are compared with what the machine has before anything is filled.
 static Status check_rows(const RunConfig *config, Error *err) {
-    const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
+    const Chosen *parts = config->recipe.parts;
     const double bytes = (double)slots_rows_bytes(&config->slots), available = (double)segment_available();
     if (bytes == 0 || config->real_clock) return STATUS_OK;
-    const bool forged = attack_is_forged(&config->attack) && !combine_rules[chosen->row]->rows;
-    const char *kind = forged ? "--attack" : "combine",
-               *name = forged ? attack_rules[config->attack.row].name : part_rule(PART_COMBINE, chosen->row)->name;
+    const bool combines = combine_rules[parts[PART_COMBINE].row]->rows;
+    const bool forged = attack_is_forged(&config->attack) && !combines && parts[PART_MIX].row == MIX_NONE;
+    const Part part = combines ? PART_COMBINE : PART_MIX;
+    const char *kind = forged ? "--attack" : part_names[part],
+               *name = forged ? attack_rules[config->attack.row].name : part_rule(part, parts[part].row)->name;
     log_info("%s %s: %u updates side by side take %.1f MB of shared memory, of %.1f MB that are available", kind, name,
              config->slots.rows, bytes / 1e6, available / 1e6);
     if (bytes <= available) return STATUS_OK;
