@@ -21,6 +21,11 @@ void stop_signals(sigset_t *signals) {
     signals_not_ignored(signals, stopping, sizeof stopping / sizeof *stopping);
 }
 
+void parent_signals(sigset_t *signals) {
+    static const int taken[] = {STOP_SIGNALS, SIGTSTP};
+    signals_not_ignored(signals, taken, sizeof taken / sizeof *taken);
+}
+
 void suspend_self(void) {
     sigset_t stop, before;
     sigemptyset(&stop);

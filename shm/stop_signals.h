@@ -34,7 +34,10 @@ bool stop_requests_add(StopRequests *requests, uint64_t now_nanoseconds);
 // batch systems are told to send), without those that this process was started with ignored (nohup, & in a script).
 void stop_signals(sigset_t *signals);
 
-// The same for a list of signals (count).
+// These and SIGTSTP: what a parent takes from its signalfd, and blocks before a library starts threads.
+void parent_signals(sigset_t *signals);
+
+// Those of a list (count) that this process was not started with ignored.
 void signals_not_ignored(sigset_t *signals, const int *numbers, size_t count);
 
 // What the terminal's Ctrl-Z (SIGTSTP) does to a process that takes the signal from a signalfd: stops this process as

@@ -40,7 +40,7 @@ uint32_t supervisor_alive(const Supervisor *supervisor) {
 
 static Status listen_for_signals(Supervisor *supervisor, Error *err) {
     sigset_t interrupts;
-    stop_signals(&interrupts);
+    parent_signals(&interrupts);
     supervisor->signal_fd = signalfd(-1, &interrupts, SFD_CLOEXEC | SFD_NONBLOCK);
     if (supervisor->signal_fd < 0) return fail_errno(err, STATUS_OS, "cannot listen for signals");
     sigprocmask(SIG_BLOCK, &interrupts, &supervisor->saved_mask);
@@ -120,12 +120,29 @@ static void close_worker(WorkerRecord *worker) {
     worker->state = WORKER_DEAD;
 }
 
+static void signal_workers(const Supervisor *supervisor, int signal_number) {
+    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
+        if (is_alive(&supervisor->workers[rank]))
+            pidfd_send_signal(supervisor->workers[rank].pidfd, signal_number, NULL, 0);
+}
+
+// Ctrl-Z at the terminal reaches the parent alone. The workers stop, since they have a process group of their own.
+static void suspend(const Supervisor *supervisor) {
+    signal_workers(supervisor, SIGSTOP);
+    suspend_self();
+    signal_workers(supervisor, SIGCONT);
+}
+
 // A batch system signals all processes of a job, and who started this one (a sweep, a launcher) hands its signal on:
 // what comes from the two of them counts once.
 static void read_signals(Supervisor *supervisor) {
     struct signalfd_siginfo info;
     const pid_t starter = getppid();
     while (read(supervisor->signal_fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGTSTP) {
+            suspend(supervisor);
+            continue;
+        }
         const bool is_handed_on = (pid_t)info.ssi_pid == starter;
         StopRequests *requests = is_handed_on ? &supervisor->handed_on : &supervisor->of_others;
         stop_requests_add(requests, clock_nanoseconds());
@@ -155,8 +172,7 @@ void supervisor_dismiss(Supervisor *supervisor, double seconds) {
 }
 
 void supervisor_free(Supervisor *supervisor) {
-    for (uint32_t rank = 0; rank < supervisor->config.workers; rank++)
-        if (is_alive(&supervisor->workers[rank])) pidfd_send_signal(supervisor->workers[rank].pidfd, SIGKILL, NULL, 0);
+    signal_workers(supervisor, SIGKILL);
     for (uint32_t rank = 0; rank < supervisor->config.workers; rank++) {
         WorkerRecord *worker = &supervisor->workers[rank];
         if (!is_alive(worker)) continue;

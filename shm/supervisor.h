@@ -8,12 +8,12 @@
 //       supervisor_release(&supervisor);                      // ... to here
 //   fail: supervisor_free(&supervisor);
 //
-// Workers are this same binary, an exec of /proc/self/exe with the arguments given (never a bare fork),
-// in a process group of their own (a Ctrl-C at the terminal reaches the parent alone), with signals unblocked, the stop
-// signals ignored and all others at their default actions, with stdin from /dev/null, and with the inherited
-// descriptors at fixed numbers and no others. A worker calls worker_attach first thing.
+// Workers are this same binary, an exec of /proc/self/exe with the arguments given (never a bare fork), in a process
+// group of their own (Ctrl-C and Ctrl-Z at the terminal reach the parent alone, which stops them when it is stopped),
+// with signals unblocked, the stop signals ignored and all others at their default actions, with stdin from /dev/null,
+// and with the inherited descriptors at fixed numbers and no others. A worker calls worker_attach first thing.
 //
-// The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (stop_signals), the start-up
+// The supervisor is single-threaded: it polls the workers' pidfds, a signalfd (parent_signals), the start-up
 // pipes and an eventfd that every worker writes to after it has stored its arrival at the barrier. It arrives last
 // itself, so its own arrival never blocks, and between supervisor_gather and supervisor_release all workers stand
 // still. The thread that starts the workers must live as long as they shall: the kernel ties PDEATHSIG to it.
@@ -100,9 +100,9 @@ typedef struct Supervisor {
     struct sigaction saved_child_action;
 } Supervisor;
 
-// Blocks the stop signals and starts listening for them, raises the limit of open descriptors to what the workers
-// will need (OS with limit and need if that is not allowed, SOFTWARE for a barrier of another size), and marks every
-// worker's rank as gone. Starts no worker. The config is copied, what it points to must outlive the supervisor.
+// Blocks the stop signals and SIGTSTP and starts listening for them, raises the limit of open descriptors to what the
+// workers will need (OS with limit and need if that is not allowed, SOFTWARE for a barrier of another size), and marks
+// every worker's rank as gone. Starts no worker. The config is copied, what it points to must outlive the supervisor.
 Status supervisor_init(Supervisor *supervisor, const SupervisorConfig *config, Error *err);
 
 // Starts (or, after a death, replaces) the worker of a rank. Before the first release or between gather and release

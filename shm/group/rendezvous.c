@@ -81,15 +81,22 @@ static int connect_to(int *fd, const GroupPlace *place) {
 
 // Rank 0 --------------------------------------------------------------------------------------------------------------
 
-// A file appears under its name when it can already be connected to: it is made beside and renamed, never over another.
+// Never over another file. A file server (NFS) knows no such renaming, but refuses a link where a file is.
+static int rename_to_new(const char *from, const char *to) {
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+    if ((errno != EINVAL && errno != ENOSYS) || link(from, to) != 0) return -1;
+    unlink(from);
+    return 0;
+}
+
+// A file appears under its name when it can already be connected to: it is made beside and renamed.
 static int bind_file(int fd, const char *path) {
     char beside[108];
     snprintf(beside, sizeof beside, "%.91s.%d", path, getpid());
     struct sockaddr_un address;
     socklen_t bytes = make_address(&address, beside, true);
     if (bind(fd, (struct sockaddr *)&address, bytes) != 0) return -1;
-    if (listen(fd, GROUP_MAX_RANKS) == 0 && renameat2(AT_FDCWD, beside, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
-        return 0;
+    if (listen(fd, GROUP_MAX_RANKS) == 0 && rename_to_new(beside, path) == 0) return 0;
     int error = errno == EEXIST ? EADDRINUSE : errno;
     unlink(beside);
     errno = error;

@@ -63,12 +63,11 @@ class EarlyStops(RunCase):
         self.assertFalse(alive(worker))
 
     def test_a_launcher_ends_though_a_rank_is_stopped_before_its_exec(self):
-        process, rank = self.start_stopping(1, "launch", "-n", "2", "--standalone", "--grace-seconds", "1",
+        process, rank = self.start_stopping(1, "launch", "-n", "2", "--standalone", "--grace-seconds", "86400",
                                             "sleep", "1000")
         process.send_signal(signal.SIGTERM)
         _, err = self.finish(process, code=143)
-        self.assertIn("rank 0 (pid", err)
-        self.assertIn("has not ended within 1 s and is killed", err)
+        self.assertEqual(err, "")  # it was continued, to end of the signal
         self.assertFalse(alive(rank))
 
     def test_a_launcher_starts_the_others_and_goes_on_with_a_rank_that_continues(self):

@@ -4,7 +4,8 @@ Usage: test_terminal.py PATH_OF_SOUNDER [unittest arguments]
 """
 import fcntl, os, pty, re, resource, select, signal, struct, subprocess, sys, termios, time, unittest
 
-from runs import DEADLINE, ECHO_SECONDS, ENDLESS, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, merged, wait_until
+from runs import (DEADLINE, ECHO_SECONDS, ENDLESS, OWN_SESSION, SANITIZED, SLOWED, SMALL, SOUNDER, TEST, TRAIN, RunCase, children_of,
+                  merged, state_of, wait_until)
 
 LONG = [*SMALL, "--workers", "2", "--local-epochs", "5000" if SANITIZED else "1000"]  # a round of minutes
 
@@ -157,6 +158,18 @@ class Terminal(RunCase):
         os.killpg(process.pid, signal.SIGINT)
         self.read_until(None)
         self.assertEqual(process.wait(DEADLINE), 128 + signal.SIGINT)
+
+    def test_ctrl_z_stops_the_workers_too_and_fg_continues_them(self):
+        # A process group of the test's session, which the kernel lets Ctrl-Z stop.
+        process = self.start(*SMALL, "--workers", "2", *ENDLESS, "--out", "run", start_new_session=False, preexec_fn=os.setpgrp)
+        self.wait_for_round("run", 1)
+        everyone = [process.pid, *children_of(process.pid)]
+        self.assertEqual(len(everyone), 3)
+        process.send_signal(signal.SIGTSTP)
+        self.assertTrue(wait_until(lambda: {state_of(pid) for pid in everyone} == {"T"}))
+        process.send_signal(signal.SIGCONT)
+        self.wait_for_more_rounds("run", 2)
+        self.stop(process)
 
     def test_the_signals_of_batch_systems_and_of_a_closed_terminal_end_a_run_as_term_does(self):
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):

@@ -79,7 +79,7 @@ static const char *only_on_cpu(const Options *options) {
 
 static void block_signals(RunDevice *device) {
     sigset_t interrupts;
-    stop_signals(&interrupts);
+    parent_signals(&interrupts);
     sigprocmask(SIG_BLOCK, &interrupts, &device->saved_mask);
     device->signals_are_blocked = true;
 }

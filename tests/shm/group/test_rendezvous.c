@@ -81,6 +81,27 @@ static void a_file_of_an_earlier_run_is_an_error_on_every_rank(void **state) {
     assert_int_equal(unlink(path), 0); // nobody has taken it away
 }
 
+static void a_file_server_that_renames_only_over_other_files_will_do(void **state) {
+    (void)state;
+    char place[64];
+    meeting_place(place);
+    Guest guests[3];
+    for (int i = 0; i < 3; i++) // the third is a second rank 0, which must not take the file away
+        guests[i] = (Guest){.config = {.init = place, .rank = i % 2, .size = 3, .timeout_seconds = 60},
+                            .renames_as_nfs = true,
+                            .comes_after_sockets = i == 2 ? 2 : 0,
+                            .expected = STATUS_MISMATCH,
+                            .words = {"both are rank 0"}};
+    assert_int_equal(hold_meeting(guests, 3), 0);
+    for (int i = 0; i < 2; i++) {
+        guests[i].config.size = 2;
+        guests[i].expected = STATUS_OK;
+        guests[i].words[0] = NULL;
+    }
+    assert_int_equal(hold_meeting(guests, 2), 0);
+    assert_int_equal(access(place + strlen("file://"), F_OK), -1);
+}
+
 static void a_rank_0_that_dies_meeting_leaves_a_file_that_is_an_error(void **state) {
     (void)state;
     char place[64];
@@ -340,6 +361,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(without_rank_0_the_others_say_so),
         cmocka_unit_test(the_impatience_of_one_rank_ends_the_meeting_for_all),
         cmocka_unit_test(a_file_of_an_earlier_run_is_an_error_on_every_rank),
+        cmocka_unit_test(a_file_server_that_renames_only_over_other_files_will_do),
         cmocka_unit_test(a_rank_0_that_dies_meeting_leaves_a_file_that_is_an_error),
         cmocka_unit_test(two_processes_with_one_rank_fail_on_all_ranks),
         cmocka_unit_test(different_sizes_fail_on_all_ranks),
