@@ -14,7 +14,7 @@
 #include "app/run/onnx_file.h"
 #include "app/run/predictions.h"
 #include "app/run/run_device.h"
-#include "app/run/run_figure.h"
+#include "app/run/round_test.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_record.h"
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 // The figure that a run is about, the goals that go by it, and what tests of clients add up to.
-#include "app/run/run_figure.h"
+#include "app/run/round_test.h"
 
 #include <math.h>
 #include <stdlib.h>

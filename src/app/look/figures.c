@@ -12,6 +12,7 @@
 #include "app/look/chart.h"
 #include "app/look/heat.h"
 #include "app/look/svg.h"
+#include "app/run/run_figure.h"
 #include "base/text_stream.h"
 #include "io/durable.h"
 
@@ -97,12 +98,13 @@ static CurvePoint *add_curve(Room *room, const json_t *runs, const char *group, 
     return points;
 }
 
-static void add_groups(Room *room, const json_t *runs, const char *key, double scale) {
+// about: of the groups whose runs are about the figure of this key; NULL: of all.
+static void add_groups(Room *room, const json_t *runs, const char *key, double scale, const char *about) {
     size_t i;
     json_t *run;
     json_array_foreach(runs, i, run) {
         const char *group = json_string_value(json_object_get(run, "group"));
-        bool known = false;
+        bool known = about && strcmp(json_string_value(json_object_get(run, "figure")), about) != 0;
         for (size_t k = 0; k < room->curve_count; k++)
             known |= strcmp(room->curves[k].label, group) == 0;
         if (!known) add_curve(room, runs, group, group, key, scale);
@@ -124,27 +126,47 @@ static void put_spread(CurvePoint *points, size_t count, const json_t *run) {
 
 typedef Status Draw(FILE *file, bool *drawn, const json_t *runs, Error *err);
 
-static Status draw_accuracy(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+// Curves of the runs that are about the figure.
+static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, RunFigure figure, const char *title,
+                          const char *axis, Error *err) {
     Room room;
     char label[64] = "";
-    const double target = json_number_value(json_object_get(json_array_get(runs, 0), "target"));
+    const RunFigureFacts *facts = &run_figures[figure];
+    const double scale = facts->is_loss ? 1 : 100,
+                 target = json_number_value(json_object_get(json_array_get(runs, 0), "target"));
     Status status = make_room(&room, runs, err);
     if (status == STATUS_OK) {
-        add_groups(&room, runs, "test_accuracy", 100);
-        snprintf(label, sizeof label, "target: %.4g %%", 100 * target);
-        const Chart chart = {.title = "Accuracy on the test samples by round",
+        add_groups(&room, runs, facts->key, scale, facts->key);
+        snprintf(label, sizeof label, "target: %.4g %%", scale * target);
+        const Chart chart = {.title = title,
                              .x_title = "round",
-                             .y_title = "accuracy on the test samples, %",
+                             .y_title = axis,
                              .curves = room.curves,
                              .count = room.curve_count,
-                             .most = 100,
-                             .reference = target > 0 ? 100 * target : NAN,
+                             .most = facts->is_loss ? 0 : 100,
+                             .logarithmic = facts->is_loss,
+                             .reference = target > 0 ? scale * target : NAN,
                              .reference_label = label};
         *drawn = chart_has_points(&chart);
         if (*drawn) chart_draw(file, &chart);
     }
     free_room(&room);
     return status;
+}
+
+static Status draw_accuracy(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    return draw_figure(file, drawn, runs, FIGURE_ACCURACY, "Accuracy on the test samples by round",
+                       "accuracy on the test samples, %", err);
+}
+
+static Status draw_personal_accuracy(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    return draw_figure(file, drawn, runs, FIGURE_PERSONAL_ACCURACY, "Personal accuracy by round",
+                       "personal accuracy, mean over the clients, %", err);
+}
+
+static Status draw_personal_loss(FILE *file, bool *drawn, const json_t *runs, Error *err) {
+    return draw_figure(file, drawn, runs, FIGURE_PERSONAL_LOSS, "Personal loss by round",
+                       "personal loss, mean over the clients", err);
 }
 
 static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err) {
@@ -159,7 +181,7 @@ static Status draw_loss(FILE *file, bool *drawn, const json_t *runs, Error *err)
             put_spread(points, room.curves[0].count, run);
             add_curve(&room, runs, group, "test", "test_loss", 1);
         } else {
-            add_groups(&room, runs, "test_loss", 1);
+            add_groups(&room, runs, "test_loss", 1, NULL);
         }
         const Chart chart = {.title = "Loss by round",
                              .x_title = "round",
@@ -240,7 +262,11 @@ static Status draw_classes(FILE *file, bool *drawn, const json_t *runs, Error *e
 static const struct {
     const char *name;
     Draw *draw;
-} figures[] = {{"accuracy.svg", draw_accuracy}, {"loss.svg", draw_loss}, {"classes.svg", draw_classes}};
+} figures[] = {{"accuracy.svg", draw_accuracy},
+               {"personal-accuracy.svg", draw_personal_accuracy},
+               {"personal-loss.svg", draw_personal_loss},
+               {"loss.svg", draw_loss},
+               {"classes.svg", draw_classes}};
 enum { FIGURES = sizeof figures / sizeof *figures };
 
 // Whether there is none of this name, or one of an earlier report.

@@ -34,14 +34,20 @@ static double plus(double sum, double more) {
     return isnan(more) ? sum : sum + more;
 }
 
+static void note(double *figure, const json_t *line, const char *key) {
+    const double value = number_of(line, key);
+    if (!isnan(value)) *figure = value;
+}
+
 static void note_test(PastRun *run, const json_t *line) {
-    const double accuracy = number_of(line, "test_accuracy"), loss = number_of(line, "test_loss");
-    if (!isnan(loss)) run->loss = loss;
-    if (isnan(accuracy)) return;
-    run->accuracy = accuracy;
-    run->attack_success = number_of(line, "attack_success");
-    if (accuracy <= run->best) return;
-    run->best = accuracy;
+    const double value = number_of(line, run_figures[run->figure].key);
+    for (int f = 0; f < RUN_FIGURES; f++)
+        note(&run->last[f], line, run_figures[f].key);
+    note(&run->rmse, line, "test_rmse");
+    note(&run->r2, line, "test_r2");
+    note(&run->attack_success, line, "attack_success");
+    if (!run_figure_is_better(run->figure, value, run->best[run->figure])) return;
+    run->best[run->figure] = value;
     run->best_round = run->rounds;
 }
 
@@ -55,16 +61,32 @@ static void note_round(PastRun *run, const json_t *line) {
     run->simulated_seconds = number_of(line, "simulated_seconds_total");
     run->bytes = number_of(line, "down_bytes_total") + number_of(line, "up_bytes_total");
     run->workers_lost = plus(run->workers_lost, number_of(line, "workers_lost"));
+    run->epsilon = number_of(line, "epsilon");
+    run->local_epsilon = number_of(line, "local_epsilon");
+}
+
+// Runs of earlier versions tell personal accuracies here alone.
+static void note_clients(PastRun *run, const json_t *line) {
+    const char *model = json_string_value(json_object_get(line, "model"));
+    const bool personal = model && strcmp(model, "personal") == 0;
+    if (personal) note(&run->last[FIGURE_PERSONAL_ACCURACY], line, "accuracy_mean");
+    if (!personal && (!model || strcmp(model, "global") != 0 || run_figures[run->figure].is_personal)) return;
+    note(&run->worst_tenth, line, "accuracy_worst_tenth");
+    note(&run->worst_loss, line, "loss_worst_tenth");
+}
+
+// Earlier versions name no figure: their runs were about the accuracy.
+static void note_start(PastRun *run, const json_t *line) {
+    run->figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
+    if (!run->start) run->start = json_incref((json_t *)line);
 }
 
 static Status note_line(void *context, json_t *line, Error *err) {
     (void)err;
     PastRun *run = context;
-    if (has_type(line, "start") && !run->start) run->start = json_incref(line);
+    if (has_type(line, "start")) note_start(run, line);
     if (has_type(line, "round")) note_round(run, line);
-    const char *model = json_string_value(json_object_get(line, "model"));
-    if (has_type(line, "clients_evaluation") && model && strcmp(model, "personal") == 0)
-        run->personal_accuracy = number_of(line, "accuracy_mean");
+    if (has_type(line, "clients_evaluation")) note_clients(run, line);
     if (!has_type(line, "summary")) return STATUS_OK;
     json_decref(run->summary);
     run->summary = json_incref(line);
@@ -96,16 +118,19 @@ static RunState state_of(const PastRun *run, int folder_fd) {
 Status past_run_read(PastRun *run, const char *path, Error *err) {
     static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
     char config[PATH_BYTES];
-    *run = (PastRun){.accuracy = NAN,
+    *run = (PastRun){.rmse = NAN,
+                     .r2 = NAN,
                      .attack_success = NAN,
-                     .loss = NAN,
-                     .best = NAN,
+                     .worst_tenth = NAN,
+                     .worst_loss = NAN,
+                     .epsilon = NAN,
+                     .local_epsilon = NAN,
                      .train_loss = NAN,
-                     .personal_accuracy = NAN,
                      .rounds_to_target = NAN,
                      .simulated_seconds = NAN,
                      .bytes = NAN};
-    run->best = -1;
+    for (int f = 0; f < RUN_FIGURES; f++)
+        run->last[f] = run->best[f] = NAN;
     if (snprintf(config, sizeof config, "%s/config.yaml", path) >= PATH_BYTES)
         return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", path);
     options_defaults(&run->options);
@@ -118,7 +143,6 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
     close(fd);
     run->path = status == STATUS_OK ? strdup(path) : NULL;
     if (status == STATUS_OK && !run->path) status = fail(err, STATUS_OS, "no memory for the run %.200s", path);
-    if (run->best < 0) run->best = NAN;
     complete(run);
     if (status != STATUS_OK) past_run_free(run);
     return status;

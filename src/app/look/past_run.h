@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "app/options/option_table.h"
+#include "app/run/run_figure.h"
 #include "base/err.h"
 
 // Running: a process has the folder locked. Finished: it has a summary, the last thing that a run writes.
@@ -21,17 +22,21 @@ typedef struct PastRun {
     char *path; // owned
     Options options;
     RunState state;
-    json_t *start;         // owned: its first "start" line; NULL: none
-    json_t *summary;       // owned; NULL: none
-    uint32_t rounds;       // done
-    double accuracy, loss; // of the last test
-    double attack_success; // of a backdoor, likewise
-    double best;           // accuracy
+    json_t *start;            // owned: its first "start" line; NULL: none
+    json_t *summary;          // owned; NULL: none
+    uint32_t rounds;          // done
+    RunFigure figure;         // that the run is about
+    double last[RUN_FIGURES]; // of the last test; the personal ones: when the clients were tested last
+    double best[RUN_FIGURES]; // of all tests: only of the run's figure
     uint32_t best_round;
+    double rmse, r2;       // of the last test
+    double attack_success; // of a backdoor, likewise
+    double worst_tenth;    // mean accuracy of the worst tenth of the clients, when they were tested last: of their own
+    double worst_loss;     // models where the run is about those; mean loss, where targets are numbers
+    double epsilon, local_epsilon;   // spent so far; by an update of a client
     double train_loss;               // of the last round
     double seconds;                  // of all rounds, tests included
     double samples;                  // trained
-    double personal_accuracy;        // mean over the clients, when they were evaluated last
     double rounds_to_target;         // with --target-accuracy
     double simulated_seconds, bytes; // in all, both ways
     double workers_lost;

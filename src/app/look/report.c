@@ -135,15 +135,21 @@ static void add_fact(JsonObject *facts, const char *what, const char *format, ..
 // The strip at the head: of the best run where there are several.
 static void find_facts(JsonObject *facts, const PastRuns *runs) {
     const PastRun *best = &runs->all[0];
-    size_t finished = 0;
+    size_t finished = 0, alike = 0;
     for (size_t i = 0; i < runs->count; i++) {
-        if (runs->all[i].best > best->best || isnan(best->best)) best = &runs->all[i];
-        finished += runs->all[i].state == RUN_FINISHED;
+        const PastRun *run = &runs->all[i];
+        alike += run->figure == runs->all[0].figure;
+        finished += run->state == RUN_FINISHED;
+        if (run_figure_is_better(run->figure, run->best[run->figure], best->best[run->figure])) best = run;
     }
+    char text[RUN_FIGURE_TEXT_BYTES];
+    const RunFigure figure = best->figure;
+    const double last = best->last[figure], most = best->best[figure];
     if (runs->count > 1) add_fact(facts, "runs finished", "%zu of %zu", finished, runs->count);
-    if (runs->count == 1 && !isnan(best->accuracy)) add_fact(facts, "accuracy", "%.2f %%", 100 * best->accuracy);
-    if (!isnan(best->best))
-        add_fact(facts, runs->count > 1 ? best->path : "best", "%.2f %% in round %u", 100 * best->best,
+    if (runs->count == 1 && !isnan(last))
+        add_fact(facts, run_figures[figure].name, "%s", run_figure_number(text, figure, last));
+    if (!isnan(most) && alike == runs->count) // figures of different kinds have no best
+        add_fact(facts, runs->count > 1 ? best->path : "best", "%s in round %u", run_figure_text(text, figure, most),
                  best->best_round);
     if (runs->count > 1) return;
     if (best->options.target_accuracy > 0)

@@ -140,15 +140,15 @@ static Status plan_runs(SweepPlan *plan, const Published *published, int seeds, 
 static double figure_of(const PastRun *run, Measure measure) {
     switch (measure) {
     case MEASURE_ACCURACY:
-        return 100 * run->accuracy;
+        return 100 * run->last[FIGURE_ACCURACY];
     case MEASURE_BEST_ACCURACY:
-        return 100 * run->best;
+        return 100 * run->best[FIGURE_ACCURACY];
     case MEASURE_PERSONAL_ACCURACY:
-        return 100 * run->personal_accuracy;
+        return 100 * run->last[FIGURE_PERSONAL_ACCURACY];
     case MEASURE_ATTACK_SUCCESS:
         return 100 * run->attack_success;
     case MEASURE_LOSS:
-        return run->loss;
+        return run->last[FIGURE_LOSS];
     case MEASURE_ROUNDS:
         return run->rounds_to_target;
     case MEASURE_SECONDS:

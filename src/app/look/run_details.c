@@ -16,6 +16,8 @@ static const char *const round_keys[] = {"round",
                                          "train_loss",
                                          "test_loss",
                                          "test_accuracy",
+                                         "personal_accuracy",
+                                         "personal_loss",
                                          "seconds",
                                          "eval_seconds",
                                          "samples_per_second",
@@ -320,6 +322,7 @@ static void make_details(JsonObject *details, const Reading *reading, const Past
     put_readable(details, "path", run->path);
     put_readable(details, "group", group);
     put_text(details, "state", run_state_names[run->state]);
+    put_text(details, "figure", run_figures[run->figure].key);
     if (run->options.target_accuracy > 0) put_real(details, "target", run->options.target_accuracy);
     put_rounds(details, reading);
     put_clients(details, reading);

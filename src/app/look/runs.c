@@ -1,5 +1,6 @@
 // `sounder runs`: lists runs, compares them, averages over what --by leaves.
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,66 +25,81 @@ static void show_option(Shown *shown, const Option *option) {
 
 // Figures -------------------------------------------------------------------------------------------------------------
 
-// What the table tells of each run besides its options.
-typedef enum Figure { ROUNDS, ACCURACY, BEST, LOSS, TARGET, SIMULATED, BYTES, SECONDS, SPEED, FIGURES } Figure;
+static double rounds_of(const PastRun *run) {
+    return run->rounds;
+}
 
+static double seconds_of(const PastRun *run) {
+    return run->rounds > 0 ? run->seconds : NAN;
+}
+
+static double speed_of(const PastRun *run) {
+    return run->seconds > 0 ? run->samples / run->seconds : NAN;
+}
+
+// What the table tells of each run besides its options; figures that no run has make no column. A run's best is by the
+// figure that it is about.
+#define IN_RUN(member) .at = offsetof(PastRun, member)
 static const struct {
     const char *title, *key;
     int decimals;
-} figures[FIGURES] = {
-    [ROUNDS] = {"rounds", "rounds", 0},
-    [ACCURACY] = {"accuracy %", "accuracy_percent", 2},
-    [BEST] = {"best %", "best_percent", 2},
-    [LOSS] = {"test loss", "test_loss", 4},
-    [TARGET] = {"rounds to target", "rounds_to_target", 0},
-    [SIMULATED] = {"simulated s", "simulated_seconds", 0},
-    [BYTES] = {"MB sent", "megabytes_sent", 1},
-    [SECONDS] = {"seconds", "seconds", 2},
-    [SPEED] = {"samples/s", "samples_per_second", 0},
+    double scale;
+    double (*of)(const PastRun *run);
+    size_t at; // where `of` is NULL
+} figures[] = {
+    {"rounds", "rounds", 0, 1, .of = rounds_of},
+    {"personal %", "personal_accuracy_percent", 2, 100, IN_RUN(last[FIGURE_PERSONAL_ACCURACY])},
+    {"best personal %", "best_personal_percent", 2, 100, IN_RUN(best[FIGURE_PERSONAL_ACCURACY])},
+    {"personal loss", "personal_loss", 4, 1, IN_RUN(last[FIGURE_PERSONAL_LOSS])},
+    {"best personal loss", "best_personal_loss", 4, 1, IN_RUN(best[FIGURE_PERSONAL_LOSS])},
+    {"accuracy %", "accuracy_percent", 2, 100, IN_RUN(last[FIGURE_ACCURACY])},
+    {"best %", "best_percent", 2, 100, IN_RUN(best[FIGURE_ACCURACY])},
+    {"test loss", "test_loss", 4, 1, IN_RUN(last[FIGURE_LOSS])},
+    {"best loss", "best_loss", 4, 1, IN_RUN(best[FIGURE_LOSS])},
+    {"RMSE", "test_rmse", 4, 1, IN_RUN(rmse)},
+    {"R2", "test_r2", 4, 1, IN_RUN(r2)},
+    {"worst tenth %", "worst_tenth_percent", 2, 100, IN_RUN(worst_tenth)},
+    {"worst tenth's loss", "worst_tenth_loss", 4, 1, IN_RUN(worst_loss)},
+    {"attack %", "attack_success_percent", 2, 100, IN_RUN(attack_success)},
+    {"epsilon", "epsilon", 3, 1, IN_RUN(epsilon)},
+    {"local epsilon", "local_epsilon", 3, 1, IN_RUN(local_epsilon)},
+    {"rounds to target", "rounds_to_target", 0, 1, IN_RUN(rounds_to_target)},
+    {"simulated s", "simulated_seconds", 0, 1, IN_RUN(simulated_seconds)},
+    {"MB sent", "megabytes_sent", 1, 1e-6, IN_RUN(bytes)},
+    {"seconds", "seconds", 2, 1, .of = seconds_of},
+    {"samples/s", "samples_per_second", 0, 1, .of = speed_of},
 };
+enum { FIGURES = sizeof figures / sizeof *figures };
 
 // NaN: unknown.
-static double figure_of(const PastRun *run, Figure figure) {
-    switch (figure) {
-    case ROUNDS:
-        return run->rounds;
-    case ACCURACY:
-        return 100 * run->accuracy;
-    case BEST:
-        return 100 * run->best;
-    case LOSS:
-        return run->loss;
-    case TARGET:
-        return run->rounds_to_target;
-    case SIMULATED:
-        return run->simulated_seconds;
-    case BYTES:
-        return run->bytes / 1e6;
-    case SECONDS:
-        return run->rounds > 0 ? run->seconds : NAN;
-    case SPEED:
-        return run->seconds > 0 ? run->samples / run->seconds : NAN;
-    case FIGURES:
-        break;
-    }
-    return NAN;
+static double figure_of(const PastRun *run, int figure) {
+    if (figures[figure].of) return figures[figure].of(run);
+    double value;
+    memcpy(&value, (const uint8_t *)run + figures[figure].at, sizeof value);
+    return figures[figure].scale * value;
+}
+
+static bool is_figure(int figure, const char *key) {
+    return strcmp(figures[figure].key, key) == 0;
 }
 
 // Simulated seconds are the rounds' number where nobody simulates anything.
-static bool is_shown(const PastRuns *runs, Figure figure) {
-    for (size_t i = 0; i < runs->count && figure == SIMULATED; i++) {
+static bool is_shown(const PastRuns *runs, int figure) {
+    const bool simulated = is_figure(figure, "simulated_seconds");
+    for (size_t i = 0; i < runs->count && simulated; i++) {
         const double seconds = figure_of(&runs->all[i], figure);
         if (!isnan(seconds) && seconds != runs->all[i].rounds) return true;
     }
-    return figure != SIMULATED;
+    return !simulated;
 }
 
 static void add_figures(Table *table, size_t columns[FIGURES], const PastRuns *runs) {
     for (int f = 0; f < FIGURES; f++) {
         columns[f] = SIZE_MAX;
-        if (!is_shown(runs, (Figure)f)) continue;
+        if (!is_shown(runs, f)) continue;
         columns[f] = table_add_column(table, figures[f].title, figures[f].key, figures[f].decimals);
-        if (!table->no_memory) table->columns[columns[f]].steady = f == ROUNDS || f == BYTES;
+        if (!table->no_memory)
+            table->columns[columns[f]].steady = is_figure(f, "rounds") || is_figure(f, "megabytes_sent");
     }
 }
 
@@ -119,7 +135,7 @@ void runs_table_list(Table *table, const PastRuns *runs) {
         table_put_text(table, state, run_state_names[run->state]);
         put_options(table, &shown, run);
         for (int f = 0; f < FIGURES; f++)
-            if (columns[f] != SIZE_MAX) table_put_number(table, columns[f], figure_of(run, (Figure)f));
+            if (columns[f] != SIZE_MAX) table_put_number(table, columns[f], figure_of(run, f));
     }
     table_drop_empty(table);
 }
@@ -166,7 +182,7 @@ static int compare_runs(const void *a, const void *b, void *shown) {
 
 // Mean and standard deviation (of a sample: n - 1) of those that are known; how many that are. NaN: unknown. The mean
 // of equal values is that value and their deviation 0: rounding would make it 1e-14.
-static int spread_of(double *mean, double *deviation, const PastRun *runs, size_t count, Figure figure) {
+static int spread_of(double *mean, double *deviation, const PastRun *runs, size_t count, int figure) {
     double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
     int known = 0;
     for (size_t i = 0; i < count; i++) {
@@ -190,10 +206,10 @@ static void put_group(Table *table, const size_t columns[FIGURES], size_t reache
     for (int f = 0; f < FIGURES; f++) {
         double mean, deviation;
         if (columns[f] == SIZE_MAX) continue;
-        const int known = spread_of(&mean, &deviation, runs, count, (Figure)f);
+        const int known = spread_of(&mean, &deviation, runs, count, f);
         table_put_spread(table, columns[f], mean, deviation);
         const bool had_target = runs[0].options.target_accuracy > 0;
-        if (f == TARGET && had_target) table_put_number(table, reached, known);
+        if (is_figure(f, "rounds_to_target") && had_target) table_put_number(table, reached, known);
     }
 }
 

@@ -164,11 +164,9 @@ static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
 static void tell_result(const Sweep *sweep, const Job *job, const char *how) {
     PastRun past;
     Error ignored;
+    char value[RUN_FIGURE_TEXT_BYTES];
     if (past_run_read(&past, job->folder, &ignored) != STATUS_OK) return;
-    if (isnan(past.accuracy))
-        tell(sweep, job, "loss %.4f  %.2f s%s", past.loss, past.seconds, how);
-    else
-        tell(sweep, job, "%.2f%%  %.2f s%s", 100 * past.accuracy, past.seconds, how);
+    tell(sweep, job, "%s  %.2f s%s", run_figure_text(value, past.figure, past.last[past.figure]), past.seconds, how);
     past_run_free(&past);
 }
 

@@ -9,9 +9,9 @@
 //       TRY(halving_select(jobs, &ladder, rung, plan, err));  // those that are left behind become JOB_LEFT
 //   }
 //
-// A run is judged by its accuracy, and between equal ones (or where there are no classes) by its loss, in its test
-// after exactly so many rounds, whatever it has done since: the same command goes on where an earlier one stopped, and
-// decides the same.
+// A run is judged by the figure that it is about (app/run/run_figure.h), and between equal ones by the loss, in its
+// test after exactly so many rounds, whatever it has done since: the same command goes on where an earlier one stopped,
+// and decides the same.
 #ifndef SOUNDER_APP_LOOK_SWEEP_HALVING_H
 #define SOUNDER_APP_LOOK_SWEEP_HALVING_H
 
@@ -25,7 +25,7 @@ typedef struct Ladder {
     size_t groups[HALVING_MOST_RUNGS]; // that take part
 } Ladder;
 
-// USAGE where not all runs have the same number of rounds, which is divided.
+// USAGE where not all runs have the same number of rounds, which is divided, or some are about personal models alone.
 Status halving_check(const Job *jobs, const SweepPlan *plan, Error *err);
 
 // rounds: of the last rung; each has a third of those of the next, while there are rounds and groups to divide.
@@ -34,7 +34,7 @@ void halving_plan(Ladder *ladder, const SweepPlan *plan, int rounds);
 // USAGE for a run that another process has.
 Status halving_begin(Job *jobs, const Ladder *ladder, int rung, const SweepPlan *plan, Error *err);
 
-// After the last rung nothing is left behind.
+// After the last rung nothing is left behind. USAGE for runs that are about different figures.
 Status halving_select(Job *jobs, const Ladder *ladder, int rung, const SweepPlan *plan, Error *err);
 
 #endif

@@ -188,6 +188,7 @@ static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t
     if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
     TRY(divide_cores(options, job, plan, cores, err));
     job->rounds = options->rounds;
+    job->is_personal = run_figures[run_figure_of(&options->recipe, false)].is_personal;
     snprintf(job->data, sizeof job->data, "%s", options->data);
     const bool is_made_up = synthetic_is_named(job->data) || federation_is_named(job->data);
     job->seed = is_made_up ? options->seed : 0;

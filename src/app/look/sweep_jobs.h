@@ -20,6 +20,7 @@ typedef struct Job {
     int width;                    // cores that it takes
     char data[OPTION_TEXT_BYTES]; // --data, and the seed of what is made up
     uint64_t seed;
+    bool is_personal; // its figure is of the clients' own models
     JobState state;
     pid_t pid;
     int stderr_fd; // owned while it runs: what it says

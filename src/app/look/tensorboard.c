@@ -103,7 +103,7 @@ static void put_series(Tensorboard *tensorboard) {
 static const char *group_of(const char *key) {
     static const struct {
         const char *part, *group;
-    } groups[] = {{"loss", "loss"},        {"accuracy", "accuracy"},    {"seconds", "time"},
+    } groups[] = {{"loss", "loss"},        {"test_r", "loss"},         {"accuracy", "accuracy"},    {"seconds", "time"},
                   {"samples", "time"},     {"bytes", "network"},        {"clients_", "cohort"},
                   {"abandoned", "cohort"}, {"update", "updates"},       {"staleness", "updates"},
                   {"gradient", "updates"}, {"steps_refused", "updates"}};

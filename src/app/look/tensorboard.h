@@ -1,7 +1,8 @@
 // RUN/tensorboard/: the lines of metrics.jsonl as TensorBoard shows them, written as the run goes.
 //
 //   scalars     every number of a round's line: loss/train_loss, accuracy/test_accuracy, time/seconds,
-//               network/up_bytes, ... (round/... for those without a group), and of clients_evaluation:
+//               accuracy/personal_accuracy, loss/test_rmse, network/up_bytes, ... (round/... for those without a
+//               group), and of clients_evaluation:
 //               clients_global/accuracy_mean, ...
 //   histograms  over the clients of a round: clients/loss, clients/seconds, ..., clients_global/accuracy; over the
 //               ranks: time/barrier_wait_seconds; of hogwild: updates/staleness

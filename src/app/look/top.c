@@ -132,13 +132,17 @@ static void add_head(Page *page, const TopState *state) {
     }
     add_parts(page, "%s%s%s", round, progress, facts);
     if (state->round == 0) return;
+    const RunFigure figure = state->run.figure;
+    char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[40] = "";
+    if (figure != FIGURE_LOSS) snprintf(test, sizeof test, "  test loss %.4f", state->loss);
     if (!isnan(state->best))
-        add_parts(page, "accuracy %.2f%%  best %.2f%% in round %u  test loss %.4f  training %.4f",
-                  100 * state->accuracy, 100 * state->best, state->best_round, state->loss, state->train_loss);
+        add_parts(page, "%s %s  best %s in round %u%s  training %.4f", run_figures[figure].name,
+                  run_figure_number(now, figure, state->figure), run_figure_number(best, figure, state->best),
+                  state->best_round, test, state->train_loss);
     else
         add_line(page, "training loss %.4f", state->train_loss);
-    spark(sparks, state->accuracies, state->tests, width);
-    if (!isnan(state->best)) add_line(page, " accuracy  %s", sparks);
+    spark(sparks, state->figures, state->tests, width);
+    if (!isnan(state->best) && figure != FIGURE_LOSS) add_line(page, " %-9s %s", run_figures[figure].name, sparks);
     spark(sparks, state->losses, state->tests, width);
     if (state->tests > 0) add_line(page, " test loss %s", sparks);
 }

@@ -37,19 +37,19 @@ static void note_client(TopRound *round, const json_t *line) {
     }
 }
 
-static void add_test(TopState *state, double accuracy, double loss) {
-    if (isnan(accuracy) && isnan(loss)) return;
+static void add_test(TopState *state, double figure, double loss) {
+    if (isnan(figure) && isnan(loss)) return;
     if (state->tests == TOP_HISTORY) {
-        memmove(state->accuracies, state->accuracies + 1, (TOP_HISTORY - 1) * sizeof *state->accuracies);
+        memmove(state->figures, state->figures + 1, (TOP_HISTORY - 1) * sizeof *state->figures);
         memmove(state->losses, state->losses + 1, (TOP_HISTORY - 1) * sizeof *state->losses);
         state->tests--;
     }
-    state->accuracies[state->tests] = accuracy;
+    state->figures[state->tests] = figure;
     state->losses[state->tests++] = loss;
-    state->accuracy = accuracy;
+    state->figure = figure;
     state->loss = loss;
-    if (isnan(accuracy) || (!isnan(state->best) && accuracy <= state->best)) return;
-    state->best = accuracy;
+    if (!run_figure_is_better(state->run.figure, figure, state->best)) return;
+    state->best = figure;
     state->best_round = state->round;
 }
 
@@ -76,7 +76,12 @@ static void note_round(TopState *state, const json_t *line) {
     }
     state->last = state->next;
     state->next = (TopRound){0};
-    add_test(state, number_of(line, "test_accuracy"), number_of(line, "test_loss"));
+    add_test(state, number_of(line, run_figures[state->run.figure].key), number_of(line, "test_loss"));
+}
+
+static void note_start(TopState *state, const json_t *line) {
+    state->run.figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
+    state->finished = false;
 }
 
 static void note_line(TopState *state, const char *text, size_t bytes) {
@@ -84,7 +89,7 @@ static void note_line(TopState *state, const char *text, size_t bytes) {
     const char *type = json_string_value(json_object_get(line, "type"));
     if (type && strcmp(type, "client") == 0) note_client(&state->next, line);
     if (type && strcmp(type, "round") == 0) note_round(state, line);
-    if (type && strcmp(type, "start") == 0) state->finished = false;
+    if (type && strcmp(type, "start") == 0) note_start(state, line);
     if (type && strcmp(type, "summary") == 0) state->finished = true;
     json_decref(line);
 }
@@ -185,7 +190,7 @@ static bool is_running(const TopState *state) {
 
 static void forget(TopState *state) {
     state->tests = 0;
-    state->best = state->accuracy = state->loss = state->train_loss = state->bytes = state->simulated_seconds = NAN;
+    state->best = state->figure = state->loss = state->train_loss = state->bytes = state->simulated_seconds = NAN;
     state->seconds = state->seconds_lately = state->samples_per_second = state->lost = state->refused = 0;
     state->round = state->best_round = 0;
     state->ranks = 0;

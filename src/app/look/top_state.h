@@ -38,12 +38,12 @@ typedef struct TopRound {
 
 typedef struct TopState {
     char path[4096];
-    PastRun run;                                         // options, start; its figures are those below
-    FILE *file;                                          // owned: metrics.jsonl
-    ino_t inode;                                         // of the file: one that a run goes on with is a new one
-    double accuracies[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in their order
-    size_t tests;                                        // how many there are
-    double best, accuracy, loss, train_loss;
+    PastRun run;                                      // options, start; its figures are those below
+    FILE *file;                                       // owned: metrics.jsonl
+    ino_t inode;                                      // of the file: one that a run goes on with is a new one
+    double figures[TOP_HISTORY], losses[TOP_HISTORY]; // of the last tests, in their order
+    size_t tests;                                     // how many there are
+    double best, figure, loss, train_loss;            // the first two: by the run's figure
     uint32_t best_round, round, rounds;
     double seconds, seconds_lately; // of all rounds; of one round, mean of the last few
     double samples_per_second, bytes, simulated_seconds;

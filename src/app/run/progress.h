@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "app/options/options.h"
-#include "app/run/run_figure.h"
+#include "app/run/round_test.h"
 #include "datasets/dataset.h"
 #include "fedavg/parent/rounds.h"
 #include "nn/spec.h"

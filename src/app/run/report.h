@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "app/run/run_figure.h"
+#include "app/run/round_test.h"
 #include "fedavg/parent/rounds.h"
 #include "io/metrics.h"
 #include "shm/supervisor.h"

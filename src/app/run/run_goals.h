@@ -13,6 +13,8 @@
 
 #include "app/options/options.h"
 #include "app/run/run_figure.h"
+#include "datasets/dataset.h"
+#include "fedavg/memory/layout.h"
 #include "io/json.h"
 
 enum { GOALS_TEXT_BYTES = 256 };

@@ -61,27 +61,38 @@ const lossAxis = (datasets) => {
   return { type: "logarithmic", title: { text: "loss" }, min, max, afterBuildTicks: withTicks(logarithmicTicks), ticks: { callback: (value) => shown(value, 3) } };
 };
 
-const curves = (key, scale, colours, name) => [...groups].flatMap(([group, runs], index) => {
+// about: only of runs that are about this figure.
+const curves = (key, scale, colours, name, about) => [...groups].flatMap(([group, runs], index) => {
+  if (about && runs[0].figure !== about) return [];
   const points = averaged(runs, key), label = name || group || "all runs";
   if (!points.length) return [];
   return [line(label, points.map((p) => ({ x: p.x, y: scale * p.y })), colours, index), ...(runs.length > 1 ? band(label, spread(points, scale), colours, index) : [])];
 });
-const curveRows = (key) => [["group", "round", AXES[axis].title, "mean", "standard deviation", "runs"],
-  ...[...groups].flatMap(([group, runs]) => averaged(runs, key).map((p) => [group, p.round, p.x, p.y, p.deviation, p.runs]))];
+const curveRows = (key, about) => [["group", "round", AXES[axis].title, "mean", "standard deviation", "runs"],
+  ...[...groups].flatMap(([group, runs]) => about && runs[0].figure !== about ? [] : averaged(runs, key).map((p) => [group, p.round, p.x, p.y, p.deviation, p.runs]))];
 
-const accuracyConfig = (colours) => {
-  const datasets = curves("test_accuracy", 100, colours, groups.size > 1 ? null : "test accuracy");
-  const all = datasets.flatMap((dataset) => dataset.data), target = data.runs[0].target;
+// The figures that runs are about, beside the loss on the test samples, which is drawn of all.
+const FIGURES = {
+  test_accuracy: { name: "accuracy", title: "Accuracy on the test samples", axis: "accuracy, %", line: "test accuracy", scale: 100 },
+  personal_accuracy: { name: "personal-accuracy", title: "Personal accuracy, mean over the clients", axis: "personal accuracy, %", line: "personal accuracy", scale: 100 },
+  personal_loss: { name: "personal-loss", title: "Personal loss, mean over the clients", axis: "personal loss", line: "personal loss", scale: 1 },
+};
+
+const figureConfig = (key, colours) => {
+  const { axis: label, line: name, scale } = FIGURES[key];
+  const datasets = curves(key, scale, colours, groups.size > 1 ? null : name, key);
+  const all = datasets.flatMap((dataset) => dataset.data), target = scale === 100 && data.runs[0].target;
   if (data.runs.length === 1 && all.length) {
-    const best = all.reduce((a, b) => (b.y > a.y ? b : a));
-    datasets.push({ label: `best: ${best.y.toFixed(2)} %`, data: [best], showLine: false, clip: false, pointRadius: 5, pointStyle: "rectRot", backgroundColor: colours.colours[1], borderColor: colours.colours[1] });
+    const best = all.reduce((a, b) => ((scale === 100 ? b.y > a.y : b.y < a.y) ? b : a));
+    datasets.push({ label: `best: ${scale === 100 ? `${best.y.toFixed(2)} %` : shown(best.y)}`, data: [best], showLine: false, clip: false, pointRadius: 5, pointStyle: "rectRot", backgroundColor: colours.colours[1], borderColor: colours.colours[1] });
   }
   if (target && all.length) {
     const ends = [all[0].x, Math.max(...all.map((p) => p.x))];
     datasets.push({ label: `target: ${shown(100 * target)} %`, data: ends.map((x) => ({ x, y: 100 * target })), borderColor: colours.dim, borderDash: [6, 4], borderWidth: 1, pointRadius: 0 });
   }
+  if (scale !== 100) return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: { ...lossAxis(datasets), title: { text: label } } } } };
   const ys = datasets.flatMap((dataset) => dataset.data.map((p) => p.y));
-  return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: linear("accuracy, %", around(Math.min(...ys), Math.max(...ys), 0, 100)) } } };
+  return { type: "line", data: { datasets }, options: { scales: { x: along(datasets), y: linear(label, around(Math.min(...ys), Math.max(...ys), 0, 100)) } } };
 };
 
 const lossConfig = (colours) => {
@@ -229,25 +240,25 @@ const showFacts = () => {
 const showCurves = () => {
   const parent = byId("curves");
   const note = data.runs.length > groups.size ? "Line: mean over the runs that differ in the seed alone; band: standard deviation." : null;
-  const accuracy = data.runs.some((run) => run.rounds.test_accuracy?.some((value) => value != null)) &&
-    new ChartFigure(parent, "accuracy", "Accuracy on the test samples", false, note, accuracyConfig, () => curveRows("test_accuracy"));
+  const about = Object.keys(FIGURES).filter((key) => data.runs.some((run) => run.figure === key && run.rounds[key]?.some((value) => value != null)))
+    .map((key) => new ChartFigure(parent, FIGURES[key].name, FIGURES[key].title, false, note, (colours) => figureConfig(key, colours), () => curveRows(key, key)));
   const loss = new ChartFigure(parent, "loss", data.runs.length > 1 ? "Loss on the test samples" : "Loss", false,
     data.runs.length > 1 ? note : data.runs[0].loss_spread ? "Band: the clients' losses in training, from the 10th to the 90th percentile." : null, lossConfig, lossRows);
-  const both = [accuracy, loss].filter(Boolean);
+  const all = [...about, loss];
   const possible = Object.keys(AXES).filter((key) => data.runs.every((run) => AXES[key].of(run)?.some((value) => value != null)));
   const buttons = [];
-  both.forEach((figure) => possible.forEach((key) => {
+  all.forEach((figure) => possible.forEach((key) => {
     const button = make("button", key, figure.choices);
     button.setAttribute("aria-pressed", key === axis);
     buttons.push([key, button]);
     button.onclick = () => {
       axis = key;
       buttons.forEach(([of, each]) => each.setAttribute("aria-pressed", of === key));
-      both.forEach((each) => each.show());
+      all.forEach((each) => each.show());
     };
     figure.choices.append(" ");
   }));
-  both.forEach((figure) => figure.show());
+  all.forEach((figure) => figure.show());
 };
 
 Chart.defaults.font.family = "system-ui, 'DejaVu Sans', sans-serif";
