@@ -102,7 +102,7 @@ Status cohort_init(Cohort *cohort, const RunMemory *memory, uint32_t clients_per
     const uint32_t flights = memory->schedule.most_jobs, members = flights > clients ? flights : clients;
     *cohort = (Cohort){.memory = memory, .wanted = clients_per_round, .each = cohort_bytes(memory->config)};
     cohort->drawn = malloc(clients * sizeof *cohort->drawn);
-    cohort->losses = malloc(clients * sizeof *cohort->losses);
+    cohort->losses = malloc(2 * (size_t)clients * sizeof *cohort->losses);
     cohort->samples = malloc(clients * sizeof *cohort->samples);
     cohort->scratch = malloc(((size_t)clients + 1) * sizeof *cohort->scratch);
     cohort->members = malloc(members * sizeof *cohort->members);
@@ -236,7 +236,8 @@ void cohort_choose(Cohort *cohort) {
         cohort->down_bytes = cohort->candidates * cohort->each.down;
         cohort->up_bytes = (uint64_t)cohort->candidates * REPORT_BYTES;
     }
-    enlist(cohort, sampler_keep_largest(cohort->drawn, cohort->losses, cohort->candidates, size));
+    double *sorted = cohort->losses + config->clients;
+    enlist(cohort, sampler_keep_largest(cohort->drawn, sorted, cohort->losses, cohort->candidates, size));
     cohort->candidates = 0;
 }
 

@@ -34,20 +34,20 @@ Status cohort_schedule(RunMemory *memory, RunConfig *config, uint32_t rounds, No
 void cohort_plan_stash(RunConfig *config, const Schedule *schedule);
 
 typedef struct Cohort {
-    const RunMemory *memory;                // borrowed
-    uint32_t wanted;                        // clients that a round is to have
-    uint32_t round;                         // whose cohort this is; 0: none yet
-    uint32_t candidates;                    // power-of-choice, until chosen: how many wait for their losses
-    uint32_t *drawn;                        // owned (clients): the candidates
-    double *losses;                         // owned (clients): theirs
-    uint32_t *samples;                      // owned (clients): of each client
-    uint64_t *scratch;                      // owned (clients + 1)
-    uint8_t *there;        // owned (clients): by --availability-file; NULL without it
-    uint64_t nobody_until; // microseconds of all rounds: when the next client comes, if nobody is there
-    Member *members;                        // owned (clients): who was drawn
-    uint32_t count;                         // of them
-    CohortShares shares;                    // of those that arrive
-    uint32_t jobs;                          // the first so many train, the one with most to do first
+    const RunMemory *memory; // borrowed
+    uint32_t wanted;         // clients that a round is to have
+    uint32_t round;          // whose cohort this is; 0: none yet
+    uint32_t candidates;     // power-of-choice, until chosen: how many wait for their losses
+    uint32_t *drawn;         // owned (clients): the candidates
+    double *losses;          // owned (2 clients): theirs, and room to sort them
+    uint32_t *samples;       // owned (clients): of each client
+    uint64_t *scratch;       // owned (clients + 1)
+    uint8_t *there;          // owned (clients): by --availability-file; NULL without it
+    uint64_t nobody_until;   // microseconds of all rounds: when the next client comes, if nobody is there
+    Member *members;         // owned (clients): who was drawn
+    uint32_t count;          // of them
+    CohortShares shares;     // of those that arrive
+    uint32_t jobs;           // the first so many train, the one with most to do first
     uint32_t dropped_out, straggling, late; // so many; a straggler may drop out or be late, too
     bool abandoned;                         // too few arrived in time: nobody trains
     CohortBytes each;
@@ -79,7 +79,7 @@ void cohort_choose(Cohort *cohort);
 bool cohort_takes_notes(const RunConfig *config);
 // *notes: to be freed; NULL where there are none.
 Status cohort_begin_notes(double **notes, const RunConfig *config, Error *err);
-void cohort_note(Cohort *cohort, const Queue *queue);                           // the round's jobs are done
+void cohort_note(Cohort *cohort, const Queue *queue); // the round's jobs are done
 
 // The round's jobs are done: what varies of their bytes is known.
 void cohort_count_sent(Cohort *cohort, const Queue *queue);

@@ -146,21 +146,33 @@ const Sampler samplers[SAMPLING_COUNT] = {
     [SAMPLING_BY_SIZE] = draw_by_size, [SAMPLING_POWER_OF_CHOICE] = draw_candidates,
     [SAMPLING_CYCLIC] = draw_cyclic,   [SAMPLING_AVAILABLE] = draw_available};
 
-// How many of the candidates come before candidate i.
-static uint32_t rank_of(const double *losses, uint32_t count, uint32_t i) {
-    double own = isnan(losses[i]) ? INFINITY : losses[i];
-    uint32_t before = 0;
-    for (uint32_t j = 0; j < count; j++) {
-        double other = isnan(losses[j]) ? INFINITY : losses[j];
-        before += other > own || (other == own && j < i);
-    }
-    return before;
+static int descending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
 }
 
-uint32_t sampler_keep_largest(uint32_t *candidates, const double *losses, uint32_t count, uint32_t size) {
-    uint32_t kept = 0;
+static double known(double loss) {
+    return isnan(loss) ? INFINITY : loss;
+}
+
+// The least loss that is kept divides the candidates: all above it stay, and of those at it as many as there is room for.
+uint32_t sampler_keep_largest(uint32_t *candidates, double *sorted, const double *losses, uint32_t count,
+                              uint32_t size) {
+    if (size >= count) return count;
+    if (size == 0) return 0;
     for (uint32_t i = 0; i < count; i++)
-        if (rank_of(losses, count, i) < size) candidates[kept++] = candidates[i];
+        sorted[i] = known(losses[i]);
+    qsort(sorted, count, sizeof *sorted, descending);
+    const double least = sorted[size - 1];
+    uint32_t kept = 0, equal = 0;
+    for (uint32_t i = 0; i < size; i++)
+        equal += sorted[i] == least;
+    for (uint32_t i = 0; i < count; i++) {
+        const double loss = known(losses[i]);
+        if (loss < least || (loss == least && equal == 0)) continue;
+        if (loss == least) equal--;
+        candidates[kept++] = candidates[i];
+    }
     return kept;
 }
 

@@ -28,8 +28,10 @@ typedef uint32_t (*Sampler)(uint32_t *drawn, const Draw *draw);
 extern const Sampler samplers[SAMPLING_COUNT];
 
 // Power-of-choice: keeps of the candidates (count, ascending) those `size` that have the largest losses (count), the
-// lower number where losses are equal; a loss that is not a number counts as the largest. Returns how many are kept.
-uint32_t sampler_keep_largest(uint32_t *candidates, const double *losses, uint32_t count, uint32_t size);
+// lower number where losses are equal; a loss that is not a number counts as the largest. sorted (count) is scratch.
+// Returns how many are kept.
+uint32_t sampler_keep_largest(uint32_t *candidates, double *sorted, const double *losses, uint32_t count,
+                              uint32_t size);
 
 // Power-of-choice by a batch: where the `size` samples that stand for all of a client's (count, in random order) begin.
 uint32_t sampler_batch(const Draw *draw, uint32_t client, uint32_t count, uint32_t size);

@@ -2,6 +2,7 @@
 #include "fedavg/rules/sampler.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check.h"
@@ -232,10 +233,26 @@ static void power_of_choice_keeps_the_largest_losses_and_the_lower_number_of_equ
     (void)state;
     uint32_t candidates[] = {2, 3, 5, 7, 8};
     const double losses[] = {1, 3, 2, 2, NAN};
-    assert_int_equal(sampler_keep_largest(candidates, losses, 5, 3), 3);
+    double sorted[5];
+    assert_int_equal(sampler_keep_largest(candidates, sorted, losses, 5, 3), 3);
     assert_int_equal(candidates[0], 3);
     assert_int_equal(candidates[1], 5);
     assert_int_equal(candidates[2], 8);
+}
+
+// A million candidates, most of them with equal losses, are a moment's work; comparing each with each is half an hour's.
+static void as_many_candidates_as_there_may_be_are_chosen_at_once(void **state) {
+    (void)state;
+    enum { COUNT = 1000000, SIZE = 10 };
+    uint32_t *candidates = malloc(COUNT * sizeof *candidates);
+    double *losses = malloc(2 * COUNT * sizeof *losses);
+    for (uint32_t i = 0; i < COUNT; i++)
+        candidates[i] = i, losses[i] = i % 250000 == 7 ? 3 : i % 2 ? 2 : 1;
+    assert_int_equal(sampler_keep_largest(candidates, losses + COUNT, losses, COUNT, SIZE), SIZE);
+    static const uint32_t expected[SIZE] = {1, 3, 5, 7, 9, 11, 13, 250007, 500007, 750007};
+    assert_memory_equal(candidates, expected, sizeof expected);
+    free(losses);
+    free(candidates);
 }
 
 int main(int argc, char **argv) {
@@ -253,6 +270,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(cyclic_takes_one_group_after_the_other),
         cmocka_unit_test(a_shuffled_cycle_brings_everybody_once_in_an_order_of_its_own),
         cmocka_unit_test(power_of_choice_keeps_the_largest_losses_and_the_lower_number_of_equals),
+        cmocka_unit_test(as_many_candidates_as_there_may_be_are_chosen_at_once),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }
