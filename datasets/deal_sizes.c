@@ -86,26 +86,26 @@ Status deal_size(Deal *deal, Error *err) {
 // NIID-Bench's iid-diff-quantity: sizes from one draw of Dirichlet(beta), again until all have the minimum; samples at
 // random.
 Status deal_quantity(Deal *deal, Error *err) {
-    enum { TRIES = 100000 };
+    const uint32_t tries = deal_tries(deal->clients);
     const double beta = deal->spec->form.number[0], minimum = deal->spec->form.number[1];
     double *shares = malloc(deal->clients * sizeof *shares), running = 0;
     uint32_t *order = malloc(deal->samples * sizeof *order), given = 0;
     bool good = false;
     Status status = shares && order ? STATUS_OK : fail(err, STATUS_OS, "no memory for %u clients", deal->clients);
-    for (uint32_t try = 0; try < TRIES && !good && status == STATUS_OK; try++) {
+    for (uint32_t try = 0; try < tries && !good && status == STATUS_OK; try++) {
         const RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_SIZES, 1, try);
         double sum = 0, smallest = INFINITY;
         for (uint32_t client = 0; client < deal->clients; client++)
             sum += shares[client] = rng_gamma(key, client, beta);
         for (uint32_t client = 0; client < deal->clients; client++)
             smallest = fmin(smallest, (shares[client] /= sum) * deal->samples);
-        good = smallest >= minimum;
+        good = sum > 0 && smallest >= minimum; // with a small beta all the numbers may underflow
     }
     if (status == STATUS_OK && !good)
         status = fail(err, STATUS_USAGE,
-                      "iid-diff-quantity: after %d draws some of %u clients have fewer than %.0f samples; "
+                      "iid-diff-quantity: after %u draws some of %u clients have fewer than %.0f samples; "
                       "raise beta, lower minimum or --clients",
-                      TRIES, deal->clients, minimum);
+                      tries, deal->clients, minimum);
     for (uint32_t i = 0; i < deal->samples && status == STATUS_OK; i++)
         order[i] = i;
     if (status == STATUS_OK)

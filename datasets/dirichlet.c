@@ -9,9 +9,9 @@
 
 enum { STREAM_FALLBACK = 1 };
 
-// Draws before something else happens; for ever is not for a program.
-static uint32_t tries_of(DirichletForm form) {
-    return form == DIRICHLET_TOPPED ? 10 : form == DIRICHLET_NIID_BENCH ? 100000 : 11;
+// Draws before something else happens.
+static uint32_t tries_of(DirichletForm form, uint64_t numbers) {
+    return form == DIRICHLET_TOPPED ? 10 : form == DIRICHLET_NIID_BENCH ? deal_tries(numbers) : 11;
 }
 
 static uint32_t least_samples(const DirichletRule *rule, uint32_t samples, uint32_t clients) {
@@ -78,17 +78,40 @@ static uint32_t largest_of(const uint32_t *values, uint32_t count, size_t stride
     return largest;
 }
 
+static bool comes_before(uint32_t a, uint32_t b, const uint32_t *sizes) {
+    return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b;
+}
+
+// The client at `at` of the heap (count), whose largest client is at the top, goes down to its place.
+static void sift(uint32_t *heap, uint32_t count, uint32_t at, const uint32_t *sizes) {
+    const uint32_t client = heap[at];
+    for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && comes_before(heap[child + 1], heap[child], sizes)) child++;
+        if (comes_before(client, heap[child], sizes)) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = client;
+}
+
 // Gives every short client what it lacks from the largest one. That one keeps enough: it has at least the average,
-// which is twice the minimum (or, when the minimum is 1 and somebody has nothing, at least 2).
-static void top_up(uint32_t *table, uint32_t *sizes, uint32_t classes, uint32_t clients, uint32_t minimum) {
+// which is twice the minimum (or, when the minimum is 1 and somebody has nothing, at least 2). So those that were short
+// never give: heap (clients) gets the others.
+static void top_up(uint32_t *table, uint32_t *sizes, uint32_t *heap, uint32_t classes, uint32_t clients,
+                   uint32_t minimum) {
+    uint32_t donors = 0;
+    for (uint32_t client = 0; client < clients; client++)
+        if (sizes[client] >= minimum) heap[donors++] = client;
+    for (uint32_t at = donors / 2; at-- > 0;)
+        sift(heap, donors, at, sizes);
     for (uint32_t client = 0; client < clients; client++) {
         if (sizes[client] >= minimum) continue;
-        uint32_t donor = largest_of(sizes, clients, 1);
+        const uint32_t donor = heap[0];
         for (; sizes[client] < minimum; sizes[client]++, sizes[donor]--) {
             size_t row = (size_t)largest_of(table + donor, classes, clients) * clients;
             table[row + donor]--;
             table[row + client]++;
         }
+        sift(heap, donors, 0, sizes);
     }
 }
 
@@ -97,11 +120,12 @@ Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t cla
     uint32_t samples = 0, lacking = clients;
     for (uint32_t label = 0; label < classes; label++)
         samples += class_sizes[label];
-    double *shares = malloc(clients * (sizeof *shares + sizeof(uint32_t)));
+    double *shares = malloc(clients * (sizeof *shares + 2 * sizeof(uint32_t)));
     if (!shares) return fail(err, STATUS_OS, "no memory for the proportions of %u clients", clients);
-    uint32_t *sizes = (uint32_t *)(shares + clients);
+    uint32_t *sizes = (uint32_t *)(shares + clients), *heap = sizes + clients;
     const double average = (double)samples / clients;
-    const uint32_t minimum = least_samples(rule, samples, clients), tries = tries_of(rule->form);
+    const uint32_t minimum = least_samples(rule, samples, clients),
+                   tries = tries_of(rule->form, (uint64_t)classes * clients);
     // Where the clients' minima make more than there is, no draw can meet them.
     const bool possible = (uint64_t)minimum * clients <= samples;
     for (uint32_t try = 0; try < tries && lacking > 0 && possible; try++) {
@@ -112,7 +136,7 @@ Status dirichlet_draw(uint32_t *table, const uint32_t *class_sizes, uint32_t cla
         log_info(
             "partition: %u of %u clients had fewer than %u samples after %u draws and got the rest from the largest",
             lacking, clients, minimum, tries);
-        top_up(table, sizes, classes, clients, minimum);
+        top_up(table, sizes, heap, classes, clients, minimum);
         lacking = 0;
     }
     free(shares);

@@ -28,8 +28,8 @@ double rng_normal(RngKey key, uint32_t index) {
     return normal_from(rng_block(key, index, 1, 0, 0));
 }
 
-double rng_gamma(RngKey key, uint32_t index, double shape) {
-    // For shape < 1: gamma(shape) = gamma(shape + 1) * u^(1/shape).
+// A gamma number of this shape, or where that is below 1 of shape + 1: gamma(shape) = gamma(shape + 1) * unit^(1/shape).
+static double draw_gamma(double *unit, RngKey key, uint32_t index, double shape) {
     double boosted = shape < 1.0 ? shape + 1.0 : shape;
     double d = boosted - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
     for (uint32_t attempt = 0;; attempt++) {
@@ -39,7 +39,17 @@ double rng_gamma(RngKey key, uint32_t index, double shape) {
         double v = root * root * root;
         RngBlock uniform = rng_block(key, index, 2, attempt, 1);
         if (log(open_unit(uniform.word[0], uniform.word[1])) >= 0.5 * x * x + d - d * v + d * log(v)) continue;
-        double boost = shape < 1.0 ? pow(open_unit(uniform.word[2], uniform.word[3]), 1.0 / shape) : 1.0;
-        return d * v * boost;
+        *unit = open_unit(uniform.word[2], uniform.word[3]);
+        return d * v;
     }
+}
+
+double rng_gamma(RngKey key, uint32_t index, double shape) {
+    double unit, number = draw_gamma(&unit, key, index, shape);
+    return shape < 1.0 ? number * pow(unit, 1.0 / shape) : number;
+}
+
+double rng_log_gamma(RngKey key, uint32_t index, double shape) {
+    double unit, number = draw_gamma(&unit, key, index, shape);
+    return shape < 1.0 ? log(number) + log(unit) / shape : log(number);
 }

@@ -94,4 +94,7 @@ void rng_shuffle(uint32_t *items, size_t count, RngKey key);
 double rng_normal(RngKey key, uint32_t index);
 double rng_gamma(RngKey key, uint32_t index, double shape);
 
+// Its logarithm, which is finite also where the shape is so small that the number itself is 0.
+double rng_log_gamma(RngKey key, uint32_t index, double shape);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "datasets/dataset.h"
+#include "datasets/deal.h"
 #include "datasets/partition.h"
 #include "tests/check.h"
 
@@ -167,6 +168,67 @@ static void inner_clients_have_the_sizes_that_were_asked_for(void **state) {
     assert_int_equal(dealt.sizes[2], 500);
     assert_int_equal(dealt.given, 3500);
     refuse("inner-dirichlet sizes=3000,3001", 2, "the sizes make 6001 samples, and there are 6000");
+}
+
+// With 30 clients of 100 samples no class runs out: the smaller alpha, the more of a client is of one class, also where
+// gamma numbers underflow. And with 60, where classes run out, each client goes on with the class it likes next.
+static void inner_clients_like_one_class_the_more_the_smaller_alpha_is(void **state) {
+    (void)state;
+    deal("inner-dirichlet alpha=0.01 sizes=100", 30, 1);
+    const double near = concentration(30);
+    assert_true(near > 0.9 && near < 1);
+    deal("inner-dirichlet alpha=1e-5 sizes=100", 30, 1);
+    assert_true(concentration(30) >= near);
+    deal("inner-dirichlet alpha=1e-9", 60, 1);
+    assert_true(concentration(60) > 0.7);
+    assert_int_equal(dealt.given, SAMPLES);
+}
+
+// Of so many classes each block of 256 has a sum of its own.
+static void inner_clients_find_each_of_many_classes(void **state) {
+    (void)state;
+    enum { MANY = 3000, EACH = 2, CLIENTS = 7 };
+    static uint16_t labels[MANY * EACH];
+    for (uint32_t i = 0; i < MANY * EACH; i++)
+        labels[i] = (uint16_t)(i % MANY);
+    PartitionSpec spec = {.clients = CLIENTS, .seed = 1};
+    Partition partition;
+    Error err;
+    check_ok(partition_parse(&spec.form, "inner-dirichlet alpha=0.01", &err));
+    const size_t bytes = partition_block_bytes(&spec, MANY * EACH);
+    void *block = malloc(bytes);
+    check_ok(partition_build(block, &spec, labels, MANY * EACH, MANY, &err));
+    check_ok(partition_view(&partition, block, bytes, &err));
+    uint8_t seen[MANY * EACH] = {0};
+    uint32_t given = 0;
+    for (uint32_t client = 0; client < CLIENTS; client++) {
+        uint32_t size;
+        const uint32_t *indices = partition_client(&partition, client, &size);
+        assert_int_equal(size, MANY * EACH / CLIENTS);
+        for (uint32_t i = 0; i < size; i++)
+            given += seen[indices[i]]++ == 0;
+    }
+    assert_int_equal(given, MANY * EACH / CLIENTS * CLIENTS);
+    free(block);
+}
+
+static void what_is_drawn_until_it_fits_is_given_up_in_seconds(void **state) {
+    (void)state;
+    assert_int_equal(deal_tries(10 * 10), 100000);
+    assert_int_equal(deal_tries(1000 * 10), 1000);
+    assert_int_equal(deal_tries(100 * 65535), 11);
+    refuse("noniid-labeldir alpha=0.01", 300, "samples after 3333 draws");
+}
+
+static void with_a_tiny_beta_any_client_may_be_the_one_that_has_all(void **state) {
+    (void)state;
+    uint32_t first = 0;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        deal("iid-diff-quantity beta=1e-6 minimum=0", 50, seed);
+        assert_int_equal(dealt.given, SAMPLES);
+        first += dealt.sizes[0] > 0;
+    }
+    assert_true(first < 2);
 }
 
 static void pathological_clients_have_exactly_so_many_classes(void **state) {
@@ -333,7 +395,8 @@ static void strict_clients_are_sorted_by_brightness(void **state) {
     static uint64_t block[COUNT];
     for (uint32_t i = 0; i < COUNT; i++)
         pixels[i] = (uint8_t)(255 - i / 4);
-    Dataset data = {.shape = {1, 1, 1}, .items = {.pixel_bytes = 1, .label_bytes = 1}, .train = {.count = COUNT, .pixels = pixels}};
+    Dataset data = {
+        .shape = {1, 1, 1}, .items = {.pixel_bytes = 1, .label_bytes = 1}, .train = {.count = COUNT, .pixels = pixels}};
     double spread[3];
     for (int strictness = 0; strictness < 3; strictness++) {
         char text[64];
@@ -474,6 +537,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(all_have_the_minimum_or_the_partition_is_refused),
         cmocka_unit_test(alpha_may_differ_from_client_to_client),
         cmocka_unit_test(inner_clients_have_the_sizes_that_were_asked_for),
+        cmocka_unit_test(inner_clients_like_one_class_the_more_the_smaller_alpha_is),
+        cmocka_unit_test(inner_clients_find_each_of_many_classes),
+        cmocka_unit_test(with_a_tiny_beta_any_client_may_be_the_one_that_has_all),
+        cmocka_unit_test(what_is_drawn_until_it_fits_is_given_up_in_seconds),
         cmocka_unit_test(pathological_clients_have_exactly_so_many_classes),
         cmocka_unit_test(classes_that_nobody_drew_are_lost),
         cmocka_unit_test(shards_are_equal_and_the_rest_is_lost),
