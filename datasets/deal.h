@@ -64,8 +64,8 @@ static inline double deal_uniform(RngKey key, uint32_t index) {
     return ((double)(((uint64_t)block.word[0] << 21) | (block.word[1] >> 11))) * 0x1p-53;
 }
 
-// How often a partition of so many random numbers is drawn until it fits: at most 100,000 times, and no more than some ten
-// million numbers, which are a few seconds.
+// How often a partition of so many random numbers is drawn until it fits: at most 100,000 times, and no more than some
+// ten million numbers, which take seconds.
 static inline uint32_t deal_tries(uint64_t numbers) {
     enum { MOST_TRIES = 100000, LEAST_TRIES = 11, MOST_NUMBERS = 10000000 };
     const uint64_t tries = MOST_NUMBERS / (numbers > 0 ? numbers : 1);

@@ -35,7 +35,7 @@ static double sum_all(const Inner *inner, uint32_t client) {
 }
 
 // A client's row, relative to the class that it likes best among those with samples left. Logarithms, because with a
-// small alpha all the numbers themselves may underflow, and the client still likes one class far better than the others.
+// small alpha all the numbers themselves may underflow, and the client still likes one class far better than others.
 static void draw_prior(Inner *inner, const Deal *deal, uint32_t client) {
     const RngKey key = rng_key(deal->spec->seed, RNG_PARTITION, STREAM_PRIORS, client, 0);
     double *prior = inner->priors + (size_t)client * deal->classes, best = -INFINITY;

@@ -155,7 +155,7 @@ static double known(double loss) {
     return isnan(loss) ? INFINITY : loss;
 }
 
-// The least loss that is kept divides the candidates: all above it stay, and of those at it as many as there is room for.
+// The least loss that is kept divides the candidates: all above it stay, and as many of those at it as find room.
 uint32_t sampler_keep_largest(uint32_t *candidates, double *sorted, const double *losses, uint32_t count,
                               uint32_t size) {
     if (size >= count) return count;

@@ -28,7 +28,7 @@ double rng_normal(RngKey key, uint32_t index) {
     return normal_from(rng_block(key, index, 1, 0, 0));
 }
 
-// A gamma number of this shape, or where that is below 1 of shape + 1: gamma(shape) = gamma(shape + 1) * unit^(1/shape).
+// A gamma number of this shape, or of shape + 1 where that is below 1: gamma(shape) = gamma(shape + 1) unit^(1/shape).
 static double draw_gamma(double *unit, RngKey key, uint32_t index, double shape) {
     double boosted = shape < 1.0 ? shape + 1.0 : shape;
     double d = boosted - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);

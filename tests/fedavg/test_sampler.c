@@ -240,7 +240,7 @@ static void power_of_choice_keeps_the_largest_losses_and_the_lower_number_of_equ
     assert_int_equal(candidates[2], 8);
 }
 
-// A million candidates, most of them with equal losses, are a moment's work; comparing each with each is half an hour's.
+// A million candidates, most with equal losses, are a moment's work; comparing each with each takes half an hour.
 static void as_many_candidates_as_there_may_be_are_chosen_at_once(void **state) {
     (void)state;
     enum { COUNT = 1000000, SIZE = 10 };
