@@ -1,5 +1,6 @@
 #include "nodes.h"
 
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -121,10 +122,11 @@ static Status join(Nodes *nodes, uint32_t started, Error *err) {
 
 // After a failure the process is about to end, and MPI with it.
 Status nodes_init(Nodes *nodes, Error *err) {
-    *nodes = (Nodes){.size = 1, .silence_seconds = 60}; // until the caller knows better
+    *nodes = (Nodes){.size = 1, .silence_seconds = 60, .message_bytes = NODES_MESSAGE_BYTES}; // until more is known
     uint32_t started = started_nodes();
     if (started <= 1) return STATUS_OK;
     Status status = join(nodes, started, err);
+    if (status == STATUS_OK) status = nodes_busy(nodes, err);
     if (status == STATUS_OK) return STATUS_OK;
     if (nodes->peers) release(nodes);
     *nodes = (Nodes){.size = 1};
@@ -154,6 +156,7 @@ static Status hear(Nodes *nodes, Error *err) {
         TRY(nodes->transport->listen(nodes->connection, &from, &signal, err));
         if (signal == 0) return STATUS_OK;
         if (signal == NODE_LEAVING) nodes->peers[from].has_left = true;
+        nodes->peers[from].is_busy = signal == NODE_BUSY;
         nodes->peers[from].heard_nanoseconds = clock_nanoseconds();
     }
 }
@@ -171,10 +174,11 @@ static Status find_gone(const Nodes *nodes, Error *err) {
 
 static Status find_silent(const Nodes *nodes, Error *err) {
     for (uint32_t node = 0; node < nodes->size && nodes->silence_seconds > 0; node++) {
-        if (node == nodes->rank || clock_seconds_since(nodes->peers[node].heard_nanoseconds) < nodes->silence_seconds)
-            continue;
+        const NodePeer *peer = &nodes->peers[node];
+        const double bound = peer->is_busy ? fmax(nodes->silence_seconds, NODES_BUSY_SECONDS) : nodes->silence_seconds;
+        if (node == nodes->rank || clock_seconds_since(peer->heard_nanoseconds) < bound) continue;
         char how[64];
-        snprintf(how, sizeof how, "nothing was heard of it for %g s", nodes->silence_seconds);
+        snprintf(how, sizeof how, "nothing was heard of it for %g s", bound);
         return lost(nodes, node, how, err);
     }
     return STATUS_OK;
@@ -183,9 +187,10 @@ static Status find_silent(const Nodes *nodes, Error *err) {
 Status nodes_watch(Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
     uint64_t now = clock_nanoseconds();
-    if (now - nodes->watched_nanoseconds < watch_nanoseconds) return STATUS_OK;
+    if (now - nodes->watched_nanoseconds < watch_nanoseconds && !nodes->is_busy) return STATUS_OK;
     // If this process has not looked for long, because it was stopped or busy, nobody else can be blamed for it.
-    uint64_t away = nodes->watched_nanoseconds ? now - nodes->watched_nanoseconds - watch_nanoseconds : 0;
+    const uint64_t since = nodes->watched_nanoseconds ? now - nodes->watched_nanoseconds : 0,
+                   away = since > watch_nanoseconds ? since - watch_nanoseconds : 0;
     for (uint32_t node = 0; node < nodes->size; node++)
         nodes->peers[node].heard_nanoseconds += away;
     nodes->watched_nanoseconds = now;
@@ -193,14 +198,25 @@ Status nodes_watch(Nodes *nodes, Error *err) {
     TRY(find_gone(nodes, err)); // first: its sentence says more than MPI's about a broken connection
     TRY(heard);
     TRY(nodes->transport->signal(nodes->connection, NODE_ALIVE, err));
+    nodes->is_busy = false;
     return find_silent(nodes, err);
+}
+
+// Said twice, for a node whose last signal is still under way is left out; looking for signals moves those along.
+Status nodes_busy(Nodes *nodes, Error *err) {
+    for (int times = 0; times < 2 && nodes->size > 1; times++) {
+        TRY(nodes->transport->signal(nodes->connection, NODE_BUSY, err));
+        TRY(hear(nodes, err));
+    }
+    nodes->is_busy = nodes->size > 1;
+    return STATUS_OK;
 }
 
 // Waiting -------------------------------------------------------------------------------------------------------------
 
 Status nodes_test(Nodes *nodes, bool *done, Error *err) {
     Status status = nodes->transport->test(nodes->connection, done, err);
-    if (status == STATUS_OK) return *done ? STATUS_OK : nodes_watch(nodes, err);
+    if (status == STATUS_OK) return *done && !nodes->is_busy ? STATUS_OK : nodes_watch(nodes, err);
     hear(nodes, NULL);          // what has come through
     TRY(find_gone(nodes, err)); // says more about a connection that has broken
     return status;
@@ -222,7 +238,7 @@ Status nodes_wait(Nodes *nodes, Error *err) {
 }
 
 Status nodes_sum(Nodes *nodes, int64_t *values, size_t count, Error *err) {
-    const size_t most = NODES_MESSAGE_BYTES / sizeof *values;
+    const size_t most = nodes->message_bytes / sizeof *values;
     for (size_t first = 0; first < count && nodes->size > 1; first += most) {
         size_t piece = count - first < most ? count - first : most;
         TRY(nodes->transport->begin_sum(nodes->connection, values + first, piece, err));
@@ -232,21 +248,58 @@ Status nodes_sum(Nodes *nodes, int64_t *values, size_t count, Error *err) {
 }
 
 Status nodes_broadcast(Nodes *nodes, void *bytes, size_t count, Error *err) {
-    for (size_t first = 0; first < count && nodes->size > 1; first += NODES_MESSAGE_BYTES) {
-        size_t piece = count - first < NODES_MESSAGE_BYTES ? count - first : NODES_MESSAGE_BYTES;
+    for (size_t first = 0; first < count && nodes->size > 1; first += nodes->message_bytes) {
+        size_t piece = count - first < nodes->message_bytes ? count - first : nodes->message_bytes;
         TRY(nodes->transport->begin_broadcast(nodes->connection, (char *)bytes + first, piece, err));
         TRY(nodes_wait(nodes, err));
     }
     return STATUS_OK;
 }
 
+static size_t sum_of(const size_t *counts, uint32_t nodes) {
+    size_t sum = 0;
+    for (uint32_t node = 0; node < nodes; node++)
+        sum += counts[node];
+    return sum;
+}
+
+// One piece of each node after the other: they arrive side by side and are then put where they belong. pieces (nodes),
+// arrived: of the caller's.
+static Status gather_pieces(Nodes *nodes, char *all, const char *mine, const size_t *counts, size_t *pieces,
+                            char *arrived, size_t most, Error *err) {
+    for (size_t done = 0;; done += most) {
+        for (uint32_t node = 0; node < nodes->size; node++) {
+            const size_t left = counts[node] > done ? counts[node] - done : 0;
+            pieces[node] = left < most ? left : most;
+        }
+        if (sum_of(pieces, nodes->size) == 0) return STATUS_OK;
+        TRY(nodes->transport->begin_gather(nodes->connection, arrived, mine + done, pieces, err));
+        TRY(nodes_wait(nodes, err));
+        const char *from = arrived;
+        char *to = all + done;
+        for (uint32_t node = 0; node < nodes->size; to += counts[node], from += pieces[node], node++)
+            memcpy(to, from, pieces[node]);
+    }
+}
+
 Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *counts, Error *err) {
+    const size_t most = nodes->message_bytes / nodes->size;
     if (nodes->size == 1) {
         memcpy(all, mine, counts[0]);
         return STATUS_OK;
     }
-    TRY(nodes->transport->begin_gather(nodes->connection, all, mine, counts, err));
-    return nodes_wait(nodes, err);
+    if (sum_of(counts, nodes->size) <= nodes->message_bytes) {
+        TRY(nodes->transport->begin_gather(nodes->connection, all, mine, counts, err));
+        return nodes_wait(nodes, err);
+    }
+    size_t *pieces = malloc(nodes->size * sizeof *pieces);
+    char *arrived = malloc(most * nodes->size);
+    Status status = pieces && arrived
+                        ? gather_pieces(nodes, all, mine, counts, pieces, arrived, most, err)
+                        : fail(err, STATUS_OS, "no memory for %zu bytes of %u nodes", most * nodes->size, nodes->size);
+    free(arrived);
+    free(pieces);
+    return status;
 }
 
 Status nodes_agree(Nodes *nodes, Status mine, Error *err) {
@@ -261,7 +314,7 @@ Status nodes_agree(Nodes *nodes, Status mine, Error *err) {
     for (uint32_t node = 0; node < nodes->size && status == STATUS_OK; node++)
         if (failures[node]) status = gave_up(nodes, node, err);
     free(failures);
-    return status;
+    return status == STATUS_OK ? nodes_busy(nodes, err) : status;
 }
 
 // Leaving -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@
 // end: nodes show each other signs of life, and one that is dead (its process has ended; seen at once on the same
 // machine), has said that it leaves, or has been silent for silence_seconds is lost. Then every wait of every other
 // node fails with UNAVAILABLE and a sentence that names it, and a run ends; it goes on, with any number of nodes, from
-// its last checkpoint. Whoever works for long without waiting here calls nodes_watch now and then.
+// its last checkpoint. A node that works for long without waiting here calls nodes_watch now and then; one that cannot,
+// because it reads or writes files, calls nodes_busy first: until its next sign of life its silence may last for
+// NODES_BUSY_SECONDS.
 #ifndef SOUNDER_FEDAVG_NODES_NODES_H
 #define SOUNDER_FEDAVG_NODES_NODES_H
 
@@ -20,19 +22,25 @@
 #include "base/err.h"
 #include "fedavg/nodes/nodes_transport.h"
 
-enum { NODE_HOST_BYTES = 64 };
+enum {
+    NODE_HOST_BYTES = 64,
+    NODES_BUSY_SECONDS = 3600 // to write or read files of some 100 GB
+};
 
 typedef struct NodePeer {
     char host[NODE_HOST_BYTES];
     int32_t pid;
     int pidfd;     // owned; -1 where its death cannot be seen from here
     bool has_left; // has said that it leaves
+    bool is_busy;  // has said that it works, and nothing since
     uint64_t heard_nanoseconds;
 } NodePeer;
 
 typedef struct Nodes {
     uint32_t rank, size;
     double silence_seconds;           // the caller's to set; 0: for ever
+    size_t message_bytes;             // the largest piece of one call
+    bool is_busy;                     // the others have been told, and have seen no sign of life since
     bool (*cancelled)(void *context); // the caller's to set, may be NULL: whether to give up waiting
     void *context;
     const NodesTransport *transport; // NULL when alone
@@ -53,11 +61,14 @@ Status nodes_broadcast(Nodes *nodes, void *bytes, size_t count, Error *err);
 Status nodes_gather(Nodes *nodes, void *all, const void *mine, const size_t *counts, Error *err);
 
 // All or none: after something that can fail on one node alone. `mine` is its status there, returned if it is a
-// failure; UNAVAILABLE, naming the node, when it is another's.
+// failure; UNAVAILABLE, naming the node, when it is another's. Every node is busy afterwards, for the next such step.
 Status nodes_agree(Nodes *nodes, Status mine, Error *err);
 
 // Shows a sign of life and looks whether anybody is lost. Cheap: ten times a second it really does.
 Status nodes_watch(Nodes *nodes, Error *err);
+
+// The others are told that this node works alone from now on, until it waits or watches again.
+Status nodes_busy(Nodes *nodes, Error *err);
 
 // Whether what nodes->transport has under way is done; fails as a wait would.
 Status nodes_test(Nodes *nodes, bool *done, Error *err);

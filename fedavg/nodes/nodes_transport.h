@@ -17,7 +17,8 @@
 enum { NODES_MESSAGE_BYTES = 1 << 30 }; // the largest piece that nodes.c hands to one call
 
 // A message that no collective is needed for: one byte, to everybody.
-typedef enum NodeSignal { NODE_ALIVE = 1, NODE_LEAVING } NodeSignal;
+// NODE_BUSY: silence that follows is work.
+typedef enum NodeSignal { NODE_ALIVE = 1, NODE_LEAVING, NODE_BUSY } NodeSignal;
 
 typedef struct NodesConnection NodesConnection; // the transport's own
 

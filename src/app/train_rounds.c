@@ -107,6 +107,7 @@ static Status run_round(Run *run, Error *err) {
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
+    if (train_is_first(run)) TRY(nodes_busy(&run->nodes, err)); // its disk may be slow
     progress_end(&run->progress, report, &test);
     if (evaluate) say_goals(run, round, reaches_target);
     if (train_is_first(run))
@@ -288,6 +289,7 @@ static Status run_with_workers(Run *run, Error *err) {
                      "clock: real; nothing can resume the run, but --init begins another with the model "
                      "of its last checkpoint\n");
     Status status = run_rounds(run, err);
+    if (status == STATUS_OK) status = nodes_busy(&run->nodes, err);
     if (status == STATUS_OK) status = write_arrivals(run, err);
     Status closed = trace_file_close(&run->trace, status == STATUS_OK ? err : NULL);
     if (status == STATUS_OK) status = closed;

@@ -132,7 +132,11 @@ static void *run_node(void *argument) {
 static void node_init(Node *node, Exchange *exchange, uint32_t rank, float *weights, const float *aside) {
     const uint32_t size = exchange->nodes;
     *node = (Node){.connection = {exchange, rank}, .aside = aside};
-    node->nodes = (Nodes){.rank = rank, .size = size, .transport = &transport, .connection = &node->connection};
+    node->nodes = (Nodes){.rank = rank,
+                          .size = size,
+                          .message_bytes = 500, // what is gathered comes in many pieces
+                          .transport = &transport,
+                          .connection = &node->connection};
     node->control = calloc(1, sizeof *node->control);
     node->seen = calloc(PARAMETERS, 1);
     assert_true(node->control && node->seen);

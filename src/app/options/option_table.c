@@ -346,7 +346,8 @@ const Option option_table[] = {
     {.name = "hang-seconds", .type = OPTION_REAL, FIELD(hang_seconds), .group = GROUP_FAULTS,
      .also = "timeout",
      .placeholder = "X", .preset = "60", .minimum = 0, .maximum = 86400, .may_change = true,
-     .help = "a worker without progress for so long is killed and counts as dead; 0: never"},
+     .help = "a worker without progress for so long is killed and counts as dead, and a node that trains or waits in "
+             "silence for so long is lost; 0: never"},
     {.name = "checkpoint-every", .type = OPTION_WHOLE, FIELD(checkpoint_every), .group = GROUP_FAULTS,
      .also = "save-every",
      .placeholder = "N", .preset = "1", .minimum = 0, .maximum = 1000000, .may_change = true,
