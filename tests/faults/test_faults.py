@@ -20,6 +20,7 @@ from runs import SLOWED, SOUNDER, RunCase, sha256
 TASK = ["--data", "synthetic:1x8x8:64:32", "--model", "conv 2 3; relu; linear 10", "--quiet"]
 ALGORITHMS = {
     "fedavg": ["--clients", "4", "--workers", "2"],
+    "scaffold": ["--algorithm", "scaffold", "--clients", "4", "--workers", "2"],
     "ssgd": ["--algorithm", "ssgd", "--clients", "4", "--workers", "2"],
     "hogwild": ["--algorithm", "hogwild", "--workers", "1"],  # with one it has bits
 }
