@@ -178,6 +178,14 @@ class Options(CardCase):
         finally:
             subprocess.run([control], input="quit\n", text=True, env=environment, check=True)
 
+    def test_a_link_in_the_place_of_the_daemons_folder_is_not_followed(self):
+        self.train(*CARD, "--workers", "1", "--rounds", "1", "--out", "gift")
+        os.makedirs(self.path("mine", "pipe"))
+        os.symlink(self.path("mine"), self.path("gift", "mps"))
+        _, err = self.train("--resume", "gift", "--rounds", "2", "--mps", "start", code=64, env=self.fake_mps())
+        self.assertIn("gift/mps is a link or a file, where the run makes a folder", err)
+        self.assertEqual(os.listdir(self.path("mine")), ["pipe"])
+
     def test_mps_that_cannot_be_started_is_refused(self):
         _, err = self.train(*CARD, "--mps", "start", "--out", "run", code=69)
         self.assertIn("no nvidia-cuda-mps-control in PATH", self.has_one_sentence(err))

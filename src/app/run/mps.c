@@ -30,7 +30,6 @@ static const char control_program[] = "nvidia-cuda-mps-control";
 static const char end_script[] = END_DAEMON;
 static const char keeper_script[] = "trap '" END_DAEMON "' EXIT\n"
                                     "trap exit INT TERM HUP\n"
-                                    "mkdir -p \"$CUDA_MPS_PIPE_DIRECTORY\" \"$CUDA_MPS_LOG_DIRECTORY\" || exit\n"
                                     "nvidia-cuda-mps-control -d 3<&- || exit\n"
                                     "read -r nothing <&3\n";
 
@@ -100,6 +99,17 @@ static Status wait_for_daemon(const char *pipe_folder, Error *err) {
     return STATUS_OK;
 }
 
+// The daemon writes into its folders, and that of its sockets is removed in the end: not where a link leads in a run
+// folder that comes from elsewhere.
+static Status make_own_folder(const char *path, Error *err) {
+    struct stat about;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return fail_errno(err, STATUS_CANTCREATE, "--mps start: cannot create %s", path);
+    if (lstat(path, &about) == 0 && S_ISDIR(about.st_mode)) return STATUS_OK;
+    return fail(err, STATUS_USAGE, "--mps start: %s is a link or a file, where the run makes a folder; remove it",
+                path);
+}
+
 // Where the daemon has its files; named in the environment, for us and for all that we start.
 static Status name_folders(char pipe_folder[PATH_MAX], const char *folder, Error *err) {
     char absolute[PATH_MAX], log_folder[PATH_MAX + 16];
@@ -110,7 +120,11 @@ static Status name_folders(char pipe_folder[PATH_MAX], const char *folder, Error
         return fail(err, STATUS_USAGE,
                     "--mps start: %s is too long a path for a socket by %zu characters; give a shorter --out",
                     pipe_folder, (size_t)length - most);
+    snprintf(log_folder, sizeof log_folder, "%s/mps", absolute);
+    TRY(make_own_folder(log_folder, err));
+    TRY(make_own_folder(pipe_folder, err));
     snprintf(log_folder, sizeof log_folder, "%s/mps/log", absolute);
+    TRY(make_own_folder(log_folder, err));
     setenv("CUDA_MPS_PIPE_DIRECTORY", pipe_folder, 1);
     setenv("CUDA_MPS_LOG_DIRECTORY", log_folder, 1);
     return STATUS_OK;
