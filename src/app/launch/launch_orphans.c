@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void list_add(ProcessList *list, pid_t pid) {
@@ -111,18 +113,30 @@ size_t orphans_kill(const Orphans *orphans, const Rank *ranks, int count) {
     return found.count;
 }
 
-// Whether the process catches the signal, or blocks it, as those do that wait for it.
-static bool listens(pid_t pid, int signal_number) {
+// The signals that the process blocks (SigBlk), or catches (SigCgt): one bit each. None once it is gone.
+static uint64_t signals_of(pid_t pid, const char *field) {
     char path[64], line[256];
-    unsigned long long mask;
-    bool does = false;
+    uint64_t mask = 0;
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "SigBlk: %llx", &mask) == 1 || sscanf(line, "SigCgt: %llx", &mask) == 1)
-            does = does || (mask >> (signal_number - 1) & 1);
+        if (strncmp(line, field, strlen(field)) == 0) mask = strtoull(line + strlen(field) + 1, NULL, 16);
     if (file) fclose(file);
-    return does;
+    return mask;
+}
+
+// Whether the process catches the signal, or blocks it, as those do that wait for it. A process that blocks all signals
+// is most probably about to start another one, which does not last.
+static bool listens(pid_t pid, int signal_number) {
+    enum { LOOKS = 50, PAUSE_NANOSECONDS = 2000000 };
+    const uint64_t wanted = UINT64_C(1) << (signal_number - 1), fault = UINT64_C(1) << (SIGSEGV - 1);
+    if (signals_of(pid, "SigCgt") & wanted) return true;
+    uint64_t blocked = signals_of(pid, "SigBlk");
+    for (int looks = 1; looks < LOOKS && (blocked & fault); looks++) {
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
+        blocked = signals_of(pid, "SigBlk");
+    }
+    return ((blocked | signals_of(pid, "SigCgt")) & wanted) != 0;
 }
 
 void family_warn(pid_t pid, int signal_number) {
