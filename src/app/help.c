@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/commands.h"
 #include "app/help.h"
@@ -35,7 +36,7 @@ static void print_overview(FILE *file) {
     print_entry(
         file, "sounder help [TOPIC]",
         "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, export, launch, nodes, metrics, models, algorithms, dial, attacks, partitions, data, federations, the name "
-        "of an option, man (the man "
+        "of an option or of what it takes (lr, fedprox, lenet, dirichlet, krum), man (the man "
         "page as troff), "
         "completion bash, zsh or fish (a "
         "script)");
@@ -331,7 +332,11 @@ void help_print_topics(FILE *file) {
 }
 
 static Status print_topic(FILE *file, const char *name, Error *err) {
-    Suggestion suggestion = {.typed = name};
+    char typed[64];
+    snprintf(typed, sizeof typed, "%s", name + strspn(name, "-"));
+    for (char *c = typed; *c; c++)
+        if (*c == '_') *c = '-';
+    Suggestion suggestion = {.typed = typed};
     for (int i = 0; i < TOPICS; i++) {
         if (strcmp(name, topics[i].name) == 0) {
             topics[i].print(file);
@@ -346,11 +351,10 @@ static Status print_topic(FILE *file, const char *name, Error *err) {
     }
     for (int i = 0; i < look_command_count; i++)
         suggestion_consider(&suggestion, look_commands[i].name);
-    const Option *option = option_find(name + strspn(name, "-"));
-    if (option) {
-        print_option(file, option);
-        return STATUS_OK;
-    }
+    const Option *option = option_find(typed);
+    if (option) print_option(file, option);
+    if (help_print_name(file, &suggestion, option != NULL) || option) return STATUS_OK;
+    option_suggest(&suggestion);
     return fail(err, STATUS_USAGE, "help %.60s: unknown topic; %s%s%s", name,
                 suggestion.best ? "did you mean " : "`sounder help` lists them", suggestion.best ? suggestion.best : "",
                 suggestion.best ? "?" : "");
@@ -369,8 +373,15 @@ static Status print_help(FILE *file, int argc, char **argv, Error *err) {
         print_train_briefly(file);
         return STATUS_OK;
     }
-    if (argc > 1) return fail(err, STATUS_USAGE, "help %.60s: one topic at a time", argv[1]);
+    if (argc > 1)
+        return fail(err, STATUS_USAGE, "help %.60s: one topic at a time; write sounder help %.60s", argv[0],
+                    argv[argc - 1]);
     return print_topic(file, argv[0], err);
+}
+
+static bool is_for_people(int argc, char **argv) {
+    const bool is_for_programs = argc > 0 && (strcmp(argv[0], "man") == 0 || strcmp(argv[0], "completion") == 0);
+    return !is_for_programs && isatty(STDOUT_FILENO);
 }
 
 Status command_help(int argc, char **argv, Error *err) {
@@ -378,7 +389,10 @@ Status command_help(int argc, char **argv, Error *err) {
     FILE *file = text_open(&stream);
     Status status = file ? print_help(file, argc, argv, err) : STATUS_OK;
     if (!text_close(&stream) && status == STATUS_OK) status = fail(err, STATUS_OS, "no memory for the help");
-    if (status == STATUS_OK) pager_show(stream.text);
+    char *folded = status == STATUS_OK ? pager_fold(stream.text, is_for_people(argc, argv)) : NULL;
+    if (status == STATUS_OK && !folded) status = fail(err, STATUS_OS, "no memory for the help");
+    if (status == STATUS_OK) pager_show(folded);
+    free(folded);
     free(stream.text);
     return status;
 }

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/suggest.h"
+
 // The topics of `sounder help`, between blanks.
 void help_print_topics(FILE *file);
 
@@ -21,9 +23,18 @@ void help_print_partitions(FILE *file);  // --partition, --client-noise, --drift
 void help_print_attacks(FILE *file);     // --attack
 void help_print_federations(FILE *file); // --data: made-up users
 
+// What the typed name means: an algorithm, a net, a layer, a rule, a partition, a view, an attack, a federation or a
+// data set. Prints the row of each table that has it as the table's topic shows it; follows: below a text, after a
+// blank line. False: none has it; all names have been considered.
+bool help_print_name(FILE *file, Suggestion *suggestion, bool follows);
+
 // Shows a text: with $SOUNDER_PAGER, $PAGER or less where stdout is a terminal that has fewer lines, as git does; a
 // pager that is empty or cat, or cannot be started, is none.
 void pager_show(const char *text);
+
+// A copy of the text, malloc'ed. folds: lines that are wider than the terminal (usages and commands; paragraphs are
+// not) go on in the next line behind more blanks. NULL: no memory.
+char *pager_fold(const char *text, bool folds);
 
 // What other programs read about this one, all of it from the tables of options: the man page, as troff, and scripts
 // that have a shell complete the commands, options and values of sounder. shell: bash, zsh or fish; false: none of

@@ -2,22 +2,28 @@
 #include "app/help.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "app/options/option_table.h"
+#include "datasets/dataset.h"
 #include "datasets/federation.h"
 #include "datasets/partition.h"
 #include "fedavg/rules/attack_rules.h"
 #include "nn/spec.h"
 
+static void print_model(FILE *file, size_t i) {
+    char line[SPEC_TEXT_BYTES + 256];
+    snprintf(line, sizeof line, "%s: %s", zoo_entries[i].name, zoo_entries[i].description);
+    print_paragraph(file, 2, line);
+    snprintf(line, sizeof line, "\"%s\"", zoo_entries[i].text);
+    print_paragraph(file, 4, line);
+}
+
 void help_print_models(FILE *file) {
     print_paragraph(file, 0, "The nets that --model knows by name, each a layer list that --model takes as well:");
     for (size_t i = 0; i < zoo_entry_count; i++) {
-        char line[SPEC_TEXT_BYTES + 256];
-        snprintf(line, sizeof line, "%s: %s", zoo_entries[i].name, zoo_entries[i].description);
         fputc('\n', file);
-        print_paragraph(file, 2, line);
-        snprintf(line, sizeof line, "\"%s\"", zoo_entries[i].text);
-        print_paragraph(file, 4, line);
+        print_model(file, i);
     }
     fputc('\n', file);
     print_paragraph(file, 0, "Layers, separated by ';' (\"classes\" stands for the number of classes of the data):");
@@ -35,19 +41,23 @@ void help_print_models(FILE *file) {
         "PyTorch keeps one behind a convolution only if it exports with training=TrainingMode.PRESERVE.");
 }
 
-// A table of forms: each with what it does, who described it, and its parts.
+// A form: what it does, who described it, and its parts.
+static void print_form(FILE *file, const FormRow *row) {
+    char usage[FORM_USAGE_BYTES], text[1024];
+    form_usage(usage, row);
+    fprintf(file, "  %s\n", usage);
+    snprintf(text, sizeof text, "%s (%s)", row->help, row->source);
+    print_paragraph(file, 4, text);
+    for (int k = 0; k < FORM_MAX_KEYS && row->keys[k].name; k++) {
+        snprintf(text, sizeof text, "%s: %s", row->keys[k].name, row->keys[k].help);
+        print_paragraph(file, 6, text);
+    }
+}
+
 static void print_forms(FILE *file, const FormTable *table) {
     for (uint32_t i = 0; i < table->count; i++) {
-        const FormRow *row = &table->rows[i];
-        char usage[FORM_USAGE_BYTES], text[1024];
-        form_usage(usage, row);
-        fprintf(file, "\n  %s\n", usage);
-        snprintf(text, sizeof text, "%s (%s)", row->help, row->source);
-        print_paragraph(file, 4, text);
-        for (int k = 0; k < FORM_MAX_KEYS && row->keys[k].name; k++) {
-            snprintf(text, sizeof text, "%s: %s", row->keys[k].name, row->keys[k].help);
-            print_paragraph(file, 6, text);
-        }
+        fputc('\n', file);
+        print_form(file, &table->rows[i]);
     }
 }
 
@@ -68,19 +78,22 @@ static void print_rules(FILE *file, const RuleText *rules, uint32_t count) {
         print_rule(file, "", &rules[row]);
 }
 
+static void print_algorithm(FILE *file, const ZooAlgorithm *zoo) {
+    char line[1024];
+    snprintf(line, sizeof line, "%s: %s (%s)", zoo->name, zoo->help, zoo->source);
+    print_paragraph(file, 2, line);
+    snprintf(line, sizeof line, "\"%s\"", zoo->text);
+    if (*zoo->text) print_paragraph(file, 4, line);
+}
+
 void help_print_algorithms(FILE *file) {
     print_paragraph(
         file, 0,
         "The algorithms that --algorithm knows by name. A name may be followed by numbers of its rules and by "
         "parts that replace its own: --algorithm \"fedadam lr=0.03; combine mean uniform\".");
     for (size_t i = 0; i < zoo_algorithm_count; i++) {
-        const ZooAlgorithm *zoo = &zoo_algorithms[i];
-        char line[1024];
-        snprintf(line, sizeof line, "%s: %s (%s)", zoo->name, zoo->help, zoo->source);
         fputc('\n', file);
-        print_paragraph(file, 2, line);
-        snprintf(line, sizeof line, "\"%s\"", zoo->text);
-        if (*zoo->text) print_paragraph(file, 4, line);
+        print_algorithm(file, &zoo_algorithms[i]);
     }
     fputc('\n', file);
     print_paragraph(
@@ -124,16 +137,17 @@ void help_print_partitions(FILE *file) {
 }
 
 void help_print_attacks(FILE *file) {
-    print_paragraph(file, 0,
-                    "What --attack takes: what the clients of --attackers do in every round for which they are drawn. "
-                    "Honest clients "
-                    "compute the same whoever attacks. Numbers have the values shown unless they are given; the first "
-                    "of an attack needs "
-                    "no name: --attack \"sign-flip 3\" --attackers 0.2. An update is attacked before anything of "
-                    "`send` is done to it. "
-                    "Who attacks by alie, ipm, min-max, min-sum or mimic has seen the updates of the round: those of "
-                    "all honest clients, "
-                    "or with knowledge=own what the attackers have trained. label-flip and backdoor are for the CPU alone.");
+    print_paragraph(
+        file, 0,
+        "What --attack takes: what the clients of --attackers do in every round for which they are drawn. "
+        "Honest clients "
+        "compute the same whoever attacks. Numbers have the values shown unless they are given; the first "
+        "of an attack needs "
+        "no name: --attack \"sign-flip 3\" --attackers 0.2. An update is attacked before anything of "
+        "`send` is done to it. "
+        "Who attacks by alie, ipm, min-max, min-sum or mimic has seen the updates of the round: those of "
+        "all honest clients, "
+        "or with knowledge=own what the attackers have trained. label-flip and backdoor are for the CPU alone.");
     print_rules(file, attack_rules, ATTACK_RULE_COUNT);
 }
 
@@ -143,4 +157,107 @@ void help_print_federations(FILE *file) {
         "Made-up data of users who differ, for --data: a name, and parts of the form PART=VALUE behind it, in "
         "one word for the shell. Unless --partition says otherwise every client is a user (natural-id).");
     print_forms(file, &federation_table);
+}
+
+// Whether an algorithm's text ("local prox; combine krum") has the rule in the part.
+static bool has_rule(const char *text, const char *part, const char *rule) {
+    char wanted[64];
+    const int length = snprintf(wanted, sizeof wanted, "%s %s", part, rule);
+    for (; *text; text += strcspn(text, ";")) {
+        text += strspn(text, "; ");
+        if (strncmp(text, wanted, (size_t)length) == 0 && strchr(" ;", text[length])) return true;
+    }
+    return false;
+}
+
+// Its rules with their numbers, which may follow the algorithm's name.
+static void print_rules_of(FILE *file, const ZooAlgorithm *zoo) {
+    for (int part = 0; part < PART_COUNT; part++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s ", part_names[part]);
+        for (uint32_t row = 0; part_rule((Part)part, row); row++)
+            if (has_rule(zoo->text, part_names[part], part_rule((Part)part, row)->name))
+                print_rule(file, name, part_rule((Part)part, row));
+    }
+}
+
+// One name -----------------------------------------------------------------------------------------------------------
+
+// A search through all tables for the name that was typed.
+typedef struct Search {
+    FILE *file;
+    Suggestion *suggestion;
+    bool follows, found;
+} Search;
+
+// Says what the row is that is printed next.
+static void announce(Search *search, const char *of, const char *part) {
+    char line[128];
+    if (search->follows) fputc('\n', search->file);
+    search->follows = search->found = true;
+    snprintf(line, sizeof line, of, part);
+    print_paragraph(search->file, 0, line);
+}
+
+static bool is_it(Search *search, const char *name, const char *of, const char *part) {
+    suggestion_consider(search->suggestion, name);
+    if (strcmp(name, search->suggestion->typed) != 0) return false;
+    announce(search, of, part);
+    return true;
+}
+
+static void search_rules(Search *search, const RuleText *rules, uint32_t count, const char *of) {
+    for (uint32_t row = 1; row < count; row++)
+        if (is_it(search, rules[row].name, of, "")) print_rule(search->file, "", &rules[row]);
+}
+
+static void search_forms(Search *search, const FormTable *table, const char *of) {
+    for (uint32_t i = 0; i < table->count; i++)
+        if (is_it(search, table->rows[i].name, of, "")) print_form(search->file, &table->rows[i]);
+}
+
+// algorithm: the text of one with this name, whose rules are shown already; empty: there is none.
+static void search_parts(Search *search, const char *algorithm) {
+    for (int part = 0; part < PART_COUNT; part++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s ", part_names[part]);
+        for (uint32_t row = 0; part_rule((Part)part, row); row++)
+            if (!has_rule(algorithm, part_names[part], part_rule((Part)part, row)->name) &&
+                is_it(search, part_rule((Part)part, row)->name, "--algorithm, part %s(help algorithms):", name))
+                print_rule(search->file, name, part_rule((Part)part, row));
+    }
+}
+
+static void search_layers(Search *search) {
+    for (size_t i = 0; i < layer_form_count; i++) {
+        const char *form = layer_forms[i].form, *typed = search->suggestion->typed;
+        const size_t length = strcspn(form, " ");
+        if (strlen(typed) != length || strncmp(typed, form, length) != 0) continue;
+        announce(search, "--model, a layer (help models):", "");
+        print_entry(search->file, form, layer_forms[i].help);
+    }
+}
+
+bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {
+    Search search = {.file = file, .suggestion = suggestion, .follows = follows};
+    const char *algorithm = "";
+    for (size_t i = 0; i < zoo_algorithm_count; i++)
+        if (is_it(&search, zoo_algorithms[i].name, "--algorithm (help algorithms):", "")) {
+            print_algorithm(file, &zoo_algorithms[i]);
+            print_rules_of(file, &zoo_algorithms[i]);
+            algorithm = zoo_algorithms[i].text;
+        }
+    search_parts(&search, algorithm);
+    for (size_t i = 0; i < zoo_entry_count; i++)
+        if (is_it(&search, zoo_entries[i].name, "--model (help models):", "")) print_model(file, i);
+    search_layers(&search);
+    search_forms(&search, &partition_table, "--partition (help partitions):");
+    search_rules(&search, view_noises, VIEW_NOISE_COUNT, "--client-noise (help partitions):");
+    search_rules(&search, view_drifts, VIEW_DRIFT_COUNT, "--drift (help partitions):");
+    search_rules(&search, attack_rules, ATTACK_RULE_COUNT, "--attack (help attacks):");
+    search_forms(&search, &federation_table, "--data, made up (help federations):");
+    for (size_t i = 0; i < dataset_name_count; i++)
+        is_it(&search, dataset_names[i], "--data %s: a public data set (help data)", dataset_names[i]);
+    suggestion_consider_as(suggestion, "fmnist", "fashion-mnist");
+    return search.found;
 }

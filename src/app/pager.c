@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "app/help.h"
+#include "app/options/option_table.h"
+#include "base/text_stream.h"
 
 // Whether the text has more lines than stdout, if that is a terminal on which a pager can move about.
 static bool is_too_long(const char *text) {
@@ -53,4 +55,22 @@ void pager_show(const char *text) {
     const char *pager = wanted_pager();
     const bool pages = *pager && strcmp(pager, "cat") != 0 && is_too_long(text);
     if (!pages || !show_in(pager, text)) fputs(text, stdout);
+}
+
+char *pager_fold(const char *text, bool folds) {
+    const int columns = columns_of(stdout), more = 8;
+    TextStream stream;
+    FILE *file = text_open(&stream);
+    for (int indent = 0; *text && file;) {
+        const int length = (int)strcspn(text, "\n"), room = columns - indent;
+        int shown = length;
+        if (folds && length > room)
+            while (shown > 1 && (shown > room || text[shown] != ' '))
+                shown--;
+        if (shown <= 1) shown = length; // no blank
+        fprintf(file, "%*s%.*s\n", indent, "", shown, text);
+        text += shown + (text[shown] != '\0');
+        indent = shown < length ? more : 0;
+    }
+    return text_close(&stream) ? stream.text : NULL;
 }

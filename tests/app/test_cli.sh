@@ -32,6 +32,9 @@ check 0 'sounder *sounder train *sounder eval *' '' help
 check 0 'Usage: sounder train *--rounds N * \[3\]*--resume runs/first*' '' help train
 check 0 'Usage: sounder train *' '' train --rounds 5 --help
 check 0 'Usage: sounder train *(all: --help)*--alpha X *sounder train *' '' train -h
+for option in local-epochs batch-size seed momentum device; do # what a comparison needs
+    grep -q "^  --$option " "$work/out" || complain "no --$option" train -h
+done
 [ "$(wc -l <"$work/out")" -le 23 ] || complain "more than a screen of 24 rows with a prompt" train -h
 check 0 '  --lr X *learning rate*[[]0.01[]]*In an experiment file: lr: X' '' help lr
 check 0 '  --alpha X *Only used with --partition dirichlet.*' '' help --alpha
@@ -50,7 +53,19 @@ check 64 '' 'sounder: error: trian: unknown command; did you mean train[?]' tria
 check 64 '' 'sounder: error: frobnicate: unknown command; `sounder help` lists them' frobnicate
 check 64 '' 'sounder: error: help trian: unknown topic; did you mean train[?]' help trian
 check 64 '' 'sounder: error: help xyzzy: unknown topic; `sounder help` lists them' help xyzzy
-check 64 '' 'sounder: error: help eval: one topic at a time' help train eval
+check 64 '' 'sounder: error: help train: one topic at a time; write sounder help eval' help train eval
+check 0 '--algorithm (help algorithms):*fedprox: FedAvg *local prox [[]mu=0.01[]]*' '' help fedprox
+check 0 '--algorithm (help algorithms):*"local scaffold; *server scaffold [[]lr=1[]]*' '' help scaffold
+check 0 '--model (help models):*lenet: *"conv 10 5; *' '' help lenet
+check 0 '--partition (help partitions):*dirichlet [[]alpha=0.5,*alpha: *' '' help dirichlet
+check 0 '--attack (help attacks):*sign-flip*' '' help sign-flip
+check 0 '--model, a layer (help models):*conv CHANNELS*' '' help conv
+check 0 '--data, made up (help federations):*' '' help quadratics
+check 0 '--data mnist: a public data set (help data)' '' help mnist
+check 0 '  --momentum X *In an experiment file: momentum: X*--algorithm, part server (help algorithms):*server momentum *' '' help momentum
+check 64 '' 'sounder: error: help learning_rate: unknown topic; did you mean lr[?]' help learning_rate
+check 64 '' 'sounder: error: help lr-scheduler: unknown topic; did you mean lr-schedule[?]' help lr-scheduler
+check 64 '' 'sounder: error: help fedporx: unknown topic; did you mean fedprox[?]' help fedporx
 check 64 '' 'sounder: error: --rounds 0: needs a whole number from 1 to 1000000' train --rounds 0
 check 64 '' 'sounder: error: --round: unknown option; did you mean --rounds[?]' train --round 3
 check 64 '' 'sounder: error: --alpha 0.3: only used with --partition dirichlet; *' train --alpha 0.3 --partition iid

@@ -148,6 +148,17 @@ class Runs(Look):
         self.assertEqual([len(line) for line in lines], [100, 100, 100])
         self.assertRegex(lines[1], r"^….*-of-a-folder-1  finished .* 62\.50 .* 40,000$")
 
+    def test_columns_for_which_there_is_no_room_are_named_instead_of_broken(self):
+        self.write_run("runs/a", [0.5])
+        (parent, child) = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        subprocess.run([SOUNDER, "runs"], cwd=self.folder.name, stdout=child, timeout=DEADLINE, check=True)
+        os.close(child)
+        lines = os.read(parent, 65536).decode().splitlines()
+        os.close(parent)
+        self.assertEqual(lines, ["run     state     rounds  accuracy %", "runs/a  finished       1       50.00",
+                                 "no room for: best %, test loss, MB sent, seconds, samples/s"])
+
     def test_a_run_that_runs_says_so(self):
         process = self.start(*SMALL, "--workers", "1", "--rounds", "5000", "--out", "runs/now")
         self.wait_for_round("runs/now", 2)

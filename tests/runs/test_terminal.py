@@ -231,6 +231,16 @@ class Terminal(RunCase):
         _, err = self.finish(process, 74)
         self.assertRegex(err, "sounder: error: .*File too large")
 
+    def test_help_and_pictures_keep_within_a_narrow_terminal(self):
+        for columns in (44, 64):
+            for command, *arguments in (["help"], ["train", "-h"], ["help", "dial"], ["runs", "-h"],
+                                        ["partition", "--data", "synthetic:1x4x4:64:8", "--clients", "3"]):
+                with self.subTest(command, columns=columns):
+                    self.start_on_terminal(*arguments, command=command, columns=columns, env={"SOUNDER_PAGER": ""})
+                    lines = self.read_until(None).splitlines()
+                    self.assertGreater(len(lines), 8)
+                    self.assertEqual([line for line in lines if len(line) > columns], [])
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

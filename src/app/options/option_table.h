@@ -9,6 +9,8 @@
 
 #include "options.h"
 
+#include "base/suggest.h"
+
 typedef enum OptionType {
     OPTION_WHOLE,  // int or uint32_t
     OPTION_SEED,   // uint64_t
@@ -51,6 +53,7 @@ typedef struct Option {
     bool not_train;                    // ... alone
     bool unsaved;                      // about one process and its display, no part of the experiment in config.yaml
     bool common;                       // one of those that most runs set: `sounder train -h` shows it
+    const char *brief;                 // help there, for one line; NULL: `help`
     bool parts;                        // TEXT: parts with ; between them, so a line end ends a part
     bool may_change;                   // at --resume, since it has no influence on the bits
     char letter;                       // a second, short name: 'n' for -n; 0: none
@@ -82,6 +85,9 @@ Status option_read(void *record, const Option *option, const char *value, const 
 
 // "file.yaml:2: round: unknown option; did you mean rounds?"; always USAGE. where as for option_set.
 Status option_unknown(const char *name, const char *where, Error *err);
+
+// Considers the names of the options of train, and words of other programs for them.
+void option_suggest(Suggestion *suggestion);
 
 // An option of another program that is refused with what to do instead.
 typedef struct ForeignOption {

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/suggest.h"
 #include "option_table.h"
 
 static bool same_name(const char *name, const char *typed) {
@@ -53,6 +52,11 @@ static Status unknown(const OptionTable *table, const char *name, const char *wh
                     table->command);
     const char *dashes = where[0] == '-' ? "--" : "";
     return fail(err, STATUS_USAGE, "%s%s: unknown option; did you mean %s%s?", where, shown, dashes, suggestion.best);
+}
+
+void option_suggest(Suggestion *suggestion) {
+    for (int i = 0; i < option_count; i++)
+        consider_row(suggestion, &option_table[i]);
 }
 
 Status option_unknown(const char *name, const char *where, Error *err) {

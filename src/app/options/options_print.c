@@ -41,7 +41,9 @@ void option_print_help(FILE *file, const Option *option) {
 
 void options_print_common_help(FILE *file) {
     for (int i = 0; i < option_count; i++)
-        if (option_table[i].common) print_option(file, &option_table[i], option_table[i].help, option_table[i].preset);
+        if (option_table[i].common)
+            print_option(file, &option_table[i], option_table[i].brief ? option_table[i].brief : option_table[i].help,
+                         option_table[i].preset);
 }
 
 void options_print_help(FILE *file) {
