@@ -8,7 +8,8 @@
 const RuleText stale_rules[STALE_COUNT] = {
     [STALE_CONSTANT] = {"constant", "a stale update counts like any other", "Dean et al., NIPS 2012", {{0}}},
     [STALE_POLYNOMIAL] = {"poly",
-                          "an update of staleness s counts (1 + s)^-a",
+                          "an update of staleness s, 0 if it is fresh, counts (1 + s)^-a (FedAsync's Algorithm 1 can "
+                          "be read as s = 1 for a fresh one)",
                           "Nguyen et al., AISTATS 2022; Xie, Koyejo, Gupta 2019",
                           {{.name = "a", .preset = 0.5, .minimum = 0, .maximum = 100}}},
     [STALE_HINGE] = {"hinge",

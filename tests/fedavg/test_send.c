@@ -222,17 +222,46 @@ static void random_codes_are_right_on_average(void **state) {
         most = fmax(most, fabs((double)client.update[i]));
     is_unbiased("send qsgd levels=16", 0.5 * length / 16);
     is_unbiased("send bits b=4", 0.5 * 2 * most / 15);
-    is_unbiased("send terngrad", most);
+    is_unbiased("send terngrad clip=0", most);
     is_unbiased("send random-k share=0.5", 1.1 * most);
     is_unbiased("send qsgd levels=16 per=tensor", 0.5 * length / 16);
     is_unbiased("send bits b=4 per=tensor", 0.5 * 2 * most / 15);
     is_unbiased("send random-k share=0.5 per=tensor", 1.1 * most);
 }
 
+// At 2.5 deviations, as in the paper, unless told otherwise; a single value has none.
+static void terngrad_cuts_what_is_far_from_the_other_values_of_a_tensor(void **state) {
+    (void)state;
+    static const size_t ends[TENSORS] = {1, 357, WEIGHTS};
+    static Client client;
+    fill(&client);
+    choose(&client, "send terngrad");
+    client.coding.ends = ends;
+    client.update[0] = 0.5f;
+    client.update[400] = -0.3f, client.update[500] = 0.2f; // of some 0.01
+    travel(&client);
+    assert_true(client.read[0] == 0.5f);
+    for (size_t t = 1, i = 1; t < TENSORS; t++) {
+        const size_t first = ends[t - 1], count = ends[t] - first;
+        double mean = 0, variance = 0, most = 0;
+        for (size_t j = first; j < ends[t]; j++)
+            mean += (double)client.update[j] / (double)count, most = fmax(most, fabs((double)client.update[j]));
+        for (size_t j = first; j < ends[t]; j++)
+            variance += pow((double)client.update[j] - mean, 2) / (double)count;
+        const double limit = fmin(2.5 * sqrt(variance), most);
+        for (; i < ends[t]; i++) {
+            const double read = (double)client.read[i], update = (double)client.update[i];
+            assert_true(read == 0 || fabs(read / copysign(limit, update) - 1) < 1e-6);
+            if (fabs(update) > limit) assert_true(read != 0);
+        }
+    }
+    assert_true(client.read[400] < 0 && client.read[400] > -0.06f && client.read[500] == -client.read[400]);
+}
+
 static void values_on_the_wire_are_those_of_the_papers(void **state) {
     (void)state;
     static Client client;
-    sent(&client, "send terngrad");
+    sent(&client, "send terngrad clip=0");
     size_t kinds[3] = {0};
     for (size_t i = 0, t = 0; i < WEIGHTS; i++) {
         t += i == ENDS[t];
@@ -392,6 +421,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_left_over_and_what_was_sent_are_the_update),
         cmocka_unit_test(a_code_per_tensor_looks_at_one_at_a_time),
         cmocka_unit_test(random_codes_are_right_on_average),
+        cmocka_unit_test(terngrad_cuts_what_is_far_from_the_other_values_of_a_tensor),
         cmocka_unit_test(values_on_the_wire_are_those_of_the_papers),
         cmocka_unit_test(powersgd_sends_what_a_step_of_the_power_method_finds_and_goes_on_from_there),
         cmocka_unit_test(powersgd_wakes_up_after_an_update_of_zeros),

@@ -307,7 +307,7 @@ def late(trust=lambda s: 1, mixes=False, turn=0.0, lr=1.0, pull=0.0, steps=STEPS
                 update = clients[k].train(versions[start], pull, momentum=momentum, steps=steps)
                 g, moved = -update / LR, w - versions[start]
                 update = versions[start] + update - w if mixes else update - LR * turn * g * g * moved
-                d = d + clients[k].n / sum(clients[i].n for i, _ in due) * trust(version - start) * update
+                d = d + trust(version - start) * update / len(due)
             versions.append(w + lr * d)
         return versions[-1]
     return run

@@ -2,6 +2,8 @@
 //
 //   a = max|x|,   floor((x + a) / 2a (2^b - 1) + u)
 //
+// Any unbiased rounding fits FedPAQ's theorems; its own example is QSGD's (send qsgd).
+//
 // On the wire a, and b bits for each weight.
 #include <math.h>
 
@@ -45,7 +47,8 @@ static void bits_decode(float *values, const uint8_t *wire, size_t bytes, const 
 
 const SendCode bits_send_code = {
     .text = {"bits",
-             "each change is rounded at random to one of 2^b levels between plus and minus the largest",
+             "each change is rounded at random to one of 2^b levels between plus and minus the largest; the paper's "
+             "own example is qsgd",
              "Reisizadeh et al., AISTATS 2020 (FedPAQ)",
              {{.name = "b", .preset = 8, .minimum = 1, .maximum = 16, .whole = true}, FEEDBACK_OFF, PER_WHOLE}},
     .bytes = bits_bytes,

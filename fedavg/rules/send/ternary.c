@@ -2,8 +2,9 @@
 //
 //   max|x| sign(x) [u < |x| / max|x|]
 //
-// On the wire the tensors' largest magnitudes and 2 bits for each weight. With clip=c the values of a tensor are first
-// cut at c standard deviations.
+// On the wire the tensors' largest magnitudes and 2 bits for each weight. The values of a tensor are first cut at so
+// many standard deviations (2.5 in all of the paper's experiments; 0: not), but for a single value, which has none: cut
+// ones are wrong on average by what is cut.
 #include <math.h>
 
 #include "fedavg/rules/aggregate.h"
@@ -24,7 +25,7 @@ static float largest(const float *values, size_t count) {
 
 static float limit_of(const float *values, size_t count, double deviations) {
     const float most = largest(values, count);
-    if (deviations == 0) return most;
+    if (deviations == 0 || count < 2) return most;
     double sum = 0;
     for (size_t i = 0; i < count; i++)
         sum += (double)values[i];
@@ -65,9 +66,10 @@ static void ternary_decode(float *values, const uint8_t *wire, size_t bytes, con
 
 const SendCode ternary_send_code = {
     .text = {"terngrad",
-             "each change becomes nothing, or plus or minus the largest of its tensor, right on average",
+             "each change becomes nothing, or plus or minus the largest of its tensor, right on average but for what "
+             "is cut at CLIP deviations",
              "Wen et al., NIPS 2017",
-             {{.name = "clip", .preset = 0, .minimum = 0, .maximum = 1000}, FEEDBACK_OFF}},
+             {{.name = "clip", .preset = 2.5, .minimum = 0, .maximum = 1000}, FEEDBACK_OFF}},
     .bytes = ternary_bytes,
     .encode = ternary_encode,
     .decode = ternary_decode};
