@@ -21,6 +21,11 @@ static void folders_and_archives_of_arrays_hold_what_idx_files_hold(void **state
         assert_memory_equal(from_arrays.data.shift, from_idx.data.shift, sizeof from_idx.data.shift);
         free(from_arrays.block);
     }
+    char upper[SCRATCH_PATH_BYTES]; // of the last archive
+    assert_int_equal(rename(path, scratch_path(upper, *state, "UPPER.NPZ")), 0);
+    check_ok(load(&from_arrays, upper, 1, &err));
+    expect_gray_set(&from_arrays);
+    free(from_arrays.block);
     free(from_idx.block);
 }
 

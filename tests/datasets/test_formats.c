@@ -215,7 +215,7 @@ static void users_of_leaf_are_clients_in_the_order_of_their_files(void **state) 
     Loaded loaded;
     Error err;
     leaf_folder(folder, *state, "leaf");
-    write_text(folder, "train/b.json",
+    write_text(folder, "train/b.JSON",
                "{\"users\": [\"z\"], \"num_samples\": [1], \"user_data\": {\"z\": {\"x\": [[5, 6]], \"y\": [2]}}}");
     write_text(folder, "train/a.json",
                "{\"users\": [\"n\", \"m\"], \"user_data\": {\"m\": {\"x\": [[1, 2.5]], \"y\": [1]}, \"n\": {\"x\": "
