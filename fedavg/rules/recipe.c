@@ -321,13 +321,26 @@ static int part_with_number(const Reader *reader, const char *word) {
 
 static Status read_parts(Reader *reader, const char *text, Error *err);
 
+// Names of the numbers that its parts have, with commas between.
+static void numbers_of(char *text, size_t bytes, const Reader *reader) {
+    size_t used = 0;
+    snprintf(text, bytes, "none of its own");
+    for (int part = 0; part < PART_COUNT; part++) {
+        const RuleText *rule = part_rule((Part)part, reader->recipe->parts[part].row);
+        for (int n = 0; reader->named[part] && n < RULE_NUMBERS && rule->numbers[n].name && used < bytes; n++)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", rule->numbers[n].name);
+    }
+}
+
 static Status read_zoo(Reader *reader, const ZooAlgorithm *zoo, const PartText *of, Error *err) {
     TRY(read_parts(reader, zoo->text, err));
     for (int w = 1; w < of->count; w++) {
         int part = w == 1 || strchr(of->words[w], '=') ? part_with_number(reader, of->words[w]) : -1;
         if (part < 0) {
-            fail(err, STATUS_USAGE, PART_FORMAT "%s has no number \"%.*s\"; `sounder help algorithms` says which it has",
-                 PART_ARGS(of), zoo->name, (int)strcspn(of->words[w], "="), of->words[w]);
+            char has[256];
+            numbers_of(has, sizeof has, reader);
+            fail(err, STATUS_USAGE, PART_FORMAT "%s has no number \"%.*s\"; it has %s", PART_ARGS(of), zoo->name,
+                 (int)strcspn(of->words[w], "="), of->words[w], has);
             return sketch(of, of->words[w], err);
         }
         PartText single = *of;

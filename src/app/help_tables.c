@@ -190,19 +190,15 @@ typedef struct Search {
     bool follows, found;
 } Search;
 
-// Says what the row is that is printed next.
-static void announce(Search *search, const char *of, const char *part) {
+// Whether the row with this name is meant; then what it is has been said, and it is printed next.
+static bool is_it(Search *search, const char *name, const char *of, const char *part) {
     char line[128];
+    suggestion_consider(search->suggestion, name);
+    if (strcmp(name, search->suggestion->typed) != 0) return false;
     if (search->follows) fputc('\n', search->file);
     search->follows = search->found = true;
     snprintf(line, sizeof line, of, part);
     print_paragraph(search->file, 0, line);
-}
-
-static bool is_it(Search *search, const char *name, const char *of, const char *part) {
-    suggestion_consider(search->suggestion, name);
-    if (strcmp(name, search->suggestion->typed) != 0) return false;
-    announce(search, of, part);
     return true;
 }
 
@@ -229,13 +225,9 @@ static void search_parts(Search *search, const char *algorithm) {
 }
 
 static void search_layers(Search *search) {
-    for (size_t i = 0; i < layer_form_count; i++) {
-        const char *form = layer_forms[i].form, *typed = search->suggestion->typed;
-        const size_t length = strcspn(form, " ");
-        if (strlen(typed) != length || strncmp(typed, form, length) != 0) continue;
-        announce(search, "--model, a layer (help models):", "");
-        print_entry(search->file, form, layer_forms[i].help);
-    }
+    for (size_t i = 0; i < layer_form_count; i++)
+        if (is_it(search, layer_forms[i].word, "--model, a layer (help models):", ""))
+            print_entry(search->file, layer_forms[i].form, layer_forms[i].help);
 }
 
 bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {

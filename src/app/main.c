@@ -34,6 +34,15 @@ static Status unknown_command(const char *name, Error *err) {
         suggestion_consider(&suggestion, commands[i]);
     for (int i = 0; i < look_command_count; i++)
         suggestion_consider(&suggestion, look_commands[i].name);
+    // What others call it counts only as it is written: the own names are found first.
+    static const struct {
+        const char *word, *command;
+    } others[] = {{"plot", "report"},  {"figure", "report"}, {"ls", "runs"},    {"list", "runs"},
+                  {"results", "runs"}, {"run", "train"},     {"fit", "train"},  {"test", "eval"},
+                  {"predict", "eval"}, {"compare", "diff"},  {"grid", "sweep"}, {"tune", "sweep"},
+                  {"search", "sweep"}, {"watch", "top"},     {"status", "top"}, {"split", "partition"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i].word) == 0) suggestion_consider_as(&suggestion, name, others[i].command);
     if (suggestion.best)
         return fail(err, STATUS_USAGE, "%.60s: unknown command; did you mean %s?", name, suggestion.best);
     return fail(err, STATUS_USAGE, "%.60s: unknown command; `sounder help` lists them", name);

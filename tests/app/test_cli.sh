@@ -106,6 +106,19 @@ check 64 '' 'sounder: error: sounder launch: needs a program; *' launch
 check 64 '' 'sounder: error: lanch: unknown command; did you mean launch[?]' lanch
 check 0 '[[]0[]] -n 2 -h' '' launch printf '%s %s %s\n' -n 2 -h
 
+# What others call it, and what is written elsewhere here.
+check 64 '' 'sounder: error: --seed 1-3: needs one value; for several: sounder sweep --seed 1..3' train --seed 1-3
+check 64 '' 'sounder: error: --lr 0.1,0.2: needs one value; for several: sounder sweep --lr 0.1,0.2' train --lr 0.1,0.2
+check 64 '' 'sounder: error: --algorithm fedprox,scaffold: needs one value; for several: sounder sweep --algorithm fedprox,scaffold' train --algorithm fedprox,scaffold
+check 64 '' 'sounder: error: --clients-per-round 0.1: needs a whole number from 1 to 1000000, not a share of them' train --clients-per-round 0.1
+check 64 '' 'sounder: error: --model net.pt: is a file of PyTorch*torch.onnx.export(*' train --model net.pt
+check 64 '' 'sounder: error: --optimizer: is a part of --algorithm; write --algorithm "fedavg; optimizer RULE"' train --optimizer adam
+check 64 '' 'sounder: error: --mu: is a number of --algorithm; write --algorithm "local prox mu=X"' train --mu 0.1
+check 64 '' 'sounder: error: --scaffold: is an algorithm; write --algorithm scaffold' train --scaffold
+check 64 '' 'sounder: error: --threads: unknown option; did you mean --workers[?]' train --threads 2
+check 64 '' 'sounder: error: plot: unknown command; did you mean report[?]' plot
+check 64 '' 'sounder: error: run: unknown command; did you mean train[?]' run
+
 small="--data synthetic:1x4x4:1000:10 --clients 5"
 # shellcheck disable=SC2086 # words
 {

@@ -114,8 +114,9 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"server momentum nesterov=2", "part 1 (\"server momentum nesterov=2\"): nesterov=2: needs no or yes"},
         {"combine mean all", "part 1 (\"combine mean all\"): weights=all: needs samples, uniform, sqrt or log"},
         {"fedadam mu=1",
-         "part 1 (\"fedadam mu=1\"): fedadam has no number \"mu\"; `sounder help algorithms` says which "
-         "it has"},
+         "part 1 (\"fedadam mu=1\"): fedadam has no number \"mu\"; it has lr, beta1, beta2, tau, bias-correction, "
+         "start"},
+        {"fedavg 3", "part 1 (\"fedavg 3\"): fedavg has no number \"3\"; it has none of its own"},
         {"fedavg;", "part 2 is empty; write a part between two ';' and none after the last"},
         {";fedavg", "part 1 is empty; write a part between two ';' and none after the last"},
         {" ", "empty; write a name or parts, such as fedavg"},

@@ -190,7 +190,7 @@ class Runs(Look):
         self.assertIn("error: none of the 1 runs is finished", self.sounder("runs", "--by", "seed", code=66))
         self.assertRegex(self.sounder("runs", "--format", "xml", code=64), "--format xml: .*text, csv, md, latex or json")
         self.assertIn("error: --bye: unknown option; did you mean --by?", self.sounder("runs", "--bye", "seed", code=64))
-        self.assertIn("error: run: unknown command; did you mean runs?", self.sounder("run", code=64))
+        self.assertIn("error: ru: unknown command; did you mean runs?", self.sounder("ru", code=64))
         self.assertIn("Usage: sounder runs [FOLDER ...]", self.sounder("runs", "--help"))
         self.assertEqual(self.sounder("help", "runs"), self.sounder("runs", "-h"))
 

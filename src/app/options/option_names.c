@@ -1,5 +1,8 @@
 #include "option_names.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "datasets/dataset.h"
 #include "datasets/federation.h"
 #include "datasets/partition.h"
@@ -41,4 +44,29 @@ const char *name_of_noise(size_t index) {
 
 const char *name_of_drift(size_t index) {
     return index + 1 < VIEW_DRIFT_COUNT ? view_drifts[index + 1].name : NULL; // row 0 is no drift
+}
+
+// The first rule with a number of this name; part: where. NULL: none has it.
+static const RuleText *rule_with_number(const char **part, const char *name) {
+    for (int p = 0; p < PART_COUNT; p++)
+        for (uint32_t row = 0; part_rule((Part)p, row); row++) {
+            const RuleText *rule = part_rule((Part)p, row);
+            *part = part_names[p];
+            for (int n = 0; n < RULE_NUMBERS && rule->numbers[n].name; n++)
+                if (strcmp(rule->numbers[n].name, name) == 0) return rule;
+        }
+    return NULL;
+}
+
+bool algorithm_remedy(char *remedy, size_t bytes, const char *name) {
+    const char *part;
+    for (size_t i = 0; i < zoo_algorithm_count; i++)
+        if (strcmp(zoo_algorithms[i].name, name) == 0)
+            return snprintf(remedy, bytes, "an algorithm; write --algorithm %s", name) > 0;
+    for (int p = 0; p < PART_COUNT; p++)
+        if (strcmp(part_names[p], name) == 0)
+            return snprintf(remedy, bytes, "a part of --algorithm; write --algorithm \"fedavg; %s RULE\"", name) > 0;
+    const RuleText *rule = rule_with_number(&part, name);
+    return rule && snprintf(remedy, bytes, "a number of --algorithm; write --algorithm \"%s %s %s=X\"", part,
+                            rule->name, name) > 0;
 }

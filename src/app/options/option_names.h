@@ -5,6 +5,7 @@
 #ifndef SOUNDER_APP_OPTIONS_OPTION_NAMES_H
 #define SOUNDER_APP_OPTIONS_OPTION_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 const char *name_of_data(size_t index);
@@ -14,5 +15,9 @@ const char *name_of_algorithm(size_t index);
 const char *name_of_attack(size_t index);
 const char *name_of_noise(size_t index);
 const char *name_of_drift(size_t index);
+
+// What a name that is no option has to do with --algorithm, as a remedy: "a part of --algorithm; write ..."; remedy: of
+// the caller's. False: nothing.
+bool algorithm_remedy(char *remedy, size_t bytes, const char *name);
 
 #endif

@@ -59,7 +59,7 @@ const Option option_table[] = {
      .help = "in training, spread this share of each label over all classes alike"},
 
     {.name = "workers", .type = OPTION_WHOLE, FIELD(workers), .group = GROUP_CLIENTS, .common = true,
-     .also = "w j jobs num-workers processes nproc",
+     .also = "w j n jobs num-workers processes nproc nprocs np threads num-threads",
      .placeholder = "N", .derived = "usable cores; on a card 1, or with MPS up to 4", .minimum = 1, .maximum = 256, .may_change = true,
      .help = "processes that train"},
     {.name = "clients", .type = OPTION_WHOLE, FIELD(clients), .group = GROUP_CLIENTS, .common = true,

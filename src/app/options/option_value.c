@@ -187,6 +187,31 @@ Status option_set(Options *options, const Option *option, const char *value, con
     return STATUS_OK;
 }
 
+// Whether the value looks like several, which `sounder sweep` takes: 1,2 or 1..3 or, of whole numbers, 1-3.
+static bool is_several(char *several, size_t bytes, const Option *option, const char *value) {
+    const bool is_number = option->type == OPTION_WHOLE || option->type == OPTION_SEED || option->type == OPTION_REAL ||
+                           option->type == OPTION_FLOAT;
+    const char *comma = strchr(value, ','), *name;
+    unsigned long first, last;
+    char rest;
+    snprintf(several, bytes, "%s", value);
+    if (option->unsaved || option->not_train) return false;
+    if (is_number && !value[strspn(value, "0123456789.,+-e")] && (comma || strstr(value, ".."))) return true;
+    if (is_number && sscanf(value, "%lu-%lu%c", &first, &last, &rest) == 2)
+        return snprintf(several, bytes, "%lu..%lu", first, last) > 0;
+    for (size_t i = 0; comma && option->name_of && (name = option->name_of(i)); i++)
+        if (strlen(name) == (size_t)(comma - value) && memcmp(name, value, strlen(name)) == 0) return true;
+    return false;
+}
+
+static Status refuse_several(const Option *option, const char *value, const char *several, const char *where,
+                             Error *err) {
+    char shown[OPTION_SHOWN_BYTES];
+    option_printable(shown, value);
+    return fail(err, STATUS_USAGE, "%s%s %s: needs one value; for several: sounder sweep --%s %.200s", where,
+                option->name, shown, option->name, several);
+}
+
 static Status refuse_value(const Option *option, const char *value, const char *where, Error *err) {
     static const char *const kinds[] = {
         [OPTION_WHOLE] = "a whole number ",
@@ -198,16 +223,20 @@ static Status refuse_value(const Option *option, const char *value, const char *
         [OPTION_TEXT] = "a UTF-8 text of 1 to 2047 bytes without control characters",
     };
     static_assert(OPTION_TEXT_BYTES == 2048, "the sentence above says so");
-    char shown[OPTION_SHOWN_BYTES], range[OPTION_RANGE_BYTES];
+    char shown[OPTION_SHOWN_BYTES], range[OPTION_RANGE_BYTES], several[OPTION_TEXT_BYTES];
     option_printable(shown, value);
     option_range(range, option);
+    if (is_several(several, sizeof several, option, value)) return refuse_several(option, value, several, where, err);
+    const double number = strtod(value, NULL);
+    const bool is_share = option->type == OPTION_WHOLE && number > 0 && number < 1;
     Suggestion suggestion = {.typed = value};
     for (int i = 0; option->type == OPTION_CHOICE && i < OPTION_MAX_CHOICES && option->choices[i]; i++)
         suggestion_consider(&suggestion, option->choices[i]);
     // Of three letters an edit makes cpu of gpu.
     const char *best = suggestion.distance == 0 || strlen(value) > 3 ? suggestion.best : NULL;
-    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s", where, option->name, shown, kinds[option->type], range,
-                best ? "; did you mean " : "", best ? best : "", best ? "?" : "");
+    return fail(err, STATUS_USAGE, "%s%s %s: needs %s%s%s%s%s%s", where, option->name, shown, kinds[option->type],
+                range, is_share ? ", not a share of them" : "", best ? "; did you mean " : "", best ? best : "",
+                best ? "?" : "");
 }
 
 Status option_read(void *record, const Option *option, const char *value, const char *where, Error *err) {
@@ -219,6 +248,7 @@ Status option_read(void *record, const Option *option, const char *value, const 
         bool flag;
         char text[OPTION_TEXT_BYTES];
     } parsed;
+    char several[OPTION_TEXT_BYTES];
     bool good = false;
     errno = 0;
     switch (option->type) {
@@ -241,6 +271,8 @@ Status option_read(void *record, const Option *option, const char *value, const 
         good = read_choice(&parsed.whole, option, value);
         break;
     case OPTION_TEXT:
+        if (is_several(several, sizeof several, option, value))
+            return refuse_several(option, value, several, where, err);
         good = read_text(parsed.text, option, value);
         break;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "option_names.h"
 #include "option_table.h"
 
 static bool same_name(const char *name, const char *typed) {
@@ -47,6 +48,10 @@ static Status unknown(const OptionTable *table, const char *name, const char *wh
     Suggestion suggestion = {.typed = typed};
     for (int i = 0; i < table->count; i++)
         consider_row(&suggestion, &table->rows[i]);
+    char remedy[256];
+    const bool is_exact = suggestion.best && suggestion.distance == 0;
+    if (table == &option_train_table && !is_exact && algorithm_remedy(remedy, sizeof remedy, typed))
+        return fail(err, STATUS_USAGE, "%s%s: is %s", where, shown, remedy);
     if (!suggestion.best)
         return fail(err, STATUS_USAGE, "%s%s: unknown option; `sounder help %s` lists them", where, shown,
                     table->command);

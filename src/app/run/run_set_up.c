@@ -126,6 +126,12 @@ static Status check_model_name(const Options *options, Error *err) {
     if (strpbrk(model, " ;")) return STATUS_OK;
     for (size_t i = 0; i < layer_form_count; i++)
         if (strcmp(model, layer_forms[i].word) == 0) return STATUS_OK;
+    const char *ending = strrchr(model, '.');
+    if (ending && (strcmp(ending, ".pt") == 0 || strcmp(ending, ".pth") == 0))
+        return fail(err, STATUS_USAGE,
+                    "%s %.60s: is a file of PyTorch's; write the net by torch.onnx.export(net, x, \"net.onnx\") and give "
+                    "net.onnx",
+                    options_named(named, options, "model"), model);
     Suggestion suggestion = {.typed = model};
     char names[256] = "";
     for (size_t i = 0; i < zoo_entry_count; i++) {
