@@ -30,7 +30,7 @@ const RuleText release_rules[RELEASE_RULE_COUNT] = {
                         .derived = "the rounds in which each client comes at most once"}}},
 };
 
-// Of what is given and what follows: the number, or what epsilon asks for. NAN where there is neither.
+// Refuses a noise and an epsilon that are both given: one follows from the other. NAN: not given.
 static Status check_both(double noise, double epsilon, const char *which, Error *err) {
     if (isnan(noise) || isnan(epsilon)) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s: one of noise and epsilon follows from the other; leave one of the two out",

@@ -22,9 +22,9 @@ void long_turns_request(void);
 
 // Memory on huge pages, where it fills some and the kernel gives them (madvise(2), MADV_HUGEPAGE).
 //
-// A core looks up each 4 KiB of a tensor, and Winograd's transforms go to dozens of pages at a time: without that,
-// resnet20 trains 1.05 times as fast on a Zen 3. And huge pages are whole in the second cache: with pages of 4 KiB some
-// processes were given such that one place was wanted by many, and were a third slower than others all their life.
+// A core looks up each 4 KiB of a tensor, and Winograd's transforms go to dozens of pages at a time: with huge pages
+// resnet20 trains 1.05 times as fast on a Zen 3. Huge pages also lie in one piece in the second-level cache: with pages
+// of 4 KiB some processes had many that compete for the same sets, and stayed a third slower than others.
 
 // Of so many bytes, aligned to 64 at least; they mean nothing. The caller frees it with free(). NULL: there is none.
 void *huge_allocate(size_t bytes);
