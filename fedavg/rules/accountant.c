@@ -2,6 +2,10 @@
 
 #include <math.h>
 
+const char *const cohorts_neighbouring[] = {[COHORTS_POISSON] = "joins or leaves",
+                                            [COHORTS_FIXED] = "is replaced by another",
+                                            [COHORTS_TREE] = "joins or leaves"};
+
 enum { LARGEST_ORDER = 63, MOST_TERMS = 1000000 };
 
 double accountant_order(int index) {

@@ -27,6 +27,10 @@ typedef enum Cohorts {
     COHORTS_TREE,    // whoever, but each client at most once until the tree of noise begins anew
 } Cohorts;
 
+// The clients of two federations between which epsilon hides the difference, after "one client ": "joins or leaves", or
+// "is replaced by another".
+extern const char *const cohorts_neighbouring[];
+
 // One release; the rounds of a tree are one.
 typedef struct Mechanism {
     Cohorts cohorts;

@@ -106,6 +106,7 @@ static void print_spent(const PrivacyOptions *options, double noise) {
     const Spent spent = accountant_spent(rdp, options->delta);
     const Spent before = accountant_spent_as_before(rdp, options->delta);
     printf("epsilon %.6g at delta %g (Renyi, order %g)\n", spent.epsilon, options->delta, spent.order);
+    printf("  between federations in which one client %s\n", cohorts_neighbouring[options->cohorts]);
     if (spent.at_an_end)
         printf("  order %g is the %s that is tried: another one might say less\n", spent.order,
                spent.order < 2 ? "first" : "last");

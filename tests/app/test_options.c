@@ -238,7 +238,7 @@ static void an_attack_without_attackers_and_what_it_does_not_go_with_is_refused(
          "update; "
          "take label-flip"},
         {"--attack|label-flip|--attackers|0.2|--algorithm|ssgd",
-         "--attack label-flip: only used with --algorithm fedavg; add that or leave --attack out"},
+         "--attack label-flip: only used with an --algorithm with rounds (not ssgd, hogwild); add that or leave --attack out"},
     };
     check_refusals(refusals, sizeof refusals / sizeof *refusals, STATUS_USAGE);
 }
@@ -291,7 +291,7 @@ static void options_that_contradict_each_other_are_refused(void **state) {
         {"--device|cpu|--gpu|1", "--gpu 1: only used with --device cuda; add that or leave --gpu out"},
         {"--device|cpu|--tf32", "--tf32 true: only used with --device cuda; add that or leave --tf32 out"},
         {"--algorithm|hogwild|--models-per-launch|8",
-         "--models-per-launch 8: only used with --device cuda and --algorithm fedavg or ssgd; add that or leave "
+         "--models-per-launch 8: only used with --device cuda and another --algorithm than hogwild; add that or leave "
          "--models-per-launch out"},
         {"--resume|runs/a|--out|runs/b",
          "--out runs/b: --resume runs/a goes on in its own folder; leave one of the two out"},

@@ -160,6 +160,18 @@ class RunFigure(RunCase):
         self.assertAlmostEqual(private["epsilon"], self.rounds("runs/private")[-1]["epsilon"], places=2)
         self.assertAlmostEqual(attacked["attack_success_percent"], 100 * self.rounds("runs/attacked")[-1]["attack_success"], places=2)
 
+    def test_a_run_says_between_which_federations_its_epsilon_is_and_warns_of_a_large_delta(self):
+        small = ["--data", "synthetic:1x4x4:200:50", "--model", "linear 10", "--clients", "4", "--workers", "1", "--rounds", "1"]
+        out, err = self.train(*small, "--algorithm", "dp-fedavg norm=1 noise=1 delta=0.25", "--out", "all")
+        self.assertIn("epsilon is told at delta 0.25, between federations in which one client is replaced by another\n", out)
+        self.assertIn("delta=0.25 of --algorithm is not below one in 4, as many as there are clients", err)
+        out, err = self.train(*small, "--algorithm", "dp-fedavg norm=1 noise=1 delta=0.2", "--sampling", "poisson", "--out", "poisson")
+        self.assertIn("one client joins or leaves\n", out)
+        self.assertEqual(err, "")
+        for cohorts, difference in (("poisson", "joins or leaves"), ("fixed", "is replaced by another")):
+            told = self.look("privacy", "--sampling-rate", "0.1", "--rounds", "1", "--noise", "1", "--cohorts", cohorts)
+            self.assertIn(f"between federations in which one client {difference}\n", told)
+
 
 if __name__ == "__main__":
     unittest.main(argv=["test_run_figures.py"] + __import__("sys").argv[2:], verbosity=2)

@@ -298,7 +298,7 @@ class World(WorldCase):
         for algorithm in ("ssgd", "hogwild"):
             for option in (["--sampling", "poisson"], ["--drop-out", "0.1"], ["--client-time", "lognormal"]):
                 _, err = self.train("--algorithm", algorithm, *option, code=64)
-                self.assertEqual(err, f"sounder: error: {' '.join(option)}: only used with --algorithm fedavg; add that or leave "
+                self.assertEqual(err, f"sounder: error: {' '.join(option)}: only used with an --algorithm with rounds (not ssgd, hogwild); add that or leave "
                                       f"{option[0]} out\n")
 
 

@@ -24,8 +24,8 @@ bool is_partitioned(const Options *options);
 bool has_target(const Options *options);
 
 // The world (fedavg/rules/world.h) is one of clients that are drawn for a round.
-#define DRAWS_COHORTS    "--algorithm fedavg"
-#define DRAWS_FIXED_SIZE "--algorithm fedavg and another --sampling than poisson or by-size with --replacement"
+#define DRAWS_COHORTS    "an --algorithm with rounds (not ssgd, hogwild)"
+#define DRAWS_FIXED_SIZE DRAWS_COHORTS " and another --sampling than poisson or by-size with --replacement"
 bool draws_cohorts(const Options *options);
 bool samples_by_size(const Options *options);
 bool samples_by_choice(const Options *options);

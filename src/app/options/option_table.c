@@ -333,7 +333,7 @@ const Option option_table[] = {
      .help = "which card, as CUDA numbers them"},
     {.name = "models-per-launch", .type = OPTION_WHOLE, FIELD(models_per_launch), .group = GROUP_TRAINING,
      .placeholder = "N", .derived = "by cohort and memory", .minimum = 1, .maximum = 1024, .may_change = true,
-     .applies = may_launch_many, .condition = "--device cuda and --algorithm fedavg or ssgd",
+     .applies = may_launch_many, .condition = "--device cuda and another --algorithm than hogwild",
      .help = "clients that a worker trains in lockstep on the card"},
     {.name = "tf32", .type = OPTION_FLAG, FIELD(tf32), .group = GROUP_TRAINING, .eval = true,
      .derived = "false",

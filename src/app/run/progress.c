@@ -90,12 +90,25 @@ static void say_own_tests(Progress *progress, const Heading *heading) {
     const uint32_t none = partition_untested(partition);
     snprintf(untested, sizeof untested, none > 0 ? ", %u of %u clients have none" : "", none, partition->clients);
     if (own < all) snprintf(whole, sizeof whole, "; the global test takes all %s", with_commas(number, all));
-    if (own == 0)
+    if (own == 0 && progress->first)
         log_warning(
             "no client has a test sample of its own, and so none will be tested; hold training samples out with "
             "--client-test, or take more users");
     progress_say(progress, "clients have %s test samples of their own%s%s\n", with_commas(number, own), untested,
                  whole);
+}
+
+// A delta of one in as many as there are clients allows a run that gives one of them away.
+static void say_privacy(Progress *progress, const Heading *heading) {
+    const Options *options = heading->options;
+    const ReleasePlan *release = &options->release;
+    if (release->delta * options->clients >= 1 && progress->first)
+        log_warning(
+            "delta=%g of --algorithm is not below one in %d, as many as there are clients: so a run may give a client "
+            "away with all its data; take a much smaller one",
+            release->delta, options->clients);
+    progress_say(progress, "epsilon is told at delta %g, between federations in which one client %s\n", release->delta,
+                 cohorts_neighbouring[release->mechanism.cohorts]);
 }
 
 void progress_heading(Progress *progress, const Heading *heading) {
@@ -113,6 +126,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     if (*heading->blas) progress_say(progress, "Wide layers multiply through %s\n", heading->blas);
     say_samples(progress, heading);
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
+    if (heading->options->release.hides) say_privacy(progress, heading);
 }
 
 // Before the rounds ---------------------------------------------------------------------------------------------------
