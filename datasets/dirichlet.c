@@ -15,7 +15,7 @@ static uint32_t tries_of(DirichletForm form, uint64_t numbers) {
 }
 
 static uint32_t least_samples(const DirichletRule *rule, uint32_t samples, uint32_t clients) {
-    if (rule->form != DIRICHLET_TOPPED) return rule->minimum;
+    if (rule->form != DIRICHLET_TOPPED || rule->minimum == 0) return rule->minimum;
     uint32_t half = samples / clients / 2;
     return half > rule->minimum ? rule->minimum : half > 1 ? half : 1;
 }

@@ -32,7 +32,7 @@ static const FormRow rows[] = {
                        "and who has more than the average gets no more (self_balancing=True); topped: as balanced, but the "
                        "tenth draw is kept, and those who lack samples get them from the largest; niid-bench: who has the "
                        "average gets no more, drawn again until it fits"},
-              COUNT("minimum", "10", "samples that every client has")}},
+              {.name = "minimum", .type = FORM_WHOLE, .minimum = 0, .maximum = MOST, .preset = "10", .help = "samples that every client has; 0: some may have none"}}},
     {.name = "shards", .source = "McMahan et al. 2017", .help = "sorted by label, cut into shards that differ by at most one sample, dealt at random; none is lost",
      .keys = {{.name = "per-client", .type = FORM_WHOLE, .minimum = 1, .maximum = 1e6, .preset = "2", .help = "shards of a client"}}},
     {.name = "inner-dirichlet", .source = FLOWER ": InnerDirichletPartitioner (Hsu, Qi, Brown 2019)",

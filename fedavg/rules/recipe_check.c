@@ -198,7 +198,16 @@ static Status check_schedule(const Recipe *recipe, Error *err) {
                     schedule->number[ROUNDS_WARMUP]);
     if (recipe_engine(recipe) == ENGINE_ROUNDS) return STATUS_OK;
     if (recipe->parts[PART_OPTIMIZER].number[0] != 0 && recipe->parts[PART_OPTIMIZER].row == OPTIMIZER_SGD)
-        return refuse_pair(PART_SCHEDULE, PART_OPTIMIZER, recipe, "nesterov=yes is for clients that train on their own",
+        return refuse_pair(PART_SCHEDULE, PART_OPTIMIZER, recipe,
+                           "nesterov=yes is for clients that train on their own; or take schedule rounds steps=1 with "
+                           "server momentum nesterov=yes and --lr 1",
+                           err);
+    const bool in_lockstep = engine_facts[recipe_engine(recipe)].in_lockstep;
+    if (recipe->parts[PART_OPTIMIZER].row != OPTIMIZER_SGD)
+        return refuse_pair(PART_SCHEDULE, PART_OPTIMIZER, recipe,
+                           in_lockstep ? "its workers share one velocity, SGD's; for Adam on the mean gradient take "
+                                         "schedule rounds steps=1 with server adam and --lr 1 (tools/from.md)"
+                                       : "its workers write SGD's steps into one model",
                            err);
     for (int part = 0; part < PART_SCHEDULE; part++)
         if (recipe->parts[part].row > 0)

@@ -150,6 +150,17 @@ static void all_have_the_minimum_or_the_partition_is_refused(void **state) {
         assert_in_range(dealt.sizes[client], 10, SAMPLES);
     refuse("dirichlet form=plain alpha=0.01 minimum=100", 50, "after 11 draws");
     refuse("dirichlet form=balanced minimum=700", 10, "fewer than 700 samples");
+    // With a minimum of 0, as Flower's min_partition_size may be, the first draw stands, and some have nothing.
+    static const char *const any[] = {"dirichlet alpha=0.01 form=plain minimum=0",
+                                      "dirichlet alpha=0.01 form=balanced minimum=0", "dirichlet alpha=0.01 minimum=0"};
+    for (int i = 0; i < 3; i++) {
+        deal(any[i], 50, 1);
+        uint32_t without = 0;
+        for (uint32_t client = 0; client < 50; client++)
+            without += dealt.sizes[client] == 0;
+        assert_in_range(without, 1, 49);
+        assert_int_equal(dealt.given, SAMPLES);
+    }
 }
 
 static void alpha_may_differ_from_client_to_client(void **state) {

@@ -125,6 +125,11 @@ static void a_text_that_is_none_is_refused_with_the_nearest_word(void **state) {
         {"easgd; send clip 1", "send clip does not go with local elastic: what a replica gives is exact"},
         {"easgd; server average",
          "local elastic does not go with server average: it needs the server rule of its name"},
+        {"ssgd; optimizer adam",
+         "schedule lockstep does not go with optimizer adam: its workers share one velocity, SGD's; for Adam on the "
+         "mean gradient take schedule rounds steps=1 with server adam and --lr 1 (tools/from.md)"},
+        {"hogwild; optimizer adamw",
+         "schedule wild does not go with optimizer adamw: its workers write SGD's steps into one model"},
         {"hogwild; server adam", "schedule wild does not go with server adam: no clients come together there"},
     };
     refuse_all(cases, sizeof cases / sizeof *cases);

@@ -436,6 +436,10 @@ THEIRS = {  # what tools/from.md gives for other frameworks' optimizers
     "server adam lr=0.1 beta2=0.999 tau=1e-8 bias-correction=yes": torchs_adam(0.1),
     "fedavgm beta=0.9": averaged(momentum_step(0.9, 1)), "fedprox mu=0.1": averaged(pull=0.1),
 }
+DATA_PARALLEL = {  # what it gives for DistributedDataParallel: the optimizer of torch.optim on the mean gradient
+    "schedule rounds steps=1; combine mean uniform; server adam lr=0.001 beta2=0.999 tau=1e-8 bias-correction=yes": ("Adam", {"lr": 0.001}),
+    "schedule rounds steps=1; combine mean uniform; server momentum beta=0.9 lr=0.1 nesterov=yes": ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+}
 WITHOUT_MOMENTUM = {"scaffold": scaffold("II"), "scaffold option=I": scaffold("I"), "feddyn alpha=0.1": feddyn(0.1)}
 BY_STEPS = {"easgd steps=3": elastic(0.3, 3), "easgd alpha=0.5 steps=2": elastic(0.5, 2), "eamsgd alpha=0.2 steps=4": elastic(0.2, 4, True),
             "local-sgd": local_sgd(4), "local-sgd steps=7": local_sgd(7), "post-local-sgd steps=3 warmup=2": local_sgd(3, 2)}

@@ -111,6 +111,14 @@ class Data(RunCase):
                    "--rounds", "10", "--lr", "1", "--momentum", "0.5", "--batch-size", "10", "--workers", "2", "--out", "many")
         self.assertGreater(self.rounds("many")[-1]["test_accuracy"], 0.9)  # a byte tells 256 of 300 apart
 
+    def test_what_is_wrong_with_the_data_is_said_before_its_clients_are_counted(self):
+        wide, labels = npy("|u1", (2, 65536), bytes(2 * 65536)), npy("|u1", (2,), bytes([0, 1]))
+        self.archive("wide.npz", {"x_train": wide, "y_train": labels, "x_test": wide, "y_test": labels})
+        _, err = self.train("--data", "wide.npz", "--clients-per-round", "1000", code=65)
+        self.assertIn("wide.npz: x_train: samples of 1x1x65536; from 1 to 16 channels and to 65535 rows and columns are read", err)
+        _, err = self.train("--data", "wide.npz", "--clients", "2", "--clients-per-round", "1000", code=64)
+        self.assertIn("--clients-per-round 1000: there are only 2 clients; lower it or raise --clients", err)
+
     def test_clients_of_the_data_are_the_clients_of_the_run(self):
         owners = array.array("i", [i % 5 for i in range(TRAIN)])
         self.archive("owned.npz", {**images_as_arrays(), "client_train": npy("<i4", (TRAIN,), owners.tobytes())})

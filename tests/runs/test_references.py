@@ -11,7 +11,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
+from papers import (ALGORITHMS, averaged_momentum, BY_STEPS, CLASSES, Client, DATA_PARALLEL, FORGED, LATE, LR, mean, MOMENTUM, pfedme,
                     ROUNDS, SIDE, SIZES, STEPS, THEIRS, WITHOUT_MOMENTUM)
 from runs import DEADLINE, SOUNDER, RunCase, parse_safetensors
 
@@ -78,9 +78,21 @@ class References(RunCase):
     def test_the_texts_for_users_of_other_frameworks_are_their_optimizers(self):
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "from.md")) as file:
             table = file.read()
-        for algorithm in THEIRS:
+        for algorithm in [*THEIRS, *DATA_PARALLEL]:
             self.assertIn(f'"{algorithm}"', table)
         self.compare(THEIRS, MOMENTUM, "--local-epochs", str(STEPS))
+
+    def test_the_texts_for_users_of_data_parallel_training_are_torchs_optimizers_on_the_mean_gradient(self):
+        start = self.start_weights()
+        for number, (algorithm, (name, options)) in enumerate(DATA_PARALLEL.items()):
+            with self.subTest(algorithm):
+                w = torch.tensor(start, requires_grad=True)
+                optimizer = getattr(torch.optim, name)([w], **options)
+                for _ in range(ROUNDS * 3):
+                    w.grad = torch.tensor(np.mean([c.gradient(w.detach().numpy()) for c in self.clients], axis=0))
+                    optimizer.step()
+                actual = self.run_it(f"parallel-{number}", algorithm, "--lr", "1", "--rounds", str(ROUNDS * 3))
+                self.check(algorithm, actual, w.detach().numpy(), start)
 
     def test_the_two_steps_of_personal_moreau_are_those_of_pfedme(self):
         self.compare({"pfedme lambda=2 steps=3 lr=0.1": pfedme(2, 3, 0.1)}, None, "--local-epochs", str(STEPS))

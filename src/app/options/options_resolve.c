@@ -159,16 +159,22 @@ static Status resolve_world(Options *options, Error *err) {
     return resolve_candidates(options, err);
 }
 
-static Status resolve_virtual_clients(Options *options, Error *err) {
+// More clients than there are; but data that cannot be read might have had their own number of them.
+static Status refuse_cohort(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
+    DatasetSource source;
+    if (!given(options, "clients")) TRY(dataset_find(&source, options->data, options->seed, err));
+    return fail(err, STATUS_USAGE, "%s %d: there %s only %d client%s; lower it or raise --clients",
+                options_named(name, options, "clients-per-round"), options->clients_per_round,
+                options->clients == 1 ? "is" : "are", options->clients, options->clients == 1 ? "" : "s");
+}
+
+static Status resolve_virtual_clients(Options *options, Error *err) {
     if (options->workers == 0) options->workers = default_workers(), options->workers_by_cores = true;
     if (options->clients == 0) options->clients = options->workers * options->nodes;
     TRY(options_resolve_buffered(options, err));
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
-    if (options->clients_per_round > options->clients)
-        return fail(err, STATUS_USAGE, "%s %d: there %s only %d client%s; lower it or raise --clients",
-                    options_named(name, options, "clients-per-round"), options->clients_per_round,
-                    options->clients == 1 ? "is" : "are", options->clients, options->clients == 1 ? "" : "s");
+    if (options->clients_per_round > options->clients) return refuse_cohort(options, err);
     if (options->workers * options->nodes > options->clients_per_round && !options->workers_by_cores)
         log_info("--workers %d: a round has %d clients, so the other workers only help to evaluate",
                  options->workers * options->nodes, options->clients_per_round);
