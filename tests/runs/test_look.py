@@ -98,6 +98,13 @@ class Runs(Look):
             self.assertAlmostEqual(row["accuracy_percent"], statistics.mean(finals))
             self.assertAlmostEqual(row["accuracy_percent_std"], statistics.stdev(finals))
 
+    def test_equal_values_have_no_deviation(self):
+        for seed in range(7):
+            self.write_run(f"runs/{seed}", [0.77184], seed=seed)
+        (row,) = csv.DictReader(io.StringIO(self.sounder("runs", "--by", "model", "--format", "csv")))
+        self.assertEqual((row["accuracy_percent"], row["accuracy_percent_std"], row["rounds_std"], row["megabytes_sent_std"]), ("77.184", "0", "0", "0"))
+        self.assertRegex(self.sounder("runs", "--by", "model"), r"\nlenet  7       1  77\.18 ± 0\.00 .*  1\.5  ")
+
     def test_groups_are_in_the_order_of_their_numbers_and_one_run_has_no_deviation(self):
         for clients in ("100", "9", "20"):
             self.write_run(f"runs/{clients}", [0.5], clients=clients)

@@ -133,7 +133,7 @@ static Status draw_figure(FILE *file, bool *drawn, const json_t *runs, RunFigure
     char label[64] = "";
     const RunFigureFacts *facts = &run_figures[figure];
     const double scale = facts->is_loss ? 1 : 100,
-                 target = json_number_value(json_object_get(json_array_get(runs, 0), "target"));
+                 target = facts->is_loss ? 0 : json_number_value(json_object_get(json_array_get(runs, 0), "target"));
     Status status = make_room(&room, runs, err);
     if (status == STATUS_OK) {
         add_groups(&room, runs, facts->key, scale, facts->key);

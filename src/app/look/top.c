@@ -133,14 +133,15 @@ static void add_head(Page *page, const TopState *state) {
     add_parts(page, "%s%s%s", round, progress, facts);
     if (state->round == 0) return;
     const RunFigure figure = state->run.figure;
-    char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[40] = "";
+    char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[40] = "", training[40] = "";
+    if (!isnan(state->train_loss)) snprintf(training, sizeof training, "  training %.4f", state->train_loss);
     if (figure != FIGURE_LOSS) snprintf(test, sizeof test, "  test loss %.4f", state->loss);
     if (!isnan(state->best))
-        add_parts(page, "%s %s  best %s in round %u%s  training %.4f", run_figures[figure].name,
+        add_parts(page, "%s %s  best %s in round %u%s%s", run_figures[figure].name,
                   run_figure_number(now, figure, state->figure), run_figure_number(best, figure, state->best),
-                  state->best_round, test, state->train_loss);
-    else
-        add_line(page, "training loss %.4f", state->train_loss);
+                  state->best_round, test, training);
+    else if (*training)
+        add_line(page, "%s", training + 2);
     spark(sparks, state->figures, state->tests, width);
     if (!isnan(state->best) && figure != FIGURE_LOSS) add_line(page, " %-9s %s", run_figures[figure].name, sparks);
     spark(sparks, state->losses, state->tests, width);
