@@ -158,7 +158,8 @@ const Option option_table[] = {
      .placeholder = "CLOCK", .preset = "simulated", .choices = {"simulated", "real", "replay:"},
      .applies = has_buffer, .condition = "--algorithm fedbuff or another with schedule buffered",
      .help = "when updates arrive: simulated, by --client-time; real: as workers have trained them (the bits depend on the "
-             "machine); replay:FILE: as schedule.csv of another run says, to the bits of that run"},
+             "machine, and nothing resumes the run); replay:FILE: as schedule.csv of another run says, to the bits of that "
+             "run"},
     {.name = "client-file", .type = OPTION_TEXT, FIELD(client_file), .group = GROUP_WORLD,
      .placeholder = "FILE", .derived = "none",
      .applies = has_client_file, .condition = "--client-time file",
