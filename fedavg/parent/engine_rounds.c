@@ -123,7 +123,11 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     TRY(find_mean(&mean, &clients, rounds, err));
     const Masking masking = run_memory_masking(rounds->memory, round);
     if (!masks_suffice(&masking, clients, config->recipe.parts[PART_CODE].number[0]) && masking.count > 0) {
-        rounds->cohort.abandoned = true; // nobody can put the sum together
+        log_warning(
+            "round %u: %u of %u clients arrived, too few to take off the masks of the others (threshold=%g); the "
+            "model stays",
+            round, clients, masking.count, config->recipe.parts[PART_CODE].number[0]);
+        rounds->cohort.abandoned = true;
         kept_rows_drop(&rounds->kept);
         stand_still(rounds, round);
         return STATUS_OK;

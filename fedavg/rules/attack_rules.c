@@ -111,8 +111,11 @@ static Status choose_part(uint8_t *attackers, const char *text, uint32_t clients
     char *end;
     const double part = strtod(text, &end);
     if (*end || end == text || text[strspn(text, "0123456789.")] || part > 1) return refuse(text, clients, err);
-    if (!attackers) return STATUS_OK;
     const uint32_t count = (uint32_t)floor(part * clients + 1e-9); // 0.29 * 100 is a little less than 29
+    if (count == 0 && part > 0)
+        return fail(err, STATUS_USAGE, "%.60s: of %u clients that is none; raise it, or write 0.0 for none", text,
+                    clients);
+    if (!attackers) return STATUS_OK;
     uint32_t *order = malloc(clients * sizeof *order);
     if (!order) return fail(err, STATUS_OS, "no memory for a list of %u clients", clients);
     for (uint32_t client = 0; client < clients; client++)

@@ -55,6 +55,7 @@ typedef struct CombineRule {
     // Robust rules.
     bool rows;                             // the updates are wanted side by side
     double (*least)(const double *number); // fewer updates make no sense; NULL: one does
+    const char *for_fewer;                 // what lets fewer do; NULL: "lower byzantine"
     // What a client counts by the mean loss of its training, which is known when it has trained; NULL: nothing more.
     double (*by_training)(double loss, const double *number);
     // shares (count): what of each update the combined one has, or which a column rule looks at. NULL: all alike.

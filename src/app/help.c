@@ -143,7 +143,7 @@ static const struct {
     {"  staleness, staleness_mean, staleness_most",
      "how many of the updates in the step were 0, 1, 2, ... versions old (63: or more), their mean, the most"},
     {"  concept", "of the test set: how often it has changed so far (with --drift)"},
-    {"  abandoned", "fewer than half of the clients were in time: the model stays"},
+    {"  abandoned", "too few clients arrived, fewer than half in time or than masks need: the model stays"},
     {"  simulated_seconds, down_bytes, up_bytes", "of the round, and all so far in *_total; down: to the clients"},
     {"  update_length_mean, update_length_most", "of the updates that arrived"},
     {"  update_dispersion", "mean by share of the squared lengths, minus the squared length of the mean update"},

@@ -212,6 +212,14 @@ static void what_robust_rules_codes_and_releases_do_not_go_with_is_refused(void 
         {"--algorithm|krum byzantine=3|--clients|8",
          "--clients-per-round 8: so many updates; combine krum of --algorithm needs at least 9; raise that or lower "
          "byzantine"},
+        {"--algorithm|trimmed|--clients|4",
+         "--clients-per-round 4: so many updates; combine trimmed of --algorithm needs at least 5; raise that or raise "
+         "share"},
+        {"--algorithm|trimmed 0.0833|--clients|12", "--clients-per-round 12: so many updates; combine trimmed of "
+                                                    "--algorithm needs at least 13; raise that or raise "
+                                                    "share"},
+        {"--attack|backdoor 3 fraction=0.01|--attackers|0|--clients|4|--batch-size|20",
+         "--attack backdoor 3 fraction=0.01: fraction=0.01 marks none of the 20 samples of a batch; raise it"},
         {"--algorithm|mix nearest byzantine=4; combine median|--clients|7",
          "--clients-per-round 7: so many updates, of which mix nearest makes 0; combine median of --algorithm needs at "
          "least 1; raise that or lower byzantine"},

@@ -96,6 +96,9 @@ static void a_text_that_is_no_attack_and_nobody_is_refused(void **state) {
         assert_int_equal(attack_choose(NULL, lists[i], CLIENTS, 1, &err), STATUS_USAGE);
         assert_string_equal(err.message, sentence);
     }
+    assert_int_equal(attack_choose(NULL, "0.009", CLIENTS, 1, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "0.009: of 100 clients that is none; raise it, or write 0.0 for none");
+    check_ok(attack_choose(NULL, "0.0", CLIENTS, 1, &err));
 }
 
 static void labels_are_flipped_all_or_one_of_them(void **state) {

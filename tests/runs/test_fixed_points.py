@@ -186,7 +186,7 @@ SAME = [  # the one text, the other text, what else both change
     ("fedavg weights=uniform", "norm-bound norm=1e30", {}),
     ("fedavg weights=uniform", "centered-clipping radius=1e30", {}),
     ("krum byzantine=0", "mix buckets size=1; combine krum byzantine=0", {}),
-    ("trimmed", "mix buckets size=1; combine trimmed", {}),
+    ("trimmed 0.34", "mix buckets size=1; combine trimmed 0.34", {}),
     ("fedavg weights=uniform", "mix buckets size=3; combine median", {}),
     ("fedavg weights=uniform", "mix nearest byzantine=0; combine mean uniform", {}),
     ("fedavg weights=uniform", "mix buckets size=9; combine geometric", {}),

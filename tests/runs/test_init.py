@@ -77,7 +77,7 @@ class Init(RunCase):
         start = self.tensors("start")
         rules = ["fedavg", "server adam", "combine median", "scaffold"]
         if not ON_CARD:
-            rules += ["optimizer adam", "send top-k 0.5; optimizer adamw", "dp-fedavg noise=0.5", "feddyn", "ditto", "combine trimmed"]
+            rules += ["optimizer adam", "send top-k 0.5; optimizer adamw", "dp-fedavg noise=0.5", "feddyn", "ditto", "combine trimmed 0"]
         for number, rule in enumerate(rules):
             self.check_frozen(start, "--algorithm", rule, "--weight-decay", "0.1", out=f"frozen{number}")
         sent = [self.rounds(run)[-1]["up_bytes"] for run in ("start", "frozen0")]

@@ -202,7 +202,7 @@ class Robust(NodesCase):
                                     (["--attack", "backdoor 10"], "--attack backdoor 10: synthetic has labels from 0 to 9"),
                                     (["--attack", "backdoor size=9"], "--attack backdoor size=9: synthetic has no images on which a square of 9 x 9 "
                                                                       "pixels has room")):
-            _, err = self.train(*TASK, *arguments, "--attackers", "0.3", code=64)
+            _, err = self.train(*TASK, *arguments, "--attackers", "0.5", code=64)
             self.assertIn(sentence, err)
 
     def test_a_backdoor_opens_for_the_mark_alone(self):

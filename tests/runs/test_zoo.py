@@ -41,7 +41,7 @@ NUMBERS = {"dp-adaptive": "dp-adaptive noise=0.3", "fedbuff": "fedbuff K=2"}
 # What an algorithm wants of the world.
 MORE = {**{name: ["--client-time", "lognormal", "--seed", "2"] for name in (*LATE, "dc-asgd lambda=0")},
         "dp-ftrl": ["--sampling", "cyclic", "--clients-per-round", "1"],
-        **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan")}}  # which make no sense of so few
+        **{name: ["--clients", "8"] for name in ("krum", "multi-krum", "bulyan", "trimmed")}}  # which make no sense of so few
 STILL = ("pfedme", "asgd", "dc-asgd", "staleness-aware")  # whose clients' steps know no momentum
 # Texts that come to the same algorithm, bit for bit.
 SAME = {
@@ -211,8 +211,11 @@ class Zoo(RunCase):
             self.train(*TASK, *clients, "--algorithm", algorithm, "--out", algorithm)
         self.assertEqual(self.model("send masked threshold=0.5"), self.model("fedavg"))
         self.assertGreater(sum(line["clients_dropped_out"] for line in self.lines("fedavg", "round")), 3)
-        self.train(*TASK, *clients, "--algorithm", "send masked threshold=1", "--out", "lost")
+        spoken = [word for word in (*TASK, *clients) if word != "--quiet"]
+        out, err = self.train(*spoken, "--algorithm", "send masked threshold=1", "--out", "lost")
         lost = self.lines("lost", "round")
+        few = sum(line["abandoned"] for line in lost)
+        self.assertEqual((out.count("  too few arrived: the model stays"), err.count("too few to take off the masks")), (few, few))
         self.assertEqual([line["abandoned"] for line in lost], [line["clients_dropped_out"] > 0 for line in lost])
         self.assertIn(True, [line["abandoned"] for line in lost])
 

@@ -11,6 +11,12 @@ static void trimmed_column(int64_t *total, const float *sorted, const float *fro
     column_mean(total, sorted, from, cut, count - cut);
 }
 
+// Fewer updates would leave out none: a mean that a single attacker moves as far as it wants. A share of 0 asks for
+// just that.
+static double trimmed_least(const double *number) {
+    return number[0] > 0 ? ceil((1 - 1e-9) / number[0]) : 1;
+}
+
 static void median_column(int64_t *total, const float *sorted, const float *from, uint32_t count,
                           const double *number) {
     (void)number;
@@ -25,6 +31,8 @@ const CombineRule trimmed_combine_rule = {
          "Yin et al., ICML 2018",
          {{.name = "share", .preset = 0.2, .minimum = 0, .maximum = 0.4999}}},
     .rows = true,
+    .least = trimmed_least,
+    .for_fewer = "raise share",
     .column = trimmed_column};
 
 const CombineRule median_combine_rule = {.text = {"median",

@@ -143,8 +143,9 @@ static Status check_updates(const Options *options, Error *err) {
     if (mix->row != MIX_NONE)
         snprintf(mixes, sizeof mixes, ", of which mix %s makes %u", mix_rules[mix->row].text.name, mixed);
     return fail(err, STATUS_USAGE,
-                "%s %u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or lower byzantine",
-                options_named(name, options, "clients-per-round"), updates, mixes, rule->text.name, least);
+                "%s %u: so many updates%s; combine %s of --algorithm needs at least %g; raise that or %s",
+                options_named(name, options, "clients-per-round"), updates, mixes, rule->text.name, least,
+                rule->for_fewer ? rule->for_fewer : "lower byzantine");
 }
 
 // Who learns what clients count needs the losses and the updates of all of them.
@@ -233,6 +234,10 @@ static Status resolve_attack(Options *options, Error *err) {
                     "%s %s: with --clock real the share of an update depends on how late it comes, which no attacker "
                     "knows; write a number, such as --attack \"scaled factor=10\"",
                     options_named(name, options, "attack"), options->attack);
+    const uint32_t batch = options->training.batch_size;
+    if (attack->row == ATTACK_BACKDOOR && attack->number[BACKDOOR_FRACTION] > 0 && attack_marked(attack, batch) == 0)
+        return fail(err, STATUS_USAGE, "%s %s: fraction=%g marks none of the %u samples of a batch; raise it",
+                    options_named(name, options, "attack"), options->attack, attack->number[BACKDOOR_FRACTION], batch);
     if (attack_is_forged(&options->attack_rule)) TRY(check_forged(options, err));
     if (attack_choose(NULL, options->attackers, (uint32_t)options->clients, options->seed, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s %s", options_named(name, options, "attackers"), why.message);

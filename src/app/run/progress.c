@@ -307,7 +307,7 @@ void progress_conclude(Progress *progress, RunFigure figure, const RoundTest *te
 }
 
 void progress_end(Progress *progress, const RoundReport *report, const RoundTest *test) {
-    char tested[TEST_BYTES], rest[160] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
+    char tested[TEST_BYTES], rest[192] = "", rate[PROGRESS_NUMBER_BYTES], trained[64] = "nobody arrived";
     if (report->samples > 0) snprintf(trained, sizeof trained, "loss %.4f", log_real(report->train_loss));
     describe_test(tested, test);
     if (report->synchronising_seconds > 0)
@@ -321,6 +321,8 @@ void progress_end(Progress *progress, const RoundReport *report, const RoundTest
                                  plural(report->workers_lost));
     if (isfinite(report->epsilon))
         used += (size_t)snprintf(rest + used, sizeof rest - used, "  epsilon %.3g", report->epsilon);
+    if (report->cohort && report->cohort->abandoned)
+        used += (size_t)snprintf(rest + used, sizeof rest - used, "  too few arrived: the model stays");
     if (report->refused > 0)
         used += (size_t)snprintf(rest + used, sizeof rest - used, "  %u update%s refused", report->refused,
                                  plural(report->refused));
