@@ -81,6 +81,7 @@ typedef struct GroupConfig {
     //   "mpi://"           rank and size from mpirun or srun, messages by MPI, also across machines
     // Ranks that meet by env, tcp or file share memory, so they are on one machine; by env those of two launchers
     // (--nnodes 2) count as on two, wherever they run. A process that another launch or job has started is refused.
+    // They may be in containers of their own that share the network (env, tcp) or the file's folder (file).
     int rank, size;         // -1: from the environment (env) or MPI; tcp and file need both
     double timeout_seconds; // for the meeting and for every later wait; 0: 1800
     GroupMemory memory;     // GROUP_CUDA: not with mpi; UNAVAILABLE when this program was built without it

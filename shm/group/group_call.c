@@ -76,6 +76,12 @@ Status group_call_mismatch(const GroupCall *call, uint32_t rank, const GroupCall
                 group_call_text(other_text, other));
 }
 
+GroupProcessText group_process_text(int pid) {
+    GroupProcessText process = {"in another container"};
+    if (pid > 0) snprintf(process.text, sizeof process.text, "process %d", pid);
+    return process;
+}
+
 const char *group_ranks_text(char text[GROUP_RANKS_TEXT_BYTES], const bool *marks, uint32_t size) {
     enum { NAMED_AT_MOST = 12 };
     uint32_t total = 0, named = 0;

@@ -44,6 +44,12 @@ bool group_call_fits(const GroupCall *call, const GroupCall *other);
 Status group_call_mismatch(const GroupCall *call, uint32_t rank, const GroupCall *other, uint32_t other_rank,
                            Error *err);
 
+// "process 123"; of pid 0, which the kernel gives for a process of another PID namespace: "in another container".
+typedef struct GroupProcessText {
+    char text[32];
+} GroupProcessText;
+GroupProcessText group_process_text(int pid);
+
 // "rank 1", "ranks 1, 2 and 5", from marks[size]; those that are not `mark`ed are left out, and beyond a dozen only
 // counted. Returns text.
 enum { GROUP_RANKS_TEXT_BYTES = 128 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -106,8 +107,11 @@ static Status settle_host(Error *err) {
 static void shared_free(SharedGroup *shared, uint32_t size) {
     for (uint32_t rank = 0; shared->pidfds && rank < size; rank++)
         if (shared->pidfds[rank] >= 0) close(shared->pidfds[rank]);
+    for (uint32_t rank = 0; shared->sockets && rank < size; rank++)
+        if (shared->sockets[rank] >= 0) close(shared->sockets[rank]);
     if (shared->device.memory) group_cuda_detach(shared);
     segment_free(&shared->segment);
+    free(shared->sockets);
     free(shared->pidfds);
     free(shared->polls);
     free(shared->peers);
@@ -121,10 +125,12 @@ static Status shared_new(SharedGroup **made, Group *group, Error *err) {
         shared->peers = calloc(group->size, sizeof *shared->peers);
         shared->polls = calloc(group->size, sizeof *shared->polls);
         shared->pidfds = malloc(group->size * sizeof *shared->pidfds);
+        shared->sockets = malloc(group->size * sizeof *shared->sockets);
         shared->mover = shared->host_mover = (GroupMover){publish_host, copy_host, combine_host, settle_host};
         if (shared->pidfds) memset(shared->pidfds, -1, group->size * sizeof *shared->pidfds);
+        if (shared->sockets) memset(shared->sockets, -1, group->size * sizeof *shared->sockets);
     }
-    if (!shared || !shared->peers || !shared->polls || !shared->pidfds) {
+    if (!shared || !shared->peers || !shared->polls || !shared->pidfds || !shared->sockets) {
         if (shared) shared_free(shared, group->size);
         return fail(err, STATUS_OS, "out of memory for a group of %u ranks", group->size);
     }
@@ -151,7 +157,9 @@ static Status enter(SharedGroup *shared, Error *err) {
     for (uint32_t rank = 0; rank < group->size; rank++)
         shared->polls[rank] = (struct pollfd){.fd = rank == group->rank ? -1 : shared->pidfds[rank], .events = POLLIN};
     GroupMember *self = &shared->members[group->rank];
+    struct stat about;
     self->pid = getpid();
+    self->pid_namespace = stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
     sched_getaffinity(0, sizeof self->cores, (cpu_set_t *)self->cores); // a mask that does not fit leaves no core
     Error reason = {.message = ""};
     Status opened = STATUS_OK;
@@ -224,7 +232,9 @@ Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memo
         status = share_segment(shared, &meeting, deadline, err);
         if (status == STATUS_OK) {
             memcpy(shared->pidfds, meeting.pidfds, group->size * sizeof *shared->pidfds);
+            memcpy(shared->sockets, meeting.sockets, group->size * sizeof *shared->sockets);
             memset(meeting.pidfds, -1, sizeof meeting.pidfds); // they are ours now
+            memset(meeting.sockets, -1, sizeof meeting.sockets);
         }
         rendezvous_free(&meeting);
     }
@@ -235,51 +245,44 @@ Status group_shared_open(Group *group, const GroupPlace *place, GroupMemory memo
 
 // Sub-groups ----------------------------------------------------------------------------------------------------------
 
-// Where the first rank of a part has its segment; -1: it could not make one.
-typedef struct Offer {
-    int32_t pid, fd;
-} Offer;
-
-static Status open_offer(SharedGroup *shared, const Offer *offer, Error *err) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", offer->pid, offer->fd);
-    int fd = offer->fd < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0 && offer->fd < 0)
-        return fail(err, STATUS_OS, "process %d could not make the memory of a sub-group", offer->pid);
-    if (fd < 0) return fail_errno(err, STATUS_OS, "cannot open the memory of a sub-group through %s", path);
-    return map_segment(shared, fd, err);
-}
-
-static Status take_part(SharedGroup *shared, const SharedGroup *parent, const uint32_t *members, const Offer *offers,
+static Status take_part(SharedGroup *shared, const SharedGroup *parent, const uint32_t *members, int memory_fd,
                         Error *err) {
     Group *part = shared->group;
+    if (part->rank > 0 && memory_fd < 0)
+        return fail(err, STATUS_OS, "rank %u could not make the memory of a sub-group", members[0]);
+    if (part->rank > 0) TRY(map_segment(shared, memory_fd, err));
     for (uint32_t rank = 0; rank < part->size; rank++) {
         shared->pidfds[rank] = fcntl(parent->pidfds[members[rank]], F_DUPFD_CLOEXEC, 0);
         if (shared->pidfds[rank] < 0) return fail_errno(err, STATUS_OS, "no process descriptors for a sub-group");
     }
-    const Offer *offer = &offers[members[0]];
-    const Status status = part->rank > 0 ? open_offer(shared, offer, err) : STATUS_OK;
-    if (status != STATUS_OK && poll(&(struct pollfd){.fd = shared->pidfds[0], .events = POLLIN}, 1, 0) == 1)
-        return fail(err, STATUS_PEER_DIED, "rank %u (process %d) of a group of %u ended without group_finish",
-                    members[0], offer->pid, parent->group->size);
-    TRY(status);
     return enter(shared, err);
 }
 
 static Status split(Group *part, Group *parent, const uint32_t *members, Error *err) {
     SharedGroup *shared = NULL;
-    Offer own = {.pid = getpid(), .fd = -1}, offers[GROUP_MAX_RANKS];
+    GroupOffer own = {.leader = -1}, offers[GROUP_MAX_RANKS];
     // Whatever goes wrong here, the others must hear of it before this rank returns.
     Status made = part ? shared_new(&shared, part, err) : STATUS_OK;
+    if (part)
+        own = (GroupOffer){.leader = (int32_t)members[0], .place = (int32_t)part->rank, .size = (int32_t)part->size};
     if (made == STATUS_OK && part && part->rank == 0) {
         made = make_segment(shared, part->size, ((SharedGroup *)parent->state)->header->memory, err);
-        own.fd = shared->segment.fd;
+        own.has_memory = made == STATUS_OK;
     }
     GroupCall call = {
         .sequence = ++parent->sequence, .count = sizeof own, .operation = OPERATION_SPLIT, .type = GROUP_U8};
-    Status exchanged = group_shared_collective(parent, &call, offers, &own, made == STATUS_OK ? err : NULL);
-    Status status = made != STATUS_OK ? made : exchanged;
-    if (status == STATUS_OK && part) status = take_part(shared, parent->state, members, offers, err);
+    int memory_fd = -1;
+    Status status = group_shared_collective(parent, &call, offers, &own, made == STATUS_OK ? err : NULL);
+    // A member without memory for its part would leave in its socket what is sent to it.
+    if (status == STATUS_OK && part && !shared)
+        status = group_shared_fail(parent->state, made, -1, err, NULL);
+    else if (status == STATUS_OK)
+        status = group_shared_hand_over(&memory_fd, parent->state, shared, offers, made == STATUS_OK ? err : NULL);
+    if (made != STATUS_OK) status = made;
+    if (status == STATUS_OK && part)
+        status = take_part(shared, parent->state, members, memory_fd, err);
+    else if (memory_fd >= 0)
+        close(memory_fd);
     if (status != STATUS_OK && shared) shared_free(shared, part->size);
     return status;
 }

@@ -32,6 +32,7 @@ typedef struct GroupMember {
     _Alignas(64) _Atomic uint32_t asleep; // 1: ring the bell
     _Atomic uint32_t bell;                // counts rings; the futex word
     int32_t pid;
+    uint64_t pid_namespace;          // in which it has that number; 0: not known
     _Alignas(64) uint64_t cores[16]; // the affinity mask (1024 cores), set before the first arrival
 } GroupMember;
 
@@ -90,9 +91,10 @@ typedef struct SharedGroup {
     GroupPeer *peers;             // owned (size)
     GroupRequest *receives;       // not begun, in the order they were made
     int *pidfds;                  // owned (size)
-    struct pollfd *polls;         // owned (size); fd -1 where there is nothing to look for
-    uint64_t moved;               // steps that messages have made, to see whether there were any
-    uint64_t looked_nanoseconds;  // when the process descriptors were looked at last
+    int *sockets;                // owned (size), of the meeting; -1: none. Rank 0: to each rank; others: [0], to rank 0
+    struct pollfd *polls;        // owned (size); fd -1 where there is nothing to look for
+    uint64_t moved;              // steps that messages have made, to see whether there were any
+    uint64_t looked_nanoseconds; // when the process descriptors were looked at last
 } SharedGroup;
 
 // A wait: until ready returns true. late writes the sentence of a wait that has lasted too long.
@@ -116,6 +118,20 @@ Status group_shared_fail(SharedGroup *shared, Status status, int rank, const Err
 
 // Wakes a rank if it sleeps; after the store that it may be waiting for.
 void group_shared_ring(SharedGroup *shared, uint32_t rank);
+
+// What a rank tells the others of the part that a split makes of it.
+typedef struct GroupOffer {
+    int32_t leader, place,
+        size;           // rank of the part's first member in the whole group, own rank and size; leader -1: none
+    int32_t has_memory; // of a leader: it could make the part's segment
+} GroupOffer;
+
+// group_handover.c
+// All ranks of `shared`, after they have exchanged their offers (size): the leader of each part hands its segment to
+// the other members, and they get part->sockets. part: this rank's, NULL for none. *memory_fd becomes the segment, the
+// caller's, of a member that is no leader; else -1. A failure is one of the whole group.
+Status group_shared_hand_over(int *memory_fd, SharedGroup *shared, SharedGroup *part, const GroupOffer *offers,
+                              Error *err);
 
 // group_slots.c
 Status group_shared_collective(Group *group, const GroupCall *call, void *out, const void *in, Error *err);

@@ -97,8 +97,10 @@ static int find_dead(SharedGroup *shared) {
 
 static Status fail_by_death(SharedGroup *shared, int dead, Error *err) {
     Error reason;
-    fail(&reason, STATUS_PEER_DIED, "rank %d (process %d) of a group of %u ended without group_finish", dead,
-         shared->members[dead].pid, shared->group->size);
+    const GroupMember *member = &shared->members[dead], *self = &shared->members[shared->group->rank];
+    const int pid = member->pid_namespace == self->pid_namespace ? member->pid : 0;
+    fail(&reason, STATUS_PEER_DIED, "rank %d (%s) of a group of %u ended without group_finish", dead,
+         group_process_text(pid).text, shared->group->size);
     return group_shared_fail(shared, STATUS_PEER_DIED, dead, &reason, err);
 }
 

@@ -169,29 +169,39 @@ static const char *parting(const Rendezvous *meeting) {
                             : "start one of them with sounder launch --standalone, or give it another --master-port";
 }
 
+// As this process sees it; 0: it is in another PID namespace, and has another number there.
+static int peer_pid(int socket) {
+    struct ucred peer = {.pid = 0};
+    socklen_t bytes = sizeof peer;
+    getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes);
+    return peer.pid;
+}
+
 // The processes of another job found the same place. They are told, and the meeting goes on without them.
 static bool is_of_another_job(const Rendezvous *meeting, const Hello *hello, int guest) {
     if (strncmp(hello->job, meeting->job, sizeof hello->job) == 0) return false;
     Error reason;
-    fail(&reason, STATUS_MISMATCH,
-         "%s: rank %d (process %d) and rank 0 (process %d) belong to two jobs at one place; %s", meeting->name,
-         hello->rank, hello->pid, meeting->pids[0], parting(meeting));
+    fail(&reason, STATUS_MISMATCH, "%s: rank %d (%s) and rank 0 (%s) belong to two jobs at one place; %s",
+         meeting->name, hello->rank, group_process_text(peer_pid(guest)).text, group_process_text(getpid()).text,
+         parting(meeting));
     notice_send(guest, NOTICE_REFUSED, STATUS_MISMATCH, reason.message, NULL, 0);
     return true;
 }
 
 // Does what this process says fit what rank 0 and the others said?
-static Status check_hello(const Rendezvous *meeting, const Hello *hello, Error *err) {
+static Status check_hello(const Rendezvous *meeting, const Hello *hello, int pid, Error *err) {
+    const GroupProcessText process = group_process_text(pid);
     if (hello->size != (int)meeting->size)
-        return fail(err, STATUS_MISMATCH, "%s: rank %d (process %d) expects %d ranks, rank 0 (process %d) %u",
-                    meeting->name, hello->rank, hello->pid, hello->size, meeting->pids[0], meeting->size);
+        return fail(err, STATUS_MISMATCH, "%s: rank %d (%s) expects %d ranks, rank 0 (%s) %u", meeting->name,
+                    hello->rank, process.text, hello->size, group_process_text(getpid()).text, meeting->size);
     if (hello->memory != meeting->memory)
         return fail(err, STATUS_MISMATCH, "%s: rank %d has its buffers on %s, rank 0 on %s", meeting->name, hello->rank,
                     hello->memory == GROUP_CUDA ? "a CUDA device" : "the host",
                     meeting->memory == GROUP_CUDA ? "a CUDA device" : "the host");
     if (meeting->pidfds[hello->rank] >= 0)
-        return fail(err, STATUS_MISMATCH, "%s: processes %d and %d both are rank %d: probably of two jobs; %s",
-                    meeting->name, meeting->pids[hello->rank], hello->pid, hello->rank, parting(meeting));
+        return fail(err, STATUS_MISMATCH, "%s: two processes are rank %d (%s, %s), probably of two jobs; %s",
+                    meeting->name, hello->rank, group_process_text(meeting->pids[hello->rank]).text, process.text,
+                    parting(meeting));
     return STATUS_OK;
 }
 
@@ -216,13 +226,14 @@ static Status admit(Rendezvous *meeting, int *guest, Error *err) {
         close_one(guest);
         return STATUS_OK;
     }
-    Status status = check_hello(meeting, &hello, err);
+    const int pid = peer_pid(*guest);
+    Status status = check_hello(meeting, &hello, pid, err);
     if (status != STATUS_OK) {
         close_one(&pidfd);
         return status;
     }
     meeting->pidfds[hello.rank] = pidfd;
-    meeting->pids[hello.rank] = hello.pid;
+    meeting->pids[hello.rank] = pid;
     meeting->sockets[hello.rank] = *guest;
     *guest = -1;
     tell_everyone_who_is_missing(meeting);
@@ -238,8 +249,8 @@ static Status hear(Rendezvous *meeting, uint32_t rank, Error *err) {
     close_one(&meeting->sockets[rank]);
     if (fate == NOTICE_IS_THERE) return fail(err, STATUS_TIMEOUT, "%s", notice.text);
     if (fate == NOTICE_IS_STRANGE) return strange_notice(meeting, rank, err);
-    return fail(err, STATUS_PEER_DIED, "%s: rank %u (process %d) ended while the group was meeting", meeting->name,
-                rank, meeting->pids[rank]);
+    return fail(err, STATUS_PEER_DIED, "%s: rank %u (%s) ended while the group was meeting", meeting->name, rank,
+                group_process_text(meeting->pids[rank]).text);
 }
 
 // One look at the listener, the guests and the ranks, in this order.
@@ -287,8 +298,8 @@ Status rendezvous_share(Rendezvous *meeting, int memory_fd, uint64_t deadline, E
         // The kernel bounds the descriptors that are on their way (ETOOMANYREFS): they get fewer as ranks take theirs.
         while (notice_send(meeting->sockets[rank], NOTICE_WELCOME, STATUS_OK, "", fds, 1 + meeting->size) != 0) {
             if (errno == EPIPE || errno == ECONNRESET)
-                return fail(err, STATUS_PEER_DIED, "%s: rank %u (process %d) ended while the group was meeting",
-                            meeting->name, rank, meeting->pids[rank]);
+                return fail(err, STATUS_PEER_DIED, "%s: rank %u (%s) ended while the group was meeting", meeting->name,
+                            rank, group_process_text(meeting->pids[rank]).text);
             if (clock_nanoseconds() >= deadline || (errno != ETOOMANYREFS && errno != EAGAIN))
                 return fail_errno(err, STATUS_OS, "%s: cannot hand rank %u the group's memory", meeting->name, rank);
             pause_before_retry();
@@ -305,8 +316,7 @@ static Status say_hello(Rendezvous *meeting, Error *err) {
     Hello hello = {.magic = rendezvous_magic,
                    .rank = (int32_t)meeting->rank,
                    .size = (int32_t)meeting->size,
-                   .memory = meeting->memory,
-                   .pid = getpid()};
+                   .memory = meeting->memory};
     memcpy(hello.job, meeting->job, sizeof hello.job);
     int pidfd = pidfd_open(getpid(), 0);
     if (pidfd < 0) return no_process_descriptor(meeting, err);

@@ -23,7 +23,7 @@ typedef struct Rendezvous {
     uint32_t rank, size;
     GroupMemory memory;
     int pidfds[GROUP_MAX_RANKS];  // owned (size); -1: not known (yet)
-    int pids[GROUP_MAX_RANKS];    // (size); known to rank 0 alone
+    int pids[GROUP_MAX_RANKS];    // (size); known to rank 0 alone; 0: in another PID namespace
     int sockets[GROUP_MAX_RANKS]; // owned; -1: none. Rank 0: to each rank; others: [0], to rank 0
     Guests guests;                // rank 0: who has come, but not yet said who he is
     int listener;                 // owned; rank 0, while not all have come, else -1

@@ -16,8 +16,7 @@ static const uint64_t rendezvous_magic = 0x33726564736f7572; // changes with eve
 typedef struct Hello {
     uint64_t magic; // rendezvous_magic
     int32_t rank, size;
-    uint32_t memory; // GroupMemory
-    int32_t pid;
+    uint32_t memory;           // GroupMemory
     char job[GROUP_JOB_BYTES]; // as GroupPlace
 } Hello;
 

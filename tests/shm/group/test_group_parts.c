@@ -1,6 +1,8 @@
 // Sub-groups: who is in them, what works in them, and that they are independent.
 #include "ranks.h"
 
+#include <sched.h>
+
 // Each part sums its members' ranks in the whole group.
 static void divide_by_parity(Group *group, const void *context) {
     (void)context;
@@ -113,6 +115,60 @@ static void a_part_outlives_the_death_of_a_rank_outside(void **state) {
     assert_int_equal(run_ranks(3, lose_a_stranger, NULL), 0);
 }
 
+// Every rank is the first process of a PID namespace, as in a container of its own. It has a part of itself alone, so
+// that the same descriptor number means something else in each process.
+static void divide_among_containers(Group *group, const void *context) {
+    (void)context;
+    Error err = {.message = ""};
+    Group *alone, *half, *pair;
+    const uint32_t rank = group_rank(group);
+    require(getpid() == 1);
+    require_ok(group_split(&alone, group, (int)rank, 0, &err));
+    require_ok(group_split(&half, group, rank == 3 ? -1 : 0, -(int)rank, &err));
+    if (half) { // of ranks 2, 1, 0: a part of a part whose first member is not rank 0
+        require_ok(group_split(&pair, half, group_rank(half) == 0 ? -1 : 1, 0, &err));
+        int32_t sum = (int32_t)rank;
+        if (pair) require_ok(group_all_reduce(pair, &sum, &sum, 1, GROUP_I32, GROUP_SUM, &err));
+        require(sum == (pair ? 1 : 2));
+        require_ok(group_finish(pair, &err));
+    }
+    require_ok(group_finish(half, &err));
+    require_ok(group_finish(alone, &err));
+    if (rank == 3) _exit(0); // the first process of a namespace cannot kill itself
+    require(group_barrier(group, &err) == STATUS_PEER_DIED);
+    require(strstr(err.message, "rank 3 (in another container)"));
+    require(group_finish(group, &err) == STATUS_PEER_DIED);
+}
+
+static void parts_span_pid_namespaces(void **state) {
+    (void)state;
+    enum { RANKS = 4 };
+    pid_t pids[RANKS];
+    char place[64];
+    meeting_place(place);
+    fflush(NULL);
+    const pid_t trial = fork();
+    if (trial == 0) _exit(unshare(CLONE_NEWPID) == 0 ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(trial, &status, 0), trial);
+    if (status != 0) {
+        print_message("a PID namespace takes root: skipped\n");
+        skip();
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+        pids[rank] = fork();
+        if (pids[rank] != 0) continue;
+        deadline_join();
+        const GroupConfig config = {
+            .init = place, .rank = rank, .size = RANKS, .timeout_seconds = RANKS_TIMEOUT_SECONDS};
+        if (unshare(CLONE_NEWPID) != 0) _exit(1);
+        const pid_t pid = start_rank(&config, divide_among_containers, NULL);
+        if (waitpid(pid, &status, 0) != pid) _exit(1);
+        _exit(status != 0);
+    }
+    assert_int_equal(wait_for_ranks(pids, RANKS), 0);
+}
+
 int main(int argc, char **argv) {
     deadline_set(100);
     const struct CMUnitTest tests[] = {
@@ -121,6 +177,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(different_lists_fail_on_all_ranks),
         cmocka_unit_test(a_list_with_a_rank_twice_or_unknown_is_refused),
         cmocka_unit_test(a_part_outlives_the_death_of_a_rank_outside),
+        cmocka_unit_test(parts_span_pid_namespaces),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
 }

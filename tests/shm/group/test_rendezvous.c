@@ -91,7 +91,7 @@ static void a_file_server_that_renames_only_over_other_files_will_do(void **stat
                             .renames_as_nfs = true,
                             .comes_after_sockets = i == 2 ? 2 : 0,
                             .expected = STATUS_MISMATCH,
-                            .words = {"both are rank 0"}};
+                            .words = {"two processes are rank 0"}};
     assert_int_equal(hold_meeting(guests, 3), 0);
     for (int i = 0; i < 2; i++) {
         guests[i].config.size = 2;
@@ -134,14 +134,14 @@ static void two_processes_with_one_rank_fail_on_all_ranks(void **state) {
     for (int p = 0; p < 2; p++)
         for (int twice = 0; twice < 2; twice++) {
             Guest guests[3];
-            const char *words = twice == 0 ? "both are rank 0" : "both are rank 1";
+            const char *words = twice == 0 ? "two processes are rank 0" : "two processes are rank 1";
             for (int i = 0; i < 3; i++)
                 guests[i] =
                     (Guest){.config = {.init = places[p], .rank = i < 2 ? i : twice, .size = 3, .timeout_seconds = 60},
                             .comes_after_sockets = i < 2 ? 0 : 2,
                             .comes_after_seconds = i < 2 ? 0 : 0.05,
                             .expected = STATUS_MISMATCH,
-                            .words = {"processes ", words, ": probably of two jobs; "}};
+                            .words = {words, " (process ", "), probably of two jobs; "}};
             assert_int_equal(hold_meeting(guests, 3), 0);
         }
 }
