@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,7 +162,7 @@ static void make_consistent(Options *options) {
     if (options->recipe.parts[PART_CLIP].row == CLIP_ADAPTIVE) strcat(options->algorithm, " noise=0.01");
     options->privacy_rounds = options->rounds;
     strcpy(options->attack, options->seed % 2 ? "label-flip" : "label-flip from=3 to=1");
-    strcpy(options->attackers, options->seed % 3 ? "0.25" : "0");
+    strcpy(options->attackers, options->seed % 3 ? "1.0" : "0");
     strcpy(options->client_noise, options->seed % 3 ? "gaussian sigma=0.1" : "block");
     strcpy(options->drift, "labels round=20");
     world->candidates = options->clients_per_round;
@@ -211,7 +212,8 @@ static void what_followed_from_other_options_is_a_comment_and_follows_again(void
     check_ok(options_write_yaml(&options, file, &err));
     fclose(file);
     assert_non_null(strstr(text, "\nworkers: 2\n"));
-    assert_non_null(strstr(text, "\n# clients: 2 (as many as workers)\n# clients-per-round: 2 (all clients)\n"));
+    assert_non_null(strstr(text, "\n# clients: 2 (as many as workers, or as the data has users)\n"
+                                 "# clients-per-round: 2 (all clients)\n"));
     assert_null(strstr(text, "\nclients"));
     const char *const unsaved[] = {"\nquiet:", "\nlog-level:", "\nout:", "\ntrace:", "\nresume:"};
     for (size_t i = 0; i < sizeof unsaved / sizeof *unsaved; i++)
@@ -221,6 +223,33 @@ static void what_followed_from_other_options_is_a_comment_and_follows_again(void
     check_ok(option_set(&read_back, option_find("clients"), "10", "--", &err));
     check_ok(options_resolve(&read_back, &err));
     assert_int_equal(read_back.clients_per_round, 10);
+}
+
+// Where cores say how many clients there are, the configuration does, so that the run is the same on one core.
+static void what_followed_from_the_machine_is_a_value(void **state) {
+    (void)state;
+    static const char *const algorithms[] = {"fedavg", "ssgd", "hogwild", "fedbuff"};
+    cpu_set_t before, one;
+    CPU_ZERO(&one);
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
+        Options options, read_back;
+        Error err;
+        options_defaults(&options);
+        check_ok(options_parse(&options, 2, (char *[]){"--algorithm", (char *)algorithms[i]}, &err));
+        check_ok(options_resolve(&options, &err));
+        assert_true(options.clients_by_machine);
+        write_and_read_back(&read_back, &options);
+        assert_int_equal(read_back.clients, options.clients);
+        assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+        const Status status = options_resolve(&read_back, &err);
+        assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+        check_ok(status);
+        assert_int_equal(read_back.clients, options.clients);
+        assert_int_equal(read_back.clients_per_round, options.clients_per_round);
+    }
 }
 
 static void unresolved_options_and_odd_texts_survive_the_echo(void **state) {
@@ -279,6 +308,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_echo_reads_back_to_the_same_values),
         cmocka_unit_test(what_followed_from_other_options_is_a_comment_and_follows_again),
+        cmocka_unit_test(what_followed_from_the_machine_is_a_value),
         cmocka_unit_test(unresolved_options_and_odd_texts_survive_the_echo),
         cmocka_unit_test(numbers_are_written_with_the_fewest_digits_that_read_back),
         cmocka_unit_test(the_echo_reports_a_full_disk),

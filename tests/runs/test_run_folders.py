@@ -112,7 +112,7 @@ class RunFolders(RunCase):
         options = ["--data", DATA, "--model", "softmax", "--workers", "2", "--rounds", "2"]
         self.train(*options, "--out", "run")
         with open(self.path("run", "config.yaml")) as file:
-            self.assertRegex(file.read(), r"(?m)^# clients: 2 \(as many as workers\)$")
+            self.assertRegex(file.read(), r"(?m)^# clients: 2 \(as many as workers, or as the data has users\)$")
         self.train("run/config.yaml", "--clients", "10", "--out", "ten")
         clients = [line["client"] for line in self.metrics("ten") if line["type"] == "client" and line["round"] == 1]
         self.assertEqual(sorted(clients), list(range(10)))

@@ -64,7 +64,7 @@ const Option option_table[] = {
      .help = "processes that train"},
     {.name = "clients", .type = OPTION_WHOLE, FIELD(clients), .group = GROUP_CLIENTS, .common = true,
      .also = "num-clients num-users n-clients",
-     .placeholder = "N", .derived = "as many as workers", .minimum = 1, .maximum = 1000000,
+     .placeholder = "N", .derived = "as many as workers, or as the data has users", .minimum = 1, .maximum = 1000000,
      .brief = "data subsets, each trained on its own",
      .help = "data subsets, each with a training of its own; on a card the default is as many as usable cores"},
     {.name = "clients-per-round", .type = OPTION_WHOLE, FIELD(clients_per_round), .group = GROUP_CLIENTS, .common = true,

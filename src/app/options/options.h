@@ -47,6 +47,7 @@ typedef struct Options {
     int workers;                       // 1 to 256; until options_resolve 0: as many as usable cores, on a card one
     bool workers_by_cores;             // nobody gave workers, and they are as many as usable cores
     int clients;                       // 1 to 1,000,000; until options_resolve 0: as many as workers
+    bool clients_by_machine;           // nobody gave clients, and they are as many as the machine's cores or the nodes make
     int clients_per_round;             // 1 to clients; until options_resolve 0: all
     char partition[OPTION_TEXT_BYTES]; // a form of datasets/partition.h: contiguous
     double client_test;                // share of a client's samples that are held out; 0
@@ -162,9 +163,9 @@ Status options_resume(Options *options, const Options *saved, Error *err);
 // text: (OPTION_TEXT_BYTES) of the caller's, which is returned.
 const char *options_partition(char *text, const Options *options);
 
-// The configuration as YAML that options_read_yaml and options_resolve make the same values of on the same machine.
-// What nobody gave and followed from other options (clients: as many as workers) stands there as a comment, so that it
-// follows again when those change. Left out: options about this process alone (resume, out, trace, quiet, log-level),
+// The configuration as YAML that options_read_yaml and options_resolve make the same values of, on any machine: but
+// workers, which change no bit, follow from its cores. What nobody gave and followed from other options
+// (clients-per-round: all clients) stands there as a comment, so that it follows again when those change. Left out: options about this process alone (resume, out, trace, quiet, log-level),
 // options that the others make irrelevant (alpha without --partition dirichlet), and what is still empty.
 Status options_write_yaml(const Options *options, FILE *file, Error *err);
 

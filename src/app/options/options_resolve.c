@@ -108,6 +108,12 @@ static int default_workers(void) {
     return smaller(cores_usable(), (int)workers->maximum);
 }
 
+// As many clients as workers: another number on another machine, so the configuration then tells it.
+static void adopt_workers(Options *options) {
+    options->clients = options->workers * options->nodes;
+    options->clients_by_machine = options->workers_by_cores || options->nodes > 1;
+}
+
 static Status check_stragglers(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     const World *world = &options->world;
@@ -171,7 +177,7 @@ static Status refuse_cohort(const Options *options, Error *err) {
 
 static Status resolve_virtual_clients(Options *options, Error *err) {
     if (options->workers == 0) options->workers = default_workers(), options->workers_by_cores = true;
-    if (options->clients == 0) options->clients = options->workers * options->nodes;
+    if (options->clients == 0) adopt_workers(options);
     TRY(options_resolve_buffered(options, err));
     if (options->clients_per_round == 0) options->clients_per_round = options->clients;
     if (options->clients_per_round > options->clients) return refuse_cohort(options, err);
@@ -221,7 +227,7 @@ static Status resolve_clients_that_are_workers(Options *options, Error *err) {
                     options_named(name, options, "clients"), options->clients, (int)workers->maximum);
     options->workers_by_cores = options->workers == 0 && options->clients == 0;
     if (options->workers == 0) options->workers = options->clients > 0 ? options->clients : default_workers();
-    if (options->clients == 0) options->clients = options->workers;
+    if (options->clients == 0) adopt_workers(options);
     if (options->clients != options->workers)
         return fail(err, STATUS_USAGE,
                     "%s %d: with --algorithm hogwild every client is a worker, and --workers is "
@@ -242,7 +248,7 @@ static Status resolve_workers_that_need_clients(Options *options, Error *err) {
     if (options->workers == 0)
         options->workers =
             options->clients >= nodes ? smaller(options->clients / nodes, default_workers()) : default_workers();
-    if (options->clients == 0) options->clients = options->workers * nodes;
+    if (options->clients == 0) adopt_workers(options);
     if (options->clients < options->workers * nodes)
         return fail(err, STATUS_USAGE,
                     "%s %d: with --algorithm ssgd every worker needs a client, and --workers is "

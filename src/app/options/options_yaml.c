@@ -205,9 +205,11 @@ static bool has_value(const Options *options, const Option *option) {
     return !empty && !option->unsaved && option_applies(options, option);
 }
 
-// A value that nobody asked for and that followed from others: the file leaves it to follow from them again.
+// A value that nobody asked for and that followed from others: the file leaves it to follow from them again. One that
+// followed from the machine and changes the mathematics would be another one elsewhere.
 static bool is_derived(const Options *options, const Option *option) {
-    return !option->preset && !options->given[option_index(option)];
+    const bool pinned = option == option_find("clients") && options->clients_by_machine;
+    return !option->preset && !options->given[option_index(option)] && !pinned;
 }
 
 static bool emit_options(yaml_emitter_t *emitter, const Options *options) {
