@@ -27,13 +27,30 @@ static uint32_t number_in_environment(const char *name) {
 }
 
 // Open MPI's mpirun; MPICH's and its kin's, and srun with PMI-2; srun otherwise.
-static uint32_t started_nodes(void) {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        uint32_t number = number_in_environment(names[i]);
-        if (number > 0) return number;
-    }
-    return 1;
+static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+
+static const char *size_name(void) {
+    for (size_t i = 0; i < sizeof size_names / sizeof *size_names; i++)
+        if (number_in_environment(size_names[i]) > 0) return size_names[i];
+    return NULL;
+}
+
+uint32_t nodes_started(void) {
+    const char *name = size_name();
+    return name ? number_in_environment(name) : 1;
+}
+
+Status nodes_refuse_copies(const char *command, const char *way_out, Error *err) {
+    const uint32_t copies = nodes_started();
+    if (copies <= 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                "sounder %s: mpirun or srun has started it %u times (%s), and each would do the same; start it once%s",
+                command, copies, size_name(), way_out);
+}
+
+void nodes_stay_alone(void) {
+    for (size_t i = 0; i < sizeof size_names / sizeof *size_names; i++)
+        unsetenv(size_names[i]);
 }
 
 // Where a process lives: two with the same Place can see each other's deaths.
@@ -123,7 +140,7 @@ static Status join(Nodes *nodes, uint32_t started, Error *err) {
 // After a failure the process is about to end, and MPI with it.
 Status nodes_init(Nodes *nodes, Error *err) {
     *nodes = (Nodes){.size = 1, .silence_seconds = 60, .message_bytes = NODES_MESSAGE_BYTES}; // until more is known
-    uint32_t started = started_nodes();
+    uint32_t started = nodes_started();
     if (started <= 1) return STATUS_OK;
     Status status = join(nodes, started, err);
     if (status == STATUS_OK) status = nodes_busy(nodes, err);

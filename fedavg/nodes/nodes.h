@@ -49,6 +49,16 @@ typedef struct Nodes {
     uint64_t watched_nanoseconds;    // when they were last looked at
 } Nodes;
 
+// As how many processes mpirun or srun has started this program, by the environment; 1: alone.
+uint32_t nodes_started(void);
+
+// USAGE in one of several: the command would be done as many times over. way_out: what else than starting one the user
+// can do, "; ..." or "".
+Status nodes_refuse_copies(const char *command, const char *way_out, Error *err);
+
+// This process, and what it starts from here on, is alone, whatever it was started as.
+void nodes_stay_alone(void);
+
 // Joins the others when this process was started as one of several (mpirun's and srun's environment variables say so):
 // the first moment that MPI's libraries are loaded. UNAVAILABLE in a build without MPI. Nothing to free on failure.
 Status nodes_init(Nodes *nodes, Error *err);

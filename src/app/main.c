@@ -12,7 +12,7 @@
 #include "base/device.h"
 #include "base/log.h"
 #include "base/suggest.h"
-#include "fedavg/nodes/nodes_transport.h"
+#include "fedavg/nodes/nodes.h"
 #include "nn/kernels.h"
 
 // "sounder 0.1.0 (avx512 avx2 baseline; cuda; mpi)": what it can compute with here, and what it was built with.
@@ -82,6 +82,9 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
         rest > 0 && strcmp(name, "data") == 0 && strcmp(arguments[0], "get") == 0; // has help of its own
     int topics = is_get ? 0 : asks_for_help(rest, arguments, strcmp(name, "train") == 0);
     if (topics) return command_help(topics, (char *[]){argv[1], "-h"}, err);
+    static const char *const writers[] = {"eval", "report", "export"}; // of a file that several would write
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
+        if (strcmp(name, writers[i]) == 0) TRY(nodes_refuse_copies(name, "", err));
     if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);
     if (strcmp(name, "replay") == 0) return command_replay(rest, arguments, exit_code, err);
     if (strcmp(name, "diff") == 0) return command_diff(rest, arguments, exit_code, err);

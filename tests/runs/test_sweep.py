@@ -2,9 +2,9 @@
 
 Usage: test_sweep.py PATH_OF_SOUNDER [unittest arguments]
 """
-import fcntl, os, re, signal, statistics, subprocess, sys, unittest
+import fcntl, os, re, resource, signal, statistics, subprocess, sys, unittest
 
-from runs import DEADLINE, OWN_SESSION, SOUNDER, RunCase, alive, wait_until
+from runs import DEADLINE, SOUNDER, RunCase, alive, end_with_the_test, wait_until
 
 BASE = ["--data", "synthetic:1x8x8:400:100", "--model", "conv 3 3; pool 2; relu; linear 10", "--batch-size", "10", "--clients", "4",
         "--device", "cpu"]
@@ -187,21 +187,70 @@ class Sweep(RunCase):
         os.remove(self.path("s/lr=0.1/model.safetensors"))
         folder = os.open(self.path("s/lr=0.1"), os.O_RDONLY)
         fcntl.flock(folder, fcntl.LOCK_EX)
-        out = self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s")
+        out = self.sweep(*SMALL, "--lr", "0.1,0.2", "--out", "s", code=75)
         os.close(folder)
         self.assertIn("\n1 of 2 runs are done, 0 failed, ", out)
         self.assertIn("\n1 of them run in another process, and were left to it\n", out)
+        self.assertIn("\ngo on: the same command with --out s does what is not done\n", out)
+
+    def test_equal_sweeps_at_once_share_the_runs_and_none_fails(self):
+        command = [SOUNDER, "sweep", *BASE, "--rounds", "10", "--lr", "0.1,0.2,0.3,0.4", "--out", "s"]
+        sweeps = [subprocess.Popen(command, cwd=self.folder.name, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(3)]
+        told = [sweep.communicate(timeout=DEADLINE)[0] for sweep in sweeps]
+        for sweep, out in zip(sweeps, told):
+            self.assertIn(" runs are done, 0 failed, ", out)
+            self.assertEqual(sweep.returncode, 75 if "were left to it" in out else 0, out)
+        self.assertIn(0, [sweep.returncode for sweep in sweeps], "the last to end has seen all of them done")
+        self.assertEqual([len(self.rounds(f"s/lr={lr}")) for lr in ("0.1", "0.2", "0.3", "0.4")], [10] * 4)
+
+    # What the system refuses, what kills runs --------------------------------------------------------------------------
+
+    def test_where_the_system_has_too_few_processes_fewer_runs_are_side_by_side(self):
+        user = 61234  # who has no other process
+        if os.geteuid() != 0 or not os.access(SOUNDER, os.X_OK):
+            self.skipTest("only root may take another user's limits")
+        os.chown(self.folder.name, user, user)
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NPROC, (4, 4))
+            os.setuid(user)
+        try:
+            done = subprocess.run([SOUNDER, "sweep", *SMALL, "--workers", "1", "--seed", "1..4", "--parallel", "4", "--out", "s"], text=True,
+                                  cwd=self.folder.name, env={"HOME": self.folder.name}, preexec_fn=limit, capture_output=True, timeout=DEADLINE)
+        except PermissionError:
+            self.skipTest("another user may not start this build")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("4 of 4 runs are done, 0 failed", done.stdout)
+        self.assertRegex(done.stderr, r"seed=\d: .*Resource temporarily unavailable.*; no more than \d at once from here on\n")
+
+    def test_a_run_that_is_killed_fails_by_its_signal(self):
+        process, children = self.start_long("--parallel", "2")
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual((process.returncode, out.count("  failed (137): killed by SIGKILL\n")), (137, 2), out + err)
+
+    def test_one_of_several_that_mpirun_has_started_does_its_part_or_nothing(self):
+        os.environ["OMPI_COMM_WORLD_SIZE"] = "2"
+        self.addCleanup(os.environ.pop, "OMPI_COMM_WORLD_SIZE")
+        sentence = "mpirun or srun has started it 2 times (OMPI_COMM_WORLD_SIZE), and each would do the same; start it once"
+        told = self.sweep(*SMALL, "--seed", "1..2", "--out", "s", code=64)
+        self.assertIn(f"sounder sweep: {sentence}, or have each do its part (--part K/N)\n", told)
+        for command in ("eval", "report", "export"):
+            done = subprocess.run([SOUNDER, command, "s"], cwd=self.folder.name, text=True, capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (64, f"sounder: error: sounder {command}: {sentence}\n"))
+        self.assertEqual(os.listdir(self.folder.name), [])
+        self.assertIn("1 of 1 runs are done, 0 failed", self.sweep(*SMALL, "--seed", "1..2", "--part", "2/2", "--out", "s"))
 
     # Signals -----------------------------------------------------------------------------------------------------------
 
     def long(self, *options, rounds="1000000"):
         return [*BASE, "--rounds", rounds, "--lr", "0.1,0.2", *options, "--out", "s"]
 
-    def start_long(self, *options, until=2):
+    def start_long(self, *options, until=2, before=lambda: None):
         """On one core, for as many runs of two as options allow."""
         process = subprocess.Popen(["taskset", "-c", str(min(os.sched_getaffinity(0))), SOUNDER, "sweep", *self.long(*options)],
-                                   cwd=self.folder.name, text=True, **OWN_SESSION,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                   cwd=self.folder.name, text=True, start_new_session=True,
+                                   preexec_fn=lambda: (end_with_the_test(), before()), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.started.append(process)
         for run in ("s/lr=0.1", "s/lr=0.2"):
             self.wait_for_round(run, until)
@@ -238,6 +287,16 @@ class Sweep(RunCase):
             done = self.rounds(run)[-1]["round"]
             self.assertEqual(os.listdir(self.path(run, "checkpoints")), [f"round-{done:06}.safetensors"], err)
 
+    def test_the_signals_of_batch_systems_stop_it_and_one_that_was_ignored_from_the_start_does_not(self):
+        process, _ = self.start_long("--parallel", "2")
+        process.send_signal(signal.SIGUSR1)
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual((process.returncode, "go on: the same command" in out), (128 + signal.SIGUSR1, True), out + err)
+        process, _ = self.start_long("--parallel", "2", before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process.send_signal(signal.SIGHUP)  # as nohup's
+        self.wait_for_more_rounds("s/lr=0.1", 3)
+        self.assertIsNone(process.poll())
+
     def test_two_runs_share_a_core_and_a_killed_sweep_leaves_neither_behind(self):
         process, children = self.start_long()
         self.assertEqual(len(children), 2)
@@ -269,10 +328,11 @@ class Sweep(RunCase):
             (["--rounds", "3,9", "--search", "halving"], 64, "--search halving: all runs need the same --rounds"),
             (["-", "--seed", "1..3"], 64, "-: every run reads the experiment anew"),
             (["none.yaml", "--seed", "1..3"], 66, "none.yaml"),
+            (["--data", "none.npz", "--seed", "1..3"], 66, "no data set none.npz"),
         ]:
             with self.subTest(arguments):
                 told = self.sweep(*arguments, code=code)
-                self.assertIn("sounder: error: ", told)
+                self.assertEqual(told.count("sounder: error: "), 1, told)
                 self.assertIn(sentence, told)
                 self.assertEqual(os.listdir(self.folder.name), [])
 

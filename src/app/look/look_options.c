@@ -122,8 +122,7 @@ const LookCommand look_commands[] = {
          "--algorithm \"fedprox mu={0.01,0.1}\". It goes on after a run that fails. Ctrl-C has the runs finish their "
          "rounds "
          "and save; the same command with the same --out does what is not done. Exits with the code of the first run "
-         "that "
-         "failed.",
+         "that failed, or with 75 where another process still trains some of the runs.",
      .table = ROWS(sweep_rows)},
     {.name = "reproduce",
      .arguments = "[RECIPE] [--OPTION VALUE ...]",

@@ -1,7 +1,5 @@
 // `sounder sweep`: many runs of `sounder train`, as many side by side as cores allow; what is done already is not done
 // again.
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,13 +16,14 @@
 #include "app/look/runs.h"
 #include "app/look/sweep_halving.h"
 #include "app/look/sweep_jobs.h"
+#include "app/look/sweep_process.h"
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/text.h"
+#include "fedavg/nodes/nodes.h"
 #include "io/durable.h"
 #include "shm/stop_signals.h"
-
-enum { TAIL_BYTES = 4096 };
 
 typedef struct Sweep {
     SweepPlan plan;
@@ -34,6 +31,8 @@ typedef struct Sweep {
     Job *jobs;       // owned, (plan.count)
     ReadyData ready; // what runs that come share; owned
     int cores;
+    int most;              // runs at once; 0: as cores allow
+    uint64_t memory_kills; // cgroup_memory_kills as it began
     int signal_fd;
     bool tells_means;
     sigset_t before;            // what was blocked when the sweep began, for the runs
@@ -43,32 +42,6 @@ typedef struct Sweep {
 } Sweep;
 
 // Processes -----------------------------------------------------------------------------------------------------------
-
-// Makes this forked process that of a run, in a group of its own: a signal reaches it once, through the sweep.
-static bool begin_process(const Sweep *sweep, int stderr_fd, pid_t parent) {
-    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) return false;
-    setpgid(0, 0);
-    prctl(PR_SET_NAME, "sounder:run");
-    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0 ||
-        dup2(stderr_fd, STDERR_FILENO) < 0)
-        return false;
-    close(nothing);
-    close(sweep->signal_fd);
-    sigprocmask(SIG_SETMASK, &sweep->before, NULL);
-    return true;
-}
-
-// The life of a run's process: what `sounder train` does, with the data set that the sweep has loaded.
-static void become_run(int count, char **arguments, const Sweep *sweep, int stderr_fd, pid_t parent) {
-    Error err = {.message = ""};
-    int exit_code = EX_OSERR;
-    if (!begin_process(sweep, stderr_fd, parent)) _exit(exit_code);
-    const Status status = train_with(count, arguments, &sweep->ready, &exit_code, &err);
-    if (status != STATUS_OK) fprintf(stderr, "sounder: error: %s\n", err.message);
-    fflush(NULL);
-    _exit(status == STATUS_OK ? exit_code : status_exit_code(status));
-}
 
 // Loads the data set of the run that comes next, where more than one of those that wait has it and another is there.
 // That it cannot be loaded is the run's own affair, which says so.
@@ -84,21 +57,25 @@ static void make_ready(Sweep *sweep, const Job *next) {
 }
 
 static Status start_job(Job *job, Sweep *sweep, Error *err) {
-    const int count = job_argument_count(job);
-    char **arguments = calloc((size_t)count + 2, sizeof *arguments);
-    if (!arguments) return fail(err, STATUS_OS, "no memory to start a run");
-    memcpy(arguments, job->arguments, (size_t)count * sizeof *arguments);
-    arguments[count] = (char *)"--quiet";
     make_ready(sweep, job);
-    job->stderr_fd = memfd_create("stderr", MFD_CLOEXEC);
-    const pid_t parent = getpid();
-    fflush(stdout);
-    job->pid = job->stderr_fd >= 0 ? fork() : -1;
-    if (job->pid == 0) become_run(count + 1, arguments, sweep, job->stderr_fd, parent);
-    free(arguments);
-    if (job->pid < 0) return fail_errno(err, STATUS_OS, "a run cannot be started");
+    const SweepStart start = {.ready = &sweep->ready, .mask = &sweep->before, .signal_fd = sweep->signal_fd};
+    TRY(sweep_process_start(job, &start, err));
     job->state = JOB_RUNS;
     return STATUS_OK;
+}
+
+static int running(const Sweep *sweep) {
+    int count = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        count += sweep->jobs[i].state == JOB_RUNS;
+    return count;
+}
+
+// The system has refused a run what it needs beside `others` that go on: it waits for one of them.
+static void do_with_fewer(Sweep *sweep, Job *job, int others, const char *why) {
+    fprintf(stderr, "%s: %s; no more than %d at once from here on\n", job->name, why, others);
+    job->state = JOB_WAITS;
+    sweep->most = others;
 }
 
 // How many cores the runs side by side may ask for. A run waits for the disk, and its worker for its parent, for some
@@ -113,20 +90,22 @@ static int room(const Sweep *sweep) {
 
 // As many of those that wait as there is room for. A run that is wider than all cores runs alone.
 static Status start_jobs(Sweep *sweep, Error *err) {
-    int busy = 0, running = 0;
-    for (size_t i = 0; i < sweep->plan.count; i++) {
-        if (sweep->jobs[i].state != JOB_RUNS) continue;
-        busy += sweep->jobs[i].width;
-        running++;
-    }
+    int busy = 0, count = running(sweep);
+    for (size_t i = 0; i < sweep->plan.count; i++)
+        if (sweep->jobs[i].state == JOB_RUNS) busy += sweep->jobs[i].width;
     for (size_t i = 0; i < sweep->plan.count && !sweep->signal; i++) {
         Job *job = &sweep->jobs[i];
         if (job->state != JOB_WAITS) continue;
-        const int most = sweep->options.parallel;
-        if (most > 0 ? running >= most : running > 0 && busy + job->width > room(sweep)) break;
-        TRY(start_job(job, sweep, err));
+        if (sweep->most > 0 && count >= sweep->most) break;
+        if (sweep->options.parallel == 0 && count > 0 && busy + job->width > room(sweep)) break;
+        const Status status = start_job(job, sweep, err);
+        if (status != STATUS_OK && count == 0) return status;
+        if (status != STATUS_OK) {
+            do_with_fewer(sweep, job, count, err->message);
+            break;
+        }
         busy += job->width;
-        running++;
+        count++;
     }
     return STATUS_OK;
 }
@@ -136,22 +115,9 @@ static void signal_jobs(const Sweep *sweep, int number) {
         if (sweep->jobs[i].state == JOB_RUNS) kill(sweep->jobs[i].pid, number);
 }
 
-// The last line of what the run has said, without "sounder: error: ". text: (TAIL_BYTES) of the caller's.
-static const char *last_words(char *text, const Job *job) {
-    static const char usual[] = "sounder: error: ";
-    const off_t bytes = lseek(job->stderr_fd, 0, SEEK_END), first = bytes > TAIL_BYTES - 1 ? bytes - TAIL_BYTES + 1 : 0;
-    ssize_t count = pread(job->stderr_fd, text, (size_t)(bytes - first), first);
-    if (count < 0) count = 0;
-    while (count > 0 && text[count - 1] == '\n')
-        count--;
-    text[count] = '\0';
-    const char *line = strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
-    return strncmp(line, usual, sizeof usual - 1) == 0 ? line + sizeof usual - 1 : line;
-}
-
 static void tell(const Sweep *sweep, const Job *job, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void tell(const Sweep *sweep, const Job *job, const char *format, ...) {
-    char what[TAIL_BYTES + 64];
+    char what[SWEEP_WORDS_BYTES + 64];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
@@ -170,20 +136,42 @@ static void tell_result(const Sweep *sweep, const Job *job, const char *how) {
     past_run_free(&past);
 }
 
+static void take_as_done(Sweep *sweep, Job *job, const char *how) {
+    job->state = JOB_IS_DONE;
+    sweep->done++;
+    tell_result(sweep, job, how);
+}
+
+// Another process may have begun the run since this sweep looked, or the system may have had too little for it beside
+// others: then it is no failure yet.
+static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *words) {
+    const int others = running(sweep);
+    if (job->is_again) return false;
+    job->is_again = true;
+    if (code == EX_USAGE) {
+        const JobState now = sweep_job_look(job);
+        if (now == JOB_HAS_FAILED) return false;
+        if (now == JOB_IS_DONE) take_as_done(sweep, job, "  (done by another process)");
+        job->state = now;
+        return true;
+    }
+    if (code != EX_OSERR || others == 0) return false;
+    sweep_job_look(job); // where the run has begun, it is resumed
+    do_with_fewer(sweep, job, others, words);
+    return true;
+}
+
 // A run that was stopped waits for the next sweep; one that a signal has killed has failed.
-static void end_job(Sweep *sweep, Job *job, int status) {
-    char text[TAIL_BYTES];
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    const char *words = last_words(text, job);
+static void end_job(Sweep *sweep, Job *job, int wait_status) {
+    char text[SWEEP_WORDS_BYTES];
+    const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+    const char *words = sweep_process_words(text, job, wait_status, sweep->memory_kills);
     job->pid = 0;
+    job->state = JOB_WAITS;
     if (code == 0) {
-        job->state = JOB_IS_DONE;
-        sweep->done++;
         if (*words) fprintf(stderr, "%s: %s\n", job->name, words);
-        tell_result(sweep, job, "");
-    } else if (sweep->signal) {
-        job->state = JOB_WAITS;
-    } else {
+        take_as_done(sweep, job, "");
+    } else if (!sweep->signal && !is_settled_otherwise(sweep, job, code, words)) {
         job->state = JOB_HAS_FAILED;
         job->code = code;
         sweep->failed++;
@@ -271,10 +259,24 @@ static Status print_means(const Sweep *sweep, Error *err) {
     return status;
 }
 
-static Status conclude(const Sweep *sweep, double seconds, int *exit_code, Error *err) {
-    size_t elsewhere = 0, left = 0;
+// Those that were left to another process may be done by now. How many are not.
+static size_t look_elsewhere(Sweep *sweep) {
+    size_t elsewhere = 0;
     for (size_t i = 0; i < sweep->plan.count; i++) {
-        elsewhere += sweep->jobs[i].state == JOB_ELSEWHERE;
+        Job *job = &sweep->jobs[i];
+        if (job->state != JOB_ELSEWHERE) continue;
+        if (sweep_job_look(job) == JOB_IS_DONE)
+            take_as_done(sweep, job, "  (done by another process)");
+        else
+            elsewhere++;
+    }
+    return elsewhere;
+}
+
+static Status conclude(Sweep *sweep, double seconds, int *exit_code, Error *err) {
+    const size_t elsewhere = look_elsewhere(sweep);
+    size_t left = 0;
+    for (size_t i = 0; i < sweep->plan.count; i++) {
         left += sweep->jobs[i].state == JOB_LEFT;
         if (sweep->jobs[i].state == JOB_HAS_FAILED && *exit_code == 0) *exit_code = sweep->jobs[i].code;
     }
@@ -282,19 +284,20 @@ static Status conclude(const Sweep *sweep, double seconds, int *exit_code, Error
     printf("%zu of %zu runs are done, %zu failed, %.1f s\n", sweep->done, sweep->total, sweep->failed, seconds);
     if (left > 0) printf("%zu runs were left behind after fewer rounds\n", left);
     if (elsewhere > 0) printf("%zu of them run in another process, and were left to it\n", elsewhere);
+    if (elsewhere > 0 && *exit_code == 0) *exit_code = EX_TEMPFAIL;
     if (sweep->signal) *exit_code = 128 + sweep->signal;
     char word[SHELL_WORD_BYTES];
-    if (sweep->signal || sweep->failed > 0)
+    if (sweep->signal || sweep->failed > 0 || elsewhere > 0)
         printf("go on: the same command with --out %s does what is not done\n", shell_path(word, sweep->options.out));
     return STATUS_OK;
 }
 
+// As for a run alone; and the ends of runs, which would not be told had the sweep been started with SIGCHLD ignored.
 static Status open_signals(Sweep *sweep, Error *err) {
     sigset_t signals;
-    sigemptyset(&signals);
-    const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaddset(&signals, numbers[i]);
+    stop_signals(&signals);
+    sigaddset(&signals, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN); // who reads along may go; the runs go on
     sigprocmask(SIG_BLOCK, &signals, &sweep->before);
     sweep->signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -352,14 +355,23 @@ static void name_folder(LookOptions *options) {
 }
 
 Status sweep_run(const SweepPlan *plan, const LookOptions *options, bool tells_means, int *exit_code, Error *err) {
-    Sweep sweep = {.plan = *plan, .options = *options, .tells_means = tells_means, .cores = cores_usable()};
+    Sweep sweep = {.plan = *plan,
+                   .options = *options,
+                   .most = options->parallel,
+                   .tells_means = tells_means,
+                   .cores = cores_usable(),
+                   .memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT)};
+    if (!options->part[0])
+        TRY(nodes_refuse_copies(tells_means ? "sweep" : "reproduce",
+                                tells_means ? ", or have each do its part (--part K/N)" : "", err));
     name_folder(&sweep.options);
     Status status = sweep_jobs_make(&sweep.jobs, &sweep.plan, sweep.options.out, sweep.cores, err);
     if (status == STATUS_OK && plan->search == SWEEP_HALVING) status = halving_check(sweep.jobs, plan, err);
     if (status == STATUS_OK && options->dry_run)
         print_plan(&sweep);
     else if (status == STATUS_OK)
-        status = run_sweep(&sweep, exit_code, err);
+        status = sweep_jobs_find_data(sweep.jobs, plan->count, err);
+    if (status == STATUS_OK && !options->dry_run) status = run_sweep(&sweep, exit_code, err);
     ready_data_free(&sweep.ready);
     sweep_jobs_free(sweep.jobs, plan->count);
     return status;

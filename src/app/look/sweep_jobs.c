@@ -1,10 +1,14 @@
 #include "sweep_jobs.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "app/run/onnx_file.h"
+#include "datasets/dataset.h"
 #include "datasets/federation.h"
 #include "datasets/synthetic.h"
 
@@ -138,6 +142,7 @@ Status sweep_job_aim(Job *job, int rounds, Error *err) {
     PastRun past;
     snprintf(config, sizeof config, "%s/config.yaml", job->folder);
     job->state = JOB_WAITS;
+    job->aim = rounds;
     if (access(config, F_OK) != 0) return begin_short(job, rounds, err);
     TRY(past_run_read(&past, job->folder, err));
     // One that was killed after these very rounds may still have the model of fewer.
@@ -169,6 +174,56 @@ static Status take_up(Job *job, const Options *options, Error *err) {
     return make_resuming(job, options->rounds) ? STATUS_OK : fail(err, STATUS_OS, "no memory for the sweep");
 }
 
+// A run that begins, and has not written config.yaml yet, has its folder locked.
+static bool is_locked(const char *path) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    return locked;
+}
+
+static bool is_resuming(const Job *job) {
+    return strncmp(job->arguments[0], "--resume=", strlen("--resume=")) == 0;
+}
+
+static bool has_same_options(const Job *job, const PastRun *past) {
+    Error ignored;
+    Options *options = is_resuming(job) ? NULL : malloc(sizeof *options); // a run that was taken up has been compared
+    const bool same = is_resuming(job) || (options && resolve_arguments(options, job, &ignored) == STATUS_OK &&
+                                           !find_difference(past, options));
+    free(options);
+    return same;
+}
+
+JobState sweep_job_look(Job *job) {
+    PastRun past;
+    Error ignored;
+    if (past_run_read(&past, job->folder, &ignored) != STATUS_OK)
+        return is_locked(job->folder) ? JOB_ELSEWHERE : JOB_HAS_FAILED;
+    const bool same = has_same_options(job, &past), enough = past.rounds >= (uint32_t)job->aim;
+    const RunState state = past.state;
+    past_run_free(&past);
+    if (!same) return JOB_HAS_FAILED;
+    if (state == RUN_RUNNING) return JOB_ELSEWHERE;
+    if (state == RUN_FINISHED && enough) return JOB_IS_DONE;
+    return make_resuming(job, job->aim) ? JOB_WAITS : JOB_HAS_FAILED;
+}
+
+static bool is_made_up(const char *data) {
+    return synthetic_is_named(data) || federation_is_named(data);
+}
+
+Status sweep_jobs_find_data(const Job *jobs, size_t count, Error *err) {
+    DatasetSource source;
+    for (size_t i = 0; i < count; i++) {
+        bool is_found = jobs[i].state != JOB_WAITS || is_made_up(jobs[i].data);
+        for (size_t k = 0; k < i && !is_found; k++)
+            is_found = jobs[k].state == JOB_WAITS && strcmp(jobs[k].data, jobs[i].data) == 0;
+        if (!is_found) TRY(dataset_find(&source, jobs[i].data, jobs[i].seed, err));
+    }
+    return STATUS_OK;
+}
+
 // Two texts may make one name.
 static void make_name(Job *jobs, const SweepPlan *plan, size_t i, const char *out) {
     Job *job = &jobs[i];
@@ -187,11 +242,10 @@ static Status make_job(Job *job, Options *options, const SweepPlan *plan, size_t
     Status status = resolve_arguments(options, job, &why);
     if (status != STATUS_OK) return fail(err, status, plan->count > 1 ? "%s (run %s)" : "%s", why.message, job->name);
     TRY(divide_cores(options, job, plan, cores, err));
-    job->rounds = options->rounds;
+    job->rounds = job->aim = options->rounds;
     job->is_personal = run_figures[run_figure_of(&options->recipe, false)].is_personal;
     snprintf(job->data, sizeof job->data, "%s", options->data);
-    const bool is_made_up = synthetic_is_named(job->data) || federation_is_named(job->data);
-    job->seed = is_made_up ? options->seed : 0;
+    job->seed = is_made_up(job->data) ? options->seed : 0;
     return take_up(job, options, err);
 }
 
