@@ -81,9 +81,7 @@ static Status nameless_memory(int *fd, const char *name, size_t bytes, Error *er
     int error = errno;
     uint64_t room = free_in_shared_memory_folder();
     *fd = allocate_or_close(memfd_create(name, MFD_CLOEXEC), bytes);
-    if (*fd < 0 && errno == EMFILE)
-        return fail_errno(err, STATUS_OS,
-                          "segment %s needs a file descriptor; raise the limit of open files (ulimit -n)", name);
+    if (*fd < 0 && errno == EMFILE) return fail_errno(err, STATUS_OS, "segment %s needs a file descriptor", name);
     if (*fd < 0)
         return fail_errno(err, STATUS_OS,
                           "segment %s needs %zu bytes of shared memory, but %s with %lu bytes free refuses them (%s), "

@@ -105,15 +105,9 @@ static Status visit(const Told *told, const char *const *types, Status (*note)(v
 
 static Status read_run(Told *told, const char *path, Error *err) {
     static const char *const types[] = {"start", "round", NULL};
-    char config[RUN_PATH_BYTES];
     *told = (Told){.path = path};
-    if (snprintf(config, sizeof config, "%s/config.yaml", path) >= RUN_PATH_BYTES)
-        return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", path);
-    if (access(config, R_OK) != 0)
-        return fail_errno(err, STATUS_NOINPUT, "%.200s: there is no run in this folder, its config.yaml cannot be read",
-                          path);
     options_defaults(&told->options);
-    TRY(options_read_yaml(&told->options, config, err));
+    TRY(options_read_run(&told->options, path, err));
     TRY(visit(told, types, note_line, told, err));
     end_progress(told);
     if (told->start || told->count > 0) return STATUS_OK;

@@ -82,13 +82,11 @@ typedef struct Subject {
 
 // A run's folder: its model, and the data and the seed that config.yaml names.
 static Status find_in_run(Subject *subject, Options *options, const char *folder, Error *err) {
-    char config[RUN_PATH_BYTES];
     Options saved;
     if (snprintf(subject->path, sizeof subject->path, "%s/model.safetensors", folder) >= RUN_PATH_BYTES)
         return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", folder);
-    snprintf(config, sizeof config, "%s/config.yaml", folder);
     options_defaults(&saved);
-    TRY(options_read_yaml(&saved, config, err));
+    TRY(options_read_run(&saved, folder, err));
     if (saved.attack[0]) TRY(attack_parse(&subject->attack, saved.attack, err));
     if (subject->is_own_data) snprintf(options->data, sizeof options->data, "%s", saved.data);
     if (!options_given(options, "seed")) options->seed = saved.seed;

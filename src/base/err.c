@@ -77,6 +77,14 @@ Status status_by_errno(Status otherwise) {
     }
 }
 
+// What a person can do against some reasons, whatever was being done.
+static const char *remedy_of(int reason) {
+    if (reason == EMFILE) return "; raise the limit of open files (ulimit -n)";
+    if (reason == ENFILE) return "; raise the machine's limit of open files (fs.file-max)";
+    if (reason == ENOLCK) return "; a network file system without a lock service? Give a folder on another file system";
+    return "";
+}
+
 Status fail_errno(Error *err, Status status, const char *format, ...) {
     int saved_errno = errno;
     status = status_by_errno(status);
@@ -87,7 +95,7 @@ Status fail_errno(Error *err, Status status, const char *format, ...) {
     va_end(args);
     disarm_text(err->message);
     size_t used = strlen(err->message);
-    snprintf(err->message + used, sizeof err->message - used, ": %s", strerror(saved_errno));
+    snprintf(err->message + used, sizeof err->message - used, ": %s%s", strerror(saved_errno), remedy_of(saved_errno));
     err->sketch[0] = '\0';
     return status;
 }

@@ -49,8 +49,9 @@ typedef struct Error {
 // err may be NULL when nobody will read the sentence.
 Status fail(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// The same, followed by ": " and the text of errno as it is on entry. Some reasons decide the status themselves,
-// whatever was being done: no memory or descriptors are OS, a broken disk or file server is IO.
+// The same, followed by ": " and the text of errno as it is on entry, and by a remedy for too many open files and for a
+// file system without locks. Some reasons decide the status themselves, whatever was being done: no memory or
+// descriptors are OS, a broken disk or file server is IO.
 Status fail_errno(Error *err, Status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // The status that errno's reason decides, or `otherwise`: what fail_errno returns.

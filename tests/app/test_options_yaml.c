@@ -1,6 +1,7 @@
 // Experiment files: what the command line makes of them, how people and editors write them, hostile ones.
 #include "app/options/options.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -46,8 +47,28 @@ static void an_experiment_file_that_cannot_be_read_is_named(void **state) {
     assert_int_equal(options_parse(&options, 1, (char *[]){""}, &err), STATUS_NOINPUT);
     assert_string_equal(err.message, "\"\": cannot be opened: No such file or directory; give an experiment file, or "
                                      "--option value");
-    assert_int_equal(options_parse(&options, 1, (char *[]){"/tmp"}, &err), STATUS_IO);
-    assert_string_equal(err.message, "/tmp: cannot be read: Is a directory");
+    assert_int_equal(options_parse(&options, 1, (char *[]){"/dev"}, &err), STATUS_USAGE);
+    assert_string_equal(err.message, "/dev: a folder; give an experiment file, or --option value");
+    char run[] = "/tmp/sounder-run-XXXXXX", config[64], expected[256];
+    assert_non_null(mkdtemp(run));
+    snprintf(config, sizeof config, "%s/config.yaml", run);
+    assert_int_equal(options_read_run(&options, run, &err), STATUS_NOINPUT);
+    snprintf(expected, sizeof expected,
+             "%s: there is no run in it, since it has no config.yaml; give the folder of one (train's --out)", run);
+    assert_string_equal(err.message, expected);
+    close(open(config, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    assert_int_equal(options_read_run(&options, run, &err), STATUS_OK);
+    assert_int_equal(options_parse(&options, 1, (char *[]){run}, &err), STATUS_USAGE);
+    snprintf(expected, sizeof expected,
+             "%s: the folder of a run; give %s for a new run like it, or --resume %s to go on with it", run, config,
+             run);
+    assert_string_equal(err.message, expected);
+    unlink(config);
+    rmdir(run);
+    assert_int_equal(options_read_run(&options, run, &err), STATUS_NOINPUT);
+    snprintf(expected, sizeof expected,
+             "%s: there is no run; give the folder of one (train's --out): No such file or directory", run);
+    assert_string_equal(err.message, expected);
 }
 
 // Parses a file with this text and then the options of the command line.

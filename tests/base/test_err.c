@@ -21,7 +21,7 @@ static void a_reason_that_says_more_than_the_caller_decides_the_status(void **st
         errno = rows[i].reason;
         assert_int_equal(fail_errno(&err, STATUS_NOINPUT, "%s", "here"), rows[i].status);
         assert_memory_equal(err.message, "here: ", 6);
-        assert_string_equal(err.message + 6, strerror(rows[i].reason));
+        assert_memory_equal(err.message + 6, strerror(rows[i].reason), strlen(strerror(rows[i].reason)));
         errno = rows[i].reason;
         assert_int_equal(fail_errno(NULL, STATUS_NOINPUT, "nobody reads this"), rows[i].status);
     }
@@ -92,8 +92,26 @@ static void a_sketch_has_carets_below_the_word_that_is_wrong(void **state) {
     assert_string_equal(outer.sketch, "");
 }
 
+static void some_reasons_come_with_a_remedy(void **state) {
+    (void)state;
+    Error err;
+    errno = EMFILE;
+    fail_errno(&err, STATUS_IO, "run.csv cannot be opened");
+    assert_string_equal(err.message,
+                        "run.csv cannot be opened: Too many open files; raise the limit of open files (ulimit -n)");
+    errno = ENOLCK;
+    fail_errno(&err, STATUS_IO, "cannot lock the run folder r");
+    assert_string_equal(err.message,
+                        "cannot lock the run folder r: No locks available; a network file system without a "
+                        "lock service? Give a folder on another file system");
+    errno = ENOENT;
+    fail_errno(&err, STATUS_IO, "r");
+    assert_string_equal(err.message, "r: No such file or directory");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(some_reasons_come_with_a_remedy),
         cmocka_unit_test(a_sketch_has_carets_below_the_word_that_is_wrong),
         cmocka_unit_test(a_reason_that_says_more_than_the_caller_decides_the_status),
         cmocka_unit_test(what_a_terminal_would_obey_is_shown_as_a_question_mark),

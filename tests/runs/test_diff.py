@@ -117,7 +117,7 @@ class Diff(RunCase):
 
     def test_what_is_no_run_is_refused(self):
         self.run_small("a")
-        self.assertIn("error: none: there is no run in this folder, its config.yaml cannot be read: No such file", self.diff("a", "none", 66))
+        self.assertIn("none: there is no run; give the folder of one", self.diff("a", "none", 66))
         os.mkdir(self.path("empty"))
         shutil.copy(self.path("a/config.yaml"), self.path("empty/config.yaml"))
         self.assertIn("error: empty/metrics.jsonl tells of no run; give the folder of one", self.diff("a", "empty", 66))

@@ -2,7 +2,7 @@
 
 Usage: test_top.py PATH_OF_SOUNDER [unittest arguments]
 """
-import fcntl, json, os, pty, re, select, signal, struct, subprocess, sys, termios, unittest
+import fcntl, json, os, pty, re, select, shutil, signal, struct, subprocess, sys, termios, unittest
 
 from runs import DEADLINE, OWN_SESSION, SOUNDER, RunCase, children_of, wait_until
 
@@ -128,6 +128,26 @@ class Top(RunCase):
                 os.close(child)
         self.assertIsNone(process.poll(), "the run goes on")
 
+    @unittest.skipUnless(os.path.exists(MODULE) and shutil.which("bash"), "there is no screen, or no shell with job control")
+    def test_ctrl_z_leaves_the_screen_to_the_shell_until_fg(self):
+        self.write_run("run", 4)
+        shell, parent = pty.fork()
+        if shell == 0:
+            os.chdir(self.folder.name)
+            os.execvpe("bash", ["bash", "--norc", "-i"], {"PATH": os.environ["PATH"], "TERM": "xterm", "PS1": "ready> ", "HOME": self.folder.name})
+        self.addCleanup(os.close, parent)
+        self.addCleanup(lambda: (os.kill(shell, signal.SIGKILL), os.waitpid(shell, 0)))
+        fcntl.ioctl(parent, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.seen = b""
+        def answer(typed, expected):
+            self.seen = b""
+            os.write(parent, typed)
+            self.assertTrue(wait_until(lambda: expected in self.read(parent)), self.seen)
+        answer(f"{SOUNDER} top run\n".encode(), b"q quits")
+        answer(b"\x1a", b"Stopped")
+        answer(b"fg\n", b"q quits")
+        answer(b"q", b"ready> ")
+
     def read(self, parent):
         while select.select([parent], [], [], 0)[0]:
             self.seen += os.read(parent, 65536)
@@ -139,6 +159,7 @@ class Top(RunCase):
 
     def test_refusals_name_what_to_write_instead(self):
         self.assertIn("error: runs cannot be opened", self.top("--once", code=66))
+        self.assertIn("error: none: there is no run; give the folder of one (train's --out)", self.top("none", "--once", code=66))
         self.write_run("run", 1)
         self.assertIn("error: sounder top: needs one run alone", self.top("run", "run", code=64))
         self.assertIn("--onc: unknown option; did you mean --once?", self.top("run", "--onc", code=64))

@@ -117,7 +117,6 @@ static RunState state_of(const PastRun *run, int folder_fd) {
 
 Status past_run_read(PastRun *run, const char *path, Error *err) {
     static const char *const types[] = {"start", "round", "summary", "clients_evaluation", NULL};
-    char config[PATH_BYTES];
     *run = (PastRun){.rmse = NAN,
                      .r2 = NAN,
                      .attack_success = NAN,
@@ -131,10 +130,8 @@ Status past_run_read(PastRun *run, const char *path, Error *err) {
                      .bytes = NAN};
     for (int f = 0; f < RUN_FIGURES; f++)
         run->last[f] = run->best[f] = NAN;
-    if (snprintf(config, sizeof config, "%s/config.yaml", path) >= PATH_BYTES)
-        return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", path);
     options_defaults(&run->options);
-    TRY(options_read_yaml(&run->options, config, err));
+    TRY(options_read_run(&run->options, path, err));
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
     const Folder folder = {.fd = fd, .path = path};

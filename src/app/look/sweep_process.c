@@ -54,7 +54,7 @@ Status sweep_process_start(Job *job, const SweepStart *start, Error *err) {
     free(arguments);
     if (job->pid > 0) return STATUS_OK;
     Status status = fail_errno(err, STATUS_OS,
-                               job->stderr_fd < 0 ? "a run needs a file descriptor; raise their limit (ulimit -n)"
+                               job->stderr_fd < 0 ? "a run needs a file descriptor"
                                                   : "a run needs processes; raise their limit (ulimit -u, a control "
                                                     "group's pids.max)");
     if (job->stderr_fd >= 0) close(job->stderr_fd);

@@ -15,7 +15,7 @@
 #include "base/module.h"
 #include "base/text.h"
 
-enum { REFRESH_MILLISECONDS = 100, INTERRUPT = 3 }; // Ctrl-C as a key
+enum { REFRESH_MILLISECONDS = 100, INTERRUPT = 3, SUSPEND = 26 }; // Ctrl-C and Ctrl-Z as keys
 
 // The screen as text.
 typedef struct Page {
@@ -259,6 +259,10 @@ static Status watch(TopState *state, Page *page, Error *err) {
         add_keys(page, rows);
         screen->draw((const char(*)[SCREEN_COLUMNS])page->lines, page->count);
         key = screen->key(REFRESH_MILLISECONDS);
+        if (key == SUSPEND) { // to the shell, as the terminal would have it; what is drawn next opens the screen again
+            screen->close();
+            kill(0, SIGTSTP);
+        }
         status = top_state_refresh(state, err);
     }
     screen->close();

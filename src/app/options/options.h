@@ -61,10 +61,10 @@ typedef struct Options {
     Chosen attack_rule;                // of attack; by options_resolve
     char client_noise[OPTION_TEXT_BYTES], drift[OPTION_TEXT_BYTES]; // how clients see their samples; "": as they are
     ViewPlan view;                                                  // of both; by options_resolve
-    int rounds;                        // 3
-    Training training;                 // lr 0.01, momentum 0, 1 local epoch, batches of 64
-    uint64_t seed;                     // 1
-    int device;                        // DeviceKind: auto
+    int rounds;                                                     // 3
+    Training training;                                              // lr 0.01, momentum 0, 1 local epoch, batches of 64
+    uint64_t seed;                                                  // 1
+    int device;                                                     // DeviceKind: auto
     int gpu;                        // as CUDA numbers them; only if given, else the one LOCAL_RANK names, or the first
     int models_per_launch;          // clients in lockstep on the card; 0: as many as fit
     bool tf32;                      // false
@@ -122,6 +122,9 @@ bool options_given(const Options *options, const char *name);
 // byte order mark is skipped, true and false may be written in all of YAML's ways, and a block (`model: >`) is one
 // line.
 Status options_read_yaml(Options *options, const char *path, Error *err);
+
+// Those of the run in a folder, from its config.yaml. NOINPUT where there is no run, with a sentence that says so.
+Status options_read_run(Options *options, const char *folder, Error *err);
 
 // options->nodes is set by now. Fills in workers (of each node), clients, clients_per_round; refuses contradictions
 // (options_resolve.c, each with its sentence). An option of the file that only the command line has made useless is

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <yaml.h>
 
@@ -30,6 +31,21 @@ static bool is_named_pipe(const char *path) {
     return stat(path, &about) == 0 && S_ISFIFO(about.st_mode) && realpath(path, resolved);
 }
 
+// A folder in the place of an experiment file.
+static Status refuse_folder(const char *path, Error *err) {
+    char config[PATH_MAX];
+    int length = (int)strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    const bool fits = snprintf(config, sizeof config, "%.*s/config.yaml", length, path) < PATH_MAX;
+    if (fits && access(config, F_OK) == 0)
+        return fail(
+            err, STATUS_USAGE,
+            "%.300s: the folder of a run; give %.300s for a new run like it, or --resume %.300s to go on with it", path,
+            config, path);
+    return fail(err, STATUS_USAGE, "%.300s: a folder; give an experiment file, or --option value", path);
+}
+
 // The whole file at once: it is small, and an error needs its lines. text: (EXPERIMENT_MAX_BYTES + 1).
 static Status read_file(char *text, size_t *length, const char *path, Error *err) {
     bool is_input = path == standard_input;
@@ -38,6 +54,8 @@ static Status read_file(char *text, size_t *length, const char *path, Error *err
                     "%.500s: a named pipe, which nobody may ever write to; give a file, or - for "
                     "standard input",
                     path);
+    struct stat about;
+    if (!is_input && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return refuse_folder(path, err);
     FILE *file = is_input ? stdin : fopen(path, "re");
     if (!file)
         return fail(err, status_by_errno(STATUS_NOINPUT),
@@ -258,4 +276,20 @@ Status options_write_yaml(const Options *options, FILE *file, Error *err) {
     if (!written) status = fail_errno(err, STATUS_IO, "the configuration cannot be written");
     yaml_emitter_delete(&emitter);
     return status;
+}
+
+Status options_read_run(Options *options, const char *folder, Error *err) {
+    char config[PATH_MAX];
+    struct stat about;
+    if (snprintf(config, sizeof config, "%s/config.yaml", folder) >= PATH_MAX)
+        return fail(err, STATUS_USAGE, "the path of the run is too long: %.200s...", folder);
+    if (stat(folder, &about) != 0)
+        return fail_errno(err, STATUS_NOINPUT, "%.200s: there is no run; give the folder of one (train's --out)",
+                          folder);
+    if (access(config, F_OK) != 0)
+        return fail(
+            err, STATUS_NOINPUT,
+            "%.200s: there is no run in it, since it has no config.yaml; give the folder of one (train's --out)",
+            folder);
+    return options_read_yaml(options, config, err);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,24 @@ static Status check_owner(const RunFolder *folder, Error *err) {
                 (unsigned)about.st_uid);
 }
 
+// The process that has the folder locked, by the kernel's table; 0: not known (it is on another machine or in
+// another PID namespace, or the file system has other numbers there).
+static int lock_holder(int fd) {
+    struct stat about;
+    char line[256];
+    int holder = 0;
+    FILE *locks = fopen("/proc/locks", "re");
+    while (locks && holder == 0 && fstat(fd, &about) == 0 && fgets(line, sizeof line, locks)) {
+        int pid;
+        unsigned device[2];
+        unsigned long inode;
+        const int fields = sscanf(line, "%*d: FLOCK %*s WRITE %d %x:%x:%lu", &pid, &device[0], &device[1], &inode);
+        if (fields == 4 && inode == about.st_ino && makedev(device[0], device[1]) == about.st_dev) holder = pid;
+    }
+    if (locks) fclose(locks);
+    return holder;
+}
+
 // way_out: what else than waiting a folder in use leaves to do.
 static Status lock(RunFolder *folder, const char *way_out, Error *err) {
     folder->lock_fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -40,7 +59,11 @@ static Status lock(RunFolder *folder, const char *way_out, Error *err) {
     }
     if (locked) return check_owner(folder, err);
     if (errno != EWOULDBLOCK) return fail_errno(err, STATUS_IO, "cannot lock the run folder %s", folder->path);
-    return fail(err, STATUS_USAGE, "%s is in use by another run; wait for it to end%s", folder->path, way_out);
+    char process[32] = "";
+    const int holder = lock_holder(folder->lock_fd);
+    if (holder > 0) snprintf(process, sizeof process, " (process %d)", holder);
+    return fail(err, STATUS_USAGE, "%s is in use by another run%s; wait for it to end%s", folder->path, process,
+                way_out);
 }
 
 static Status set_path(RunFolder *folder, const char *path, Error *err) {

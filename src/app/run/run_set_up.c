@@ -48,15 +48,13 @@ static void complete(Options *saved, const RunRecord *past) {
 
 Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     Options saved;
-    char path[RUN_PATH_BYTES];
     RunFolder folder;
     TRY(run_folder_open(&folder, options->resume, err)); // says in one sentence when there is no run
-    snprintf(path, sizeof path, "%s/config.yaml", folder.path);
     Status status = run_record_read(past, &folder, err);
     run_folder_close(&folder);
     TRY(status);
     options_defaults(&saved);
-    TRY(options_read_yaml(&saved, path, err));
+    TRY(options_read_run(&saved, options->resume, err));
     complete(&saved, past);
     if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
     onnx_recognise(options, &saved);
