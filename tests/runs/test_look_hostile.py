@@ -34,6 +34,13 @@ class Names(Look):
         for name in self.shown:
             self.assertEqual(sum(f"{name} " in line for line in lines), 1, name)
 
+    def test_json_has_numbers_where_a_value_is_one(self):
+        values = {"0.5": 0.5, "1e-05": 1e-05, "12": 12, "9223372036854775808": "9223372036854775808", "012": "012", "1.": "1.", "5e": "5e", "true": True, "nan": "nan"}
+        for value in values:
+            self.write_run("typed/" + value, [0.5])
+        told = subprocess.run([SOUNDER, "runs", *values, "--format", "json"], cwd=self.path("typed"), text=True, capture_output=True, timeout=DEADLINE).stdout
+        self.assertEqual(sorted(map(repr, (row["run"] for row in json.loads(told)))), sorted(map(repr, values.values())))
+
     def test_json_has_the_names_as_they_are_but_for_bad_utf8(self):
         told = {row["run"] for row in json.loads(self.runs("json"))}
         self.assertEqual({name for name in told if not name.startswith("./")} | {"-1"},

@@ -107,7 +107,8 @@ static void print_command(FILE *file, const PastRun *run) {
         if (option->unsaved || option_equal(&run->options, &usual, option)) continue;
         past_run_option(value, run, option);
         if (!*value || (!option->preset && !run->options.given[i])) continue;
-        fprintf(file, " --%s%c%s", option->name, option->type == OPTION_FLAG ? '=' : ' ', shell_word(word, value));
+        fprintf(file, " --%s%c%s", option->name, option->type == OPTION_FLAG || *value == '-' ? '=' : ' ',
+                shell_word(word, value));
     }
     char path[SHELL_WORD_BYTES];
     fprintf(file, "\n\n# or, from this run's folder:\nsounder train %s/config.yaml --out runs/again\n",

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "io/json.h"
 
 enum { LEAST_WIDTH = 8, GAP = 2 };
 
@@ -205,7 +204,7 @@ static Status print_text(FILE *file, const Table *table, Error *err) {
 
 // Other formats -------------------------------------------------------------------------------------------------------
 
-static bool has_spread(const Table *table, size_t column) {
+bool table_has_spread(const Table *table, size_t column) {
     for (size_t row = 0; row < table->row_count; row++)
         if (cell_at(table, row, column)->kind == CELL_SPREAD) return true;
     return false;
@@ -235,7 +234,7 @@ static void print_csv(FILE *file, const Table *table) {
     char text[TABLE_CELL_BYTES];
     for (size_t c = 0; c < table->column_count; c++) {
         fprintf(file, "%s%s", c ? "," : "", table->columns[c].key);
-        if (has_spread(table, c)) fprintf(file, ",%s_std", table->columns[c].key);
+        if (table_has_spread(table, c)) fprintf(file, ",%s_std", table->columns[c].key);
     }
     for (size_t row = 0; row < table->row_count; row++) {
         for (size_t c = 0; c < table->column_count; c++) {
@@ -246,7 +245,7 @@ static void print_csv(FILE *file, const Table *table) {
                 print_quoted(file, text);
             }
             if (cell->kind > CELL_TEXT) fprintf(file, "%.10g", cell->number);
-            if (!has_spread(table, c)) continue;
+            if (!table_has_spread(table, c)) continue;
             fputc(',', file);
             if (cell->kind == CELL_SPREAD && !isnan(cell->deviation)) fprintf(file, "%.10g", cell->deviation);
         }
@@ -336,52 +335,10 @@ static void print_latex(FILE *file, const Table *table) {
     fputs("\\bottomrule\n\\end{tabular}\n", file);
 }
 
-// A text that is a number or a truth value is one.
-static void put_cell(JsonObject *row, const Cell *cell, const Column *column) {
-    const bool is_whole = column->decimals == 0 && fabs(cell->number) < 1e15 && cell->number == floor(cell->number);
-    if (cell->kind == CELL_EMPTY)
-        put_null(row, column->key);
-    else if (cell->kind != CELL_TEXT && is_whole)
-        put_whole(row, column->key, (int64_t)cell->number);
-    else if (cell->kind != CELL_TEXT)
-        put_real(row, column->key, cell->number);
-    if (cell->kind != CELL_TEXT) return;
-    json_t *value = json_loads(cell->text, JSON_DECODE_ANY, NULL);
-    if (json_is_number(value) || json_is_boolean(value)) {
-        put_value(row, column->key, value);
-        return;
-    }
-    json_decref(value);
-    put_text(row, column->key, cell->text);
-}
-
-static Status print_json(FILE *file, const Table *table, Error *err) {
-    JsonObject rows;
-    char *text;
-    size_t bytes;
-    json_begin_array(&rows);
-    for (size_t r = 0; r < table->row_count; r++) {
-        JsonObject row;
-        json_begin(&row);
-        for (size_t c = 0; c < table->column_count; c++) {
-            const Cell *cell = cell_at(table, r, c);
-            char key[64];
-            snprintf(key, sizeof key, "%s_std", table->columns[c].key);
-            put_cell(&row, cell, &table->columns[c]);
-            if (has_spread(table, c)) put_real(&row, key, cell->kind == CELL_SPREAD ? cell->deviation : (double)NAN);
-        }
-        put_object(&rows, NULL, &row);
-    }
-    TRY(json_text(&text, &bytes, &rows, JSON_INDENT(1) | JSON_REAL_PRECISION(10), "the table", err));
-    fprintf(file, "%s\n", text);
-    free(text);
-    return STATUS_OK;
-}
-
 Status table_print(FILE *file, const Table *table, TableFormat format, Error *err) {
     if (table->no_memory) return fail(err, STATUS_OS, "no memory for the table");
     if (format == TABLE_TEXT) return print_text(file, table, err);
-    if (format == TABLE_JSON) return print_json(file, table, err);
+    if (format == TABLE_JSON) return table_print_json(file, table, err);
     if (format == TABLE_CSV) print_csv(file, table);
     if (format == TABLE_MARKDOWN) print_markdown(file, table);
     if (format == TABLE_LATEX) print_latex(file, table);
