@@ -168,8 +168,9 @@ const char *options_partition(char *text, const Options *options);
 
 // The configuration as YAML that options_read_yaml and options_resolve make the same values of, on any machine: but
 // workers, which change no bit, follow from its cores. What nobody gave and followed from other options
-// (clients-per-round: all clients) stands there as a comment, so that it follows again when those change. Left out: options about this process alone (resume, out, trace, quiet, log-level),
-// options that the others make irrelevant (alpha without --partition dirichlet), and what is still empty.
+// (clients-per-round: all clients) stands there as a comment, so that it follows again when those change. Left out:
+// options about this process alone (resume, out, trace, quiet, log-level), options that the others make irrelevant
+// (alpha without --partition dirichlet), and what is still empty.
 Status options_write_yaml(const Options *options, FILE *file, Error *err);
 
 // The options in `sounder help train`, generated from the table: each with its meaning, range or choices, default.
