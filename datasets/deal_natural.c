@@ -99,6 +99,13 @@ static uint32_t count_groups(uint32_t users, uint32_t size, int mode) {
     return mode == ALLOW_SMALLER ? (users + size - 1) / size : users / size;
 }
 
+uint32_t partition_users_clients(const Form *form, uint32_t users) {
+    const Partitioner *partitioner = &partitioners[form->row];
+    if (partitioner->deal == deal_natural_id) return users;
+    if (partitioner->deal != deal_grouped_natural_id) return 0;
+    return count_groups(users, (uint32_t)form->number[0], (int)form->number[1]);
+}
+
 Status deal_grouped_natural_id(Deal *deal, Error *err) {
     const PartitionSpec *spec = deal->spec;
     const uint32_t size = (uint32_t)spec->form.number[0];

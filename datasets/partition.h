@@ -31,6 +31,10 @@ extern const FormTable partition_table;
 // form_parse with that table.
 Status partition_parse(Form *form, const char *text, Error *err);
 
+// The clients that so many users make; 0: the form does not deal users, they do not divide into its groups, or the
+// samples decide how many of them it takes (leaf).
+uint32_t partition_users_clients(const Form *form, uint32_t users);
+
 // "dirichlet" is Flower's balanced one: class after class, the samples of a class are split among the clients by
 // proportions from Dirichlet(alpha); a client that has more than samples / clients already gets no more
 // (self-balancing), and a client's samples are shuffled in the end. The whole is redrawn, up to 10 times, until every

@@ -42,7 +42,10 @@ static Status test_models(Run *run, RoundTest *test, uint32_t round, Error *err)
     TRY(rounds_evaluate(&run->rounds, round, &run->report, err));
     *test = round_test_of(&run->report, &run->memory.data, run->target_variance);
     if (!run_figures[run->figure].is_personal) return STATUS_OK;
-    return evaluate_clients(run, &test->personal, round, EVALUATE_PERSONAL, err);
+    const uint64_t begin = clock_nanoseconds();
+    TRY(evaluate_clients(run, &test->personal, round, EVALUATE_PERSONAL, err));
+    run->report.evaluate_seconds += clock_seconds_since(begin);
+    return STATUS_OK;
 }
 
 // The client's own model on its own samples, the global one, and what becomes of that when the client trains it

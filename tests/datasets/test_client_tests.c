@@ -70,6 +70,23 @@ static void clients_are_tested_on_the_test_samples_of_their_users(void **state) 
     }
 }
 
+static void users_make_as_many_clients_as_their_partition_has_groups(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t clients;
+    } cases[] = {{"natural-id", 7},
+                 {"grouped-natural-id size=3", 3},
+                 {"grouped-natural-id size=3 mode=allow-bigger", 2},
+                 {"grouped-natural-id size=3 mode=strict", 0},
+                 {"leaf fraction=0.5", 0},
+                 {"iid", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const PartitionSpec spec = spec_of(cases[i].text, 1);
+        assert_int_equal(partition_users_clients(&spec.form, 7), cases[i].clients);
+    }
+}
+
 static void users_that_leaf_leaves_out_have_their_test_samples_left_out(void **state) {
     (void)state;
     const PartitionSpec spec = spec_of("leaf fraction=0.5", 3); // the third user's samples are all taken
@@ -112,6 +129,7 @@ static void a_damaged_list_of_test_samples_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_are_tested_on_the_test_samples_of_their_users),
+        cmocka_unit_test(users_make_as_many_clients_as_their_partition_has_groups),
         cmocka_unit_test(users_that_leaf_leaves_out_have_their_test_samples_left_out),
         cmocka_unit_test(other_partitions_and_held_out_samples_leave_the_test_set_alone),
         cmocka_unit_test(a_damaged_list_of_test_samples_is_refused),

@@ -99,6 +99,9 @@ class Evaluation(RunCase):
         out, _ = self.train(*options, "--partition", "leaf fraction=0.6", "--clients", "2", "--eval-clients-every", "3", "--out", "part")
         self.assertIn("users.npz: 72 of 120 training + 28 test samples  ->", out)
         self.assertRegex(out, r"clients have (8|20) test samples of their own(, 1 of 2 clients have none)?; the global test takes all 28\n")
+        _, err = self.train(*options, "--partition", "grouped-natural-id size=2", "--workers", "3", "--client-test", "0.2", "--out", "groups")
+        self.assertEqual(len({line["client"] for line in self.of_type("groups", "client")}), 2)
+        self.assertIn("--client-test 0.2 holds samples out on which nothing is tested", err)
         self.train(*options, "--client-test", "0.5", "--eval-clients-every", "3", "--out", "held")
         self.assertEqual({line["data"] for line in self.of_type("held", "client_evaluation")}, {"client's held-out samples"})
 

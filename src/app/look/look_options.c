@@ -25,7 +25,7 @@ static const Option report_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output file html", .placeholder = "FILE", .derived = "report.html in the first folder",
      .letter = 'o', .help = "page that is written; an earlier report is replaced"},
     {.name = "svg", .type = OPTION_TEXT, FIELD(svg), .also = "figures pdf", .placeholder = "FOLDER", .derived = "none",
-     .help = "figures for a paper: accuracy.svg, loss.svg and classes.svg in this folder; the page is then written only with --out"},
+     .help = "figures for a paper: accuracy.svg (personal-accuracy.svg of personal models), loss.svg and classes.svg in this folder; the page is then written only with --out"},
 };
 static const Option export_rows[] = {
     {.name = "onnx", .type = OPTION_TEXT, FIELD(out), .also = "out output o file", .placeholder = "FILE", .derived = "must be given",
@@ -37,7 +37,8 @@ static const Option sweep_rows[] = {
     {.name = "search", .type = OPTION_CHOICE, FIELD(search), .also = "strategy method", .placeholder = "KIND", .preset = "grid",
      .choices = {[SWEEP_GRID] = "grid", [SWEEP_LIST] = "list", [SWEEP_RANDOM] = "random", [SWEEP_HALVING] = "halving"},
      .help = "a grid: every value with every other; a list: the first values together, then the second; random: some of the grid; "
-             "halving: all of it for few rounds, the best third, by the mean over the seeds, for three times as many, and so on"},
+             "halving: all of it for few rounds, the best third, by the mean over the seeds, for three times as many, and so on; best by "
+             "accuracy, by personal accuracy with personal models, by loss where targets are numbers"},
     {.name = "number", .type = OPTION_WHOLE, FIELD(number), .also = "samples trials n", .placeholder = "N", .derived = "must be given with --search random",
      .minimum = 1, .maximum = SWEEP_MOST_RUNS, .help = "how many runs of the grid --search random draws"},
     {.name = "parallel", .type = OPTION_WHOLE, FIELD(parallel), .also = "jobs j side-by-side", .placeholder = "N", .derived = "as cores allow",
@@ -89,7 +90,9 @@ const LookCommand look_commands[] = {
      .description =
          "Lists all runs in the folders and below them (runs/ if none is given), also those that still run: state, "
          "rounds "
-         "done, accuracy on the test samples after the last test and the best there was, seconds, training samples a "
+         "done, the figure that the run is about after the last test and the best there was (accuracy on the test samples; "
+         "personal %: mean of the clients' own models; loss where targets are numbers), the clients' worst tenth, attack "
+         "success and epsilon where runs have them, seconds, training samples a "
          "second, and of the options those in which the runs differ. --by averages: sounder runs sweeps/a --by alpha",
      .table = ROWS(runs_rows),
      .most = INT_MAX},

@@ -304,7 +304,12 @@ static Status adopt_users(Options *options, Error *err) {
     if (!is_made_up && dataset_find(&source, options->data, options->seed, NULL) != STATUS_OK) return STATUS_OK;
     if (source.users == 0) return STATUS_OK;
     if (!given(options, "partition")) strcpy(options->partition, "natural-id");
-    if (form_is(options->partition, "natural-id") && !given(options, "clients")) options->clients = (int)source.users;
+    Form form;
+    char text[OPTION_TEXT_BYTES];
+    if (given(options, "clients") || partition_parse(&form, options_partition(text, options), &why) != STATUS_OK)
+        return STATUS_OK; // check_partition says what is wrong
+    const uint32_t clients = partition_users_clients(&form, source.users);
+    if (clients > 0) options->clients = (int)clients;
     return STATUS_OK;
 }
 

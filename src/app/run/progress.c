@@ -98,6 +98,17 @@ static void say_own_tests(Progress *progress, const Heading *heading) {
                  whole);
 }
 
+// Held-out samples that no test uses only make the training set smaller.
+static void warn_of_unused_tests(const Options *options) {
+    const bool tests =
+        options->eval_clients_every > 0 || run_figures[run_figure_of(&options->recipe, false)].is_personal;
+    if (options->client_test > 0 && !tests)
+        log_warning(
+            "--client-test %g holds samples out on which nothing is tested; give --eval-clients-every 1, or leave it "
+            "out",
+            options->client_test);
+}
+
 // A delta of one in as many as there are clients allows a run that gives one of them away.
 static void say_privacy(Progress *progress, const Heading *heading) {
     const Options *options = heading->options;
@@ -127,6 +138,7 @@ void progress_heading(Progress *progress, const Heading *heading) {
     say_samples(progress, heading);
     if (partition_tests_on(heading->partition) == TESTS_ON_OWN) say_own_tests(progress, heading);
     if (heading->options->release.hides) say_privacy(progress, heading);
+    if (progress->first) warn_of_unused_tests(options);
 }
 
 // Before the rounds ---------------------------------------------------------------------------------------------------
