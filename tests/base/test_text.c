@@ -20,8 +20,7 @@ static void a_letter_has_one_to_four_bytes_and_bad_bytes_have_none(void **state)
                                       "\xc3x",
                                       "\xe4\xb8",
                                       "\xc0\xaf",
-                                      "\xe0\x80"
-                                      "a",
+                                      "\xe0\x80z",
                                       "\xed\xa0\x80",
                                       "\xf4\x90\x80\x80",
                                       "\xf8\x88\x80\x80\x80",
