@@ -2,6 +2,7 @@
 //
 //   Group *group;                                          // env://: rank and size from the environment of a launcher
 //   TRY(group_init(&group, &(GroupConfig){.rank = -1, .size = -1}, err));
+//                                                          // in C++ a variable: {"env://", -1, -1, 60, GROUP_HOST}
 //   float mean[1000];                                      // (1000), this rank's own
 //   TRY_GOTO(done, group_all_reduce(group, mean, mean, 1000, GROUP_F32, GROUP_AVG, err));
 //   if (group_rank(group) == 0)

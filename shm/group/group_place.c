@@ -53,21 +53,27 @@ static Status read_identity(GroupPlace *place, const Launcher *launcher, Error *
                  : STATUS_OK;
 }
 
-// An address is this machine's if a socket can be bound to it.
-static Status check_address(const char *host, const char *name, Error *err) {
+int group_place_is_here(bool *is_here, const char *host) {
     struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
-    int error = getaddrinfo(host, NULL, &wanted, &found);
-    if (error != 0)
-        return fail(err, STATUS_USAGE, "%s: the host %s has no known address: %s", name, host, gai_strerror(error));
-    bool is_ours = false;
-    for (struct addrinfo *address = found; address && !is_ours; address = address->ai_next) {
+    const int error = getaddrinfo(host, NULL, &wanted, &found);
+    *is_here = false;
+    if (error != 0) return error;
+    for (struct addrinfo *address = found; address && !*is_here; address = address->ai_next) {
         int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0) continue;
-        is_ours = bind(fd, address->ai_addr, address->ai_addrlen) == 0;
+        *is_here = bind(fd, address->ai_addr, address->ai_addrlen) == 0;
         close(fd);
     }
     freeaddrinfo(found);
-    if (is_ours) return STATUS_OK;
+    return 0;
+}
+
+static Status check_address(const char *host, const char *name, Error *err) {
+    bool is_here;
+    const int error = group_place_is_here(&is_here, host);
+    if (error != 0)
+        return fail(err, STATUS_USAGE, "%s: the host %s has no known address: %s", name, host, gai_strerror(error));
+    if (is_here) return STATUS_OK;
     return fail(err, STATUS_USAGE, "%s: %s is not an address of this machine; ranks on several machines meet by mpi://",
                 name, host);
 }

@@ -74,4 +74,7 @@ Status group_fail(Group *group, Status status, int rank, const Error *reason, Er
 // group_init says.
 Status group_place_find(GroupPlace *place, const GroupConfig *config, Error *err);
 
+// Whether a host's name or address is one of this machine's: a socket can be bound to it. Returns getaddrinfo's error.
+int group_place_is_here(bool *is_here, const char *host);
+
 #endif

@@ -46,6 +46,11 @@ strict="-Wall -Wextra -Werror"
     quietly cc $strict "$guest/ranks.c" -o "$work/ranks" $(pkg-config --cflags sounder) "$libdir/libsounder.a" \
         $(pkg-config --static --libs-only-l sounder | sed 's/-lsounder//')
     ranks "$work/ranks"
+    sed -n '/^#include <sounder.*group.h>/,/^```/p' "$guest/../../../README.md" | grep -v '^```' >"$work/readme.c"
+    quietly cc $strict "$work/readme.c" -o "$work/readme" $(pkg-config --cflags --libs sounder) "-Wl,-rpath,$libdir"
+    quietly c++ $strict -xc++ "$work/readme.c" -o "$work/readme" $(pkg-config --cflags --libs sounder) "-Wl,-rpath,$libdir"
+    "$sounder" launch --standalone -n 2 "$work/readme" >"$work/out" || refuse "README's program"
+    grep -q '^\[1\] rank 1 of 2: 1$' "$work/out" || refuse "README's program says something else"
     quietly c++ $strict "$guest/own_data.cpp" -o "$work/own_data" $(pkg-config --cflags --libs sounder) "-Wl,-rpath,$libdir"
     quietly "$work/own_data" "$work/own.safetensors"
     (cd "$libdir/../include" && find sounder -name '*.h' | sed 's/.*/#include <&>/') >"$work/all.c"

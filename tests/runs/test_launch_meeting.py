@@ -71,6 +71,18 @@ class Meeting(LaunchTest):
         self.end([self.node(1, "--nnodes", "3", "--meet-seconds", "0.5")], 75, r"--nnodes 3 --master-addr 127.0.0.1 --master-port \d+: node 0 "
                  "was not there within 0.5 s; start `sounder launch --nnodes 3 --node-rank 0` there, or raise --meet-seconds")
 
+    def test_node_0_says_that_the_address_of_node_0_is_not_its_own(self):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("192.0.2.1", 0))
+                self.skipTest("this machine takes any address for its own")
+            except OSError:
+                pass
+        wait = f"--nnodes 2 --node-rank 0 --master-port {self.port} --meet-seconds 0.2 --master-addr".split()
+        _, err = self.launch(*wait, "192.0.2.1", "true", code=75)  # reserved for documentation
+        self.assertIn("sounder: warning: --master-addr 192.0.2.1: no address of this machine, which is node 0; give all launchers the address of node 0\n", err)
+        self.assertNotIn("warning", self.launch(*wait, "127.0.0.1", "true", code=75)[1])
+
     def test_strangers_at_the_port_are_sent_away(self):
         first = self.node(0, "--nnodes", "2")
         strangers = [self.connect() for _ in range(3)]

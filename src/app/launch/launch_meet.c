@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "launch_port.h"
+#include "shm/group/group_transport.h"
 
 enum { LINE_BYTES = 512, STRANGERS = 16, LATER_MILLISECONDS = 100 };
 
@@ -69,12 +70,25 @@ static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int
     return STATUS_OK;
 }
 
+// The others may wait elsewhere. Not an error: a router may lead to this machine under an address that it does not know.
+static void warn_of_address(const Meeting *meeting) {
+    const LaunchOptions *options = meeting->options;
+    bool is_here;
+    if (options->node_rank > 0 || group_place_is_here(&is_here, options->master_addr) != 0 || is_here) return;
+    launch_group_say(
+        meeting->group,
+        "warning: --master-addr %.200s: no address of this machine, which is node 0; give all launchers the "
+        "address of node 0",
+        options->master_addr);
+}
+
 static void tell_wait(Meeting *meeting, const char *whom) {
     const LaunchOptions *options = meeting->options;
     if (meeting->is_told || clock_seconds_since(meeting->begin_nanoseconds) < notice_seconds) return;
     meeting->is_told = true;
     launch_group_say(meeting->group, "waiting for %s at %.200s:%d (at most %g s: --meet-seconds)", whom,
                      options->master_addr, options->master_port, options->meet_seconds);
+    warn_of_address(meeting);
     launch_group_flush(meeting->group, NULL);
 }
 
@@ -202,6 +216,8 @@ static Status part(Meeting *meeting, Guest *guests, int room, struct pollfd *pol
 
 static Status refuse_absence(const Meeting *meeting, const Guest *guests, int room, Error *err) {
     int absent = 1;
+    if (!meeting->is_told) warn_of_address(meeting);
+    launch_group_flush(meeting->group, NULL);
     for (int i = 0; i < room; i++)
         if (guests[i].is_known && guests[i].hello.node == absent) absent++, i = -1;
     return fail(
