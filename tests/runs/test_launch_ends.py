@@ -110,10 +110,15 @@ class Ends(LaunchTest):
         out, _ = process.communicate("you\n", timeout=DEADLINE)
         self.assertEqual(out, "hello you\n[0] bye\n")
 
-    def test_a_program_in_the_current_folder_is_written_with_its_folder(self):
+    def test_a_program_that_is_not_found_is_looked_for_with_a_hint(self):
         self.write("here.sh", "#!/bin/sh\n", 0o755)
         _, err = self.launch("here.sh", code=66, cwd=self.folder.name)
-        self.assertEqual(err, "sounder: error: here.sh: cannot be started: No such file or directory in PATH; write ./here.sh\n")
+        self.assertEqual(err, "sounder: error: here.sh: cannot be started: No such file or directory in PATH; write it with its folder: ./here.sh\n")
+        _, err = self.launch("there.sh", code=66, cwd=self.folder.name)
+        self.assertEqual(err, "sounder: error: there.sh: cannot be started: No such file or directory in PATH\n")
+        lost = self.write("lost.sh", "#!/nothing\n", 0o755)
+        _, err = self.launch(lost, code=66)
+        self.assertEqual(err, f"sounder: error: {lost}: cannot be started: No such file or directory: the interpreter in its first line, or its loader\n")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ static Status wait_for(Meeting *meeting, struct pollfd *polls, size_t count, int
     return STATUS_OK;
 }
 
-// The others may wait elsewhere. Not an error: a router may lead to this machine under an address that it does not know.
+// The others may wait elsewhere. Not an error: a router may lead here under an address that this machine does not know.
 static void warn_of_address(const Meeting *meeting) {
     const LaunchOptions *options = meeting->options;
     bool is_here;

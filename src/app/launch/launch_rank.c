@@ -188,15 +188,23 @@ static Status start_process(Rank *rank, int local_rank, const RankPlan *plan, co
     return status;
 }
 
+// What to do about a program that is not found.
+static const char *search_hint(const char *program, int problem) {
+    const bool has_slash = strchr(program, '/'), is_there = access(program, F_OK) == 0;
+    if (problem != ENOENT) return "";
+    if (!has_slash) return is_there ? " in PATH; write it with its folder: ./" : " in PATH";
+    return is_there ? ": the interpreter in its first line, or its loader" : "";
+}
+
 Status rank_take_report(Rank *rank, const char *program, Error *err) {
     int problem = 0;
     ssize_t count = read(rank->report_fd, &problem, sizeof problem);
     close(rank->report_fd);
     rank->report_fd = -1;
     if (count != sizeof problem) return STATUS_OK; // it has become the program, or died on the way
-    const bool is_here = problem == ENOENT && !strchr(program, '/') && access(program, F_OK) == 0;
-    return fail(err, STATUS_NOINPUT, "%.400s: cannot be started: %s%s%.400s", program, strerror(problem),
-                is_here ? " in PATH; write ./" : "", is_here ? program : "");
+    const char *hint = search_hint(program, problem);
+    return fail(err, STATUS_NOINPUT, "%.400s: cannot be started: %s%s%.400s", program, strerror(problem), hint,
+                hint[0] && hint[strlen(hint) - 1] == '/' ? program : "");
 }
 
 Status rank_start(Rank *rank, int local_rank, const RankPlan *plan, Error *err) {
