@@ -93,6 +93,8 @@ class RunFigure(RunCase):
         curve = [line["personal_accuracy"] for line in self.rounds("run")]
         self.assertEqual(len({line["test_accuracy"] for line in self.rounds("run")}), 1)
         self.assertGreater(len(curve), 4)
+        fairness = {of["model"]: (of["round"], len(of["accuracies"])) for of in self.report("run")["runs"][0]["fairness"]}
+        self.assertEqual(fairness, {"global": (len(curve), 10), "personal": (len(curve), 10)})
         target = curve[2] - 0.001
         out, _ = self.train(*PERSONAL, "--rounds", "6", "--lr", "0.02", "--target-accuracy", str(target), "--stop-at-target", "--out", "target")
         first = next(i for i, value in enumerate(curve) if value >= target) + 1
@@ -137,6 +139,7 @@ class RunFigure(RunCase):
         self.assertNotIn("accuracy_mean", line)
         self.assertLessEqual(line["loss_best_tenth"], line["loss_mean"])
         self.assertLessEqual(line["loss_mean"], line["loss_worst_tenth"])
+        self.assertEqual(self.report("clients")["runs"][0]["fairness"], [])  # a figure of accuracies
 
     def test_users_of_leaf_are_told_by_their_own_test_samples(self):
         options = self.write_users()

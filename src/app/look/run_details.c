@@ -150,21 +150,34 @@ static Evaluation *evaluation_of(Reading *reading, const json_t *line) {
     return &of[i];
 }
 
+// Where targets are numbers, clients have no accuracy.
+static bool note_client_test(Reading *reading, const json_t *line) {
+    const double accuracy = number_of(line, "accuracy");
+    Evaluation *of = isnan(accuracy) ? NULL : evaluation_of(reading, line);
+    return !of || json_array_append_new(of->accuracies, real(accuracy)) == 0;
+}
+
+// A line about all clients belongs to theirs, which come before it; a test of personal models in every round has none.
+static void note_client_tests(Reading *reading, json_t *line) {
+    const char *model = json_string_value(json_object_get(line, "model"));
+    for (int i = 0; i < reading->evaluation_count; i++) {
+        Evaluation *of = &reading->evaluations[i];
+        if (strcmp(of->model, model ? model : "") != 0 ||
+            of->round != json_integer_value(json_object_get(line, "round")))
+            continue;
+        json_decref(of->line);
+        of->line = json_incref(line);
+    }
+}
+
 static Status note_line(void *context, json_t *line, Error *err) {
     Reading *reading = context;
     const char *type = json_string_value(json_object_get(line, "type"));
     bool noted = true;
     if (strcmp(type, "client") == 0) noted = note_client(reading, line);
     if (strcmp(type, "round") == 0) noted = note_round(reading, line);
-    if (strcmp(type, "client_evaluation") == 0) {
-        Evaluation *of = evaluation_of(reading, line);
-        if (of) noted = json_array_append_new(of->accuracies, real(number_of(line, "accuracy"))) == 0;
-    }
-    if (strcmp(type, "clients_evaluation") == 0) {
-        Evaluation *of = evaluation_of(reading, line);
-        if (of) json_decref(of->line);
-        if (of) of->line = json_incref(line);
-    }
+    if (strcmp(type, "client_evaluation") == 0) noted = note_client_test(reading, line);
+    if (strcmp(type, "clients_evaluation") == 0) note_client_tests(reading, line);
     return noted ? STATUS_OK : fail(err, STATUS_OS, "no memory for the report");
 }
 
