@@ -148,6 +148,8 @@ static void find_facts(JsonObject *facts, const PastRuns *runs) {
     if (runs->count > 1) add_fact(facts, "runs finished", "%zu of %zu", finished, runs->count);
     if (runs->count == 1 && !isnan(last))
         add_fact(facts, run_figures[figure].name, "%s", run_figure_number(text, figure, last));
+    if (runs->count == 1 && !isnan(best->rmse)) add_fact(facts, "RMSE", "%.4f", best->rmse);
+    if (runs->count == 1 && !isnan(best->r2)) add_fact(facts, "R2", "%.4f", best->r2);
     if (!isnan(most) && alike == runs->count) // figures of different kinds have no best
         add_fact(facts, runs->count > 1 ? best->path : "best", "%s in round %u", run_figure_text(text, figure, most),
                  best->best_round);

@@ -234,7 +234,7 @@ const showTable = () => {
 
 const showFacts = () => {
   const place = byId("facts");
-  data.facts.forEach(([value, what]) => { const fact = make("div", null, place, "fact"); make("b", value.replace(/\d{4,}/g, (digits) => whole(digits)), fact); fact.append(what); });
+  data.facts.forEach(([value, what]) => { const fact = make("div", null, place, "fact"); make("b", value.replace(/(?<![.\d])\d{4,}/g, (digits) => whole(digits)), fact); fact.append(what); });
 };
 
 const showCurves = () => {
