@@ -52,15 +52,15 @@ static Status check_halves(const Recipe *recipe, Error *err) {
 static Status check_mix(const Recipe *recipe, Error *err) {
     const Chosen *parts = recipe->parts;
     const CombineRule *combine = combine_rules[parts[PART_COMBINE].row];
-    const bool averages = parts[PART_COMBINE].row == COMBINE_ROW_mean;
     const struct {
         Part part;
         bool clashes;
         const char *why;
     } others[] = {
-        {PART_COMBINE, !averages && !combine->rows, "that does not look at updates side by side"},
-        {PART_COMBINE, averages && !combine_is_uniform(&parts[PART_COMBINE]),
-         "mixed updates count alike; add combine mean uniform"},
+        {PART_COMBINE, parts[PART_COMBINE].row != COMBINE_ROW_mean && !combine->rows,
+         "that does not look at updates side by side"},
+        {PART_COMBINE, !combine_is_uniform(&parts[PART_COMBINE]),
+         "mixed updates count alike; add weights=uniform to it"},
         {PART_COMBINE, combine->by_training != NULL, "mixed updates have no loss of their own"},
         {PART_LOCAL, local_rules[parts[PART_LOCAL].row]->keeps, "its clients are averaged as they are"},
         {PART_CODE, parts[PART_CODE].row == SEND_ROW_masked, "the server may see the sum alone"},

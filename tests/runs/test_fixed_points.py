@@ -189,7 +189,7 @@ SAME = [  # the one text, the other text, what else both change
     ("trimmed 0.34", "mix buckets size=1; combine trimmed 0.34", {}),
     ("fedavg weights=uniform", "mix buckets size=3; combine median", {}),
     ("fedavg weights=uniform", "mix nearest byzantine=0; combine mean uniform", {}),
-    ("fedavg weights=uniform", "mix buckets size=9; combine geometric", {}),
+    ("fedavg weights=uniform", "mix buckets size=9; combine geometric weights=uniform", {}),
     ("median; server adam", "trimmed share=0.34; server adam", {"workers": "3"}),
     ("fedavg", "ditto", {}),
     ("fedavg", "ditto lambda=0", {}),
