@@ -190,6 +190,7 @@ echo training >"$scratch"/cifar-100-binary/train.bin
 echo testing >"$scratch"/cifar-100-binary/test.bin
 archive() { # FOLDER [FILE...]: fetches it as it is served
     (cd "$scratch"/served && md5sum -- *.tar.gz) >"$scratch"/checksums
+    (cd "$scratch"/cifar-100-binary && md5sum -- *.bin) >>"$scratch"/checksums
     said=$("$get_data" cifar100 --to "$1" --mirror "$url" --checksums "$scratch"/checksums 2>&1)
     status=$?
 }
@@ -197,9 +198,22 @@ tar -czf "$scratch"/served/cifar-100-binary.tar.gz -C "$scratch" cifar-100-binar
 archive "$scratch"/cifar
 check 'an archive gives its files and nothing else' holds_exactly "$scratch"/cifar train.bin test.bin
 check 'the files of an archive are right' cmp -s "$scratch"/cifar/test.bin "$scratch"/cifar-100-binary/test.bin
+cp "$scratch"/checksums "$scratch"/sums-of-cifar
+echo cut >"$scratch"/cifar/train.bin
+archive "$scratch"/cifar
+check 'a damaged file of an archive is fetched anew' cmp -s "$scratch"/cifar/train.bin "$scratch"/cifar-100-binary/train.bin
 rm "$scratch"/served/cifar-100-binary.tar.gz
-said=$("$get_data" cifar100 --to "$scratch"/cifar --mirror "$url" 2>&1) status=$?
+said=$("$get_data" cifar100 --to "$scratch"/cifar --mirror "$url" --checksums "$scratch"/sums-of-cifar 2>&1) status=$?
 check 'files of an archive are not fetched again' status_is 0
+# Without sums of theirs the sizes of the published files count, here made of holes.
+mkdir "$scratch"/whole
+truncate -s 153700000 "$scratch"/whole/train.bin
+truncate -s 30740000 "$scratch"/whole/test.bin
+said=$("$get_data" cifar100 --to "$scratch"/whole --mirror "$url" 2>&1) status=$?
+check 'files of the published sizes are there' status_is 0
+truncate -s 30739999 "$scratch"/whole/test.bin
+said=$("$get_data" cifar100 --to "$scratch"/whole --mirror "$url" 2>&1) status=$?
+check 'a file that is a byte short is not there' status_is 69
 tar -czf "$scratch"/served/cifar-100-binary.tar.gz -C "$scratch" cifar-100-binary/train.bin
 archive "$scratch"/bad-cifar
 check 'an archive without a file is a data error' status_is 65
