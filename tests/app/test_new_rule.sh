@@ -7,7 +7,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd "$source" && tar -cf - --exclude='./build*' --exclude=./.git --exclude=./runs .) | tar -xf - -C "$work"
 cd "$work"
-tools/new-rule server trial >/dev/null
+tools/new-rule server trial >steps
+grep -q '0. once: tools/test' steps || { echo "no word of tools/test before there is a build-ci/" >&2; exit 1; }
+words=$(sed -n 's/.* run it: build-ci.sounder //p' steps)
 tools/new-rule local trial >/dev/null
 for again in "server trial" "server Trial" "client x" ""; do
     # shellcheck disable=SC2086
@@ -22,3 +24,5 @@ for new in server local; do # what is not written yet changes nothing
     build/sounder train --data synthetic:1x8x8:80:20 --model "linear 10" --clients 2 --rounds 1 --device cpu --quiet \
         --algorithm "$new trial" --out "$new"
 done
+# The command of the printed steps, word for word.
+eval "build/sounder $words --rounds 1 --device cpu --quiet --out as-printed"

@@ -16,7 +16,7 @@ mkdir -p "$work/tree/tools" "$work/tree/build" "$work/bin" "$work/elsewhere"
 cp "$source/tools/quickstart" "$work/tree/tools/"
 sed 's/^install_packages() {/& echo "$*" >>"$asked"; return; /' "$source/tools/packages.sh" >"$work/tree/tools/packages.sh"
 ln -s "$sounder" "$work/tree/build/sounder"
-printf '#!/bin/sh\necho "$@" >>"%s"\n' "$work/built" >"$work/bin/cmake"
+printf '#!/bin/sh\necho "$@" >>"%s"\necho "[9/200] Building C object a.c.o"\necho "[ 40%%] Building b.c.o"\n' "$work/built" >"$work/bin/cmake"
 chmod +x "$work/bin/cmake"
 export asked="$work/asked" PATH="$work/bin:$PATH"
 quickstart() { "$work/tree/tools/quickstart" "$@" >"$work/log" 2>&1; }
@@ -31,6 +31,7 @@ echo 'lr: 0.02' >experiment.yaml
 # shellcheck disable=SC2086 # words
 quickstart experiment.yaml $small --out mine || refuse "a run with a folder and a file of the user's"
 [ -e "$asked" ] && [ -e "$work/built" ] || refuse "nothing was installed or built"
+grep -q '^    \[9/200\]$' "$work/log" && grep -q '^    \[ 40%\]$' "$work/log" || refuse "no word of how far the build is"
 grep -q 'libjs-chart\.js' "$asked" || refuse "no report without another package"
 grep -q '^lr: 0.02' mine/config.yaml || refuse "the folder or the file was sought elsewhere"
 grep -q '^workers: 4' mine/config.yaml || refuse "not four workers"

@@ -17,6 +17,8 @@ def header_of(path):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        return print(__doc__)
     source, sounder, lessons = sys.argv[1:]
     command, any_order, expected = header_of(source)
     words = [word.replace("build/lessons", lessons) for word in shlex.split(command)]
