@@ -12,5 +12,9 @@ Status nodes_transport_load(const NodesTransport **transport, Error *err) {
     // Open MPI loads components of its own, which look for its symbols.
     *transport = module_symbol("sounder_mpi.so", "nodes_mpi", true);
     if (*transport) return STATUS_OK;
-    return fail(err, STATUS_UNAVAILABLE, "the module for runs on several nodes cannot be loaded: %s", dlerror());
+    return fail(
+        err, STATUS_UNAVAILABLE,
+        "the module for runs on several nodes cannot be loaded; Debian's package sounder-mpi has it (apt install "
+        "./sounder-mpi_*.deb): %s",
+        dlerror());
 }

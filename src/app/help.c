@@ -245,8 +245,9 @@ static void print_nodes(FILE *file) {
         file, 0,
         "Several machines train one model, to the same bits as one: each has a parent and --workers workers of its "
         "own, "
-        "and its own copy of the data set. Node 0 alone prints and writes. fedavg and ssgd do that, hogwild needs one "
-        "memory. All nodes get the same options; --resume goes on with any number of nodes.");
+        "and its own copy of the data set. Node 0 alone prints and writes. All algorithms do that but hogwild, whose "
+        "workers need one memory; refused are also --clock real, and ssgd with --device cuda. All nodes get the same "
+        "options; --resume goes on with any number of nodes.");
     fputc('\n', file);
     print_paragraph(
         file, 0,

@@ -144,7 +144,10 @@ int main(int argc, char **argv) {
     if (status == STATUS_OK) return exit_code;
     const char *wish = getenv("NO_COLOR");
     int coloured = log_on_terminal() && !(wish && *wish);
-    fprintf(stderr, coloured ? "\r\033[Ksounder: \033[31merror:\033[0m %s\n" : "sounder: error: %s\n", err.message);
+    char node[24] = "";
+    if (log_node() >= 0) snprintf(node, sizeof node, "node %d: ", log_node());
+    fprintf(stderr, coloured ? "\r\033[Ksounder: %s\033[31merror:\033[0m %s\n" : "sounder: %serror: %s\n", node,
+            err.message);
     if (isatty(STDERR_FILENO)) print_sketch(&err);
     return status_exit_code(status);
 }

@@ -26,6 +26,10 @@ void log_name_node(int node) {
     current_node = node;
 }
 
+int log_node(void) {
+    return current_node;
+}
+
 LogLevel log_level(void) {
     return current_level;
 }

@@ -17,6 +17,7 @@ void log_init(LogLevel level, int rank);
 
 // In a run on several machines: every line of the parent names its node from here on.
 void log_name_node(int node);
+int log_node(void); // -1: the run is on one machine
 LogLevel log_level(void);
 
 // Whether stderr is a terminal on which a line can be cleared and written again.

@@ -53,7 +53,7 @@ class CudaNodes(NodesCase):
         options = [*CARD, "--local-epochs", "4"]
         process = self.start_nodes(2, *options, "--rounds", "500", "--workers", "1", "--out", "torn")
         err = self.lose(process, "torn", signal.SIGKILL)
-        self.assertRegex(err, r"sounder: error: node 1 \(process \d+ on \S+\) is lost: it has died; --resume")
+        self.assertRegex(err, r"sounder: node \d: error: node 1 \(process \d+ on \S+\) is lost: it has died; --resume")
         done = len(self.rounds("torn"))
         self.train_nodes(3, "--resume", "torn", "--workers", "1", "--rounds", str(done + 1))
         self.train("--resume", "torn", "--workers", "2", "--rounds", str(done + 2))
@@ -74,7 +74,7 @@ class CudaNodes(NodesCase):
         arguments = ["-np", "1", SOUNDER, "train", *TINY, "--device", "auto", "--workers", "1", "--out", "run"]
         process = self.start_command(["mpirun", *arguments, ":", "-x", "SOUNDER_EMULATED_DEVICES=0", *arguments])
         _, err = process.communicate(timeout=60 * SLOWED)
-        self.assertRegex(err, "sounder: error: node 1 computes with .* and node 0 with ")
+        self.assertRegex(err, r"sounder: node \d: error: node 1 computes with .* and node 0 with ")
         self.assertFalse(os.path.exists(self.path("run")))
 
 

@@ -37,12 +37,12 @@ class Look(RunCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout if code == 0 else done.stderr
 
-    def write_run(self, name, accuracies, finished=True, target=None, **options):
+    def write_run(self, name, accuracies, finished=True, target=None, nodes=1, **options):
         """A run folder as a run would have left it, without the run."""
         os.makedirs(self.path(name))
         with open(self.path(name, "config.yaml"), "w") as file:
             file.writelines(f"{key.replace('_', '-')}: {value}\n" for key, value in options.items())
-        lines = [{"type": "start", "time": "2026-11-22T01:18:15.123Z", "workers": 2, "clients": 10, "clients_per_round": 5}]
+        lines = [{"type": "start", "time": "2026-11-22T01:18:15.123Z", "nodes": nodes, "workers": 2, "clients": 10, "clients_per_round": 5}]
         for round, accuracy in enumerate(accuracies, 1):
             lines.append({"type": "client", "round": round, "client": 0, "loss": 1.0})
             lines.append({"type": "round", "round": round, "train_loss": 2.0 / round, "test_loss": 1.0 / round, "test_accuracy": accuracy,
@@ -55,6 +55,16 @@ class Look(RunCase):
 
 
 class Runs(Look):
+    def test_runs_of_several_nodes_say_how_many(self):
+        self.write_run("a", [0.5], nodes=3)
+        self.assertRegex(self.sounder("runs", "a"), r"^run  state     rounds  nodes .*\na    finished       1      3 ")
+        self.write_run("b", [0.5])
+        self.assertRegex(self.sounder("runs", "a", "b"), r"\nb    finished       1      1 ")
+        self.assertNotIn("nodes", self.sounder("runs", "b"))
+        self.sounder("report", "a")
+        with open(self.path("a/report.html")) as file:
+            self.assertIn("on 3 machines", file.read())
+
     def write_sweep(self):
         """Two values of alpha, three seeds of each."""
         self.final = {"0.1": [0.70, 0.75, 0.71], "10": [0.85, 0.86, 0.84]}

@@ -152,7 +152,7 @@ class Nodes(NodesCase):
                 calm, torn = f"{algorithm}-calm", f"{algorithm}-torn"
                 process = self.start_nodes(2, *arguments, "--rounds", "500", "--workers", "1", "--out", torn)
                 err = self.lose(process, torn, signal.SIGKILL)
-                self.assertRegex(err, r"sounder: error: node 1 \(process \d+ on \S+\) is lost: it has died; --resume")
+                self.assertRegex(err, r"sounder: node \d: error: node 1 \(process \d+ on \S+\) is lost: it has died; --resume")
                 done = len(self.rounds(torn))
                 self.train_nodes(3, "--resume", torn, "--workers", "1", "--rounds", str(done + 1))
                 self.train("--resume", torn, "--workers", "4", "--rounds", str(done + 2))
@@ -163,7 +163,7 @@ class Nodes(NodesCase):
     def test_a_node_that_falls_silent_is_lost_after_the_seconds_of_a_hang(self):
         process = self.start_nodes(3, *SMALL, "--rounds", "500", "--workers", "1", "--hang-seconds", "10", "--out", "run")
         err = self.lose(process, "run", signal.SIGSTOP)
-        self.assertRegex(err, r"sounder: error: node 2 \(process \d+ on \S+\) is lost: nothing was heard of it for 10 s")
+        self.assertRegex(err, r"sounder: node \d: error: node 2 \(process \d+ on \S+\) is lost: nothing was heard of it for 10 s")
 
     def test_a_worker_may_die_while_its_node_waits_for_the_sums_of_another(self):
         arguments = [*TWO_BUCKETS, "--local-epochs", "4", "--workers", "2", "--on-worker-death", "respawn"]
@@ -215,8 +215,8 @@ class Agreement(NodesCase):
         self.wait_for_round("run", 1)
         os.kill(children_of(self.parents(process)[1])[0], signal.SIGKILL)
         _, err = process.communicate(timeout=60 * SLOWED)
-        self.assertIn("sounder: error: the only worker has died", err)
-        self.assertRegex(err, r"sounder: error: node 1 \(process \d+ on \S+\) (has ended the run|is lost)")
+        self.assertIn("sounder: node 1: error: the only worker has died", err)
+        self.assertRegex(err, r"sounder: node \d: error: node 1 \(process \d+ on \S+\) (has ended the run|is lost)")
 
     def test_what_one_node_finds_wrong_is_not_called_a_loss_by_the_others(self):
         err = self.refused(2, *SMALL, "--workers", "1", "--trace", "nowhere/trace.json", "--out", "run", codes=(73, 69))
@@ -321,7 +321,7 @@ class Agreement(NodesCase):
         shutil.rmtree(self.path("b", "data"))
         os.makedirs(self.path("b"), exist_ok=True)
         _, err = self.train_in_two_folders().communicate(timeout=60 * SLOWED)
-        self.assertRegex(err, r"sounder: error: node 1 \(process \d+ on \S+\) (has ended the run|is lost)")
+        self.assertRegex(err, r"sounder: node \d: error: node 1 \(process \d+ on \S+\) (has ended the run|is lost)")
         self.assertFalse(os.path.exists(self.path("a", "run")), "the run began although it could not be")
         self.write_data(self.path("b", "data"), 1)
         self.finish(self.train_in_two_folders())
@@ -420,7 +420,7 @@ class TwoNetworks(NodesCase):
         self.need(["ip", "-n", self.names[0], "link", "set", self.ends[0], "down"])
         self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in parents)), "a node lives on")
         # Both run on this machine: if MPI's daemon on the far side is quicker to give up, its node is seen to be dead.
-        sentence = "sounder: error: (node 1 .* is lost: (nothing was heard of it for 10 s|it has died)|the connection between)"
+        sentence = r"sounder: node \d: error: (node 1 .* is lost: (nothing was heard of it for 10 s|it has died)|the connection between)"
         said = b""
         while not re.search(sentence, said.decode(errors="replace")):  # mpirun passes on what the near node said when it comes to it
             ready, _, _ = select.select([process.stderr], [], [], 60 * SLOWED)

@@ -70,6 +70,16 @@ class Top(RunCase):
         self.assertIn("updates refused 0", lines)
         self.assertLessEqual(max(map(len, self.once_in(9, "läuft"))), 9)
 
+    def test_clients_of_other_nodes_are_no_ranks_of_this_machine(self):
+        self.write_run("run", 0)
+        lines = [{"type": "start", "workers": 1, "nodes": 3}]
+        lines += [{"type": "client", "round": 1, "client": client, "node": client % 3, "rank": 0, "samples": 10, "seconds": 1} for client in range(7)]
+        lines += [{"type": "round", "round": 1, "seconds": 2, "barrier_wait_seconds": [0.5]}]
+        with open(self.path("run/metrics.jsonl"), "w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        told = self.top("run", "--once")
+        self.assertRegex(told, r"(?m)^rank  now     waited  clients .*\n   0  - +25.0% +3 .*\n2 other nodes +4$")
+
     def test_without_a_name_it_is_the_run_that_runs_or_the_last_that_began(self):
         self.write_run("runs/a", 1, "2026-11-22T03:00:00.000Z")
         self.write_run("runs/b", 1, "2026-11-22T02:00:00.000Z")

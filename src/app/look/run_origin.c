@@ -140,6 +140,8 @@ static void print_facts(FILE *file, const PastRun *run) {
     }
     const char *sha256 = json_string_value(json_object_get(run->summary, "model_sha256"));
     if (sha256) fprintf(file, "%smodel SHA-256 %s", separator, sha256);
+    const json_int_t nodes = json_integer_value(json_object_get(run->start, "nodes"));
+    if (nodes > 1) fprintf(file, "%son %d machines", separator, (int)nodes);
     fprintf(file, "%sworkers lost %g", separator, run->workers_lost);
 }
 

@@ -29,6 +29,11 @@ static double rounds_of(const PastRun *run) {
     return run->rounds;
 }
 
+static double nodes_of(const PastRun *run) {
+    const json_t *nodes = json_object_get(run->start, "nodes");
+    return json_is_integer(nodes) ? json_number_value(nodes) : NAN;
+}
+
 static double seconds_of(const PastRun *run) {
     return run->rounds > 0 ? run->seconds : NAN;
 }
@@ -48,6 +53,7 @@ static const struct {
     size_t at; // where `of` is NULL
 } figures[] = {
     {"rounds", "rounds", 0, 1, .of = rounds_of},
+    {"nodes", "nodes", 0, 1, .of = nodes_of},
     {"personal %", "personal_accuracy_percent", 2, 100, IN_RUN(last[FIGURE_PERSONAL_ACCURACY])},
     {"best personal %", "best_personal_percent", 2, 100, IN_RUN(best[FIGURE_PERSONAL_ACCURACY])},
     {"personal loss", "personal_loss", 4, 1, IN_RUN(last[FIGURE_PERSONAL_LOSS])},
@@ -83,14 +89,14 @@ static bool is_figure(int figure, const char *key) {
     return strcmp(figures[figure].key, key) == 0;
 }
 
-// Simulated seconds are the rounds' number where nobody simulates anything.
+// Simulated seconds are the rounds' number where nobody simulates anything, and most runs have one node.
 static bool is_shown(const PastRuns *runs, int figure) {
-    const bool simulated = is_figure(figure, "simulated_seconds");
-    for (size_t i = 0; i < runs->count && simulated; i++) {
-        const double seconds = figure_of(&runs->all[i], figure);
-        if (!isnan(seconds) && seconds != runs->all[i].rounds) return true;
+    const bool simulated = is_figure(figure, "simulated_seconds"), nodes = is_figure(figure, "nodes");
+    for (size_t i = 0; i < runs->count && (simulated || nodes); i++) {
+        const double value = figure_of(&runs->all[i], figure), usual = nodes ? 1 : runs->all[i].rounds;
+        if (!isnan(value) && value != usual) return true;
     }
-    return !simulated;
+    return !simulated && !nodes;
 }
 
 static void add_figures(Table *table, size_t columns[FIGURES], const PastRuns *runs) {
@@ -99,7 +105,8 @@ static void add_figures(Table *table, size_t columns[FIGURES], const PastRuns *r
         if (!is_shown(runs, f)) continue;
         columns[f] = table_add_column(table, figures[f].title, figures[f].key, figures[f].decimals);
         if (!table->no_memory)
-            table->columns[columns[f]].steady = is_figure(f, "rounds") || is_figure(f, "megabytes_sent");
+            table->columns[columns[f]].steady =
+                is_figure(f, "rounds") || is_figure(f, "nodes") || is_figure(f, "megabytes_sent");
     }
 }
 

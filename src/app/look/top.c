@@ -178,6 +178,8 @@ static void add_ranks(Page *page, const TopState *state) {
         else
             add_line(page, "%4d  %-6s %7s  %7u  %9s", i, process_name(state, rank), wait, rank->clients, speed);
     }
+    if (state->nodes > 1)
+        add_line(page, "%d other node%s  %12u", state->nodes - 1, state->nodes == 2 ? " " : "s", state->last.elsewhere);
 }
 
 static void add_tail(Page *page, const TopState *state) {

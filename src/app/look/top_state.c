@@ -24,7 +24,9 @@ static void note_client(TopRound *round, const json_t *line) {
     TopClient told = {json_integer_value(json_object_get(line, "client")), or_zero(number_of(line, "seconds")),
                       or_zero(number_of(line, "samples"))};
     const json_int_t rank = json_integer_value(json_object_get(line, "rank"));
-    if (rank >= 0 && rank < TOP_RANKS) {
+    if (json_integer_value(json_object_get(line, "node")) > 0) {
+        round->elsewhere++;
+    } else if (rank >= 0 && rank < TOP_RANKS) {
         round->clients[rank]++;
         round->samples[rank] += told.samples;
         round->seconds[rank] += told.seconds;
@@ -80,6 +82,7 @@ static void note_round(TopState *state, const json_t *line) {
 }
 
 static void note_start(TopState *state, const json_t *line) {
+    state->nodes = (int)json_integer_value(json_object_get(line, "nodes"));
     state->run.figure = run_figure_named(json_string_value(json_object_get(line, "figure")));
     state->finished = false;
 }

@@ -34,6 +34,7 @@ typedef struct TopRound {
     uint32_t clients[TOP_RANKS];
     double samples[TOP_RANKS], seconds[TOP_RANKS];
     TopClient slowest[TOP_SLOWEST]; // seconds 0: none
+    uint32_t elsewhere;             // clients that other nodes trained; the ranks are those of node 0
 } TopRound;
 
 typedef struct TopState {
@@ -49,7 +50,7 @@ typedef struct TopState {
     double samples_per_second, bytes, simulated_seconds;
     double lost, refused; // workers, updates
     bool finished, running;
-    int ranks;
+    int ranks, nodes;
     pid_t parent; // 0: unknown
     TopPhase phase;
     TopRound next, last;
