@@ -50,8 +50,8 @@ static Status test_models(Run *run, RoundTest *test, uint32_t round, Error *err)
 
 // The client's own model on its own samples, the global one, and what becomes of that when the client trains it
 // further. due: by --eval-clients-every; otherwise only what the round's test has found is told. Comes right after
-// test_models.
-static Status report_client_evaluations(Run *run, const RoundTest *test, uint32_t round, bool due, Error *err) {
+// test_models. What the global one does goes into *test.
+static Status report_client_evaluations(Run *run, RoundTest *test, uint32_t round, bool due, Error *err) {
     const bool personal = run_figures[run->figure].is_personal;
     const struct {
         EvaluationTask task;
@@ -64,6 +64,7 @@ static Status report_client_evaluations(Run *run, const RoundTest *test, uint32_
         ClientTests tests = test->personal;
         if (!kinds[i].wanted) continue;
         if (!kinds[i].done) TRY(evaluate_clients(run, &tests, round, kinds[i].task, err));
+        if (kinds[i].task == EVALUATE_CLIENT) test->clients = tests;
         if (train_is_first(run))
             TRY(report_client_tests(&run->metrics, &run->memory, round, kinds[i].model, &tests, due, err));
     }

@@ -134,7 +134,8 @@ class RunFigure(RunCase):
         told = json.loads(self.look("eval", "runs/a", "--json"))
         self.assertAlmostEqual(told["test_rmse"], last["test_rmse"], places=4)
         self.assertNotIn("test_accuracy", told)
-        self.train(*targets, "--rounds", "1", "--eval-clients-every", "1", "--quiet", "--out", "clients")
+        out, _ = self.train(*targets, "--rounds", "1", "--eval-clients-every", "1", "--out", "clients")
+        self.assertRegex(out, r"  RMSE [0-9.]+  clients [0-9.]+ \(worst tenth [0-9.]+\)  ")
         (line,) = [line for line in self.metrics("clients") if line["type"] == "clients_evaluation"]
         self.assertNotIn("accuracy_mean", line)
         self.assertLessEqual(line["loss_best_tenth"], line["loss_mean"])
@@ -145,6 +146,7 @@ class RunFigure(RunCase):
         options = self.write_users()
         out, _ = self.train(*options, "--rounds", "3", "--eval-clients-every", "3", "--out", "runs/a")
         self.assertIn("clients have 18 test samples of their own\n", out)
+        self.assertIn("  66.67%  clients 66.67% (worst tenth 0.00%)  ", out)
         lines = [line for line in self.metrics("runs/a") if line["type"] == "client_evaluation"]
         self.assertEqual([(line["data"], line["samples"], line["accuracy"]) for line in lines],
                          [("client's test samples", 6, 1.0), ("client's test samples", 6, 1.0), ("client's test samples", 6, 0.0)])

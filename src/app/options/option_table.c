@@ -380,7 +380,8 @@ const Option option_table[] = {
      .also = "eval-client",
      .placeholder = "N", .preset = "0", .minimum = 0, .maximum = 1000000, .may_change = true,
      .applies = draws_cohorts, .condition = DRAWS_COHORTS,
-     .help = "rounds between two tests of the global model on every client's own samples, with quantiles over the clients: "
+     .help = "rounds between two tests of the global model on every client's own samples; the round's line tells mean and worst "
+             "tenth of the clients, metrics.jsonl all: "
              "test samples of its users, those of --client-test, or else those it trains on (help metrics); 0: never"},
     {.name = "finetune-epochs", .type = OPTION_WHOLE, FIELD(finetune_epochs), .group = GROUP_RUN,
      .also = "personalization-epochs",

@@ -288,10 +288,22 @@ void progress_tick(void *context) {
     progress->spoken_nanoseconds = clock_nanoseconds();
 }
 
+enum { TEST_BYTES = 512 }; // losses may have forty digits and more
+
+// Where the run is not about the clients' own models: what the global one does for the clients.
+static void describe_clients(char text[TEST_BYTES], const RoundTest *test) {
+    const Fairness *of = test->has_targets ? &test->clients.loss : &test->clients.accuracy;
+    text[0] = '\0';
+    if (test->clients.clients == 0 || test->personal.clients > 0) return;
+    if (test->has_targets)
+        snprintf(text, TEST_BYTES, "  clients %.4f (worst tenth %.4f)", log_real(of->mean), log_real(of->best_tenth));
+    else
+        snprintf(text, TEST_BYTES, "  clients %.2f%% (worst tenth %.2f%%)", 100 * of->mean, 100 * of->worst_tenth);
+}
+
 // "  test 0.4567   40.80%  attack   1.00%  personal 89.43%"; text: (TEST_BYTES), empty without a test.
-enum { TEST_BYTES = 192 };
 static void describe_test(char text[TEST_BYTES], const RoundTest *test) {
-    char never[64] = "";
+    char never[64] = "", clients[TEST_BYTES], value[RUN_FIGURE_TEXT_BYTES];
     const ClientTests *personal = &test->personal;
     const RunFigure figure = test->has_targets ? FIGURE_PERSONAL_LOSS : FIGURE_PERSONAL_ACCURACY;
     size_t used = 0;
@@ -302,12 +314,14 @@ static void describe_test(char text[TEST_BYTES], const RoundTest *test) {
     if (!isnan(test->rmse)) used += (size_t)snprintf(text + used, TEST_BYTES - used, "  RMSE %.4f", test->rmse);
     if (!isnan(test->attack_success))
         used += (size_t)snprintf(text + used, TEST_BYTES - used, "  attack %6.2f%%", 100 * test->attack_success);
-    if (personal->clients == 0) return;
+    describe_clients(clients, test);
     if (personal->never_trained > 0)
         snprintf(never, sizeof never, " (%u of %u clients never trained)", personal->never_trained, personal->clients);
-    char value[RUN_FIGURE_TEXT_BYTES];
-    snprintf(text + used, TEST_BYTES - used, "  %s%s", run_figure_text(value, figure, round_test_value(test, figure)),
-             never);
+    if (personal->clients > 0)
+        snprintf(text + used, TEST_BYTES - used, "  %s%s",
+                 run_figure_text(value, figure, round_test_value(test, figure)), never);
+    else
+        snprintf(text + used, TEST_BYTES - used, "%s", clients);
 }
 
 void progress_conclude(Progress *progress, RunFigure figure, const RoundTest *test, uint32_t rounds, double seconds) {

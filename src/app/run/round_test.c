@@ -10,7 +10,8 @@ RoundTest round_test_none(const Dataset *data) {
                        .rmse = NAN,
                        .r2 = NAN,
                        .attack_success = NAN,
-                       .personal = client_tests_none()};
+                       .personal = client_tests_none(),
+                       .clients = client_tests_none()};
 }
 
 RoundTest round_test_of(const RoundReport *report, const Dataset *data, double variance) {

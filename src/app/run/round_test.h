@@ -19,7 +19,8 @@ typedef struct RoundTest {
     double loss, accuracy; // of the global model on the test set; no accuracy with targets
     double rmse, r2;       // with targets
     double attack_success; // of a backdoor
-    ClientTests personal;  // of the clients' own models
+    ClientTests personal;  // of the clients' own models on their own samples
+    ClientTests clients;   // of the global model on those
 } RoundTest;
 
 // Of a round without a test.
