@@ -205,11 +205,14 @@ Status nodes_watch(Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
     uint64_t now = clock_nanoseconds();
     if (now - nodes->watched_nanoseconds < watch_nanoseconds && !nodes->is_busy) return STATUS_OK;
-    // If this process has not looked for long, because it was stopped or busy, nobody else can be blamed for it.
+    // If this process has not looked for long, because it was stopped or busy, no other node can be blamed for it. One
+    // that was heard meanwhile (nodes_busy listens, too) was heard now at the latest: a later time would count as silence.
     const uint64_t since = nodes->watched_nanoseconds ? now - nodes->watched_nanoseconds : 0,
                    away = since > watch_nanoseconds ? since - watch_nanoseconds : 0;
-    for (uint32_t node = 0; node < nodes->size; node++)
-        nodes->peers[node].heard_nanoseconds += away;
+    for (uint32_t node = 0; node < nodes->size; node++) {
+        const uint64_t heard = nodes->peers[node].heard_nanoseconds + away;
+        nodes->peers[node].heard_nanoseconds = heard < now ? heard : now;
+    }
     nodes->watched_nanoseconds = now;
     Status heard = hear(nodes, err);
     TRY(find_gone(nodes, err)); // first: its sentence says more than MPI's about a broken connection

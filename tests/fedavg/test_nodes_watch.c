@@ -94,6 +94,17 @@ static void a_silent_node_is_lost_and_one_that_works_alone_is_not(void **state) 
     check_ok(hear(&f, NODE_BUSY, NODES_BUSY_SECONDS + 10, &err));
 }
 
+static void a_node_that_was_heard_while_this_one_worked_is_not_lost(void **state) {
+    (void)state;
+    Fixture f;
+    Error err;
+    set_up(&f);
+    f.nodes.watched_nanoseconds = clock_nanoseconds() - UINT64_C(10000000000);
+    f.connection.coming[f.connection.coming_count++] = NODE_ALIVE;
+    check_ok(nodes_busy(&f.nodes, &err)); // hears it
+    check_ok(nodes_watch(&f.nodes, &err));
+}
+
 static void work_ends_with_the_next_wait(void **state) {
     (void)state;
     Fixture f;
@@ -126,6 +137,7 @@ static void what_is_too_large_for_one_message_is_gathered_in_pieces(void **state
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_silent_node_is_lost_and_one_that_works_alone_is_not),
+        cmocka_unit_test(a_node_that_was_heard_while_this_one_worked_is_not_lost),
         cmocka_unit_test(work_ends_with_the_next_wait),
         cmocka_unit_test(what_is_too_large_for_one_message_is_gathered_in_pieces),
     };
