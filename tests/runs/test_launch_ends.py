@@ -120,6 +120,13 @@ class Ends(LaunchTest):
         _, err = self.launch(lost, code=66)
         self.assertEqual(err, f"sounder: error: {lost}: cannot be started: No such file or directory: the interpreter in its first line, or its loader\n")
 
+    def test_a_container_without_dev_null_is_named(self):
+        container = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs tmpfs /dev && exec "$@"', "sh"]
+        if subprocess.run([*container, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no mount namespace of its own without root")
+        run = subprocess.run([*container, SOUNDER, "launch", "--standalone", "-n", "2", "true"], capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual((run.returncode, run.stderr), (71, "sounder: error: cannot open /dev/null, the stdin of rank 0: No such file or directory\n"))
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

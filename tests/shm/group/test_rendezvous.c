@@ -1,6 +1,7 @@
 // How the ranks of a group meet, and what is said when they do not.
 #include "meetings.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
 #include "shm/group/group_call.h"
@@ -83,12 +84,14 @@ static void a_file_of_an_earlier_run_is_an_error_on_every_rank(void **state) {
 
 static void a_file_server_that_renames_only_over_other_files_will_do(void **state) {
     (void)state;
+    skip_without_seccomp();
     char place[64];
     meeting_place(place);
     Guest guests[3];
     for (int i = 0; i < 3; i++) // the third is a second rank 0, which must not take the file away
         guests[i] = (Guest){.config = {.init = place, .rank = i % 2, .size = 3, .timeout_seconds = 60},
-                            .renames_as_nfs = true,
+                            .refused_call = SYS_renameat2,
+                            .refusal = EINVAL,
                             .comes_after_sockets = i == 2 ? 2 : 0,
                             .expected = STATUS_MISMATCH,
                             .words = {"two processes are rank 0"}};
@@ -185,6 +188,18 @@ static void a_rank_that_dies_while_meeting_ends_it_for_all(void **state) {
 
 #define HOST_OF_32  "a-host-of-thirty-two-letters.org"
 #define HOST_OF_256 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32 HOST_OF_32
+
+static void where_pidfd_open_is_refused_a_rank_says_what_it_takes(void **state) {
+    (void)state;
+    skip_without_seccomp();
+    char place[64];
+    const Guest guest = {.config = {.init = meeting_place(place), .rank = 0, .size = 2, .timeout_seconds = 60},
+                         .refused_call = SYS_pidfd_open,
+                         .refusal = EPERM,
+                         .expected = STATUS_OS,
+                         .words = {"pidfd_open, which needs Linux 5.3", "Operation not permitted"}};
+    assert_int_equal(hold_meeting(&guest, 1), 0);
+}
 
 static void wrong_configurations_are_refused_with_a_remedy(void **state) {
     (void)state;
@@ -366,6 +381,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(two_processes_with_one_rank_fail_on_all_ranks),
         cmocka_unit_test(different_sizes_fail_on_all_ranks),
         cmocka_unit_test(a_rank_that_dies_while_meeting_ends_it_for_all),
+        cmocka_unit_test(where_pidfd_open_is_refused_a_rank_says_what_it_takes),
         cmocka_unit_test(wrong_configurations_are_refused_with_a_remedy),
         cmocka_unit_test(what_a_launcher_or_a_path_can_get_wrong_is_refused_too),
         cmocka_unit_test(the_environment_of_every_launcher_is_understood),
