@@ -205,8 +205,8 @@ Status nodes_watch(Nodes *nodes, Error *err) {
     if (nodes->size == 1) return STATUS_OK;
     uint64_t now = clock_nanoseconds();
     if (now - nodes->watched_nanoseconds < watch_nanoseconds && !nodes->is_busy) return STATUS_OK;
-    // If this process has not looked for long, because it was stopped or busy, no other node can be blamed for it. One
-    // that was heard meanwhile (nodes_busy listens, too) was heard now at the latest: a later time would count as silence.
+    // If this process has not looked for long, because it was stopped or busy, no other node can be blamed for it. What
+    // was heard meanwhile (nodes_busy listens, too) was heard now at the latest: a later time would be a silence.
     const uint64_t since = nodes->watched_nanoseconds ? now - nodes->watched_nanoseconds : 0,
                    away = since > watch_nanoseconds ? since - watch_nanoseconds : 0;
     for (uint32_t node = 0; node < nodes->size; node++) {

@@ -286,7 +286,7 @@ class Runs(RunCase):
             for data, passes in (("full", 2), ("shard", 1)):
                 with self.subTest(update=update, data=data):
                     run = f"{update}-{data}"
-                    self.train("--data", DATA, "--algorithm", "hogwild", "--workers", "2", "--rounds", "4", "--lr", "0.05",
+                    self.train("--data", DATA, "--algorithm", "hogwild", "--workers", "2", "--rounds", "4", "--lr", "0.05", "--momentum", "0.5",
                                "--hogwild-update", update, "--hogwild-data", data, "--out", run)
                     for entry in self.rounds(run):
                         self.assertEqual(entry["samples"], TRAIN * passes)

@@ -42,6 +42,13 @@ class Sweep(RunCase):
         self.assertRegex(out, rf"(?m)^10 +2 +2 +{statistics.mean(finals):.2f} ± {statistics.stdev(finals):.2f} ")
         self.assertIn("\nlook: sounder report s    sounder runs s --by alpha\n4 of 4 runs are done, 0 failed, ", out)
 
+    def test_runs_that_are_still_getting_better_at_their_end_are_told(self):
+        slow = ["--data", "quadratics a=1,4 b=0,1", "--clients", "2", "--model", "linear 1", "--seed", "1,2"]
+        told = "2 of 2 runs were best in the last fifth of their rounds: more --rounds may change the order\n"
+        self.assertIn(told, self.sweep(*slow, "--lr", "0.001", "--rounds", "10", "--out", "rising"))
+        self.assertNotIn("more --rounds", self.sweep(*slow, "--lr", "0.5", "--rounds", "200", "--out", "settled"))
+        self.assertNotIn("more --rounds", self.sweep(*slow, "--lr", "0.001", "--rounds", "4", "--out", "few"))
+
     def test_several_values_are_lists_ranges_repetitions_and_braces(self):
         self.assertEqual(self.plan(*SMALL, "--lr", "0.1,0.2", "--seed", "3..4"),
                          ["lr=0.1,seed=3", "lr=0.1,seed=4", "lr=0.2,seed=3", "lr=0.2,seed=4"])

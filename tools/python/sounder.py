@@ -915,8 +915,6 @@ def _refusal(text, code):
     """The program's one sentence, out of what it wrote."""
     lines = [line for line in text.splitlines() if line.strip()]
     told = [line.split("error:", 1)[1].strip() for line in lines if "error:" in line]
-    if told and "unknown option; `sounder help" in told[-1]:
-        return Error(f"{told[-1]}; a number of an algorithm is part of its text: algorithm=\"fedprox mu=0.1\"", code)
     if told:
         return Error(told[-1], code)
     return Error(lines[-1] if lines else f"sounder ended with status {code} and said nothing", code)

@@ -239,6 +239,16 @@ static void print_plan(const Sweep *sweep) {
     }
 }
 
+// A run whose best test is among its last has not converged: with more rounds a slower algorithm may come first.
+static void say_if_unfinished(const PastRuns *runs) {
+    size_t rising = 0;
+    for (size_t i = 0; i < runs->count; i++)
+        rising += runs->all[i].rounds >= 5 && runs->all[i].best_round > runs->all[i].rounds - runs->all[i].rounds / 5;
+    if (2 * rising > runs->count)
+        printf("%zu of %zu runs were best in the last fifth of their rounds: more --rounds may change the order\n",
+               rising, runs->count);
+}
+
 // Over the seeds, by whatever else has several values.
 static Status print_means(const Sweep *sweep, Error *err) {
     char by[OPTION_TEXT_BYTES] = "", *folder = (char *)sweep->options.out;
@@ -251,6 +261,7 @@ static Status print_means(const Sweep *sweep, Error *err) {
     PastRuns runs;
     TRY(past_runs_find(&runs, &folder, 1, err));
     Status status = runs_print_means(&runs, *by ? by : "algorithm", TABLE_TEXT, err);
+    if (status == STATUS_OK) say_if_unfinished(&runs);
     past_runs_free(&runs);
     char word[SHELL_WORD_BYTES];
     shell_path(word, folder);
