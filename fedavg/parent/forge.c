@@ -122,8 +122,8 @@ static Status find_reach(Forge *forge, Error *err) {
     return STATUS_OK;
 }
 
-// The victim, who is named or the furthest in the first round that is attacked, for good: the harm is that it counts
-// too much. Where the victim is not in the cohort, the furthest.
+// One victim is copied for good, so that it counts too much: the client that is named, or the furthest in the first
+// round that is attacked. In rounds without it the furthest is copied.
 static Status find_copied(Forge *forge, Error *err) {
     const double *products, named = config_of(forge)->attack.number[0];
     uint32_t *victim = &forge->combine->memory->control->victim;

@@ -106,7 +106,7 @@ static double fixed_log_moment(double rate, double noise, int order, const doubl
 }
 
 // Between two whole orders the logarithm of the moment is below the line between theirs (their corollary 10), and at
-// any order below that of all clients in every round: who is left out of some rounds tells no more.
+// any order below that of all clients in every round: a client that is left out of some rounds tells no more.
 static void add_fixed(double *rdp, double rate, double noise, double times) {
     double moments[(LARGEST_ORDER + 1) / 2 + 1], logs[LARGEST_ORDER + 1] = {0};
     for (int half = 1; half <= (LARGEST_ORDER + 1) / 2; half++)

@@ -165,7 +165,7 @@ static Status resolve_world(Options *options, Error *err) {
     return resolve_candidates(options, err);
 }
 
-// More clients than there are; but data that cannot be read might have had their own number of them.
+// There are fewer clients than a round is to have. Data that cannot be read might have brought clients of their own.
 static Status refuse_cohort(const Options *options, Error *err) {
     char name[OPTION_NAMED_BYTES];
     DatasetSource source;
