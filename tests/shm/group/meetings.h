@@ -5,6 +5,7 @@
 #ifndef SOUNDER_TESTS_SHM_GROUP_MEETINGS_H
 #define SOUNDER_TESTS_SHM_GROUP_MEETINGS_H
 
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
