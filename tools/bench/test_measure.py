@@ -1,8 +1,9 @@
 """How tools/bench/run goes on when sides fail and when time runs short. Usage: test_measure.py"""
-import unittest
+import os, subprocess, sys, unittest, unittest.mock
 
 from harness import readme
-from harness.commands import Failed, OutOfTime, TimeLimit
+from harness.commands import Failed, OutOfTime, TimeLimit, peer_environment, run
+from harness.cores import CoreCount, processor_seconds
 from harness.measure import Row, measure
 
 
@@ -55,6 +56,58 @@ class Measure(unittest.TestCase):
         self.assertEqual(limit.left(), float("inf"))
         limit.start(0)
         self.assertEqual(limit.left(), 0)
+
+
+class Cores(unittest.TestCase):
+    def test_the_busiest_second_counts(self):
+        count = CoreCount()
+        for tenth in range(31):  # one core, but two from 1.0 to 2.2 s
+            count.note(tenth / 10, tenth / 10 + min(max(tenth / 10 - 1, 0), 1.2))
+        self.assertAlmostEqual(count.most(), 2)
+        self.assertTrue(count.is_more_than(1))
+        self.assertFalse(count.is_more_than(2))
+
+    def test_one_core_and_a_short_burst_are_one_core(self):
+        count = CoreCount()
+        for tenth in range(31):
+            count.note(tenth / 10, tenth / 10 + min(max(tenth / 10 - 1, 0), 0.2))
+        self.assertFalse(count.is_more_than(1))
+        count = CoreCount()
+        count.note(0, 0)
+        count.note(0.5, 4)
+        self.assertEqual(count.most(), 0)  # too short to tell
+
+    def test_threads_and_processes_that_a_command_starts_count_also_when_they_have_ended(self):
+        burn = "import time\nwhile time.process_time() < 0.3: pass\n"
+        program = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])\nprint('burnt', flush=True)\n{burn}print('both', flush=True)\ninput()"
+        with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "burnt\n")
+            self.assertGreater(processor_seconds(process.pid), 0.28)
+            self.assertEqual(process.stdout.readline(), "both\n")
+            self.assertGreater(processor_seconds(process.pid), 0.56)
+            process.communicate("\n")
+        self.assertEqual(processor_seconds(process.pid), 0)
+
+    def test_a_command_on_more_cores_than_its_row_has_is_left_out_with_a_sentence(self):
+        class Two(CoreCount):
+            def most(self):
+                return 1.9
+        command = [sys.executable, "-c", "print('{}')"]
+        with unittest.mock.patch("harness.commands.CoreCount", Two):
+            self.assertEqual(run(command, TimeLimit(), cores=2), [{}])
+            with self.assertRaisesRegex(Failed, "kept 1.9 cores busy, where its row has 1"):
+                run(command, TimeLimit(), cores=1)
+
+    def test_peers_have_one_thread_a_process_whatever_multiplies_for_them(self):
+        environment = peer_environment()
+        for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR"):
+            self.assertEqual(environment[f"{name}_NUM_THREADS"], "1")
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name)) as file:
+                text = file.read()
+            if "def main" in text and "import torch" in text and not name.startswith("card"):
+                self.assertIn("torch.set_num_threads(1)", text, name)
 
 
 class Readme(unittest.TestCase):

@@ -3,10 +3,14 @@ deadline, in a process group of its own that is killed with everything it starte
 """
 import contextlib, json, os, signal, subprocess, tempfile, threading, time
 
+from .cores import CoreCount
 from .machine import BUILD
 
 PEERS = os.path.join(os.path.dirname(__file__), "..", "peers")
 DEADLINE_SECONDS = 900
+# How the libraries of peers are told how many threads to start. PyTorch's set_num_threads does not reach an OpenBLAS with threads of its
+# own, which Debian's PyTorch multiplies with: it took every core of the machine.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 MOMENTUM = 0.5  # of both sides, where a row says no other; as sounder_bench train has it
 
 
@@ -55,33 +59,43 @@ def start(command, environment):
                             env={**os.environ, **environment})
 
 
-def run(command, limit, environment={}, watch=None):
-    """JSON lines that a command prints. watch: called with its pid while it runs, about 50 times a second."""
-    process = start(command, environment)
-    if watch is None:
-        output = finish(process, os.path.basename(command[0]), limit)
-    else:
-        done = threading.Event()
-        watcher = threading.Thread(target=watch_until, args=(watch, process.pid, done))
+def run(command, limit, environment={}, watch=None, cores=None):
+    """JSON lines that a command prints. watch: called with its pid while it runs, about 50 times a second. cores: how many it may keep
+    busy; with more its figures would be of another row, and it has failed."""
+    process, count = start(command, environment), CoreCount()
+    name = os.path.basename(command[1] if command[1:] and command[1].endswith(".py") else command[0])
+    watches = [(watch, 0.02)] if watch else [(count, 0.2)] if cores else []
+    done = threading.Event()
+    watchers = [threading.Thread(target=watch_until, args=(call, seconds, process.pid, done)) for call, seconds in watches]
+    for watcher in watchers:
         watcher.start()
-        try:
-            output = finish(process, os.path.basename(command[0]), limit)
-        finally:
-            done.set()
+    try:
+        output = finish(process, name, limit)
+    finally:
+        done.set()
+        for watcher in watchers:
             watcher.join()
+    if cores and count.is_more_than(cores):
+        raise Failed(f"{name}: kept {count.most():.1f} cores busy, where its row has {cores}")
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
-def watch_until(watch, pid, done):
-    while not done.wait(0.02):
+def watch_until(watch, seconds, pid, done):
+    while not done.wait(seconds):
         watch(pid)
 
 
+def cores_of(options):
+    """Of a run with so many workers: one each, and with several one more for their parent's own work meanwhile."""
+    workers = options.get("workers", 1)
+    return workers if workers == 1 else workers + 1
+
+
 def peer_environment():
-    """What makes PyTorch as fast as it can be. By default glibc maps and unmaps its large tensors in every step; and an
+    """What makes PyTorch as fast as it can be on one core a process, which is what every row says. By default glibc maps and unmaps its large tensors in every step; and an
     OpenBLAS that is older than the processor (Debian's, which Debian's PyTorch multiplies with) takes it for another."""
     environment = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
-                   "MALLOC_TOP_PAD_": str(1 << 28)}
+                   "MALLOC_TOP_PAD_": str(1 << 28), **dict.fromkeys(THREAD_VARIABLES, "1")}
     with open("/proc/cpuinfo") as file:
         flags = next((line.split() for line in file if line.startswith("flags")), [])
     for flag, core in (("avx512bw", "SkylakeX"), ("avx2", "Haswell")):
@@ -118,7 +132,7 @@ class Programs:
     def train(self, environment={}, watch=None, **options):
         """Objects of metrics.jsonl of one `sounder train`."""
         with self._run_folder() as out:
-            run(self._train_command(out, options), self.limit, environment, watch)
+            run(self._train_command(out, options), self.limit, environment, watch, cores_of(options))
             return read_metrics(out)
 
     def train_at_once(self, count, **options):
@@ -154,14 +168,15 @@ class Programs:
         """The figures of one micro-benchmark."""
         if name in ("train", "evaluate"):
             options = {"data": self.data, **options}
-        return run([os.path.join(BUILD, "sounder_bench"), name, *option_words(options)], self.limit)[0]
+        cores = options.get("ranks", 2 if name == "group" else 1)
+        return run([os.path.join(BUILD, "sounder_bench"), name, *option_words(options)], self.limit, cores=cores)[0]
 
     def peer(self, torch, name, watch=None, **options):
         """JSON objects that a PyTorch peer prints."""
+        cores = 2 if name == "group" else cores_of(options)
         options = {"data": self.peer_data, "started": time.monotonic(), "momentum": MOMENTUM, **options}
         environment = {} if watch else peer_environment()  # who looks at their memory shall see what is usual
-        return run([torch.python, os.path.join(PEERS, f"{name}.py"), *option_words(options)], self.limit, environment,
-                   watch)
+        return run([torch.python, os.path.join(PEERS, f"{name}.py"), *option_words(options)], self.limit, environment, watch, cores)
 
 
 def kill_group(process):
