@@ -143,6 +143,10 @@ Status dataset_find(DatasetSource *source, const char *data, uint64_t seed, Erro
 // corrupt, naming file and offset.
 Status dataset_read(void *block, const DatasetSource *source, Error *err);
 
+// The owners of the training samples (source->train_count), of the caller's to free. Reads the whole data set, or its
+// unpacked copy (unpacked_cache.h). USAGE where nobody owns them.
+Status dataset_train_owners(uint32_t **owners, const DatasetSource *source, Error *err);
+
 // Checks the block's header against `bytes` and gives pointers into it. Samples in files are for the caller to add.
 Status dataset_view(Dataset *data, const void *block, size_t bytes, Error *err);
 

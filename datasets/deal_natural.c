@@ -47,40 +47,63 @@ static Status deal_pool(Deal *deal, uint32_t drawn, uint32_t count, uint32_t fir
 // LEAF ----------------------------------------------------------------------------------------------------------------
 
 // Users in random order, those with fewer samples than the minimum left out, until the fraction of all samples is
-// reached; the last user's are cut. Returns how many users are taken; their owners are numbered in that order.
-static uint32_t take_users(Deal *deal, uint32_t *order, uint32_t *sizes) {
-    const PartitionSpec *spec = deal->spec;
-    const uint32_t minimum = (uint32_t)spec->form.number[1], wanted = (uint32_t)(spec->form.number[0] * deal->samples);
-    uint32_t taken = 0, given = 0;
-    for (uint32_t i = 0; i < deal->samples; i++)
+// reached. room (users): how many of a user's samples are taken, the last one's are cut; client (users): its number in
+// that order. OS.
+static Status choose_users(uint32_t *taken, uint32_t *client, uint32_t *room, const PartitionSpec *spec,
+                           uint32_t samples, Error *err) {
+    const uint32_t minimum = (uint32_t)spec->form.number[1], wanted = (uint32_t)(spec->form.number[0] * samples);
+    uint32_t *sizes = calloc(spec->users, 2 * sizeof *sizes), *order = sizes + spec->users, given = 0;
+    if (!sizes) return fail(err, STATUS_OS, "no memory for %u users", spec->users);
+    for (uint32_t i = 0; i < samples; i++)
         sizes[spec->owners[i]]++;
-    for (uint32_t user = 0; user < spec->users; user++)
+    for (uint32_t user = 0; user < spec->users; user++) {
         order[user] = user;
+        room[user] = 0;
+    }
     rng_shuffle(order, spec->users, rng_key(spec->seed, RNG_PARTITION, STREAM_PICKS, 1, 0));
+    *taken = 0;
     for (uint32_t i = 0; i < spec->users && given < wanted; i++) {
         const uint32_t user = order[i], left = wanted - given;
         if (sizes[user] < minimum || sizes[user] == 0) continue;
-        uint32_t room = sizes[user] < left ? sizes[user] : left;
-        given += room;
-        for (uint32_t s = 0; s < deal->samples && room > 0; s++)
-            if (spec->owners[s] == user) deal->owner[s] = taken, room--;
-        taken++;
+        room[user] = sizes[user] < left ? sizes[user] : left;
+        given += room[user];
+        client[user] = (*taken)++;
     }
-    return taken;
+    free(sizes);
+    return STATUS_OK;
+}
+
+static Status count_leaf(uint32_t *clients, const PartitionSpec *spec, uint32_t samples, Error *err) {
+    uint32_t *client = calloc(spec->users, 2 * sizeof *client);
+    if (!client) return fail(err, STATUS_OS, "no memory for %u users", spec->users);
+    const Status status = choose_users(clients, client, client + spec->users, spec, samples, err);
+    free(client);
+    return status;
 }
 
 Status deal_leaf(Deal *deal, Error *err) {
-    const uint32_t users = deal->spec->users;
+    const PartitionSpec *spec = deal->spec;
     TRY(check_owners(deal, "leaf", err));
-    uint32_t *order = calloc(users, 2 * sizeof *order);
-    if (!order) return fail(err, STATUS_OS, "no memory for %u users", users);
-    const uint32_t taken = take_users(deal, order, order + users);
-    free(order);
-    if (taken == deal->clients) return STATUS_OK;
+    uint32_t *client = calloc(spec->users, 2 * sizeof *client), *room = client + spec->users, taken = 0;
+    if (!client) return fail(err, STATUS_OS, "no memory for %u users", spec->users);
+    Status status = choose_users(&taken, client, room, spec, deal->samples, err);
+    for (uint32_t i = 0; i < deal->samples && status == STATUS_OK; i++) {
+        const uint32_t user = spec->owners[i];
+        if (room[user] == 0) continue;
+        deal->owner[i] = client[user];
+        room[user]--;
+    }
+    free(client);
+    if (status != STATUS_OK || taken == deal->clients) return status;
+    if (taken == 0)
+        return fail(err, STATUS_USAGE,
+                    "leaf: this fraction and minimum take none of %u users; raise the fraction, or lower "
+                    "the minimum",
+                    spec->users);
     return fail(err, STATUS_USAGE,
-                "leaf: this fraction and minimum take %u of %u users, and there are %u clients; set --clients "
-                "%u",
-                taken, users, deal->clients, taken);
+                "leaf: this fraction and minimum take %u of %u users, and there are %u clients; set --clients %u, or "
+                "leave it out",
+                taken, spec->users, deal->clients, taken);
 }
 
 // Whoever owned them: a part of all samples, as if they came from one user.
@@ -99,11 +122,13 @@ static uint32_t count_groups(uint32_t users, uint32_t size, int mode) {
     return mode == ALLOW_SMALLER ? (users + size - 1) / size : users / size;
 }
 
-uint32_t partition_users_clients(const Form *form, uint32_t users) {
-    const Partitioner *partitioner = &partitioners[form->row];
-    if (partitioner->deal == deal_natural_id) return users;
-    if (partitioner->deal != deal_grouped_natural_id) return 0;
-    return count_groups(users, (uint32_t)form->number[0], (int)form->number[1]);
+Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, uint32_t samples, Error *err) {
+    const Partitioner *partitioner = &partitioners[spec->form.row];
+    *clients = 0;
+    if (partitioner->deal == deal_natural_id) *clients = spec->users;
+    if (partitioner->deal == deal_grouped_natural_id)
+        *clients = count_groups(spec->users, (uint32_t)spec->form.number[0], (int)spec->form.number[1]);
+    return partitioner->deal == deal_leaf && spec->owners ? count_leaf(clients, spec, samples, err) : STATUS_OK;
 }
 
 Status deal_grouped_natural_id(Deal *deal, Error *err) {

@@ -31,10 +31,6 @@ extern const FormTable partition_table;
 // form_parse with that table.
 Status partition_parse(Form *form, const char *text, Error *err);
 
-// The clients that so many users make; 0: the form does not deal users, they do not divide into its groups, or the
-// samples decide how many of them it takes (leaf).
-uint32_t partition_users_clients(const Form *form, uint32_t users);
-
 // "dirichlet" is Flower's balanced one: class after class, the samples of a class are split among the clients by
 // proportions from Dirichlet(alpha); a client that has more than samples / clients already gets no more
 // (self-balancing), and a client's samples are shuffled in the end. The whole is redrawn, up to 10 times, until every
@@ -75,6 +71,10 @@ static inline TestedOn partition_tests_on(const Partition *partition) {
     if (partition->own_offsets) return TESTS_ON_OWN;
     return partition->tests ? TESTS_ON_HELD_OUT : TESTS_ON_TRAINING;
 }
+
+// How many clients a form that deals users makes of them: of spec->users, and for leaf, which looks at owners
+// (samples), of their sizes. *clients 0: the form deals no users, or they make no such groups. OS.
+Status partition_count_clients(uint32_t *clients, const PartitionSpec *spec, uint32_t samples, Error *err);
 
 // Bytes that partition_build needs at most.
 size_t partition_block_bytes(const PartitionSpec *spec, uint32_t samples);

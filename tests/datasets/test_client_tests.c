@@ -75,15 +75,19 @@ static void users_make_as_many_clients_as_their_partition_has_groups(void **stat
     static const struct {
         const char *text;
         uint32_t clients;
-    } cases[] = {{"natural-id", 7},
-                 {"grouped-natural-id size=3", 3},
-                 {"grouped-natural-id size=3 mode=allow-bigger", 2},
-                 {"grouped-natural-id size=3 mode=strict", 0},
-                 {"leaf fraction=0.5", 0},
+    } cases[] = {{"natural-id", 6},
+                 {"grouped-natural-id size=4", 2},
+                 {"grouped-natural-id size=4 mode=allow-bigger", 1},
+                 {"grouped-natural-id size=4 mode=strict", 0},
+                 {"leaf fraction=0.5", 3},
+                 {"leaf fraction=0.6", 4},
                  {"iid", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error err;
+        uint32_t clients;
         const PartitionSpec spec = spec_of(cases[i].text, 1);
-        assert_int_equal(partition_users_clients(&spec.form, 7), cases[i].clients);
+        check_ok(partition_count_clients(&clients, &spec, TRAIN, &err));
+        assert_int_equal(clients, cases[i].clients);
     }
 }
 

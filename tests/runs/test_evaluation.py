@@ -96,7 +96,7 @@ class Evaluation(RunCase):
                           for client in ((0, "client's test samples", 8, 1.0), (1, "client's test samples", 20, 0.0))})
         self.assertEqual([(line["clients"], line["clients_untested"]) for line in self.of_type("run", "clients_evaluation")], [(2, 1)] * 2)
         self.assertAlmostEqual(self.rounds("run")[-1]["test_accuracy"], 8 / 28, places=9)
-        out, _ = self.train(*options, "--partition", "leaf fraction=0.6", "--clients", "2", "--eval-clients-every", "3", "--out", "part")
+        out, _ = self.train(*options, "--partition", "leaf fraction=0.6", "--workers", "3", "--eval-clients-every", "3", "--out", "part")
         self.assertIn("users.npz: 72 of 120 training + 28 test samples  ->", out)
         self.assertRegex(out, r"clients have (8|20) test samples of their own(, 1 of 2 clients have none)?; the global test takes all 28\n")
         _, err = self.train(*options, "--partition", "grouped-natural-id size=2", "--workers", "3", "--client-test", "0.2", "--out", "groups")

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cores.h"
@@ -280,6 +281,24 @@ static Status read_algorithm(Options *options, Error *err) {
     return STATUS_OK;
 }
 
+// leaf counts its clients by how many samples each user has, which only the samples tell. What is wrong with the form
+// or with files is said later.
+static Status count_users_clients(Options *options, const DatasetSource *source, Error *err) {
+    PartitionSpec spec = {.seed = options->seed, .users = source->users};
+    DatasetSource found;
+    uint32_t *owners = NULL, clients = 0;
+    char text[OPTION_TEXT_BYTES];
+    if (partition_parse(&spec.form, options_partition(text, options), NULL) != STATUS_OK) return STATUS_OK;
+    if (form_is(options->partition, "leaf") && (dataset_find(&found, options->data, options->seed, NULL) != STATUS_OK ||
+                                                dataset_train_owners(&owners, &found, NULL) != STATUS_OK))
+        return STATUS_OK;
+    spec.owners = owners;
+    const Status status = partition_count_clients(&clients, &spec, source->train_count, err);
+    free(owners);
+    if (clients > 0) options->clients = (int)clients;
+    return status;
+}
+
 // Data of users, made up or in files that say whose samples are whose, bring their own partition, and with it the
 // number of clients; so does a partition file.
 static Status adopt_users(Options *options, Error *err) {
@@ -304,13 +323,7 @@ static Status adopt_users(Options *options, Error *err) {
     if (!is_made_up && dataset_find(&source, options->data, options->seed, NULL) != STATUS_OK) return STATUS_OK;
     if (source.users == 0) return STATUS_OK;
     if (!given(options, "partition")) strcpy(options->partition, "natural-id");
-    Form form;
-    char text[OPTION_TEXT_BYTES];
-    if (given(options, "clients") || partition_parse(&form, options_partition(text, options), &why) != STATUS_OK)
-        return STATUS_OK; // check_partition says what is wrong
-    const uint32_t clients = partition_users_clients(&form, source.users);
-    if (clients > 0) options->clients = (int)clients;
-    return STATUS_OK;
+    return given(options, "clients") ? STATUS_OK : count_users_clients(options, &source, err);
 }
 
 // A cosine ends with a round that has to be known: what is not given follows from --rounds.
