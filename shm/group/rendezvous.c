@@ -192,8 +192,10 @@ static bool is_of_another_job(const Rendezvous *meeting, const Hello *hello, int
 static Status check_hello(const Rendezvous *meeting, const Hello *hello, int pid, Error *err) {
     const GroupProcessText process = group_process_text(pid);
     if (hello->size != (int)meeting->size)
-        return fail(err, STATUS_MISMATCH, "%s: rank %d (%s) expects %d ranks, rank 0 (%s) %u", meeting->name,
-                    hello->rank, process.text, hello->size, group_process_text(getpid()).text, meeting->size);
+        return fail(err, STATUS_MISMATCH,
+                    "%s: rank %d (%s) expects %d ranks, rank 0 (%s) %u; if these are two jobs, %s", meeting->name,
+                    hello->rank, process.text, hello->size, group_process_text(getpid()).text, meeting->size,
+                    parting(meeting));
     if (hello->memory != meeting->memory)
         return fail(err, STATUS_MISMATCH, "%s: rank %d has its buffers on %s, rank 0 on %s", meeting->name, hello->rank,
                     hello->memory == GROUP_CUDA ? "a CUDA device" : "the host",

@@ -113,12 +113,12 @@ size_t orphans_kill(const Orphans *orphans, const Rank *ranks, int count) {
     return found.count;
 }
 
-// The signals that the process blocks (SigBlk), or catches (SigCgt): one bit each. None once it is gone.
+// The signals that the process blocks (SigBlk), or catches (SigCgt): one bit each. All where /proc does not say.
 static uint64_t signals_of(pid_t pid, const char *field) {
     char path[64], line[256];
-    uint64_t mask = 0;
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     FILE *file = fopen(path, "re");
+    uint64_t mask = file ? 0 : UINT64_MAX;
     while (file && fgets(line, sizeof line, file))
         if (strncmp(line, field, strlen(field)) == 0) mask = strtoull(line + strlen(field) + 1, NULL, 16);
     if (file) fclose(file);

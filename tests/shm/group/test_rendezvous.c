@@ -160,7 +160,8 @@ static void different_sizes_fail_on_all_ranks(void **state) {
                     .comes_after_sockets = rank == 2 ? 2 : 0,
                     .comes_after_seconds = rank == 2 ? 0.05 : 0,
                     .expected = STATUS_MISMATCH,
-                    .words = {"rank 2 (process ", "expects 5 ranks, rank 0 (process ", ") 4"}};
+                    .words = {"rank 2 (process ", "expects 5 ranks, rank 0 (process ",
+                              ") 4; if these are two jobs, name another file in one of them"}};
     assert_int_equal(hold_meeting(guests, 3), 0);
 }
 
