@@ -225,11 +225,6 @@ static void read_report(WorkerRecord *worker) {
 
 static const char memory_ran_out[] = " by the kernel, as memory ran out (fewer workers or a smaller model need less)";
 
-static bool memory_has_run_out(const Supervisor *supervisor, const WorkerRecord *worker) {
-    return WTERMSIG(worker->exit_status) == SIGKILL &&
-           cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT) > supervisor->memory_kills;
-}
-
 // "rank 3 was killed by signal 9 (SIGKILL)", "rank 1 exited with code 66 while starting: data: no such folder"
 static void describe_death(char *text, size_t bytes, const Supervisor *supervisor, uint32_t rank) {
     const WorkerRecord *worker = &supervisor->workers[rank];
@@ -237,7 +232,8 @@ static void describe_death(char *text, size_t bytes, const Supervisor *superviso
     if (WIFSIGNALED(worker->exit_status)) {
         const char *name = sigabbrev_np(WTERMSIG(worker->exit_status));
         used = snprintf(text, bytes, "rank %u was killed by signal %d (SIG%s)%s", rank, WTERMSIG(worker->exit_status),
-                        name ? name : "?", memory_has_run_out(supervisor, worker) ? memory_ran_out : "");
+                        name ? name : "?",
+                        memory_killed(WTERMSIG(worker->exit_status), supervisor->memory_kills) ? memory_ran_out : "");
     } else {
         used = snprintf(text, bytes, "rank %u exited with code %d", rank, WEXITSTATUS(worker->exit_status));
     }

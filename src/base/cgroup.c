@@ -1,6 +1,7 @@
 #include "base/cgroup.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -135,4 +136,8 @@ uint64_t cgroup_memory_kills(const char *membership, const char *root) {
     walk_end(&walk);
     if (!found) read_field("/proc", "vmstat", "oom_kill", &kills);
     return kills;
+}
+
+bool memory_killed(int signal_number, uint64_t kills_before) {
+    return signal_number == SIGKILL && cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT) > kills_before;
 }

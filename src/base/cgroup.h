@@ -9,6 +9,7 @@
 #ifndef SOUNDER_BASE_CGROUP_H
 #define SOUNDER_BASE_CGROUP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CGROUP_MEMBERSHIP "/proc/self/cgroup" // a line per hierarchy: "4:memory:/job"; version 2: "0::/job"
@@ -24,5 +25,8 @@ uint64_t cgroup_memory_left(const char *membership, const char *root);
 // How many processes of this process's group the kernel has killed for want of memory so far (memory.events; in
 // version 1 memory.oom_control); of the whole machine (/proc/vmstat) where the group has no such count.
 uint64_t cgroup_memory_kills(const char *membership, const char *root);
+
+// Whether a process that died of this signal probably died of that: the count of its own group has grown since.
+bool memory_killed(int signal_number, uint64_t kills_before);
 
 #endif

@@ -373,6 +373,17 @@ class Launch(LaunchTest):
         self.signal_again(process, signal.SIGINT)
         self.assertTrue(wait_until(lambda: not alive(pid)))
 
+    def test_a_rank_that_the_kernel_has_killed_for_memory_is_told_apart(self):
+        # The kernel's count of such kills, in a folder of our own where its is: the rank itself raises it.
+        count = "echo oom_kill $1 | tee /sys/fs/cgroup/memory/memory.oom_control >/sys/fs/cgroup/memory.events"
+        self.write("count", count)
+        script = f"""mount -t tmpfs none /sys/fs/cgroup && mkdir /sys/fs/cgroup/memory || exit 77
+            sh ./count 3; exec {SOUNDER} launch --standalone -n 1 -- sh -c 'sh ./count 4; kill -KILL $$'"""
+        run = subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
+        if run.returncode in (1, 77):
+            self.skipTest("only root may mount over /sys/fs/cgroup")
+        self.assertRegex(run.stderr, r"rank 0 \(pid \d+\) was killed by SIGKILL by the kernel, as memory ran out \(fewer ranks need less\)\n")
+
     def test_when_the_reader_goes_the_ranks_go_on_and_the_launcher_says_so(self):
         # The launcher meets the broken pipe with the first line, while more are to come.
         script = f"""

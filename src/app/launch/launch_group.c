@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 
 enum { POLL_SIGNALS, POLL_DEATHS, POLL_CONSOLES, GROUP_POLLS = POLL_CONSOLES + RANK_STREAMS };
@@ -49,7 +50,11 @@ static Status listen_for_signals(LaunchGroup *group, Error *err) {
 }
 
 Status launch_group_init(LaunchGroup *group, int ranks, double grace_seconds, Error *err) {
-    *group = (LaunchGroup){.count = ranks, .grace_seconds = grace_seconds, .signal_fd = -1, .death_fd = -1};
+    *group = (LaunchGroup){.count = ranks,
+                           .grace_seconds = grace_seconds,
+                           .memory_kills = cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT),
+                           .signal_fd = -1,
+                           .death_fd = -1};
     orphans_init(&group->orphans);
     TRY(reserve_descriptors(group, err));
     group->ranks = calloc((size_t)ranks, sizeof *group->ranks);
@@ -224,8 +229,12 @@ static void tell_failure(LaunchGroup *group) {
         launch_group_say(group, "error: rank %d (pid %d) exited with code %d%s%s%s", rank->number, rank->pid,
                          rank_exit_code(rank), is_told ? ": " : "", reason, others);
     else
-        launch_group_say(group, "error: rank %d (pid %d) was killed by SIG%s%s", rank->number, rank->pid,
-                         sigabbrev_np(WTERMSIG(rank->wait_status)), others);
+        launch_group_say(group, "error: rank %d (pid %d) was killed by SIG%s%s%s", rank->number, rank->pid,
+                         sigabbrev_np(WTERMSIG(rank->wait_status)),
+                         memory_killed(WTERMSIG(rank->wait_status), group->memory_kills)
+                             ? " by the kernel, as memory ran out (fewer ranks need less)"
+                             : "",
+                         others);
     if (group->nodes > 1 && !group->has_met)
         launch_group_say(group,
                          "note: WORLD_SIZE is %d here, --nnodes %d x %d ranks: all machines need the same number",

@@ -31,12 +31,13 @@ typedef struct LaunchGroup {
     Console *consoles;    // owned (RANK_STREAMS): stdout and stderr
     bool is_one_console;  // both are the same terminal, pipe or file
     int count;
-    int nodes;           // --nnodes, for messages
-    bool has_met;        // the launchers of all nodes were started alike
-    int signal_fd;       // owned
-    int death_fd;        // owned: an epoll of the living ranks' pidfds, and of the reports of those that start
-    const char *program; // borrowed: what the ranks become, for messages
-    int living;          // ranks that have not been reaped
+    int nodes;             // --nnodes, for messages
+    bool has_met;          // the launchers of all nodes were started alike
+    uint64_t memory_kills; // cgroup_memory_kills as it began
+    int signal_fd;         // owned
+    int death_fd;          // owned: an epoll of the living ranks' pidfds, and of the reports of those that start
+    const char *program;   // borrowed: what the ranks become, for messages
+    int living;            // ranks that have not been reaped
     Orphans orphans;
     bool has_orphans;  // the ranks have started processes that live and are asked to end
     bool is_unsettled; // a child of the launcher has ended since the orphans were looked at

@@ -56,14 +56,6 @@ static void make_ready(Sweep *sweep, const Job *next) {
     if (ready_data_load(&sweep->ready, next->data, next->seed, &ignored) != STATUS_OK) sweep->ready = (ReadyData){0};
 }
 
-static Status start_job(Job *job, Sweep *sweep, Error *err) {
-    make_ready(sweep, job);
-    const SweepStart start = {.ready = &sweep->ready, .mask = &sweep->before, .signal_fd = sweep->signal_fd};
-    TRY(sweep_process_start(job, &start, err));
-    job->state = JOB_RUNS;
-    return STATUS_OK;
-}
-
 static int running(const Sweep *sweep) {
     int count = 0;
     for (size_t i = 0; i < sweep->plan.count; i++)
@@ -71,7 +63,19 @@ static int running(const Sweep *sweep) {
     return count;
 }
 
-// The system has refused a run what it needs beside `others` that go on: it waits for one of them.
+static Status start_job(Job *job, Sweep *sweep, Error *err) {
+    make_ready(sweep, job);
+    const SweepStart start = {.ready = &sweep->ready, .mask = &sweep->before, .signal_fd = sweep->signal_fd};
+    TRY(sweep_process_start(job, &start, err));
+    job->state = JOB_RUNS;
+    job->is_beside = false;
+    const bool is_alone = running(sweep) == 1;
+    for (size_t i = 0; i < sweep->plan.count && !is_alone; i++)
+        sweep->jobs[i].is_beside |= sweep->jobs[i].state == JOB_RUNS;
+    return STATUS_OK;
+}
+
+// The system has refused a run what it needs beside others, of which so many go on: it waits for one of them.
 static void do_with_fewer(Sweep *sweep, Job *job, int others, const char *why) {
     fprintf(stderr, "%s: %s; no more than %d at once from here on\n", job->name, why, others);
     job->state = JOB_WAITS;
@@ -146,18 +150,17 @@ static void take_as_done(Sweep *sweep, Job *job, const char *how) {
 // others: then it is no failure yet.
 static bool is_settled_otherwise(Sweep *sweep, Job *job, int code, const char *words) {
     const int others = running(sweep);
-    if (job->is_again) return false;
-    job->is_again = true;
-    if (code == EX_USAGE) {
+    if (code == EX_USAGE && !job->is_again) {
+        job->is_again = true;
         const JobState now = sweep_job_look(job);
         if (now == JOB_HAS_FAILED) return false;
         if (now == JOB_IS_DONE) take_as_done(sweep, job, "  (done by another process)");
         job->state = now;
         return true;
     }
-    if (code != EX_OSERR || others == 0) return false;
+    if (code != EX_OSERR || !job->is_beside) return false;
     sweep_job_look(job); // where the run has begun, it is resumed
-    do_with_fewer(sweep, job, others, words);
+    do_with_fewer(sweep, job, others > 0 ? others : 1, words);
     return true;
 }
 

@@ -25,9 +25,10 @@ typedef struct Job {
     bool is_personal; // its figure is of the clients' own models
     JobState state;
     pid_t pid;
-    int stderr_fd; // owned while it runs: what it says
-    int code;      // its exit code, when it has failed
-    bool is_again; // it has been refused once, and was given another try
+    int stderr_fd;  // owned while it runs: what it says
+    int code;       // its exit code, when it has failed
+    bool is_again;  // it has been refused once, since another process had it, and was looked at again
+    bool is_beside; // other runs were running at the same time, for some while
 } Job;
 
 int job_argument_count(const Job *job);

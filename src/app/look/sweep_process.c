@@ -67,9 +67,10 @@ const char *sweep_process_words(char *text, const Job *job, int wait_status, uin
     static const char usual[] = "sounder: error: ";
     if (WIFSIGNALED(wait_status)) {
         const int number = WTERMSIG(wait_status);
-        const bool by_kernel = number == SIGKILL && cgroup_memory_kills(CGROUP_MEMBERSHIP, CGROUP_ROOT) > kills;
         snprintf(text, SWEEP_WORDS_BYTES, "killed by SIG%s%s", sigabbrev_np(number),
-                 by_kernel ? " by the kernel, as memory ran out; lower --parallel or take a smaller --model" : "");
+                 memory_killed(number, kills)
+                     ? " by the kernel, as memory ran out; lower --parallel or take a smaller --model"
+                     : "");
         return text;
     }
     const off_t bytes = lseek(job->stderr_fd, 0, SEEK_END), most = SWEEP_WORDS_BYTES - 1,
