@@ -12,6 +12,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/regular_file.h"
 #include "datasets/format.h"
 #include "datasets/unpacked_cache.h"
 
@@ -171,8 +172,8 @@ static Status read_json(Leaf *leaf, const json_t *all, const char *path, int spl
 
 static Status read_file(Leaf *leaf, const char *path, int split, Error *err) {
     json_error_t problem;
-    FILE *file = fopen(path, "re");
-    if (!file) return fail_errno(err, STATUS_NOINPUT, "%s", path);
+    FILE *file;
+    TRY(regular_file_open(&file, path, err));
     json_t *all = json_loadf(file, JSON_REJECT_DUPLICATES, &problem);
     fclose(file);
     if (!all && json_error_code(&problem) == json_error_out_of_memory)

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/regular_file.h"
 #include "datasets/deal.h"
+
+enum { MOST_CLIENTS = 1000000 }; // what --clients takes
 
 static const char head[] = "sounder partition 1\n";
 
@@ -55,15 +58,17 @@ static Status next_line(Reading *reading, Error *err) {
 }
 
 static Status open_file(Reading *reading, uint32_t *samples, uint32_t *clients, const char *path, Error *err) {
-    *reading = (Reading){.path = path, .file = fopen(path, "re")};
-    if (!reading->file) return fail_errno(err, STATUS_NOINPUT, "%.500s: cannot be opened", path);
+    *reading = (Reading){.path = path};
+    TRY(regular_file_open(&reading->file, path, err));
     TRY(next_line(reading, err));
     if (strcmp(reading->line, head) != 0) return damaged(reading, "no partition: needs \"sounder partition 1\"", err);
     TRY(next_line(reading, err));
     char end;
     if (sscanf(reading->line, "samples %9u clients %9u%c", samples, clients, &end) != 3 || end != '\n')
         return damaged(reading, "needs \"samples N clients N\"", err);
-    return STATUS_OK;
+    if (*clients >= 1 && *clients <= MOST_CLIENTS) return STATUS_OK;
+    return fail(err, STATUS_DATA, "%.500s:%u: %u clients; there may be 1 to %d", path, reading->number, *clients,
+                MOST_CLIENTS);
 }
 
 static void close_file(Reading *reading) {
@@ -111,7 +116,9 @@ static Status read_clients(uint32_t *offsets, uint32_t *indices, Reading *readin
         offsets[client + 1] = filled;
     }
     free(taken);
-    return status;
+    if (status != STATUS_OK || getline(&reading->line, &reading->room, reading->file) <= 0) return status;
+    return fail(err, STATUS_DATA, "%.500s:%u: more lines than its %u clients", reading->path, reading->number + 1,
+                clients);
 }
 
 Status partition_file_read(uint32_t *offsets, uint32_t *indices, const char *path, uint32_t samples, uint32_t clients,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regular_file.h"
 #include "fedavg/memory/fingerprint.h"
 
 enum { COLUMNS = 3 };
@@ -24,10 +25,11 @@ static Status refuse(const Reader *reader, const char *why, Error *err) {
     return fail(err, STATUS_USAGE, "%.500s:%u: %s; a line is \"%s\"", reader->path, reader->line, why, reader->form);
 }
 
-// Splits the line into numbers. *found: whether it has any.
-static Status read_numbers(Reader *reader, bool *found, Error *err) {
+// Splits the line, of so many bytes, into numbers. *found: whether it has any.
+static Status read_numbers(Reader *reader, bool *found, size_t length, Error *err) {
     char *rest = reader->text, *word;
     int count = 0;
+    if (strlen(rest) < length) return refuse(reader, "a byte that is 0", err);
     rest[strcspn(rest, "#\n")] = '\0';
     while ((word = strsep(&rest, " ,\t\r"))) {
         char *end;
@@ -46,12 +48,13 @@ static Status read_numbers(Reader *reader, bool *found, Error *err) {
 static Status next_line(Reader *reader, bool *more, uint32_t clients, Error *err) {
     for (;;) {
         errno = 0;
-        *more = getline(&reader->text, &reader->capacity, reader->file) > 0;
+        const ssize_t length = getline(&reader->text, &reader->capacity, reader->file);
+        *more = length > 0;
         if (!*more && !feof(reader->file)) return fail_errno(err, STATUS_IO, "%.500s cannot be read", reader->path);
         if (!*more) return STATUS_OK;
         reader->line++;
         bool found;
-        TRY(read_numbers(reader, &found, err));
+        TRY(read_numbers(reader, &found, (size_t)length, err));
         if (!found) continue;
         if (reader->number[0] >= clients || reader->number[0] != floor(reader->number[0]))
             return refuse(reader, "no number of a client, which are below --clients", err);
@@ -70,6 +73,7 @@ static Status read_paces(WorldFiles *files, Reader *reader, Error *err) {
         if (!more) break;
         ClientPace *pace = &files->paces[(uint32_t)reader->number[0]];
         if (pace->microseconds_per_sample >= 0) return refuse(reader, "a second line of this client", err);
+        if (reader->number[1] > 1e15) return refuse(reader, "more than 10^15 microseconds a sample, thirty years", err);
         *pace = (ClientPace){reader->number[1], reader->number[2]};
     }
     for (uint32_t client = 0; client < files->clients; client++)
@@ -85,7 +89,8 @@ static Status read_presences(WorldFiles *files, Reader *reader, Error *err) {
     for (;;) {
         TRY(next_line(reader, &more, files->clients, err));
         if (!more) break;
-        if (reader->number[2] > 1e12) return refuse(reader, "more than 10^12 seconds", err);
+        if (fmax(reader->number[1], reader->number[2]) > 1e12) return refuse(reader, "more than 10^12 seconds", err);
+        if (reader->number[2] <= reader->number[1]) return refuse(reader, "END is not after BEGIN", err);
         if (files->presence_count == capacity) {
             capacity = capacity ? 2 * capacity : 64;
             Presence *grown = realloc(files->presences, capacity * sizeof *grown);
@@ -103,9 +108,9 @@ static Status read_presences(WorldFiles *files, Reader *reader, Error *err) {
 
 static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *, Error *), const char *path,
                         const char *form, Error *err) {
-    Reader reader = {.path = path, .form = form, .file = *path ? fopen(path, "re") : NULL};
+    Reader reader = {.path = path, .form = form};
     if (!*path) return STATUS_OK;
-    if (!reader.file) return fail_errno(err, STATUS_NOINPUT, "%.500s cannot be opened", path);
+    TRY(regular_file_open(&reader.file, path, err));
     Status status = read(files, &reader, err);
     free(reader.text);
     fclose(reader.file);
@@ -114,8 +119,8 @@ static Status read_file(WorldFiles *files, Status (*read)(WorldFiles *, Reader *
 
 static Status hash_file(uint64_t *hash, const char *path, Error *err) {
     static const size_t chunk_bytes = 1 << 16;
-    FILE *file = fopen(path, "re");
-    if (!file) return fail_errno(err, STATUS_NOINPUT, "%.500s cannot be opened", path);
+    FILE *file;
+    TRY(regular_file_open(&file, path, err));
     char *chunk = malloc(chunk_bytes);
     XXH3_state_t *state = chunk ? XXH3_createState() : NULL;
     Status status = state ? STATUS_OK : fail(err, STATUS_OS, "no memory to read %.500s", path);

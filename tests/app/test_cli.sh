@@ -135,7 +135,7 @@ small="--data synthetic:1x4x4:1000:10 --clients 5"
 cmp -s "$work/dealt/model.safetensors" "$work/read/model.safetensors" || complain "another model" train --partition file:FILE
 sed -i '4s/^[0-9]*/1000/' "$work/parts"
 check 65 '' "sounder: error: $work/parts:4: sample 1000 of 1000" partition --data synthetic:1x4x4:1000:10 --partition "file:$work/parts"
-check 66 '' 'sounder: error: nothing: cannot be opened: *' partition --partition file:nothing
+check 66 '' 'sounder: error: nothing cannot be opened: *' partition --partition file:nothing
 check 64 '' 'sounder: error: --partition file: needs its FILE; write file:FILE' partition --partition file
 check 64 '' 'sounder: error: --save: needs a value; write --save FILE' partition --save
 check 0 'Usage: sounder partition *--save FILE *' '' partition --help

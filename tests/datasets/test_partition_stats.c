@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "datasets/partition.h"
 #include "tests/check.h"
@@ -88,15 +89,12 @@ static void counts_are_of_the_samples_that_a_client_has(void **state) {
 }
 
 static void a_saved_partition_reads_back_and_a_damaged_one_does_not(void **state) {
-    static const char *const damages[] = {"sounder partition 2\nsamples 4 clients 1\n0\n",
-                                          "sounder partition 1\nsamples 4 clients 1 \n0\n",
-                                          "sounder partition 1\nsamples 4 clients 2\n0\n",
-                                          "sounder partition 1\nsamples 4 clients 2\n0\n4\n",
-                                          "sounder partition 1\nsamples 4 clients 2\n0 1\n1\n",
-                                          "sounder partition 1\nsamples 4 clients 2\n0 -1\n1\n",
-                                          "sounder partition 1\nsamples 4 clients 2\n0  1\n2\n",
-                                          "sounder partition 1\nsamples 4 clients 2\n0 x\n2\n",
-                                          ""};
+    static const char *const damages[] = {
+        "sounder partition 2\nsamples 4 clients 1\n0\n",       "sounder partition 1\nsamples 4 clients 1 \n0\n",
+        "sounder partition 1\nsamples 4 clients 2\n0\n",       "sounder partition 1\nsamples 4 clients 2\n0\n4\n",
+        "sounder partition 1\nsamples 4 clients 2\n0 1\n1\n",  "sounder partition 1\nsamples 4 clients 2\n0 -1\n1\n",
+        "sounder partition 1\nsamples 4 clients 2\n0  1\n2\n", "sounder partition 1\nsamples 4 clients 2\n0 x\n2\n",
+        "sounder partition 1\nsamples 4 clients 2\n0\n1\n2\n", ""};
     const uint32_t indices[4] = {3, 1, 0, 2}, offsets[4] = {0, 1, 1, 4};
     const Partition partition = {.clients = 3, .indices = indices, .offsets = offsets, .samples = 4};
     uint32_t read_offsets[4], read_indices[4], clients;
@@ -114,6 +112,14 @@ static void a_saved_partition_reads_back_and_a_damaged_one_does_not(void **state
         if (partition_file_read(read_offsets, read_indices, path, 4, 2, &err) != STATUS_DATA)
             fail_msg("accepted: %s", damages[i]);
     }
+    static const char many[] = "sounder partition 1\nsamples 4 clients 999999999\n0\n";
+    scratch_write(path, many, strlen(many));
+    assert_int_equal(partition_file_clients(&clients, path, &err), STATUS_DATA);
+    assert_non_null(strstr(err.message, "partition:2: 999999999 clients; there may be 1 to 1000000"));
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(partition_file_clients(&clients, path, &err), STATUS_NOINPUT);
+    assert_non_null(strstr(err.message, "is no regular file"));
 }
 
 int main(int argc, char **argv) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regular_file.h"
 #include "base/text_stream.h"
 
 static const char NAMES[] = "job,client,visit,start,applied,fate,weight,trust,begin_microseconds,end_microseconds\n";
@@ -108,8 +109,8 @@ static Status check_versions(const Schedule *schedule, const char *path, Error *
 Status run_schedule_read(Schedule *schedule, const char *path, uint32_t clients, uint32_t local_epochs,
                          uint32_t versions, Error *err) {
     *schedule = (Schedule){.versions = versions};
-    FILE *file = fopen(path, "re");
-    if (!file) return fail_errno(err, STATUS_NOINPUT, "%.200s cannot be opened", path);
+    FILE *file;
+    TRY(regular_file_open(&file, path, err));
     Status status = read_jobs(schedule, file, path, clients, local_epochs, err);
     fclose(file);
     if (status == STATUS_OK) status = check_versions(schedule, path, err);
