@@ -9,7 +9,13 @@
 #include "fedavg/rules/stale_rules.h"
 #include "fedavg/rules/walk.h"
 
-enum { MOST_JOBS = 1 << 26, VISITS = 1 << 10, ROUND_BITS = 20 };
+enum {
+    MOST_JOBS = 1 << 26,
+    MOST_VERSIONS = 1000000, // of any run: an update that comes after so many is part of none
+    LATER_JOBS = 1 << 16,    // that begin after the versions asked for, before those that have landed are forgotten
+    VISITS = 1 << 10,
+    ROUND_BITS = 20
+};
 
 uint32_t schedule_key(uint32_t version, uint32_t visit) {
     return (version + 1) | (visit % VISITS) << ROUND_BITS;
@@ -65,6 +71,8 @@ typedef struct Simulation {
     uint32_t free_places; // so many clients may begin
     uint32_t owing;       // jobs of the versions that are asked for, whose end is not known yet
     uint32_t version;
+    uint32_t asked; // jobs that begin from the versions asked for, once those are made
+    uint32_t begun; // jobs so far; of those after the versions asked for only some are still in the schedule
     uint64_t now;
     uint32_t k, m;
 } Simulation;
@@ -130,14 +138,54 @@ static bool pick(uint32_t *client, Simulation *sim) {
     return false;
 }
 
+static Status never_ends(const Simulation *sim, Error *err) {
+    const uint32_t versions = sim->given->versions;
+    if (sim->version < versions)
+        return fail(
+            err, STATUS_USAGE,
+            "after %d trainings only %u of the %u versions are made; make the durations or the fates of clients "
+            "less unequal",
+            MOST_JOBS, sim->version, versions);
+    return fail(err, STATUS_USAGE,
+                "client %u, which begins from one of the %u versions, has not arrived when %u more are made by %d "
+                "trainings; make the durations of clients less unequal",
+                sim->schedule->jobs[sim->flying[sim->in_flight - 1]].client, versions, sim->version - versions,
+                MOST_JOBS);
+}
+
+static int by_number(const void *a, const void *b) {
+    const uint32_t x = **(uint32_t *const *)a, y = **(uint32_t *const *)b;
+    return (x > y) - (x < y);
+}
+
+// Jobs that begin after the versions asked for are wanted only until they have landed and are in a version: the others
+// move together, in their order, so that the schedule does not grow while a slow client is waited for.
+static Status forget_landed(Simulation *sim, Error *err) {
+    Schedule *schedule = sim->schedule;
+    if (sim->asked == 0) sim->asked = schedule->count;
+    const uint32_t wanted = sim->in_flight + sim->buffered;
+    if (schedule->count - sim->asked < LATER_JOBS || schedule->count - sim->asked < 2 * wanted) return STATUS_OK;
+    uint32_t **places = malloc((wanted + 1) * sizeof *places), count = 0;
+    if (!places) return fail(err, STATUS_OS, "no memory for a list of %u trainings", wanted);
+    for (uint32_t i = 0; i < sim->in_flight; i++)
+        if (sim->flying[i] >= sim->asked) places[count++] = &sim->flying[i];
+    for (uint32_t i = 0; i < sim->buffered; i++)
+        if (sim->buffer[i] >= sim->asked) places[count++] = &sim->buffer[i];
+    qsort(places, count, sizeof *places, by_number);
+    for (uint32_t i = 0; i < count; i++) {
+        schedule->jobs[sim->asked + i] = schedule->jobs[*places[i]];
+        *places[i] = sim->asked + i;
+    }
+    schedule->count = sim->asked + count;
+    free(places);
+    return STATUS_OK;
+}
+
 static Status begin(Simulation *sim, uint32_t client, Error *err) {
     const ScheduleGiven *given = sim->given;
     Schedule *schedule = sim->schedule;
-    if (schedule->count == MOST_JOBS)
-        return fail(err, STATUS_USAGE,
-                    "after %u trainings %u of the %u versions are made; make the durations or the "
-                    "fates of clients less unequal",
-                    schedule->count, sim->version, given->versions);
+    if (sim->begun++ == MOST_JOBS) return never_ends(sim, err);
+    if (sim->version >= given->versions) TRY(forget_landed(sim, err));
     if (schedule->count == sim->capacity) {
         sim->capacity = sim->capacity > 0 ? 2 * sim->capacity : 1024;
         ScheduledJob *more = realloc(schedule->jobs, sim->capacity * sizeof *more);
@@ -311,9 +359,11 @@ static Status allocate(Simulation *sim, Error *err) {
         able += sim->samples[client] > 0;
     }
     if (able >= sim->m) return STATUS_OK;
-    return fail(err, STATUS_USAGE, "%u clients train at a time (M), but only %u have samples; lower it, or take fewer --clients or another "
-                "--partition",
-                sim->m, able);
+    return fail(
+        err, STATUS_USAGE,
+        "%u clients train at a time (M), but only %u have samples; lower it, or take fewer --clients or another "
+        "--partition",
+        sim->m, able);
 }
 
 static void release(Simulation *sim) {
@@ -334,7 +384,7 @@ static Status run(Simulation *sim, Error *err) {
     sim->free_places = sim->m;
     TRY(dispatch(sim, err));
     // Also those that begin from the last version that is asked for have to be told when they arrive.
-    while (sim->version < sim->given->versions || sim->owing > 0) {
+    while (sim->version < sim->given->versions || (sim->owing > 0 && sim->version < MOST_VERSIONS)) {
         TRY(arrive(sim, err));
         TRY(dispatch(sim, err));
     }

@@ -306,6 +306,24 @@ static void models_of_any_size_are_mixed_by_their_difference(void **state) {
     assert_true(update[2] == 0x1p38); // nothing is added of what is refused
 }
 
+// While a client is waited for that never comes, others make versions that nobody asked for: the schedule forgets them,
+// and ends where no run could go on to.
+static void a_client_that_does_not_come_back_is_not_waited_for_without_end(void **state) {
+    (void)state;
+    Fixture f;
+    set_up(&f, "K=2 M=10", 20);
+    f.world.client_time = CLIENT_TIME_FILE;
+    for (uint32_t c = 0; c < CLIENTS; c++)
+        f.clients[c].seconds_per_sample = c % 10 ? 1e-6 : 1e7; // four never come back
+    Schedule schedule = simulated(&f);
+    assert_in_range(schedule.count, 40, 60);
+    uint32_t never = 0;
+    for (uint32_t j = 0; j < schedule.count; j++)
+        never += schedule.jobs[j].applied == NEVER_APPLIED;
+    assert_in_range(never, 1, 4);
+    schedule_free(&schedule);
+}
+
 static void what_cannot_go_on_is_refused(void **state) {
     (void)state;
     Fixture f;
@@ -329,6 +347,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(stale_updates_count_as_their_papers_say),
         cmocka_unit_test(models_of_any_size_are_mixed_by_their_difference),
         cmocka_unit_test(late_steps_are_compensated_by_the_square_of_their_gradient),
+        cmocka_unit_test(a_client_that_does_not_come_back_is_not_waited_for_without_end),
         cmocka_unit_test(what_cannot_go_on_is_refused),
     };
     return run_cases(argc, argv, tests, NULL, NULL);
