@@ -44,26 +44,25 @@ Status trace_file_open(TraceFile *file, const char *path, const RunMemory *memor
 }
 
 // Times become those since the trace began; what began before it (a worker's wait for the first order) is cut there.
+// On the real clock workers write while the parent reads: it takes what was there at one look.
 static TraceSpan *take_spans(TraceFile *file, const RunMemory *memory, size_t *count) {
     const RunConfig *config = memory->config;
+    size_t taken[MAX_WORKERS + 1];
     *count = 0;
     for (uint32_t rank = 0; rank <= config->workers; rank++)
-        // Acquire, pairs with the store in trace_end.
-        *count += atomic_load_explicit(&run_memory_trace(memory, rank)->count, memory_order_acquire);
+        *count += taken[rank] = trace_ready(run_memory_trace(memory, rank));
     TraceSpan *spans = malloc((*count + 1) * sizeof *spans), *next = spans;
     for (uint32_t rank = 0; rank <= config->workers && spans; rank++) {
         TraceBuffer *buffer = run_memory_trace(memory, rank);
-        uint32_t in_buffer = atomic_load_explicit(&buffer->count, memory_order_relaxed);
-        for (uint32_t i = 0; i < in_buffer; i++, next++) {
-            *next = buffer->spans[i];
+        for (size_t i = 0; i < taken[rank]; i++, next++) {
+            *next = *trace_next(buffer, i);
             next->rank = rank;
             uint64_t origin = file->origin_nanoseconds;
             next->begin_nanoseconds = next->begin_nanoseconds > origin ? next->begin_nanoseconds - origin : 0;
             next->end_nanoseconds = next->end_nanoseconds > origin ? next->end_nanoseconds - origin : 0;
         }
-        file->dropped += buffer->dropped;
-        buffer->dropped = 0;
-        atomic_store_explicit(&buffer->count, 0, memory_order_relaxed); // the writer stands at the barrier
+        file->dropped += atomic_exchange_explicit(&buffer->dropped, 0, memory_order_relaxed);
+        trace_take(buffer, taken[rank]);
     }
     return spans;
 }
