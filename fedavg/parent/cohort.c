@@ -341,6 +341,26 @@ static Status learn_weights(Cohort *cohort, Error *err) {
     return STATUS_OK;
 }
 
+// A share that is no number would go into the sum as bits that make a finite one.
+static Status check_weighed(const Cohort *cohort, const Chosen *chosen, Error *err) {
+    const double lr = (double)run_memory_training(cohort->memory).sgd.lr;
+    for (uint32_t place = 0; place < cohort->jobs; place++) {
+        const Member *member = &cohort->members[place];
+        if (!isfinite(member->loss))
+            return fail(err, STATUS_SOFTWARE,
+                        "round %u: the model's loss on the samples of client %u is %g; lower --lr (now %g)",
+                        cohort->round, member->client, member->loss, lr);
+        if (!isfinite(member->share))
+            return fail(
+                err, STATUS_SOFTWARE,
+                "round %u: what client %u counts by its loss of %g is no number; lower %s of combine %s, or --lr "
+                "(now %g)",
+                cohort->round, member->client, member->loss, combine_rules[chosen->row]->text.numbers[0].name,
+                combine_rules[chosen->row]->text.name, lr);
+    }
+    return STATUS_OK;
+}
+
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     const RunConfig *config = cohort->memory->config;
     const Chosen *chosen = &config->recipe.parts[PART_COMBINE];
@@ -349,8 +369,9 @@ Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err) {
     else
         cohort_shares(&cohort->shares, cohort->members, cohort->count, &config->world, chosen);
     cohort->up_bytes += (uint64_t)cohort->jobs * REPORT_BYTES;
-    return nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members,
-                           err); // pow is the library's
+    TRY(nodes_broadcast(nodes, cohort->members, cohort->count * sizeof *cohort->members,
+                        err)); // pow is the library's
+    return check_weighed(cohort, chosen, err);
 }
 
 // The round takes until the next version; what its clients send is counted in it, though it may arrive later.

@@ -167,6 +167,15 @@ static Status note(Rounds *rounds, uint32_t rank, double weight, double trust, E
     return STATUS_OK;
 }
 
+// A place in the round's record for an update that makes no part of the version, where those that do leave one.
+static Job *tell_unused(Rounds *rounds) {
+    Queue *queue = rounds->memory->queue;
+    const uint32_t to_come = (uint32_t)numbers(rounds)[BUFFERED_K] - rounds->clock.collected;
+    if (queue->count + to_come < queue->capacity) return queue_post(queue);
+    rounds->clock.untold++;
+    return NULL;
+}
+
 static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     RealClock *clock = &rounds->clock;
     const RunConfig *config = rounds->memory->config;
@@ -179,7 +188,7 @@ static Status collect(Rounds *rounds, uint32_t rank, Error *err) {
     if (flight->job.state == JOB_DONE && !late && !add(rounds, rank, weight * trust)) flight->job.state = JOB_REFUSED;
     const bool refused = flight->job.state == JOB_REFUSED;
     phases_forgive(&rounds->phases);
-    Job *told = queue_post(rounds->memory->queue);
+    Job *told = refused || late ? tell_unused(rounds) : queue_post(rounds->memory->queue);
     if (told) {
         memcpy(told, &flight->job, sizeof *told);
         told->place = rounds->memory->queue->count - 1;
@@ -228,7 +237,7 @@ Status real_clock_run(Rounds *rounds, uint32_t round, Error *err) {
     RealClock *clock = &rounds->clock;
     queue_clear(rounds->memory->queue);
     rounds->stash = (Stash){.memory = rounds->stash.memory, .due = rounds->stash.due};
-    clock->collected = clock->refused = 0;
+    clock->collected = clock->refused = clock->untold = 0;
     clock->flies = true;
     atomic_store(&rounds->memory->control->all_land, 0);
     Status status = phases_fly(&rounds->phases, round, err);
@@ -236,8 +245,12 @@ Status real_clock_run(Rounds *rounds, uint32_t round, Error *err) {
     const uint64_t now = clock_nanoseconds();
     cohort->count = cohort->jobs = rounds->memory->queue->count;
     cohort->microseconds = (now - clock->round_nanoseconds) / 1000;
-    cohort->down_bytes = cohort->count * cohort->each.down;
-    cohort->up_bytes = cohort->count * cohort->each.up;
+    cohort->down_bytes = (uint64_t)(cohort->count + clock->untold) * cohort->each.down;
+    cohort->up_bytes = (uint64_t)(cohort->count + clock->untold) * cohort->each.up;
+    if (clock->untold > 0)
+        log_warning("round %u: %u updates that came late or were refused are in no record of clients; more "
+                    "--clients-per-round make room",
+                    round, clock->untold);
     rounds->stash.staleness_mean /= rounds->stash.updates;
     clock->round_nanoseconds = now;
     return status;

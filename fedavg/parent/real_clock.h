@@ -25,6 +25,7 @@ typedef struct RealClock {
     uint8_t *busy;                   // owned (clients)
     uint32_t picked, next, lost_count;
     uint32_t collected, refused; // updates of the version in the making; those refused since the last
+    uint32_t untold;             // refused or late ones for which its record has no place
     uint64_t start_nanoseconds, round_nanoseconds;
     bool flies; // the workers train
 } RealClock;

@@ -41,6 +41,7 @@ typedef struct Run {
     uint32_t published; // the round whose model the shared memory holds: from its training on, before it is done
     uint32_t saved;     // the round of the last checkpoint
     uint32_t workers_lost;
+    bool has_trained;       // some client has arrived, in some round
     int stop_signal;        // that ends the run before its time; 0: none
     RunFigure figure;       // that the run is about
     double target_variance; // of the test set, by which R2 is measured

@@ -111,6 +111,7 @@ static Status run_round(Run *run, Error *err) {
     TRY(rounds_conclude(&run->rounds, report, err));
     run->stop_signal = report->stop_signal;
     run->workers_lost += report->workers_lost;
+    run->has_trained |= report->samples > 0;
     if (train_is_first(run)) TRY(nodes_busy(&run->nodes, err)); // its disk may be slow
     progress_end(&run->progress, report, &test);
     if (evaluate) say_goals(run, round, reaches_target);
@@ -146,6 +147,7 @@ static Status repeat_evaluation(Run *run, Error *err) {
 
 static Status run_rounds(Run *run, Error *err) {
     run->published = run->saved = run->rounds_done;
+    const uint32_t first = run->rounds_done;
     RoundReport before = {0};
     TRY(rounds_conclude(&run->rounds, &before, err));
     run->stop_signal = before.stop_signal;
@@ -154,6 +156,9 @@ static Status run_rounds(Run *run, Error *err) {
         TRY(run_round(run, err));
         if (run->cold_start_seconds == 0) note_cold_start(run);
     }
+    if (!run->has_trained && run->rounds_done > first && train_is_first(run))
+        log_warning("no client arrived in any of the %u rounds since round %u: the model has learned nothing in them",
+                    run->rounds_done - first, first);
     return STATUS_OK;
 }
 

@@ -50,6 +50,11 @@ class Schedules(RunCase):
                             "--rounds", "4", "--out", "run", code=70)
         self.assertIn("round 1: the updates of all clients were refused as not finite or too large; lower --lr (now 500), or scale the data", err)
 
+    def test_a_share_that_is_no_number_ends_the_run_and_names_what_makes_it(self):
+        _, err = self.train("--data", "quadratics a=1,4 b=1e5,9e5", "--model", "linear 1", "--algorithm", "qfedavg q=100", "--clients", "2",
+                            "--workers", "1", "--rounds", "1", "--lr", "1e-6", "--quiet", "--out", "run", code=70)
+        self.assertRegex(err, r"round 1: what client \d counts by its loss of [0-9.e+]+ is no number; lower q of combine qffl, or --lr")
+
     def test_a_schedule_that_changes_nothing_has_the_bits_of_a_constant_rate(self):
         for algorithm in ALGORITHMS:
             with self.subTest(algorithm):

@@ -126,6 +126,10 @@ class World(WorldCase):
                 self.assertEqual(entry["test_loss"], rounds[entry["round"] - 2]["test_loss"])
         self.assertEqual(out.count("nobody arrived"), len(empty))
 
+    def test_a_run_in_which_nobody_ever_arrives_says_so_at_its_end(self):
+        _, err = self.train(*SMALL, "--client-time", "constant", "--deadline", "0.4", "--rounds", "3", "--out", "run")
+        self.assertIn("warning: no client arrived in any of the 3 rounds since round 0: the model has learned nothing in them", err)
+
     def test_a_round_in_which_too_few_are_in_time_is_lost(self):
         rounds = self.run_world("run", "--client-time", "exponential", "--deadline", "0.4", "--rounds", "1")
         self.assertTrue(rounds[0]["abandoned"])

@@ -22,7 +22,7 @@ static double factor(const Member *members, const double *squared_lengths, uint3
             below += q * pow(members[k].loss + 1e-10, q - 1) * squared_lengths[k] / lr;
         below += pow(members[k].loss, q);
     }
-    return of_all / below;
+    return below > 0 ? of_all / below : 1; // where all losses are 0 no client counts
 }
 
 const CombineRule qffl_combine_rule = {

@@ -70,16 +70,17 @@ static inline double adam_start(const ServerTurn *turn, int state) {
     }
 
 static const ServerRule adam_server_rule = {
-    .text = {"adam", "Adam on the mean update", "Reddi et al., ICLR 2021, Algorithm 2", ADAM_NUMBERS(0.1)},
+    .text = {"adam", "Adam on the mean update; bias-correction counts rounds, also those without a step",
+             "Reddi et al., ICLR 2021, Algorithm 2", ADAM_NUMBERS(0.1)},
     .states = 2,
     .prepare = adam_prepare,
     .start = adam_start};
 
-static const ServerRule yogi_server_rule = {
-    .text = {"yogi", "Yogi on the mean update", "Reddi et al., ICLR 2021, Algorithm 2", ADAM_NUMBERS(0.01)},
-    .states = 2,
-    .prepare = adam_prepare,
-    .start = adam_start};
+static const ServerRule yogi_server_rule = {.text = {"yogi", "Yogi on the mean update; its rounds count as adam's do",
+                                                     "Reddi et al., ICLR 2021, Algorithm 2", ADAM_NUMBERS(0.01)},
+                                            .states = 2,
+                                            .prepare = adam_prepare,
+                                            .start = adam_start};
 #endif
 
 #endif
