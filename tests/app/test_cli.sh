@@ -239,5 +239,16 @@ if command -v fish >/dev/null; then
 fi
 check 64 '' 'sounder: error: help completion tcsh: needs bash, zsh or fish' help completion tcsh
 
+# Without the module for several nodes: which package has it.
+if "$sounder" --version | grep -q '; mpi'; then
+    mkdir "$work/alone"
+    cp "$sounder" "$work/alone/sounder"
+    with_module=$sounder sounder=$work/alone/sounder
+    export OMPI_COMM_WORLD_SIZE=2
+    check 69 '' '*cannot be loaded; Debian*package sounder-mpi has it (apt install ./sounder-mpi_[*].deb): *sounder_mpi.so*' train --rounds 1
+    unset OMPI_COMM_WORLD_SIZE
+    sounder=$with_module
+fi
+
 [ "$failures" = 0 ] || exit 1
 echo "all checks passed"

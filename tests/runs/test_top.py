@@ -83,13 +83,16 @@ class Top(RunCase):
     def test_without_a_name_it_is_the_run_that_runs_or_the_last_that_began(self):
         self.write_run("runs/a", 1, "2026-11-22T03:00:00.000Z")
         self.write_run("runs/b", 1, "2026-11-22T02:00:00.000Z")
-        self.assertIn("sounder top  runs/a  ", self.top("--once"))
+        told = self.top("--once")
+        self.assertIn("sounder top  runs/a  ", told)
+        self.assertIn("\nno run below runs/ is running; sounder top FOLDER shows one elsewhere\n", told)
         folder = os.open(self.path("runs/b"), os.O_RDONLY)
         fcntl.flock(folder, fcntl.LOCK_EX)
         told = self.top("--once")
         os.close(folder)
         self.assertIn("sounder top  runs/b  ", told)
         self.assertIn("  running  ", told)
+        self.assertNotIn("no run below", told)
 
     def test_a_killed_worker_is_gone_and_the_others_have_memory(self):
         process = self.start(*LONG, "--out", "run")

@@ -131,6 +131,8 @@ static void add_head(Page *page, const TopState *state) {
         strcat(progress, "] ");
     }
     add_parts(page, "%s%s%s", round, progress, facts);
+    if (state->is_chosen && !state->running)
+        add_line(page, "no run below runs/ is running; sounder top FOLDER shows one elsewhere");
     if (state->round == 0) return;
     const RunFigure figure = state->run.figure;
     char now[RUN_FIGURE_TEXT_BYTES], best[RUN_FIGURE_TEXT_BYTES], test[40] = "", training[40] = "";
@@ -283,6 +285,7 @@ Status command_top(int argc, char **argv, Error *err) {
     if (status == STATUS_OK) {
         status = top_state_open(state, path, err);
         const bool open = status == STATUS_OK;
+        state->is_chosen = options.folder_count == 0;
         if (open && options.once) {
             make_page(page, state, columns_of(stdout));
             for (int i = 0; i < page->count; i++)

@@ -50,6 +50,7 @@ typedef struct TopState {
     double samples_per_second, bytes, simulated_seconds;
     double lost, refused; // workers, updates
     bool finished, running;
+    bool is_chosen; // the caller's to set: nobody has named this run
     int ranks, nodes;
     pid_t parent; // 0: unknown
     TopPhase phase;
