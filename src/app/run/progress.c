@@ -86,9 +86,9 @@ static void say_samples(Progress *progress, const Heading *heading) {
 static void say_own_tests(Progress *progress, const Heading *heading) {
     const Partition *partition = heading->partition;
     const uint32_t own = partition->own_offsets[partition->clients], all = heading->data->test.count;
-    char number[PROGRESS_NUMBER_BYTES], whole[PROGRESS_NUMBER_BYTES + 40] = "", untested[64];
+    char number[PROGRESS_NUMBER_BYTES], whole[PROGRESS_NUMBER_BYTES + 40] = "", untested[64] = "";
     const uint32_t none = partition_untested(partition);
-    snprintf(untested, sizeof untested, none > 0 ? ", %u of %u clients have none" : "", none, partition->clients);
+    if (none > 0) snprintf(untested, sizeof untested, ", %u of %u clients have none", none, partition->clients);
     if (own < all) snprintf(whole, sizeof whole, "; the global test takes all %s", with_commas(number, all));
     if (own == 0 && progress->first)
         log_warning(
