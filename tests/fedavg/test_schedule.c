@@ -298,12 +298,13 @@ static void models_of_any_size_are_mixed_by_their_difference(void **state) {
     float begun[] = {0x1.8p30f, -0x1p24f, 3, 0}, now[] = {0x1.7ffffep30f, 0x1p20f, 1, 0};
     int64_t update[] = {0, 5, 0, -7};
     assert_true(stale_mix(update, begun, now, 0.125, 4));
-    assert_true(update[0] == 0x1p44 && update[1] == 5 - 0x1.1p61 && update[2] == 0x1p38 && update[3] == -7);
+    assert_true(update[0] == (int64_t)0x1p44 && update[1] == 5 - (int64_t)0x1.1p61 && update[2] == (int64_t)0x1p38 &&
+                update[3] == -7);
     now[2] = NAN;
     assert_false(stale_mix(update, begun, now, 0.125, 4));
     now[2] = 3 + 0x1p25f;
     assert_false(stale_mix(update, begun, now, 0.125, 4));
-    assert_true(update[2] == 0x1p38); // nothing is added of what is refused
+    assert_true(update[2] == (int64_t)0x1p38); // nothing is added of what is refused
 }
 
 // While a client is waited for that never comes, others make versions that nobody asked for: the schedule forgets them,
