@@ -13,6 +13,7 @@ enum {
     MOST_JOBS = 1 << 26,
     MOST_VERSIONS = 1000000, // of any run: an update that comes after so many is part of none
     LATER_JOBS = 1 << 16,    // that begin after the versions asked for, before those that have landed are forgotten
+    FEW_PICKS = 16,          // more than a version begins, as a rule
     VISITS = 1 << 10,
     ROUND_BITS = 20
 };
@@ -124,8 +125,8 @@ static bool pick(uint32_t *client, Simulation *sim) {
     const uint32_t clients = sim->given->client_count;
     for (uint32_t tried = 0; tried < clients + 1; tried++, sim->next++) {
         if (sim->next >= sim->picked && sim->picked < clients) {
-            const uint32_t before = sim->picked;
-            draw(sim, clients);
+            const uint32_t before = sim->picked, more = 4 * (before > FEW_PICKS ? before : FEW_PICKS);
+            draw(sim, before < clients / 4 && more < clients ? more : clients);
             if (sim->picked == before) sim->next = 0; // by-size: the others have no samples
         }
         if (sim->next >= sim->picked) sim->next = 0;
@@ -224,7 +225,8 @@ static bool must_wait(const Simulation *sim) {
 
 static Status dispatch(Simulation *sim, Error *err) {
     uint32_t client;
-    for (; sim->free_places > 0 && !must_wait(sim) && pick(&client, sim); sim->free_places--)
+    if (sim->free_places == 0 || must_wait(sim)) return STATUS_OK; // which clients that begin now do not change
+    for (; sim->free_places > 0 && pick(&client, sim); sim->free_places--)
         TRY(begin(sim, client, err));
     return STATUS_OK;
 }
@@ -267,8 +269,8 @@ static Status publish(Simulation *sim, Error *err) {
     if (sim->version <= sim->given->versions) sim->schedule->published[sim->version] = sim->now;
     memset(sim->visits, 0, sim->given->client_count * sizeof *sim->visits);
     sim->next = sim->picked = 0;
-    const uint32_t wanted = 2 * sim->m + sim->k, clients = sim->given->client_count;
-    draw(sim, wanted < clients ? wanted : clients);
+    const uint32_t wanted = sim->k + FEW_PICKS, clients = sim->given->client_count;
+    draw(sim, wanted < clients ? wanted : clients); // a version seldom begins more; pick draws on where it does
     if (numbers(sim)[BUFFERED_DISPATCH] == DISPATCH_PUBLISH) sim->free_places = sim->m - sim->in_flight;
     return STATUS_OK;
 }
