@@ -419,6 +419,8 @@ class Zoo(RunCase):
         self.assertIn("--clock real: clients drop out of the simulated world", refused("asgd", *real, "--drop-out", "0.1"))
         self.assertIn("--attack scaled: with --clock real the share of an update depends on how late it comes",
                       refused("fedasync", *real, "--attack", "scaled", "--attackers", "0"))
+        many = ("--clients", "9000", "--clients-per-round", "4500", "--data", "synthetic:1x1x1:9000:10", "--model", "linear 10")
+        self.assertRegex(refused("fedasync", *many), r"has up to \d+ updates wait .*, in \d+ tensors of a checkpoint, which has room for 8000; lower M")
         self.assertIn("--clock now: needs simulated, real or replay:FILE", refused("asgd", "--clock", "now"))
         self.assertIn("--clock real: only used with --algorithm fedbuff", refused("fedavg", *real))
         self.train(*TASK, *CLIENTS, "--algorithm", "asgd", *real, "--out", "run")

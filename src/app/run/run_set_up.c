@@ -126,10 +126,11 @@ static Status check_model_name(const Options *options, Error *err) {
         if (strcmp(model, layer_forms[i].word) == 0) return STATUS_OK;
     const char *ending = strrchr(model, '.');
     if (ending && (strcmp(ending, ".pt") == 0 || strcmp(ending, ".pth") == 0))
-        return fail(err, STATUS_USAGE,
-                    "%s %.60s: is a file of PyTorch's; write the net by torch.onnx.export(net, x, \"net.onnx\") and give "
-                    "net.onnx",
-                    options_named(named, options, "model"), model);
+        return fail(
+            err, STATUS_USAGE,
+            "%s %.60s: is a file of PyTorch's; write the net by torch.onnx.export(net, x, \"net.onnx\") and give "
+            "net.onnx",
+            options_named(named, options, "model"), model);
     Suggestion suggestion = {.typed = model};
     char names[256] = "";
     for (size_t i = 0; i < zoo_entry_count; i++) {
@@ -409,7 +410,13 @@ static Status plan_schedule(RunMemory *memory, RunConfig *config, const Options 
 
 // So do updates that wait.
 static Status check_stash(const RunConfig *config, uint32_t updates, Error *err) {
+    enum { MOST_WAITING = SAFETENSORS_MAX_TENSORS - 2000 }; // beside those of the model
     const SlotPlan *slots = &config->slots;
+    if (slots->stash > MOST_WAITING)
+        return fail(err, STATUS_USAGE,
+                    "schedule buffered of --algorithm has up to %u updates wait for a later step, in %u tensors of a "
+                    "checkpoint, which has room for %d; lower M",
+                    updates, slots->stash, MOST_WAITING);
     const double rows = config->real_clock ? (double)slots_rows_bytes(slots) : 0;
     const double bytes = rows + (double)slots->stash * (double)slots->sum_bytes,
                  available = (double)segment_available();
