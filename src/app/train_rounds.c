@@ -277,6 +277,7 @@ static Status begin_files(Run *run, Error *err) {
 // The trace comes first: where it cannot be written, no run begins.
 static Status begin(Run *run, Error *err) {
     Status status = trace_file_open(&run->trace, run->options.trace, &run->memory, &run->nodes, err);
+    if (status == STATUS_OK) status = nodes_busy(&run->nodes, err); // a long metrics.jsonl is filtered on a resume
     if (status == STATUS_OK) status = begin_files(run, err);
     status = nodes_agree(&run->nodes, status, err);
     if (status != STATUS_OK) trace_file_close(&run->trace, NULL);
