@@ -37,6 +37,7 @@
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/release_rules.h"
 #include "fedavg/rules/shard_sum.h"
+#include "fedavg/rules/training.h"
 #include "fedavg/rules/view_rules.h"
 #include "fedavg/rules/world.h"
 #include "nn/spec.h"
@@ -141,12 +142,12 @@ typedef struct RunConfig {
     Training training;
     World world;
     Recipe recipe;
-    ReleasePlan release;         // of its sums
-    EngineKind engine;           // the recipe's
-    bool tests_clients;          // models are tested on all clients' own samples, too
-    bool real_clock;             // of a buffered schedule: updates count as they come (worker/flights.h)
-    bool inspects_updates;       // their lengths and fingerprints are noted
-    uint32_t finetune_epochs;    // after which those are evaluated, too; 0: not
+    ReleasePlan release;      // of its sums
+    EngineKind engine;        // the recipe's
+    bool tests_clients;       // models are tested on all clients' own samples, too
+    bool real_clock;          // of a buffered schedule: updates count as they come (worker/flights.h)
+    bool inspects_updates;    // their lengths and fingerprints are noted
+    uint32_t finetune_epochs; // after which those are evaluated, too; 0: not
     SlotPlan slots;
     KeptPlan kept;
     PersonalPlan personal;

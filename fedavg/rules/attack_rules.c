@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/rule.h"
 
 // Whose updates attackers know: those of all honest clients, or what they themselves have trained.
 #define FORGERY_KNOWLEDGE                                                                                              \

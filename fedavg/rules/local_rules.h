@@ -15,7 +15,7 @@
 #include "fedavg/rules/local/prox.h"
 #include "fedavg/rules/local/scaffold.h"
 #include "fedavg/rules/local/sgd.h"
-#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/training.h"
 
 // The rows of the table, in this order. The first is what a recipe has that names none.
 #define LOCAL_RULES(X) X(sgd) X(prox) X(scaffold) X(dyn) X(elastic)

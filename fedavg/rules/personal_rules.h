@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/rule.h"
+#include "fedavg/rules/training.h"
 #include "nn/spec.h"
 
 enum {

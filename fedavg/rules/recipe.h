@@ -1,5 +1,5 @@
-// What a run does, whoever does it: which rules its algorithm is made of, and how every local training goes. Plain
-// data: the options fill it in, and workers read the same struct in the control segment.
+// Which rules a run's algorithm is made of. Plain data: the options fill it in, and workers read the same struct in the
+// control segment.
 //
 // An algorithm is a text, as a net is. It names an entry of the zoo (zoo.c), or the parts that differ from FedAvg, or
 // both:
@@ -20,10 +20,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "fedavg/rules/optimizer_rules.h"
 #include "fedavg/rules/rule.h"
-#include "nn/augment.h"
-#include "nn/step.h"
 
 // How the processes of a run work together.
 typedef enum EngineKind {
@@ -68,7 +65,7 @@ typedef enum Part {
     PART_STALE,     // what an update loses that comes late (schedule.h)
 } Part;
 
-enum { PART_COUNT = PART_STALE + 1, RECIPE_TEXT_BYTES = 1024 };
+enum { PART_COUNT = PART_STALE + 1, RECIPE_TEXT_BYTES = RULE_TEXT_BYTES };
 
 typedef struct Recipe {
     Chosen parts[PART_COUNT];
@@ -88,38 +85,11 @@ const char *recipe_name(char name[RECIPE_TEXT_BYTES], const char *text);
 extern const char *const part_names[PART_COUNT];
 const RuleText *part_rule(Part part, uint32_t row);
 
-// A rule of another table, rules (count), with its numbers: "sign-flip scale=3". what: "attack". USAGE with the nearest
-// word.
-Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
-                  Error *err);
-
-// How a rule's text is written: "prox [mu=0.01]".
-void rule_form(char *text, size_t bytes, const RuleText *rule);
-
 // Named algorithms. text: parts, empty for FedAvg.
 typedef struct ZooAlgorithm {
     const char *name, *text, *help, *source;
 } ZooAlgorithm;
 extern const ZooAlgorithm zoo_algorithms[];
 extern const size_t zoo_algorithm_count;
-
-// What a client's optimizer begins its turn with: zeros, what it had, or the mean of what the last cohort had.
-enum { OPTIMIZER_FRESH, OPTIMIZER_KEPT, OPTIMIZER_AVERAGED };
-
-enum { HOGWILD_PLAIN, HOGWILD_ATOMIC }; // how steps are written: plain stores, or one compare-and-swap a weight
-
-// The numbers of every local training.
-typedef struct Training {
-    Sgd sgd;             // with the rate of the options; run_memory_training has the round's
-    LrSchedule schedule; // of that rate
-    bool nesterov;
-    uint32_t optimizer_state; // OPTIMIZER_*
-    double clip;              // of a gradient: its length is at most that; 0: no limit
-    uint32_t local_epochs, batch_size;
-    bool global_batch;       // ssgd: the shards share one batch
-    uint32_t hogwild_update; // HOGWILD_*
-    Augment augment;         // what training makes of images
-    double label_smoothing;  // the share of a label that all classes get alike
-} Training;
 
 #endif

@@ -7,9 +7,12 @@
 #define SOUNDER_FEDAVG_RULES_RULE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-enum { RULE_NUMBERS = 9, RULE_WORDS = 8 };
+#include "base/err.h"
+
+enum { RULE_NUMBERS = 9, RULE_WORDS = 8, RULE_TEXT_BYTES = 1024 };
 
 // A number of a rule; or a choice, whose value is the index of its word.
 typedef struct RuleNumber {
@@ -30,5 +33,13 @@ typedef struct Chosen {
     uint32_t row;
     double number[RULE_NUMBERS];
 } Chosen;
+
+// Reads a rule of a table, rules (count), with its numbers: "sign-flip scale=3". what: "attack". USAGE with the nearest
+// word.
+Status rule_parse(Chosen *chosen, const RuleText *rules, uint32_t count, const char *what, const char *text,
+                  Error *err);
+
+// How a rule's text is written: "prox [mu=0.01]".
+void rule_form(char *text, size_t bytes, const RuleText *rule);
 
 #endif

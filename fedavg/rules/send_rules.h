@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "fedavg/rules/personal_rules.h"
-#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/rule.h"
 #include "fedavg/rules/send_rule.h"
 #include "nn/spec.h"
 

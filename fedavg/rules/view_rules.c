@@ -1,7 +1,7 @@
 #include "view_rules.h"
 
 #include "base/rng.h"
-#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/rule.h"
 
 enum { DRIFT_ROUND, DRIFT_PERIOD, DRIFT_CHANGE, DRIFT_STEP };
 enum { CHANGE_SUDDEN, CHANGE_GRADUAL, CHANGE_RECURRENT };

@@ -7,7 +7,7 @@
 #include "card.h"
 #include "card_tensor.h"
 #include "fedavg/rules/aggregate.h"
-#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/training.h"
 #include "tests/tensor.h"
 
 enum { COUNT = 3000, STRIDE = 3072, SLOTS = 3, EACH = 2, ROUNDS = 3 };

@@ -1,5 +1,6 @@
 // The rules: what each does with one weight, how much clients count, how long their trainings are.
 #include "fedavg/rules/recipe.h"
+#include "fedavg/rules/training.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "fedavg/rules/recipe.h"
 #include "fedavg/rules/release_rules.h"
+#include "fedavg/rules/training.h"
 #include "fedavg/rules/view_rules.h"
 #include "fedavg/rules/world.h"
 

@@ -1,0 +1,49 @@
+// How the text of a rule is read: cut into words, whose numbers follow the row's (rule.h). What reads whole algorithms
+// (recipe.c) goes through these for each of their parts; every refusal keeps the place of the word that is wrong.
+//
+//   RuleWords words = {.whole = text, .number = 1};
+//   TRY(rule_text_split(&words, text, strlen(text), err));              // "prox mu=0.1": two words
+//   rule_choose(&chosen, rule, row);                                    // the numbers are the row's presets
+//   TRY(rule_text_numbers(&chosen, rule, &words, 1, err));              // USAGE with the number and its range
+#ifndef SOUNDER_FEDAVG_RULES_RULE_TEXT_H
+#define SOUNDER_FEDAVG_RULES_RULE_TEXT_H
+
+#include <stddef.h>
+
+#include "fedavg/rules/rule.h"
+
+enum { RULE_MAX_WORDS = 16 };
+
+// A part of an algorithm's text, cut into words.
+typedef struct RuleWords {
+    const char *whole; // the text that the part is from; borrowed
+    size_t at;         // where in it the part begins
+    int number;        // of the part, from 1
+    char text[RULE_TEXT_BYTES], split[RULE_TEXT_BYTES];
+    char *words[RULE_MAX_WORDS];
+    int count;
+} RuleWords;
+
+#define PART_FORMAT   "part %d (\"%.200s\"): "
+#define PART_ARGS(of) (of)->number, (of)->text
+
+// Fills in all but whole and number from `length` bytes of it. USAGE for an empty part, and for too many words.
+Status rule_text_split(RuleWords *of, const char *from, size_t length, Error *err);
+
+// After a failure that is about the part (word NULL), or about a word of `split` in it: notes where that stands in the
+// whole text. Returns USAGE.
+Status rule_text_sketch(const RuleWords *of, const char *word, Error *err);
+
+// The row, with the numbers that it has unless others are given.
+void rule_choose(Chosen *chosen, const RuleText *rule, uint32_t row);
+
+// Index of the rule's number of this name (bytes long); -1: it has none.
+int rule_number_named(const RuleText *rule, const char *name, size_t bytes);
+
+// Reads the words of a part from `first` on as numbers of its rule. USAGE with the number, its range or its words.
+Status rule_text_numbers(Chosen *chosen, const RuleText *rule, const RuleWords *of, int first, Error *err);
+
+// Appends to a text of `bytes` bytes, as printf would.
+void rule_text_add(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif
