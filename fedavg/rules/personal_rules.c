@@ -92,9 +92,8 @@ static Status check_moreau(const PersonalPlan *plan, const Training *training, E
         plan->lambda, plan->inner_lr, (double)training->sgd.lr);
 }
 
-static Status find_runs(PersonalPlan *plan, const Recipe *recipe, const Spec *spec, const Training *training,
+static Status find_runs(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const Training *training,
                         Error *err) {
-    const Chosen *chosen = &recipe->parts[PART_PERSONAL];
     const char *name = personal_rules[chosen->row].text.name;
     *plan = (PersonalPlan){0};
     switch (chosen->row) {
@@ -135,8 +134,8 @@ static Status find_runs(PersonalPlan *plan, const Recipe *recipe, const Spec *sp
     }
 }
 
-Status personal_plan(PersonalPlan *plan, const Recipe *recipe, const Spec *spec, const Training *training, Error *err) {
-    TRY(find_runs(plan, recipe, spec, training, err));
+Status personal_plan(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const Training *training, Error *err) {
+    TRY(find_runs(plan, chosen, spec, training, err));
     stay(plan, plan->first, plan->end);
     return STATUS_OK;
 }

@@ -10,7 +10,6 @@
 #define SOUNDER_FEDAVG_RULES_PERSONAL_RULES_H
 
 #include "base/err.h"
-#include "fedavg/rules/recipe.h"
 #include "fedavg/rules/rule.h"
 #include "fedavg/rules/training.h"
 #include "nn/spec.h"
@@ -56,6 +55,6 @@ typedef struct PersonalPlan {
 uint64_t personal_floats(const PersonalPlan *plan, uint64_t parameters);
 
 // USAGE with the rule and what the net lacks.
-Status personal_plan(PersonalPlan *plan, const Recipe *recipe, const Spec *spec, const Training *training, Error *err);
+Status personal_plan(PersonalPlan *plan, const Chosen *chosen, const Spec *spec, const Training *training, Error *err);
 
 #endif

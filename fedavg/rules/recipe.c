@@ -22,39 +22,6 @@
 
 // The tables ----------------------------------------------------------------------------------------------------------
 
-const EngineFacts engine_facts[ENGINE_COUNT] = {
-    [ENGINE_ROUNDS] =
-        {.text = {"rounds",
-                  "clients train on their own, then come together; steps instead of epochs go on from round to round",
-                  "McMahan et al. 2017; steps: Stich 2019; warmup, rounds of one step: Lin et al. 2020",
-                  {[ROUNDS_STEPS] = {.name = "steps",
-                                     .preset = NAN,
-                                     .minimum = 1,
-                                     .maximum = 1e6,
-                                     .derived = "--local-epochs",
-                                     .whole = true},
-                   [ROUNDS_WARMUP] = {.name = "warmup", .preset = 0, .minimum = 0, .maximum = 1e9, .whole = true}}}},
-    [ENGINE_WILD] =
-        {.text =
-             {"wild",
-              "workers write the global weights as they train",
-              "Niu et al. 2011; steps: Dean et al. 2012; bound: Ho et al. 2013",
-              {[WILD_STEPS] = {.name = "steps", .preset = 1, .minimum = 1, .maximum = 1e6, .whole = true},
-               [WILD_BOUND] =
-                   {.name = "bound", .preset = NAN, .minimum = 0, .maximum = 1e6, .derived = "none", .whole = true}}},
-         .whole_cohort = true,
-         .client_is_worker = true,
-         .writes_weights = true},
-    [ENGINE_LOCKSTEP] = {.text = {"lockstep", "all meet at every step", "Chen et al. 2016", {{0}}},
-                         .whole_cohort = true,
-                         .worker_needs_client = true,
-                         .writes_weights = true,
-                         .in_lockstep = true},
-    [ENGINE_BUFFERED] = {.text = {"buffered", "nobody waits for all: every K updates that arrive make a step",
-                                  "Nguyen et al., AISTATS 2022", BUFFERED_NUMBERS},
-                         .buffers = true},
-};
-
 const char *const part_names[PART_COUNT] = {
     [PART_LOCAL] = "local",   [PART_OPTIMIZER] = "optimizer", [PART_PERSONAL] = "personal",
     [PART_CLIP] = "send",     [PART_NOISE] = "send",          [PART_CODE] = "send",

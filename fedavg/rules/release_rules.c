@@ -37,8 +37,7 @@ static Status check_both(double noise, double epsilon, const char *which, Error 
                 which);
 }
 
-static Status plan_local(ReleasePlan *plan, const Recipe *recipe, Error *err) {
-    const Chosen *noise = &recipe->parts[PART_NOISE];
+static Status plan_local(ReleasePlan *plan, const Chosen *noise, Error *err) {
     const double epsilon = noise->number[NOISE_EPSILON];
     plan->local_noise = 0;
     plan->local_epsilon = NAN;
@@ -94,10 +93,10 @@ static Status plan_tree(ReleasePlan *plan, const Chosen *release, const ReleaseW
         plan->tree_rounds, world->clients, world->clients_per_round, once);
 }
 
-Status release_plan(ReleasePlan *plan, const Recipe *recipe, const ReleaseWorld *world, Error *err) {
-    const Chosen *release = &recipe->parts[PART_RELEASE], *clip = &recipe->parts[PART_CLIP];
+Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip, const Chosen *local_noise,
+                    const ReleaseWorld *world, Error *err) {
     *plan = (ReleasePlan){.cohort = world->clients_per_round, .clients_per_round = world->clients_per_round};
-    TRY(plan_local(plan, recipe, err));
+    TRY(plan_local(plan, local_noise, err));
     if (release->row == RELEASE_EXACT) return plan_adaptive(plan, clip, world, err);
     const double epsilon = release->number[RELEASE_EPSILON];
     double noise = release->number[RELEASE_NOISE];

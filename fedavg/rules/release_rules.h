@@ -21,7 +21,7 @@
 #include "fedavg/rules/accountant.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/personal_rules.h"
-#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/rule.h"
 #include "nn/spec.h"
 
 enum { RELEASE_EXACT, RELEASE_GAUSSIAN, RELEASE_TREE, RELEASE_RULE_COUNT };
@@ -58,7 +58,9 @@ typedef struct ReleasePlan {
 } ReleasePlan;
 
 // USAGE with both sides of what does not go together, or with what no noise can do.
-Status release_plan(ReleasePlan *plan, const Recipe *recipe, const ReleaseWorld *world, Error *err);
+// local_noise: of a client's own update.
+Status release_plan(ReleasePlan *plan, const Chosen *release, const Chosen *clip, const Chosen *local_noise,
+                    const ReleaseWorld *world, Error *err);
 
 // Whoever arrives counts 1/cohort, however many arrive.
 void release_shares(CohortShares *all, Member *members, uint32_t count, uint32_t cohort);

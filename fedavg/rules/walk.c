@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "fedavg/rules/recipe.h"
+#include "fedavg/rules/engine_facts.h"
 #include "fedavg/rules/schedule.h"
 
 // NaN: none.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/recipe.h"
 #include "fedavg/rules/send_rules.h"
 #include "tests/check.h"
 
@@ -21,7 +22,8 @@ static ReleasePlan planned(const char *text) {
     ReleasePlan plan;
     Error err;
     const Recipe recipe = parsed(text);
-    check_ok(release_plan(&plan, &recipe, &WORLD, &err));
+    check_ok(release_plan(&plan, &recipe.parts[PART_RELEASE], &recipe.parts[PART_CLIP], &recipe.parts[PART_NOISE],
+                          &WORLD, &err));
     return plan;
 }
 
@@ -29,7 +31,9 @@ static void refused(const char *text, const char *sentence) {
     ReleasePlan plan;
     Error err;
     const Recipe recipe = parsed(text);
-    assert_int_equal(release_plan(&plan, &recipe, &WORLD, &err), STATUS_USAGE);
+    assert_int_equal(release_plan(&plan, &recipe.parts[PART_RELEASE], &recipe.parts[PART_CLIP],
+                                  &recipe.parts[PART_NOISE], &WORLD, &err),
+                     STATUS_USAGE);
     assert_string_equal(err.message, sentence);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "fedavg/rules/aggregate.h"
+#include "fedavg/rules/recipe.h"
 #include "tests/check.h"
 
 enum { WEIGHTS = 1003, TENSORS = 3, KEYS = 400 };

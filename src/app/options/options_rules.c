@@ -126,7 +126,8 @@ static Status resolve_release(Options *options, Error *err) {
                                 .clients = (uint32_t)options->clients,
                                 .clients_per_round = (uint32_t)options->clients_per_round,
                                 .rounds = options->privacy_rounds};
-    Status status = release_plan(&options->release, &options->recipe, &world, &why);
+    Status status = release_plan(&options->release, &options->recipe.parts[PART_RELEASE],
+                                 &options->recipe.parts[PART_CLIP], &options->recipe.parts[PART_NOISE], &world, &why);
     if (status == STATUS_OK) return STATUS_OK;
     return fail(err, status, "%s: %s", options_named(name, options, "algorithm"), why.message);
 }

@@ -488,7 +488,8 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     plan.job_capacity = rounds_job_capacity(&plan.config, clients_per_round, data->test.count);
     Error part;
     char named[OPTION_NAMED_BYTES];
-    Status planned = personal_plan(&plan.config.personal, &options->recipe, spec, &options->training, &part);
+    Status planned =
+        personal_plan(&plan.config.personal, &options->recipe.parts[PART_PERSONAL], spec, &options->training, &part);
     if (planned != STATUS_OK)
         return fail(err, planned, "%s: %s", options_named(named, options, "algorithm"), part.message);
     engine_plan(&plan.config);

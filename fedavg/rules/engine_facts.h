@@ -1,0 +1,37 @@
+// The schedules of an algorithm: how the processes of a run work together, and what memory, options and workers have to
+// know of it. Elsewhere nothing compares a kind: `engine_facts[engine].in_lockstep` says what there is to do.
+#ifndef SOUNDER_FEDAVG_RULES_ENGINE_FACTS_H
+#define SOUNDER_FEDAVG_RULES_ENGINE_FACTS_H
+
+#include <stdbool.h>
+
+#include "fedavg/rules/rule.h"
+
+// How the processes of a run work together.
+typedef enum EngineKind {
+    ENGINE_ROUNDS,   // clients train on their own from the global weights, then come together
+    ENGINE_WILD,     // hogwild: workers write the global weights as they train, without locks
+    ENGINE_LOCKSTEP, // ssgd: all meet at every step
+    ENGINE_BUFFERED, // fedbuff: as in rounds, but an update may be part of a later step (rules/schedule.h)
+} EngineKind;
+
+enum { ENGINE_COUNT = ENGINE_BUFFERED + 1 };
+
+// The numbers of ENGINE_WILD: a worker takes so many steps on its own before it adds what came of them; it is so many
+// updates at most ahead of the slowest, NaN: any number.
+enum { WILD_STEPS, WILD_BOUND };
+
+// What those who set a run up have to know of an engine.
+typedef struct EngineFacts {
+    RuleText text;            // the schedule of this name
+    bool whole_cohort;        // every client takes part in every round
+    bool client_is_worker;    // there are as many clients as workers
+    bool worker_needs_client; // ... at least as many
+    bool writes_weights;      // workers write the global weights; otherwise they only read them
+    bool in_lockstep;         // a worker's death ends the round for all, which start it over
+    bool buffers;             // updates wait for the step that they are part of
+} EngineFacts;
+
+extern const EngineFacts engine_facts[ENGINE_COUNT];
+
+#endif
