@@ -372,7 +372,7 @@ class Python(unittest.TestCase):
 
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_the_example_for_pytorch_ends_with_equal_counts_in_a_fresh_environment(self):
-        """With pip where there is one, which fetches nothing; otherwise as it would: the one file beside the others."""
+        """With pip where there is one, which fetches nothing; otherwise as it would: the package beside the others."""
         fresh, copy = self.path("fresh"), self.path("package")
         subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", fresh], check=True, timeout=60)
         python = os.path.join(fresh, "bin", "python")
@@ -382,7 +382,7 @@ class Python(unittest.TestCase):
             subprocess.run(pip, check=True, timeout=100, cwd=self.folder.name)
         else:
             where = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True).strip()
-            shutil.copy(os.path.join(PACKAGE, "sounder.py"), where)
+            shutil.copytree(os.path.join(PACKAGE, "sounder"), os.path.join(where, "sounder"))
         found = subprocess.check_output([python, "-c", "import sounder; print(sounder.__file__)"], text=True, cwd=self.folder.name)
         self.assertTrue(found.startswith(os.path.realpath(fresh)) or found.startswith(fresh), found)
         counts = re.findall(r"(\d+) of 1000", self.example("torch_module.py", python, ""))

@@ -1,0 +1,65 @@
+"""The program: where it is, its options as words, and what it refuses as an exception."""
+import json
+import os
+import shutil
+import subprocess
+import warnings
+
+import numpy as np
+
+
+class Error(Exception):
+    """What went wrong, in one sentence. code: the program's exit status (sysexits.h), or None if it was not the program."""
+
+    def __init__(self, sentence, code=None):
+        super().__init__(sentence)
+        self.code = code
+
+
+def program():
+    """The path of the program."""
+    found = os.environ.get("SOUNDER") or shutil.which("sounder")
+    if not found:
+        raise Error("no program sounder on the PATH; install it (cmake --install build --prefix ~/.local), or name it in $SOUNDER")
+    return found
+
+
+def _word(name, value):
+    """What an option's value is on the command line, where it is one word."""
+    if hasattr(value, "named_modules"):
+        raise Error(f"{name}: a module; give {name}=sounder.layers(net), and its weights as init=sounder.write_weights(FILE, net)")
+    if name == "data" and not isinstance(value, str) and not hasattr(value, "__fspath__"):
+        raise Error("data: arrays; give the path that sounder.write_data(FILE, train=(x, y), test=(x, y)) returns")
+    if isinstance(value, (list, tuple, dict, set, range)) or getattr(value, "ndim", 0):
+        raise Error(f"{name}: several values; give one, several in one text between commas, or a run for each: "
+                    f"sounder.sweep(FOLDER, {{{name!r}: ...}})")
+    return str(value).lower() if isinstance(value, (bool, np.bool_)) else os.fspath(value) if hasattr(value, "__fspath__") else str(value)
+
+
+def _arguments(options):
+    return [f"--{name.replace('_', '-')}={_word(name, value)}" for name, value in options.items() if value is not None]
+
+
+def _refusal(text, code):
+    """The program's one sentence, out of what it wrote."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    told = [line.split("error:", 1)[1].strip() for line in lines if "error:" in line]
+    if told:
+        return Error(told[-1], code)
+    return Error(lines[-1] if lines else f"sounder ended with status {code} and said nothing", code)
+
+
+def _pass_on_warnings(text):
+    """What the program warned of: it is not on the user's terminal."""
+    for line in text.splitlines():
+        if "warning: " in line:
+            warnings.warn(line.split("warning: ", 1)[1], stacklevel=3)
+
+
+def _tell(*arguments):
+    """What the program prints as JSON."""
+    done = subprocess.run([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise _refusal(done.stderr, done.returncode)
+    _pass_on_warnings(done.stderr)
+    return json.loads(done.stdout)

@@ -1,0 +1,171 @@
+"""Arrays and partitions as files of data for --data."""
+import os
+import tempfile
+
+import numpy as np
+
+from .command import Error
+
+
+def _array(values, name="values"):
+    """As an array of NumPy's, of whatever type it has."""
+    if hasattr(values, "toarray") or str(getattr(values, "layout", "torch.strided")) != "torch.strided":
+        raise Error(f"{name}: sparse; give {name}.{'toarray' if hasattr(values, 'toarray') else 'to_dense'}()")
+    if hasattr(values, "detach"):  # torch, whose bfloat16 NumPy has not
+        values = values.detach().cpu()
+        values = (values.float() if values.is_floating_point() and values.element_size() < 4 else values).numpy()
+    try:
+        return np.ascontiguousarray(values)
+    except ValueError as problem:
+        raise Error(f"{name}: {problem}; give all samples the same shape") from problem
+
+
+def _bad_column(values, name):
+    """The first column of a table (pandas) that has no numbers, or else all of it."""
+    bad = [label for label in getattr(values, "columns", ()) if np.asarray(values[label]).dtype.kind not in "biuf"]
+    return f"{name}, column {bad[0]!r}" if bad else name
+
+
+def _numbers(values, name):
+    """As float32, which dates, text and complex numbers are not."""
+    array = _array(values, name)
+    try:
+        if array.dtype.kind in "mMcV":
+            raise TypeError(f"values of type {array.dtype}")
+        return array.astype("<f4", copy=False)
+    except (TypeError, ValueError) as problem:
+        raise Error(f"{_bad_column(values, name)}: {problem}; give numbers: of categories pandas.get_dummies makes them, of dates count days") from problem
+
+
+def _samples(values, name):
+    for label in getattr(values, "columns", ()):  # of a file that was written with pandas' row numbers
+        if str(label).startswith("Unnamed: "):
+            raise Error(f"{name}, column {label!r}: row numbers, not a feature; read the table with index_col=0, or drop the column")
+    array = _array(values, name)
+    return array if array.dtype == np.uint8 else _numbers(values, name)
+
+
+def _check_gaps(values, name):
+    try:
+        if any(value is None or value != value for value in values.ravel().tolist()):
+            raise Error(f"{name}: a gap (NaN or None); leave such samples out")
+    except TypeError as problem:  # pandas.NA
+        raise Error(f"{name}: {problem}; leave such samples out") from problem
+
+
+def _names(values, name):
+    """The sorted names of classes or clients."""
+    _check_gaps(values, name)
+    try:
+        return np.unique(values)
+    except TypeError as problem:
+        raise Error(f"{name}: {problem}; give names of one type, which can be sorted") from problem
+
+
+def _numbered(values, names, name, whose):
+    """The place of each value among the names."""
+    missing = ~np.isin(values, names)
+    if missing.any():
+        raise Error(f"{name} {values[missing].tolist()[0]!r}: {whose} has no training samples; leave such samples out")
+    return np.searchsorted(names, values)
+
+
+def _labels(values, name):
+    """An array of classes, their names, or targets."""
+    y = _array(values, name)
+    if y.ndim > 1 and y.shape[-1] != 1:
+        raise Error(f"{name}: of shape {y.shape}; give one number for each sample, of one-hot rows y.argmax(1)")
+    if y.dtype.kind in "mMcV":
+        raise Error(f"{name}: values of type {y.dtype}; give classes or numbers")
+    if y.dtype.kind == "O":
+        _check_gaps(y, name)
+        y = np.array(y.tolist())  # of their own type
+    return y.reshape(-1)
+
+
+def _targets(train, test):
+    """Classes, those of text numbered by their sorted names, as whole numbers, and targets as floats."""
+    train, test = _labels(train, "y_train"), _labels(test, "y_test")
+    if {train.dtype.kind, test.dtype.kind} & set("US"):
+        names = _names(train, "y_train")
+        return _numbered(train, names, "y_train", "the class"), _numbered(test, names, "y_test", "the class")
+    return tuple(y.astype("<f4" if y.dtype.kind == "f" else "<i8") for y in (train, test))
+
+
+def write_data(path, train, test, client=None, test_client=None, mean=None, std=None):
+    """Writes a data set for --data and returns its path. train, test: pairs (x, y) of arrays, tensors or lists: x uint8 pixels
+    or numbers, (N), (N,F), (N,H,W) or (N,C,H,W); y classes (whole numbers, or text, which is numbered in sorted order) or
+    targets (floating-point numbers). client, test_client: whose sample each is; anything that can be sorted. mean, std: one
+    number, or one for each channel or feature."""
+    y_train, y_test = _targets(train[1], test[1])
+    arrays = {"x_train": _samples(train[0], "x_train"), "y_train": y_train, "x_test": _samples(test[0], "x_test"), "y_test": y_test}
+    if client is not None:
+        client = _array(client, "client")
+        names = _names(client, "client")
+        arrays["client_train"] = _numbered(client, names, "client", "the client")
+        if test_client is not None:
+            arrays["client_test"] = _numbered(_array(test_client, "test_client"), names, "test_client", "the client")
+    for name, values in arrays.items():
+        x = "x_test" if name.endswith("test") else "x_train"
+        if np.shape(values)[:1] != np.shape(arrays[x])[:1]:
+            raise Error(f"{name}: {len(values):,} for the {len(arrays[x]):,} samples of {x}; give one for each sample")
+    for name, value in (("mean", mean), ("std", std)):
+        if value is not None:
+            arrays[name] = np.atleast_1d(_numbers(value, name))
+    path = os.fspath(path)
+    if not path.endswith(".npz"):
+        raise Error(f"{path}: a data set is a file .npz; call it {path}.npz")
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", suffix=".npz", delete=False) as file:
+        try:
+            np.savez(file, **arrays)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    return os.path.abspath(path)
+
+
+def _pair(part, columns):
+    if isinstance(part, (tuple, list)) and len(part) == 2:
+        return _array(part[0], "x"), _array(part[1], "y")
+    x, y = (part[column] for column in columns)  # a data set of columns, as Hugging Face's are
+    if isinstance(x, (list, tuple)):
+        x = np.stack([np.asarray(one) for one in x])
+    return _array(x, "x"), _array(y, "y")
+
+
+def _parts(partitions):
+    """The partitions themselves: of an object that has them, or that loads each by its number, as Flower's do."""
+    if hasattr(partitions, "load_partition"):
+        of = partitions
+        if not hasattr(of, "num_partitions"):  # a FederatedDataset, which has a partitioner for each split
+            of = getattr(partitions, "partitioners", {}).get("train")
+        if of is None:
+            raise Error("partitions: no partitioner for the split train; give the partitions one by one")
+        return [partitions.load_partition(i) for i in range(of.num_partitions)]
+    own = getattr(partitions, "partitions", partitions)
+    return own() if callable(own) else own
+
+
+def from_partitions(path, partitions, test=None, columns=("image", "label"), **more):
+    """Writes a data set whose clients are the partitions: pairs (x, y), or data sets with two columns, such as
+    FederatedDataset.load_partition(i) of Flower's gives; or an object that has or loads them. test: likewise one; None: the
+    split "test" of a FederatedDataset. Images of shape (H,W,C) become (C,H,W)."""
+    if test is None:
+        if not hasattr(partitions, "load_split"):
+            raise Error("test: there is none; give a pair (x, y) or a data set with the two columns")
+        test = partitions.load_split("test")
+    partitions = _parts(partitions)
+    pairs = [_pair(part, columns) for part in partitions]
+    if not pairs:
+        raise Error("partitions: none; give at least one")
+    tested = _pair(test, columns)
+
+    def first(x):
+        return np.moveaxis(x, 3, 1) if x.ndim == 4 and x.dtype == np.uint8 and x.shape[3] in (1, 3, 4) else x
+
+    client = np.repeat(np.arange(len(pairs)), [len(y) for _, y in pairs])
+    x, y = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    return write_data(path, (first(x), y), (first(tested[0]), tested[1]), client=client, **more)

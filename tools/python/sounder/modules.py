@@ -1,0 +1,180 @@
+"""What each of PyTorch's modules and functions is in a layer list."""
+from .command import Error
+
+
+def _sides(value):
+    """3, (3, 3) or (3, 5) of torch as 3 or 3x5."""
+    rows, columns = value if isinstance(value, (tuple, list)) else (value, value)
+    return str(rows) if rows == columns else f"{rows}x{columns}"
+
+
+def _must(name, what, value, only):
+    if value != only:
+        raise Error(f"{name}: {what} is {value}; Sounder has only {only}")
+
+
+def _with(text, *settings):
+    """Appends the settings that are not what is meant without them: (word, value, what is meant)."""
+    return " ".join([text, *(f"{word} {value}" for word, value, meant in settings if value != meant)])
+
+
+def _conv(name, module):
+    if isinstance(module.padding, str):
+        raise Error(f"{name}: padding is {module.padding!r}; give it as a number")
+    _must(name, "padding_mode", module.padding_mode, "zeros")
+    _must(name, "bias", module.bias is not None, True)
+    return _with(f"conv {module.out_channels} {_sides(module.kernel_size)}", ("stride", _sides(module.stride), "1"),
+                 ("pad", _sides(module.padding), "0"), ("dilation", _sides(module.dilation), "1"), ("groups", module.groups, 1))
+
+
+def _linear(name, module):
+    _must(name, "bias", module.bias is not None, True)
+    return f"linear {module.out_features}"
+
+
+def _embedding(name, module):
+    for what, only in (("padding_idx", None), ("max_norm", None), ("scale_grad_by_freq", False)):
+        _must(name, what, getattr(module, what), only)
+    return f"embedding {module.num_embeddings} {module.embedding_dim}"
+
+
+def _lstm(name, module):
+    for what, only in (("batch_first", True), ("bias", True), ("bidirectional", False), ("proj_size", 0)):
+        _must(name, what, getattr(module, what), only)
+    between = f"; dropout {module.dropout:g}; " if module.dropout else "; "
+    return between.join([f"lstm {module.hidden_size}"] * module.num_layers)
+
+
+def _attention(name, module):
+    for what, only in (("batch_first", True), ("dropout", 0), ("bias_k", None), ("add_zero_attn", False), ("_qkv_same_embed_dim", True)):
+        _must(name, what, getattr(module, what), only)
+    _must(name, "bias", module.in_proj_bias is not None, True)
+    return f"attention {module.num_heads}"
+
+
+def _pooling(word, name, module):
+    size = _sides(module.kernel_size)
+    _must(name, "ceil_mode", module.ceil_mode, False)
+    stride = size if module.stride is None else _sides(module.stride)
+    return _with(f"{word} {size}", ("stride", stride, size), ("pad", _sides(module.padding), "0"))
+
+
+def _max_pool(name, module):
+    _must(name, "dilation", _sides(module.dilation), "1")
+    _must(name, "return_indices", module.return_indices, False)
+    return _pooling("pool", name, module)
+
+
+def _average_pool(name, module):
+    _must(name, "count_include_pad", module.count_include_pad, True)
+    _must(name, "divisor_override", module.divisor_override, None)
+    return _pooling("avgpool", name, module)
+
+
+def _global_pool(name, module):
+    _must(name, "output_size", _sides(module.output_size), "1")
+    return "globalpool"
+
+
+def _gelu(name, module):
+    _must(name, "approximate", getattr(module, "approximate", "none"), "none")
+    return "gelu"
+
+
+def _group_norm(name, module):
+    for what, only in (("affine", True), ("eps", 1e-5)):
+        _must(name, what, getattr(module, what), only)
+    return f"groupnorm {module.num_groups}"
+
+
+def _layer_norm(name, module):
+    for what, only in (("elementwise_affine", True), ("eps", 1e-5)):
+        _must(name, what, getattr(module, what), only)
+    _must(name, "bias", module.bias is not None, True)
+    if len(module.normalized_shape) not in (1, 3):
+        raise Error(f"{name}: normalized_shape is {tuple(module.normalized_shape)}; Sounder normalises rows (one extent) or whole images (three)")
+    return "layernorm"
+
+
+def _batch_norm(name, module):
+    for what, only in (("affine", True), ("eps", 1e-5), ("momentum", 0.1), ("track_running_stats", True)):
+        _must(name, what, getattr(module, what), only)
+    return "batchnorm"
+
+
+# What each class of torch.nn is in a layer list; an empty text: nothing, for it changes no value that Sounder's layers tell
+# apart.
+_MODULES = {
+    "Conv2d": _conv, "Linear": _linear, "MaxPool2d": _max_pool, "AvgPool2d": _average_pool, "AdaptiveAvgPool2d": _global_pool,
+    "Embedding": _embedding, "LSTM": _lstm, "MultiheadAttention": _attention,
+    "GroupNorm": _group_norm, "LayerNorm": _layer_norm, "BatchNorm1d": _batch_norm, "BatchNorm2d": _batch_norm,
+    "ReLU": lambda name, module: "relu",
+    "ReLU6": lambda name, module: "relu6",
+    "LeakyReLU": lambda name, module: f"leakyrelu {module.negative_slope:g}",
+    "Tanh": lambda name, module: "tanh",
+    "Sigmoid": lambda name, module: "sigmoid",
+    "GELU": _gelu,
+    "Dropout": lambda name, module: f"dropout {module.p:g}",
+    "Dropout2d": lambda name, module: f"dropout2d {module.p:g}",
+    "Flatten": lambda name, module: "",
+    "Identity": lambda name, module: "",
+}
+# Functions and methods that need no numbers, and the settings of those that are called with some, in the order of their arguments.
+_FUNCTIONS = {"relu": "relu", "relu_": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "relu6": "relu6"}
+_DROPOUT = {"p": 0.5, "training": True, "inplace": False}
+_WITH_NUMBERS = {"max_pool2d": (_max_pool, {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False,
+                                            "return_indices": False}),
+                 "avg_pool2d": (_average_pool, {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False,
+                                                "count_include_pad": True, "divisor_override": None}),
+                 "adaptive_avg_pool2d": (_global_pool, {"output_size": None}),
+                 "leaky_relu": (_MODULES["LeakyReLU"], {"negative_slope": 0.01, "inplace": False}),
+                 "dropout": (lambda name, at: f"dropout {at.p:g}" if at.training else "", _DROPOUT),
+                 "dropout2d": (lambda name, at: f"dropout2d {at.p:g}" if at.training else "", _DROPOUT),
+                 "gelu": (_gelu, {"approximate": "none"})}
+_LAST = ("LogSoftmax", "log_softmax", "Softmax", "softmax")  # the loss has it, if it comes last
+
+
+class _Settings:
+    """A function's arguments, looked at like a module's."""
+
+    def __init__(self, node, presets):
+        self.__dict__.update(presets, **dict(zip(presets, node.args[1:])), **node.kwargs)
+
+
+def _called(node):
+    """The name of what a step of the traced net calls. F.max_pool2d is traced under another name in some versions."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    return "max_pool2d" if name == "boolean_dispatch" or node.name.startswith("max_pool2d") else name
+
+
+def _none_of(name, kind):
+    return Error(f"{name}: Sounder has no {kind}; it has these of torch.nn: {', '.join(_MODULES)}")
+
+
+def _layer_of(name, node, module):
+    kind = _called(node) if module is None else type(module).__name__
+    if module is not None and kind in _MODULES:
+        return _MODULES[kind](name, module)
+    if module is None and kind in _FUNCTIONS:
+        return _FUNCTIONS[kind]
+    if module is None and kind in _WITH_NUMBERS:
+        read, presets = _WITH_NUMBERS[kind]
+        return read(f"{name} ({kind})", _Settings(node, presets))
+    raise _none_of(name, kind)
+
+
+_ORDINALS = {"Conv2d": "conv", "Linear": "fc", "GroupNorm": "norm", "LayerNorm": "norm", "BatchNorm1d": "norm", "BatchNorm2d": "norm",
+             "Embedding": "embedding", "LSTM": "lstm", "MultiheadAttention": "attention"}
+
+
+def _layers_tensors(module):
+    """(name, parameter) of each of the layers that a module is."""
+    kind = type(module).__name__
+    if kind == "LSTM":
+        parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [[(f"{part}_l0", getattr(module, f"{part}_l{number}")) for part in parts] for number in range(module.num_layers)]
+    if kind == "MultiheadAttention":
+        return [[("in_proj_weight", module.in_proj_weight), ("in_proj_bias", module.in_proj_bias),
+                 ("out_proj.weight", module.out_proj.weight), ("out_proj.bias", module.out_proj.bias)]]
+    parts = ("weight",) + ("bias",) * (kind != "Embedding") + ("running_mean", "running_var") * hasattr(module, "running_mean")
+    return [[(part, getattr(module, part)) for part in parts]]

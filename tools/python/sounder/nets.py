@@ -1,0 +1,78 @@
+"""PyTorch's modules as layer lists and files of weights."""
+import json
+import os
+import struct
+
+from .command import Error
+from .data import _numbers
+from .modules import _LAST, _MODULES, _called
+from .steps import _Reader
+from .trace import _steps
+
+
+def _module(net):
+    """The module itself, in a net of its own if it is one that a layer stands for."""
+    kind = type(net).__name__
+    if not hasattr(net, "named_modules"):
+        name = f"; a net by its name goes to model as it is: model={net!r}" if isinstance(net, str) else ""
+        raise Error(f"layers: needs a torch.nn.Module, not {kind}{name}")
+    for wrapper, inner in (("OptimizedModule", "_orig_mod"), ("DataParallel", "module"), ("DistributedDataParallel", "module")):
+        if kind == wrapper:
+            raise Error(f"layers: {wrapper} has the net within it; give net.{inner}")
+    if kind not in _MODULES:
+        return net
+    import torch
+
+    return torch.nn.Sequential(net)
+
+
+def _read(net):
+    net = _module(net)
+    reader, of = _Reader(net), type(net).__name__
+    *steps, (_, end, _) = _steps(net)
+    reader.order = {node: place for place, (_, node, _) in enumerate(steps)}
+    for name, node, module in steps:
+        if list(node.users) == [end] and (_called(node) if module is None else type(module).__name__) in _LAST:
+            dim = getattr(module, "dim", None) if module is not None else node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
+            if dim not in (1, -1, None):
+                raise Error(f"{name}: dim is {dim}; Sounder's loss has it over the classes, dimension 1")
+            reader.give(node, reader.source(name, node.all_input_nodes[0]), None)
+        else:
+            reader.step(name, node, module)
+    (given,) = end.args
+    if not hasattr(given, "op"):
+        raise Error(f"{of}: gives several values; Sounder's nets give one, the scores of the classes")
+    if reader.source(of, given) != len(reader.text.layers) - 1:
+        raise Error(f"{of}: computes more behind {given.name}, which it gives; leave that out")
+    own = [tensor.data_ptr() for _, layer in reader.tensors for _, tensor in layer if tensor.data_ptr()]
+    if len(own) != len(set(own)):
+        raise Error(f"{of}: positions are another layer's weights, too; Sounder's layers have weights of their own")
+    return reader
+
+
+def layers(net):
+    """The layer list for --model that computes what a torch.nn.Module does. Error names the module that Sounder has not."""
+    return _read(net).text.text()
+
+
+def _tensors(net):
+    """(the name in Sounder's files, the parameter), in the order of computation."""
+    counts, tensors = {}, []
+    for word, layer in _read(net).tensors:
+        counts[word] = counts.get(word, 0) + 1
+        tensors += [(f"{word}{counts[word]}.{part}", tensor) for part, tensor in layer]
+    return tensors
+
+
+def write_weights(path, net):
+    """Writes the weights of a torch.nn.Module of which layers() makes the net, for --init, and returns the path."""
+    header, payload = {}, []
+    for name, tensor in _tensors(net):
+        values = _numbers(tensor, name)
+        begin = sum(map(len, payload))
+        payload.append(values.tobytes())
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [begin, begin + values.nbytes]}
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(payload))
+    return os.path.abspath(os.fspath(path))

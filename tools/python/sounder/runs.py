@@ -1,0 +1,179 @@
+"""Runs: begun, watched, stopped, gone on with, and what they leave."""
+import json
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+
+import numpy as np
+
+from .command import Error, _arguments, _pass_on_warnings, _refusal, _tell, _word, program
+from .nets import _tensors
+
+
+def start(out, **options):
+    """Begins a run in the folder `out` and returns at once. Options as those of `sounder train`: data, model, clients, lr, ..."""
+    return Run(out, ["train", f"--out={os.fspath(out)}", *_arguments(options)])
+
+
+def train(out, **options):
+    """Trains to the end. A run that is stopped by a signal ends with an Error, too; resume goes on with it."""
+    return start(out, **options).wait()
+
+
+def resume(out, **options):
+    """Goes on with the run in the folder to its end."""
+    return Run(out, ["train", f"--resume={os.fspath(out)}", *_arguments(options)]).wait()
+
+
+def sweep(out, grid, **options):
+    """Trains with every combination of the grid's values, {"alpha": [0.1, 1], "seed": range(3)}, as many runs side by side as
+    cores allow, and returns pairs of what a run had of them and the Run. What is done already is not done again. Options are
+    those of train, the same for all runs; search, number, parallel are those of `sounder sweep`."""
+    own = {name: options.pop(name) for name in ("search", "number", "parallel") if name in options}
+    words, single = [], {}
+    for name, values in grid.items():
+        values = [_word(name, value) for value in values]
+        for value in values:
+            if any(letter in value for letter in "{}") or ("," in value and " " not in value):
+                raise Error(f"{name}: {value!r} means several values to sounder sweep; give it to train, run by run")
+        words += [f"--{name.replace('_', '-')}={value}" for value in values]
+        single[name] = values[0] if len(values) == 1 else None
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # in a file no value is taken for several
+        json.dump({name.replace("_", "-"): _word(name, value) for name, value in options.items() if value is not None}, file)
+        file.flush()
+        Run(out, ["sweep", file.name, f"--out={os.fspath(out)}", *_arguments(own), *words]).wait()
+    done = _tell("runs", os.fspath(out), "--format=json")
+    return [({name: row.get(name.replace("_", "-"), single[name]) for name in grid}, Run(row["run"])) for row in done]
+
+
+class Run:
+    """A run's folder: one that a process is writing to, or one that was written before: Run("runs/a")."""
+
+    def __init__(self, folder, arguments=None):
+        self.folder = os.path.abspath(os.fspath(folder))
+        self._process = None
+        if arguments:
+            self._said = tempfile.TemporaryFile(mode="w+", errors="replace")
+            self._process = subprocess.Popen([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said)
+
+    def __repr__(self):
+        state = "running" if self.is_running else "ended" if self.rows("summary") else "not ended"
+        return f"<sounder.Run {self.folder}: {state}, rounds: {len(self.rows('round'))}>"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        self.stop()
+
+    @property
+    def is_running(self):
+        return self._process is not None and self._process.poll() is None
+
+    def wait(self):
+        """Waits for the end and returns the run; Error if it failed."""
+        if self._process is not None:
+            try:
+                code = self._process.wait()
+            except BaseException:  # Ctrl-C: the program got it, too, and finishes its round
+                self._process.terminate()
+                self._process.wait()
+                raise
+            text = self._heard()
+            if code:
+                raise _refusal(text, code)
+            _pass_on_warnings(text)
+        return self
+
+    def _heard(self):
+        """What the process, which has ended, wrote to standard error."""
+        if not self._said.closed:
+            self._said.seek(0)
+            self._text = self._said.read()
+            self._said.close()
+        return self._text
+
+    def stop(self):
+        """Lets the round end, saves, and waits; resume goes on."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGTERM)
+        if self._process is not None:
+            self._process.wait()
+            self._heard()
+        return self
+
+    def rows(self, kind=None):
+        """The lines of metrics.jsonl so far, as dicts; of one type (round, client, start, summary) if it is given."""
+        try:
+            with open(os.path.join(self.folder, "metrics.jsonl")) as file:
+                text = file.read()  # whole: line by line, the end of a line that is being written would come as a line
+        except FileNotFoundError:
+            return []
+        rows = [json.loads(line) for line in text.split("\n")[:-1]]
+        return [row for row in rows if kind in (None, row["type"])]
+
+    def frame(self, kind="round"):
+        """The same as a DataFrame of pandas."""
+        try:
+            import pandas
+        except ImportError as missing:
+            raise Error(f"frame: {missing}; install pandas, or take rows(), the same as dicts") from missing
+        return pandas.DataFrame(self.rows(kind))
+
+    @property
+    def summary(self):
+        """The last line of a run that has ended."""
+        rows = self.rows("summary")
+        if not rows:
+            raise Error(f"{self.folder}: the run has no summary: it has not ended; sounder.resume goes on with it")
+        return rows[-1]
+
+    @property
+    def config(self):
+        """The text of config.yaml: every option of the run."""
+        with open(os.path.join(self.folder, "config.yaml")) as file:
+            return file.read()
+
+    def weights(self):
+        """name -> array. While the run lives they are the shared weights themselves, mapped without a copy; then the model's."""
+        for name in ("live/global.safetensors", "model.safetensors"):
+            path = os.path.join(self.folder, name)
+            if os.path.exists(path):
+                return _safetensors(path)
+        raise Error(f"{self.folder}: neither a live model nor a finished one; is it the folder of a run?")
+
+    def load_into(self, net):
+        """Copies the weights into a torch.nn.Module of which layers() made the run's net, and returns it."""
+        import torch
+
+        weights, tensors = self.weights(), _tensors(net)
+        if {name for name, _ in tensors} != set(weights):
+            raise Error(f"{self.folder}: the model has {', '.join(weights)}; this net has {', '.join(name for name, _ in tensors)}")
+        with torch.no_grad():
+            for name, tensor in tensors:
+                if tuple(tensor.shape) != weights[name].shape:
+                    raise Error(f"{name}: of shape {weights[name].shape} in {self.folder}, and {tuple(tensor.shape)} in this net")
+                tensor.copy_(torch.from_numpy(np.array(weights[name])))
+        return net
+
+    def evaluate(self, **options):
+        """What `sounder eval --json` tells of the model."""
+        return _tell("eval", self.folder, "--json", *_arguments(options))
+
+
+_TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
+
+
+def _safetensors(path):
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+    mapped = np.memmap(path, mode="r", dtype=np.uint8)
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, about in header.items():
+        begin, end = (8 + length + offset for offset in about["data_offsets"])
+        tensors[name] = mapped[begin:end].view(_TYPES[about["dtype"]]).reshape(about["shape"])
+    return tensors

@@ -1,0 +1,333 @@
+"""From the steps of a PyTorch module's forward to a layer list."""
+from .command import Error
+from .modules import _ORDINALS, _Settings, _called, _embedding, _layer_of, _layers_tensors, _must
+from .trace import _JOINS, _KEEP_SHAPE, _as_it_came, _asks_for_a_size, _extent_of
+
+
+class _Text:
+    """A layer list as it grows, where in it each traced value comes from, and where each layer takes its values; -1 is the net's
+    input."""
+
+    def __init__(self):
+        self.layers, self.sources, self.names, self.places = [], [], {}, {}
+
+    def place(self, node):
+        return self.places.get(node, -1)
+
+    def word(self, place):
+        return self.layers[place].split()[0] if place >= 0 else ""
+
+    def gives_vector(self, place):
+        """Whether what the layer there gives is surely one value a channel."""
+        while self.word(place) in _KEEP_SHAPE:
+            place = self.sources[place][0]
+        return self.word(place) == "linear" and " each" not in self.layers[place]
+
+    def of_unknown_rows(self, place):
+        """The layers up to this one that work on vectors or on rows, whichever the net's input has."""
+        left, found = [place], set()
+        while left:
+            place = left.pop()
+            if place not in found and self.word(place) in (*_KEEP_SHAPE, "linear", "add", "groupnorm", "dropout2d"):
+                found.add(place)
+                left += self.sources[place]
+        return [place for place in found if self.word(place) in ("linear", "layernorm") and " each" not in self.layers[place]]
+
+    def work_on_rows(self, place):
+        """The net's input has them."""
+        for found in self.of_unknown_rows(place):
+            words = self.layers[found].split()
+            words.insert(2 if words[0] == "linear" else 1, "each")
+            self.layers[found] = " ".join(words)
+
+    def named(self, place, of):
+        if place < 0:
+            raise Error(f"{of}: takes the net's input besides what the layer before it gives; Sounder has no name for that")
+        return self.names.setdefault(place, f"v{len(self.names) + 1}")
+
+    def add(self, text, source, of):
+        """text: of one layer, or of several that follow each other."""
+        last = len(self.layers) - 1
+        first, *others = text.split("; ")
+        self.layers += [first if source == last else f"{first} from {self.named(source, of)}", *others]
+        self.sources += [[source], *([place] for place in range(last + 1, len(self.layers) - 1))]
+
+    def join(self, word, places, of):
+        """Adds or concatenates; one of the values may come from the layer right before, if the order does not matter."""
+        last = len(self.layers) - 1
+        if word == "add":
+            places = sorted(places, key=lambda place: place != last)
+        source = places[0]
+        for place in places[1:]:
+            self.add(f"{word} {self.named(place, of)}", source, of)
+            source = len(self.layers) - 1
+            self.sources[source].append(place)
+
+    def text(self):
+        return "; ".join(text + (f" as {self.names[place]}" if place in self.names else "") for place, text in enumerate(self.layers))
+
+
+# Dimensions of what a step gives, samples among them; of others it is what they take.
+_RANKS = {"Conv2d": 4, "MaxPool2d": 4, "AvgPool2d": 4, "AdaptiveAvgPool2d": 4, "max_pool2d": 4, "avg_pool2d": 4, "BatchNorm2d": 4,
+          "Dropout2d": 4, "dropout2d": 4, "adaptive_avg_pool2d": 4, "BatchNorm1d": 2, "Embedding": 3, "LSTM": 3, "MultiheadAttention": 3}
+# What the parts of what a module gives are.
+_TUPLES = {("LSTM", 0): "sequence", ("LSTM", 1): "states", ("states", 0): "hidden", ("MultiheadAttention", 0): "sequence"}
+
+
+def _is_last(index):
+    """[:, -1] or [:, -1, :]"""
+    return isinstance(index, tuple) and index[1:2] == (-1,) and all(part == slice(None) for part in index[:1] + index[2:])
+
+
+class _Reader:
+    """From the steps of a traced net to its text. ranks: dimensions of a value, if they are known; tuples: values that are one;
+    counted: values that are the numbers of all steps, with how many these are or of which value they are the second extent;
+    places: what an embedding has for them, and that value; numbers: what an embedding of a sample's numbers takes; tensors: (word,
+    [(name, parameter)]) of each layer; order: of the steps."""
+
+    def __init__(self, net):
+        self.net, self.text, self.ranks, self.tuples, self.wholes, self.lasts = net, _Text(), {}, {}, set(), {}
+        self.counted, self.places, self.numbers, self.tensors, self.order = {}, {}, set(), [], {}
+
+    def source(self, name, node):
+        """The place of a value that a layer takes."""
+        place = self.text.place(node)
+        if node in self.counted or node in self.places:
+            raise Error(f"{name}: takes {node.name}, which is of a sequence's steps alone; Sounder adds such to a sequence, as positions")
+        if node in self.tuples:
+            raise Error(f"{name}: takes all that {node.name} gives; Sounder goes on with its output, the first of that")
+        if self.ranks.get(node) == 3:
+            self.wholes.add(place)
+        if self.ranks.get(node) == 3 and place in self.lasts:
+            raise Error(f"{name}: takes all steps of what {self.lasts[place]} takes the last one of; Sounder's lstm gives either")
+        return place
+
+    def give(self, node, place, rank):
+        self.text.places[node], self.ranks[node] = place, rank
+
+    def last_step(self, name, node, of):
+        place = self.text.place(of)
+        if place < 0 or not self.text.layers[place].startswith("lstm ") or place in self.wholes:
+            raise Error(f"{name}: the last step of a sequence; Sounder gives it of an LSTM of which nothing else is taken")
+        if place not in self.lasts:
+            lstm, *source = self.text.layers[place].split(" from ")
+            self.text.layers[place] = " from ".join([f"{lstm} last", *source])
+        self.lasts[place] = name
+        self.give(node, place, 2)
+
+    def take_part(self, name, node):
+        """output, (hidden, cell) = lstm(x); output[:, -1]; hidden[-1]; attended, _ = attention(x, x, x)"""
+        of, index = node.args
+        what, layers = self.tuples.get(of, (None, 0))
+        if not node.users:
+            return
+        if isinstance(index, int) and (what, index) in _TUPLES:
+            gives = _TUPLES[what, index]
+            self.give(node, self.text.place(of), 3 if gives == "sequence" else None)
+            if gives != "sequence":
+                self.tuples[node] = (gives, layers)
+        elif (what == "hidden" and index in (-1, layers - 1)) or (what is None and _is_last(index)):
+            self.last_step(name, node, of)
+        else:
+            raise Error(f"{name}: a part of a value; Sounder takes an LSTM's output, its last step, or what an attention gives")
+
+    def check_rows(self, name, of):
+        if self.ranks.get(of) is None and self.text.of_unknown_rows(self.text.place(of)):
+            raise Error(f"{name}: flattens what a Linear or LayerNorm makes of the net's input, whole or row by row; flatten first, or squeeze(1) for rows")
+
+    def flatten(self, name, node, module):
+        of, ends = node.all_input_nodes[0], (*node.args[1:], *[None] * 2)
+        start, end = (node.kwargs.get(what, given if given is not None else getattr(module, what, preset))
+                      for what, given, preset in (("start_dim", ends[0], 1), ("end_dim", ends[1], -1)))
+        _must(name, "start_dim", start, 1)
+        _must(name, "end_dim", -1 if end == (self.ranks.get(of) or 0) - 1 else end, -1)
+        self.check_rows(name, of)
+        self.give(node, self.source(name, of), 2)
+
+    def view(self, name, node):
+        """As images or vectors, in the same order."""
+        of, extents = node.all_input_nodes[0], node.args[1:]
+        extents = extents[0] if extents and isinstance(extents[0], (tuple, list)) else extents
+        rank, place = self.ranks.get(of), self.text.place(of)
+        if len(extents) != 2 and (len(extents) != 4 or place >= 0):
+            raise Error(f"{name}: a view of {len(extents)} dimensions; Sounder's layers go on with the shape they take, and rows of images are squeeze(1)")
+        if rank == 3 and isinstance(extents[0], int):
+            raise Error(f"{name}: a view that may join samples and steps; flatten(1) joins the steps of each sample")
+        self.check_rows(name, of)
+        self.give(node, self.source(name, of), len(extents))
+
+    def squeeze(self, name, node, kind):
+        """Of a single channel, which sequences have; the rows and columns of a global average; the one layer of an LSTM's state."""
+        of = node.all_input_nodes[0]
+        dim = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
+        rank, place = self.ranks.get(of), self.text.place(of)
+        if kind == "squeeze" and dim == 0 and self.tuples.get(of) == ("hidden", 1):
+            return self.last_step(name, node, of)
+        if kind == "squeeze" and self.text.word(place) == "globalpool" and dim in (-1, -2, 2, 3):
+            return self.give(node, self.source(name, of), rank - 1)
+        _must(name, "dim", dim, 1)
+        if rank is None:
+            self.text.work_on_rows(place)
+        return self.give(node, self.source(name, of), 3 if kind == "squeeze" else 4)
+
+    def mean(self, name, node):
+        """x.mean([2, 3]) is a global average."""
+        of = node.all_input_nodes[0]
+        at = _Settings(node, {"dim": None, "keepdim": False, "dtype": None})
+        rank, place = self.ranks.get(of), self.text.place(of)
+        dims = sorted(at.dim) if isinstance(at.dim, (tuple, list)) else at.dim
+        if (dims != [2, 3] or rank not in (None, 4)) and (dims != [-2, -1] or rank != 4):
+            raise Error(f"{name}: a mean over dimensions {at.dim}; Sounder has that over rows and columns: [2, 3] of images")
+        if rank is None:
+            self.text.work_on_rows(place)
+        self.text.add("globalpool", self.source(name, of), name)
+        self.give(node, len(self.text.layers) - 1, 4 if at.keepdim else 2)
+
+    def kind_of_to(self, name, node):
+        """The method that x.to(...) stands for: another device changes nothing, a type may."""
+        import torch
+
+        types = [value for value in (*node.args[1:], *node.kwargs.values()) if isinstance(value, torch.dtype)]
+        names = {torch.float32: "float", torch.int64: "long", torch.int32: "int"}
+        if types and types[0] not in names:
+            raise Error(f"{name}: to {types[0]}; Sounder computes with float32")
+        return names[types[0]] if types else "float"
+
+    def attend(self, name, node, layer):
+        import torch
+
+        of = dict(zip(("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask"), node.args), **node.kwargs)
+        if not of["query"] is of["key"] is of["value"]:
+            raise Error(f"{name}: attends to another value than its own; Sounder's attention is of a sequence to itself")
+        _must(name, "key_padding_mask", of.get("key_padding_mask"), None)
+        mask = of.get("attn_mask")
+        if mask is None:
+            return layer
+        value = self.net
+        for part in mask.target.split(".") if mask.op == "get_attr" else ():
+            value = getattr(value, part)
+        hidden = value if mask.op == "get_attr" and value.dtype == torch.bool else mask.op == "get_attr" and value == float("-inf")
+        if mask.op != "get_attr" or value.dim() != 2 or not torch.equal(hidden, torch.ones_like(hidden).triu(1)) or \
+                (value.dtype != torch.bool and value[~hidden].any()):
+            raise Error(f"{name}: its attn_mask is no constant that hides what comes behind a step; Sounder has no other")
+        return f"{layer} causal"
+
+    def constant(self, node):
+        """The tensor of the net that a step names."""
+        value = self.net
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        return value
+
+    def count_steps(self, name, node):
+        """arange(12), arange(x.size(1)) or arange(0, x.shape[1]): the numbers of a sequence's steps, for an embedding."""
+        *start, end = node.args or [None]
+        sized = _extent_of(end)
+        if start not in ([], [0]) or not (sized or isinstance(end, int)) or set(node.kwargs) - {"device", "dtype"}:
+            raise Error(f"{name}: Sounder has no arange but of a sequence's steps, from 0 on, for an embedding of positions")
+        self.counted[node] = (None, sized) if sized else (end, None)
+
+    def take_table(self, name, node, module):
+        """An embedding of the numbers 0, 1, ... of a sequence's steps. False: it is of other numbers."""
+        of = node.all_input_nodes[0]
+        if of.op == "get_attr":
+            numbers = self.constant(of)
+            if numbers.dim() not in (1, 2) or numbers.numel() != numbers.shape[-1] or numbers.flatten().tolist() != [*range(numbers.numel())]:
+                raise Error(f"{of.target}: a parameter outside a layer; Sounder's belong to layers")
+            self.counted[of] = (numbers.numel(), None)
+        if of in self.counted:
+            count, sized = self.counted[of]
+            _embedding(name, module)
+            if count not in (None, len(module.weight)):
+                raise Error(f"{name}: {len(module.weight)} vectors for {count} steps; Sounder's positions are as many as the steps")
+            self.places[node] = (module.weight, sized)
+        else:
+            self.numbers.add(_as_it_came(of))
+        return of in self.counted
+
+    def add_positions(self, name, node, of, positions):
+        """x + a parameter, or x + an embedding of the steps' numbers."""
+        tensor, sized = self.places.get(positions) or (self.constant(positions), None)
+        _must(name, "alpha", node.kwargs.get("alpha", 1), 1)
+        if self.ranks.get(of) != 3 or tensor.dim() not in (2, 3) or tensor.shape[:-2].numel() != 1 or 1 in tensor.shape[-2:]:
+            raise Error(f"{name}: a parameter outside a layer; Sounder adds such to sequences alone, a vector for each step")
+        if sized is not None and self.ranks.get(sized) != 3 and _as_it_came(sized) not in self.numbers:
+            raise Error(f"{name}: positions as many as {sized.name} has of another dimension than the sequence's steps")
+        if not tensor.requires_grad:
+            raise Error(f"{name}: constant vectors of positions; make them an nn.Parameter, and name them to the run: freeze=\"positions1.*\"")
+        if any(own.data_ptr() == tensor.data_ptr() for _, layer in self.tensors for _, own in layer):
+            raise Error(f"{name}: adds what is another layer's, too; Sounder's layers have weights of their own")
+        self.text.add("positions", self.source(name, of), name)
+        self.tensors.append(("positions", [("weight", tensor.view(tensor.shape[-2:]))]))
+        self.give(node, len(self.text.layers) - 1, 3)
+
+    def shaped(self, name, layer, kind, node, module):
+        """The layer for the dimensions of what it takes."""
+        rank, place = self.ranks.get(node), self.text.place(node)
+        rows = kind == "LayerNorm" and len(module.normalized_shape) == 1
+        if kind == "BatchNorm1d" and not self.text.gives_vector(place):
+            raise Error(f"{name}: Sounder's batchnorm is over channels: a BatchNorm1d has to follow a Linear")
+        if rank is None and _RANKS.get(kind, 2) > 2:
+            self.text.work_on_rows(place)
+        if rank == 3 and kind in ("GroupNorm", "Dropout2d", "dropout2d"):
+            raise Error(f"{name}: {kind} of a sequence takes its steps for channels; Sounder's has one channel there")
+        return f"{layer} each" if rank in (3, 4) and (kind == "Linear" or rows) else layer
+
+    def join(self, name, node, kind, inputs):
+        ranks = [self.ranks.get(one) for one in inputs]
+        known = next((rank for rank in ranks if rank), None)
+        dim = node.kwargs.get("dim", node.kwargs.get("axis", node.args[1] if len(node.args) > 1 else 0))
+        if _JOINS[kind] == "concat" and (known == 3 or dim not in ((1, -1) if known == 2 else (1, -3) if known == 4 else (1,))):
+            raise Error(f"{name}: joins along dimension {dim}; Sounder joins channels: dimension 1 of images or vectors")
+        _must(name, "alpha", node.kwargs.get("alpha", 1), 1)
+        self.text.join(_JOINS[kind], [self.source(name, one) for one in inputs], name)
+        self.give(node, len(self.text.layers) - 1, known)
+
+    def step(self, name, node, module):
+        kind = _called(node) if module is None else type(module).__name__
+        inputs = [own for own in node.all_input_nodes if not _asks_for_a_size(own) and own.op != "get_attr" and own not in self.places]
+        if module is None and kind == "getitem":
+            return self.take_part(name, node)
+        if kind in ("Flatten", "flatten"):
+            return self.flatten(name, node, module)
+        if kind in ("view", "reshape"):
+            return self.view(name, node)
+        if kind == "unsqueeze" and node.all_input_nodes[0] in self.counted and _called(node.all_input_nodes[0]) == "arange" and node.args[1:] == (0,):
+            self.counted[node] = self.counted[node.args[0]]
+            return None
+        if (kind == "iadd" or kind.endswith("_") or getattr(module, "inplace", False) or node.kwargs.get("inplace")) and any(self.order.get(user, -1) > self.order[node] for user in inputs[0].users):
+            raise Error(f"{name}: changes in place what is taken again behind it; let it give a value of its own")
+        if kind in ("squeeze", "unsqueeze"):
+            return self.squeeze(name, node, kind)
+        if module is None and kind == "mean":
+            return self.mean(name, node)
+        if kind == "to":
+            kind = self.kind_of_to(name, node)
+        if kind in ("contiguous", "float") or (kind in ("long", "int") and self.text.place(inputs[0]) < 0):
+            return self.give(node, self.source(name, inputs[0]), self.ranks.get(inputs[0]))
+        if module is None and kind in _JOINS and len(inputs) > 1:
+            return self.join(name, node, kind, inputs)
+        added = [own for own in node.all_input_nodes if own.op == "get_attr" or own in self.places]
+        if module is None and _JOINS.get(kind) == "add" and len(inputs) == len(added) == 1:
+            return self.add_positions(name, node, *inputs, *added)
+        if kind == "arange":
+            return self.count_steps(name, node)
+        if kind == "Embedding" and self.take_table(name, node, module):
+            return None
+        layer = _layer_of(name, node, module)
+        if module is not None and any(not parameter.requires_grad for parameter in module.parameters()):
+            raise Error(f"{name}: has frozen weights (requires_grad is False); let them learn here, and name them to the run: freeze=\"...\"")
+        if kind == "MultiheadAttention":
+            layer = self.attend(name, node, layer)
+        if len(inputs) != 1:
+            raise Error(f"{name}: {kind} of {len(inputs)} values; Sounder's takes what one layer gives")
+        (of,) = inputs
+        if kind in ("LSTM", "MultiheadAttention"):
+            self.tuples[node] = (kind, getattr(module, "num_layers", 0))
+        place = self.source(name, of)
+        if module is not None and kind in _ORDINALS:
+            self.tensors += [(_ORDINALS[kind], tensors) for tensors in _layers_tensors(module)]
+        if layer:
+            self.text.add(self.shaped(name, layer, kind, of, module), place, name)
+            place = len(self.text.layers) - 1
+        return self.give(node, place, _RANKS.get(kind, self.ranks.get(of)))

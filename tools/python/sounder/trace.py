@@ -1,0 +1,111 @@
+"""A PyTorch module's forward as steps."""
+from .command import Error
+from .modules import _LAST, _MODULES, _none_of, _called
+
+
+# Layers that give the shape they take.
+_KEEP_SHAPE = ("relu", "relu6", "leakyrelu", "tanh", "sigmoid", "gelu", "dropout", "batchnorm", "layernorm")
+_JOINS = {"add": "add", "iadd": "add", "add_": "add", "cat": "concat", "concat": "concat"}
+
+
+def _asks_for_a_size(node):
+    """x.size(0) or x.shape[0] in x.view(x.size(0), -1)."""
+    kind = _called(node)
+    if kind == "getitem":
+        return _asks_for_a_size(node.args[0])
+    return kind in ("size", "dim") or (kind == "getattr" and node.args[1] in ("shape", "ndim", "device", "dtype"))
+
+
+def _extent_of(node):
+    """x of x.size(1), x.size()[1] or x.shape[1]; None: it is something else."""
+    if getattr(node, "op", None) not in ("call_method", "call_function") or node.args[1:] != (1,):
+        return None
+    whole = node.args[0]
+    if _called(node) == "size":
+        return whole
+    is_whole = _called(node) == "getitem" and ((_called(whole) == "size" and len(whole.args) == 1) or (_called(whole) == "getattr" and whole.args[1] == "shape"))
+    return whole.args[0] if is_whole else None
+
+
+def _as_it_came(node):
+    """Before it was made whole numbers."""
+    while _called(node) in ("contiguous", "long", "int", "float", "to"):
+        node = node.args[0]
+    return node
+
+
+def _takes_constants(node, modules):
+    """An attention takes a mask, an embedding the numbers of steps, and to values positions are added."""
+    if node.op == "call_module":
+        return type(modules[node.target]).__name__ in ("MultiheadAttention", "Embedding")
+    return _JOINS.get(_called(node)) == "add"
+
+
+def _check_leaf(node, modules, seen):
+    """Refuses what belongs to no layer: parameters, but for an attention's mask and positions; and weights that two layers share.
+    seen: by id."""
+    if node.op == "get_attr" and not all(_takes_constants(user, modules) for user in node.users):
+        raise Error(f"{node.target}: a parameter outside a layer; Sounder's belong to layers")
+    own = {id(parameter) for parameter in modules[node.target].parameters()} if node.op == "call_module" else set()
+    if own & seen:
+        raise Error(f"{node.target}: its weights are another layer's, too, or it is called twice; Sounder's layers have weights of their own")
+    seen |= own
+
+
+def _trace(net):
+    """The graph of what the net computes. output, (hidden, cell) = lstm(x) is two values each; arange(x.size(1)) is a step of its own."""
+    import torch.fx
+
+    def is_pair(node):
+        if _called(node) == "getitem":
+            return node.args[1] == 1 and is_pair(node.args[0])
+        return node.op == "call_module" and type(net.get_submodule(node.target)).__name__ in ("LSTM", "MultiheadAttention")
+
+    class Value(torch.fx.Proxy):
+        def __iter__(self):
+            return iter((self[0], self[1])) if is_pair(self.node) else super().__iter__()
+
+    class Tracer(torch.fx.Tracer):
+        def proxy(self, node):
+            return Value(node, self)
+
+        def call_module(self, module, forward, args, kwargs):
+            kind, name = type(module).__name__, self.path_of_module(module)
+            if self.is_leaf_module(module, name) and kind not in (*_MODULES, *_LAST):
+                raise _none_of(name, kind)  # before what it gives is taken apart, as a GRU's is
+            return super().call_module(module, forward, args, kwargs)
+
+    tracer, arange = Tracer(), torch.arange
+
+    def counting(*args, **kwargs):
+        traced = any(isinstance(value, torch.fx.Proxy) for value in (*args, *kwargs.values()))
+        return tracer.create_proxy("call_function", arange, args, kwargs) if traced else arange(*args, **kwargs)
+
+    modes = [(module, module.training) for module in net.modules()]
+    torch.arange = counting
+    try:
+        return tracer.trace(net.train())  # F.dropout(x, training=self.training) is a layer, too
+    finally:
+        torch.arange = arange
+        for module, mode in modes:
+            module.training = mode
+
+
+def _steps(net):
+    """(name, node, module or None) in the order of computation; the last one is what the net gives."""
+    try:
+        graph = _trace(net)
+    except Error:
+        raise
+    except Exception as problem:
+        raise Error(f"{type(net).__name__}: its forward cannot be traced: {problem}; write it without ifs and loops over values") from problem
+    modules, steps, inputs, seen = dict(net.named_modules()), [], 0, set()
+    for node in graph.nodes:
+        inputs += node.op == "placeholder"
+        if inputs > 1:
+            raise Error(f"{node.name}: a second input; Sounder's nets have one")
+        _check_leaf(node, modules, seen)
+        if node.op in ("call_module", "call_function", "call_method", "output") and not _asks_for_a_size(node):
+            module = modules[node.target] if node.op == "call_module" else None
+            steps.append((node.name if module is None else node.target, node, module))
+    return steps
