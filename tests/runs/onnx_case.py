@@ -1,6 +1,14 @@
 """What the tests of ONNX's files share: small data, and what a file of given nodes makes of them."""
-import json, random, subprocess
+import json, os, random, subprocess, sys, warnings
 
+try:
+    import onnx
+except ImportError as missing:
+    print(f"skipped: {missing} (Debian: python3-onnx)")
+    sys.exit(77)
+os.environ["SOUNDER"] = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.abspath(sys.argv[2]))
+import sounder
 from onnx_bytes import model, node, tensor
 from runs import DEADLINE, SOUNDER, RunCase
 
@@ -23,11 +31,24 @@ class OnnxCase(RunCase):
             file.write(model(nodes, tensors, shape, **more))
         return name
 
-    def run_eval(self, *arguments, code=0, data=DATA, **more):
-        done = subprocess.run([SOUNDER, "eval", *arguments, *data, "--json"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE, **more)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
+    def read(self, name):
+        """The layer list and the file of weights that a file of ONNX's becomes; self.told: warnings."""
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            text, weights = sounder.layers(self.path(name)), sounder.write_weights(self.path(name + ".safetensors"), self.path(name))
+        self.told = [str(warning.message) for warning in told]
+        return text, weights
 
-    def evaluate(self, *arguments, code=0, **more):
-        done = self.run_eval(*arguments, code=code, **more)
-        return (json.loads(done.stdout)["test_loss"], json.loads(done.stdout)["hits"]) if code == 0 else done.stderr
+    def refused(self, name):
+        with self.assertRaises(sounder.Error) as error:
+            self.read(name)
+        return str(error.exception)
+
+    def evaluate(self, path, *arguments, data=DATA):
+        """Loss and hits, of a run, of weights and a layer list, or of a file of ONNX's."""
+        if path.endswith(".onnx"):
+            text, path = self.read(path)
+            arguments = ["--model", text]
+        done = subprocess.run([SOUNDER, "eval", path, *arguments, *data, "--json"], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["test_loss"], json.loads(done.stdout)["hits"]

@@ -43,9 +43,7 @@ def whole(values):
 def tensor(message):
     of = fields(message)
     shape = [*whole(of.get(1, []))]
-    if of[2] == [1]:
-        return np.frombuffer(of[9][0], "<f4").reshape(shape)
-    return np.array([*whole(of[7])], np.int64).reshape(shape)
+    return np.frombuffer(of[9][0], {1: "<f4", 7: "<i8"}[of[2][0]]).reshape(shape)
 
 
 def attributes(node):

@@ -2,12 +2,13 @@
 
 And files of nets of sequences that are written here compute by NumPy what the nets compute.
 
-Usage: test_onnx_torch.py PATH_OF_SOUNDER   (exit 77: skipped, there is no PyTorch that exports)
+Usage: test_onnx_torch.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE   (exit 77: skipped, there is no PyTorch that exports, or no onnx)
 """
 import inspect, json, os, subprocess, sys, tempfile, warnings
 
 try:
     import numpy as np
+    import onnx
     import torch
     import torch.nn as nn
     import torch.nn.functional as F
@@ -19,9 +20,11 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+SOUNDER = os.environ["SOUNDER"] = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.abspath(sys.argv[2]))
 import onnx_numpy
+import sounder
 
-SOUNDER = os.path.abspath(sys.argv[1])
 SAMPLES, MEAN, DEVIATION, LETTERS = 120, 0.5, 0.25, 20
 ANY_NUMBER = {"dynamic_axes": {"x": {0: "n"}}}
 FORMS = ({f"{number}{how}": {"dynamo": not how, **more} for how in ("", ", traced") for number, more in (("two samples", {}), ("any number", ANY_NUMBER))} if NEWER else
@@ -166,7 +169,8 @@ def check(name, net, shape, folder, letters=0):
             torch.onnx.export(net, torch.zeros(2, *shape), file, input_names=["x"], **options)
         with open(file, "rb") as bytes_of:
             assert NEWER or name != "batch" or bytes_of.read().count(b"\x22\x12BatchNormalization") == 4, "the exporter has folded one in"
-        done = subprocess.run([SOUNDER, "eval", file, "--data", data, "--device", "cpu", "--json"], capture_output=True, text=True, timeout=120)
+        weights = sounder.write_weights(file + ".safetensors", file)
+        done = subprocess.run([SOUNDER, "eval", weights, "--model", sounder.layers(file), "--data", data, "--device", "cpu", "--json"], capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         ours, theirs = json.loads(done.stdout)["hits"], int((said == y).sum())
         print(f"{name} by {form}: sounder {ours}, torch {theirs} of {SAMPLES}")
@@ -184,10 +188,10 @@ def check_written(name, text, folder):
     y = x[:, 0, 0, :2].sum(1) % 10
     np.savez(data, x_train=x, y_train=y, x_test=x, y_test=y)
     short = "--device cpu --clients 2 --workers 1 --rounds 3 --batch-size 10 --lr 0.5 --quiet".split()
-    for command in (["train", "--data", data, "--model", text, "--out", run, *short], ["export", run, "--onnx", run + ".onnx"], ["eval", run, "--data", data, "--device", "cpu", "--json"]):
-        done = subprocess.run([SOUNDER, *command], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-    said, ours = onnx_numpy.run(run + ".onnx", x.astype(np.float32)).astype(np.float64), json.loads(done.stdout)
+    trained = sounder.train(run, data=data, model=text, device="cpu", clients=2, workers=1, rounds=3, batch_size=10, lr=0.5)
+    ours = trained.evaluate(device="cpu")
+    trained.export_onnx(run + ".onnx")
+    said = onnx_numpy.run(run + ".onnx", x.astype(np.float32)).astype(np.float64)
     loss = np.mean(np.log(np.exp(said).sum(1)) - said[np.arange(SAMPLES), y])
     print(f"{name}: sounder {ours['test_loss']:.6f}, NumPy {loss:.6f}")
     assert abs(loss - ours["test_loss"]) < 1e-5 and abs((said.argmax(1) == y).sum() - ours["hits"]) <= 1

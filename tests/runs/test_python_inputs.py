@@ -2,7 +2,7 @@
 
 Usage: test_python_inputs.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no NumPy)
 """
-import os, sys, tempfile, unittest
+import os, sys, tempfile, unittest, unittest.mock
 
 try:
     import numpy as np
@@ -124,7 +124,9 @@ class Options(Case):
     @unittest.skipUnless(torch, "there is no PyTorch")
     def test_a_module_is_no_text(self):
         self.refuse("model: a module; give model=sounder.layers(net)", sounder.train, self.path("run"), model=nn.Linear(2, 3))
-        self.refuse("layers: needs a torch.nn.Module, not str; a net by its name goes to model as it is: model='resnet'", sounder.layers, "resnet")
+        with unittest.mock.patch.dict(sys.modules, onnx=None):
+            self.refuse("install the package: apt install python3-onnx, or pip install onnx", sounder.layers, "net.onnx")
+        self.refuse("layers: needs a torch.nn.Module or a file NET.onnx, not str; a net by its name goes to model as it is: model='resnet'", sounder.layers, "resnet")
 
 
 @unittest.skipUnless(torch, "there is no PyTorch")

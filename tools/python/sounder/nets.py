@@ -1,11 +1,10 @@
-"""PyTorch's modules as layer lists and files of weights."""
-import json
-import os
-import struct
-
+"""Nets of PyTorch's modules and of ONNX's files as layer lists and files of weights."""
 from .command import Error
 from .data import _numbers
 from .modules import _LAST, _MODULES, _called
+from .onnx_file import is_onnx
+from .onnx_read import read_layers, read_tensors
+from .safetensors import write_safetensors
 from .steps import _Reader
 from .trace import _steps
 
@@ -15,7 +14,7 @@ def _module(net):
     kind = type(net).__name__
     if not hasattr(net, "named_modules"):
         name = f"; a net by its name goes to model as it is: model={net!r}" if isinstance(net, str) else ""
-        raise Error(f"layers: needs a torch.nn.Module, not {kind}{name}")
+        raise Error(f"layers: needs a torch.nn.Module or a file NET.onnx, not {kind}{name}")
     for wrapper, inner in (("OptimizedModule", "_orig_mod"), ("DataParallel", "module"), ("DistributedDataParallel", "module")):
         if kind == wrapper:
             raise Error(f"layers: {wrapper} has the net within it; give net.{inner}")
@@ -51,28 +50,20 @@ def _read(net):
 
 
 def layers(net):
-    """The layer list for --model that computes what a torch.nn.Module does. Error names the module that Sounder has not."""
-    return _read(net).text.text()
+    """The layer list for --model that computes what a torch.nn.Module does, or the graph in a file NET.onnx. Error names the module,
+    or the node, that Sounder has not."""
+    return read_layers(net) if is_onnx(net) else _read(net).text.text()
 
 
 def _tensors(net):
     """(the name in Sounder's files, the parameter), in the order of computation."""
     counts, tensors = {}, []
-    for word, layer in _read(net).tensors:
+    for word, layer in read_tensors(net) if is_onnx(net) else _read(net).tensors:
         counts[word] = counts.get(word, 0) + 1
         tensors += [(f"{word}{counts[word]}.{part}", tensor) for part, tensor in layer]
     return tensors
 
 
 def write_weights(path, net):
-    """Writes the weights of a torch.nn.Module of which layers() makes the net, for --init, and returns the path."""
-    header, payload = {}, []
-    for name, tensor in _tensors(net):
-        values = _numbers(tensor, name)
-        begin = sum(map(len, payload))
-        payload.append(values.tobytes())
-        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [begin, begin + values.nbytes]}
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(payload))
-    return os.path.abspath(os.fspath(path))
+    """Writes the weights of a torch.nn.Module or a file NET.onnx of which layers() makes the net, for --init, and returns the path."""
+    return write_safetensors(path, ((name, _numbers(tensor, name)) for name, tensor in _tensors(net)))

@@ -2,7 +2,6 @@
 import json
 import os
 import signal
-import struct
 import subprocess
 import tempfile
 
@@ -10,6 +9,8 @@ import numpy as np
 
 from .command import Error, _arguments, _pass_on_warnings, _refusal, _tell, _word, program
 from .nets import _tensors
+from .onnx_write import export_onnx
+from .safetensors import read_safetensors
 
 
 def start(out, **options):
@@ -141,7 +142,7 @@ class Run:
         for name in ("live/global.safetensors", "model.safetensors"):
             path = os.path.join(self.folder, name)
             if os.path.exists(path):
-                return _safetensors(path)
+                return read_safetensors(path)[0]
         raise Error(f"{self.folder}: neither a live model nor a finished one; is it the folder of a run?")
 
     def load_into(self, net):
@@ -158,22 +159,12 @@ class Run:
                 tensor.copy_(torch.from_numpy(np.array(weights[name])))
         return net
 
+    def export_onnx(self, path):
+        """Writes the model as a file of ONNX's (opset 17), for other programs and their runtimes, and returns its path. It takes samples as
+        the net does: pixels normalised by the notes sounder.mean and sounder.stddev of model.safetensors, or an embedding's whole numbers
+        as they are."""
+        return export_onnx(path, os.path.join(self.folder, "model.safetensors"))
+
     def evaluate(self, **options):
         """What `sounder eval --json` tells of the model."""
         return _tell("eval", self.folder, "--json", *_arguments(options))
-
-
-_TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
-
-
-def _safetensors(path):
-    with open(path, "rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length))
-    mapped = np.memmap(path, mode="r", dtype=np.uint8)
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, about in header.items():
-        begin, end = (8 + length + offset for offset in about["data_offsets"])
-        tensors[name] = mapped[begin:end].view(_TYPES[about["dtype"]]).reshape(about["shape"])
-    return tensors

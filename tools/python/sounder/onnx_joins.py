@@ -1,0 +1,132 @@
+"""ONNX's ops of two values and more: sums, joins, what becomes part of weights, and the steps to gelu."""
+import math
+
+import numpy as np
+
+from .onnx_layers import Layer, Places, of_outputs, spread
+from .onnx_norms import norm_step
+from .onnx_sequences import change_scores, is_heads
+from .onnx_values import compute, is_constant, limited
+
+
+def _join(walk, word, layers, at, out):
+    (first, second) = layers
+    if walk.input_layer in layers:
+        walk.refuse("takes the net's input besides what a layer gives; Sounder has no name for that")
+    return walk.add(Layer(word, first, out, second), at)
+
+
+def _sum(walk):
+    (a, at), (b, other) = walk.find(0), walk.find(1)
+    if a.out != b.out or not np.array_equal(at, other):
+        walk.refuse("adds samples of different shapes, or that lie otherwise")
+    is_newer = a in walk.layers and b in walk.layers and walk.layers.index(a) >= walk.layers.index(b)
+    return _join(walk, "add", (a, b) if is_newer else (b, a), at, a.out)
+
+
+def _concat(walk):
+    """Channels of images or vectors, one after the other; or the states of lstms, of which one is taken then; or constants."""
+    values, axis = [walk.value(which) for which in range(len(walk.node.inputs))], walk.attribute("axis", 0)
+    if all(map(is_constant, values)):
+        limited(walk, [sum(value.size for value in values)])
+        return np.concatenate(values, axis)
+    found = [walk.space_of(value) for value in values]
+    if all(space is not None and space.layer.kind == "lstm" for space in found) and axis == 0 and all(value.at.ndim == 3 and len(value.at) == 1 for value in values):
+        return Places(np.concatenate([value.at for value in values]))
+    layer, at = walk.find()
+    for which in range(1, len(values)):
+        other, also = walk.find(which)
+        are_images = np.array_equal(at, walk.order(layer.out)) and np.array_equal(also, walk.order(other.out))
+        are_vectors = np.array_equal(at, walk.order((layer.size,))) and np.array_equal(also, walk.order((other.size,))) and layer.out[1:] == (1, 1)
+        if axis not in (1, 1 - at.ndim) or not (are_images or are_vectors):
+            walk.refuse(f"joins along axis {axis}; here channels are joined: of images or vectors")
+        if layer.out[1:] != other.out[1:]:
+            walk.refuse("its inputs do not fit each other")
+        out = (layer.out[0] + other.out[0], *layer.out[1:])
+        at = walk.order(out) if are_images else walk.order(out[:1])
+        given = _join(walk, "concat", (layer, other), at, out)
+        layer = walk.layers[-1]
+    return given
+
+
+def _is_near(constant, number):
+    return constant.dtype == np.float32 and constant.size == 1 and abs(constant.item() - number) < 1e-3
+
+
+def _gelu_step(walk, first, second):
+    """x and what comes of it on its way to x (1 + erf(x / sqrt 2)) / 2. first: no constant."""
+    op, a, b = walk.node.op, walk.value(first), walk.value(second)
+    space, number = walk.space_of(a, ("layer", "erf", "share", "twice")), b if is_constant(b) else None
+    if space is not None and space.kind == "layer" and number is not None and op != "Add" and _is_near(number, math.sqrt(2) if op == "Div" else math.sqrt(0.5)):
+        layer, at = walk.find(first)
+        return walk.step("shrunk", layer, at)
+    if space is not None and space.kind != "layer":
+        at = a.at - space.base
+        if space.kind == "erf" and number is not None and op == "Add" and _is_near(number, 1):
+            return walk.step("share", space.layer, at)
+        if space.kind == "share" and number is None and op == "Mul" and walk.space_of(b):
+            layer, other = walk.find(second)
+            if layer is space.layer and np.array_equal(at, other):
+                return walk.step("twice", layer, at)
+        if space.kind == "twice" and number is not None and op != "Add" and _is_near(number, 2 if op == "Div" else 0.5):
+            return walk.add(Layer("gelu", space.layer, space.layer.out, is_each=True), at)
+    return walk.refuse("what it makes of its two inputs is no layer here")
+
+
+def _erf(walk):
+    space = walk.space_of(walk.value(0), ("shrunk",))
+    if space is None:
+        walk.refuse("its input 1 is not x / sqrt 2, as for gelu")
+    return walk.step("erf", space.layer, walk.value(0).at - space.base)
+
+
+def _are_positions(walk, layer, at, constant):
+    rows, columns = layer.out[1:]
+    return layer.out[0] == 1 and at.ndim > 2 and at.shape[-2:] == (rows, columns) and np.array_equal(at.ravel(), np.arange(at.size)) and \
+        constant.ndim > 1 and constant.shape[-2:] == (rows, columns) and constant.size == rows * columns and constant.ndim <= at.ndim and constant.dtype == np.float32
+
+
+def _change(walk, first, constant):
+    """A factor or a summand becomes part of the weights before it; a summand of each value of a sequence is positions."""
+    layer, at = walk.find(first)
+    is_sum, free = walk.node.op == "Add", not layer.takers and walk.is_single(first)
+    own = of_outputs(spread(at, constant, layer.out), layer) if free else None
+    is_attention, width = layer.kind == "attention", layer.out[2]
+    if is_sum and _are_positions(walk, layer, at, constant) and (own is None or layer.has_bias) and not (is_attention and constant.size == width and not layer.has_bias):
+        return walk.add(Layer("positions", layer, layer.out, None, "positions", {"weight": constant.reshape(layer.out[1:])}), at)
+    if is_attention and is_sum:
+        numbers = spread(at, constant, layer.out)
+        if not free or numbers is None or constant.size != width or constant.shape[-1] != width or not (numbers == numbers[:1, :1, :1]).all():
+            walk.refuse("its constant is no bias of the attention before it")
+        layer.tensors["out_proj.bias"] = layer.tensors["out_proj.bias"] + constant.reshape(width)
+        layer.has_bias = True
+        return walk.changed(layer, at)
+    if own is None and free and layer.per:
+        walk.refuse("its constant cannot become part of the weights of the layer before it")
+    if own is None:
+        return None
+    layer.scale(None if is_sum else own, own if is_sum else None)
+    return walk.changed(layer, at)
+
+
+def _two(walk):
+    given, op = compute(walk), walk.node.op
+    if given is not None:
+        return given
+    a, b = walk.value(0), walk.value(1)
+    if not isinstance(a, (Places, np.ndarray)) or not isinstance(b, (Places, np.ndarray)):
+        walk.refuse("it has not two inputs")
+    if walk.space_of(a, ("centred", "variance")):
+        return norm_step(walk)
+    first = 1 if is_constant(a) or walk.space_of(b, ("erf", "share", "twice")) else 0
+    value, other = (a, b) if first == 0 else (b, a)
+    if is_constant(other) and (first == 0 or op != "Div") and (walk.space_of(value, ("scores", "scaled", "shares", "seen")) or is_heads(walk, value)):
+        return change_scores(walk, value, other)
+    if op == "Add" and walk.space_of(a) and walk.space_of(b):
+        return _sum(walk)
+    if is_constant(other) and op != "Div" and walk.space_of(value):
+        given = _change(walk, first, other)
+    return _gelu_step(walk, first, 1 - first) if given is None else given
+
+
+JOIN_OPS = {"Add": (_two, ""), "Mul": (_two, ""), "Div": (_two, ""), "Erf": (_erf, ""), "Concat": (_concat, "axis")}

@@ -1,0 +1,140 @@
+"""ONNX's normalisations: as ops, between reshapes, and in the parts that files before opset 17 have."""
+import numpy as np
+
+from .onnx_layers import Layer, of_outputs, spread
+from .onnx_ops import global_pool
+from .onnx_values import axes_of, compute, is_constant
+
+_EPSILON, _MOMENTUM = 1e-5, 0.9  # of the norms here; PyTorch calls the momentum 0.1
+
+
+def _check_epsilon(walk, epsilon):
+    if not abs(epsilon - _EPSILON) < 1e-3 * _EPSILON:
+        walk.refuse(f"epsilon is {epsilon:g}; normalisation here adds {_EPSILON:g}")
+
+
+def _groups(walk):
+    """InstanceNormalization of (samples, groups, ...) and GroupNormalization of images, whose numbers are of groups or channels."""
+    layer, at = walk.find()
+    channels, is_own = layer.out[0], walk.node.op == "GroupNormalization"
+    groups = walk.attribute("num_groups", 0) if is_own else at.shape[1] if at.ndim > 2 else 0
+    _check_epsilon(walk, walk.attribute("epsilon", _EPSILON))
+    gain = walk.reals(1).ravel()
+    shift = walk.reals(2, gain.size).ravel()
+    if not np.array_equal(at.ravel(), np.arange(at.size)) or at.shape[0] != walk.samples or (is_own and at.shape[1:] != layer.out):
+        walk.refuse("its input 1 is no image, or lies otherwise")
+    if groups < 1 or groups > channels or channels % groups or gain.size not in (groups, channels if is_own else groups):
+        walk.refuse(f"{gain.size} factors for {groups} groups of {channels} channels")
+    tensors = {"weight": np.repeat(gain, channels // gain.size), "bias": np.repeat(shift, channels // gain.size)}
+    return walk.add(Layer(f"groupnorm {groups}", layer, layer.out, None, "norm", tensors, "channel"), at)
+
+
+def _layer_norm_of(walk, layer, at, axes, gain=None, shift=None):
+    """A normalisation over some dimensions of what the layer gives: all values of each sample, or each row."""
+    rest = tuple(d for d in range(at.ndim) if d not in axes)
+    together = at.transpose(rest + tuple(axes)).reshape(-1, int(np.prod([at.shape[d] for d in axes])))
+    columns = layer.out[2]
+    is_row = together.shape[1] == columns and layer.size > columns and (together // columns == together[:, :1] // columns).all()
+    if not is_row and (together.shape[1] != layer.size or (together // layer.size != together[:, :1] // layer.size).any()):
+        walk.refuse(f"axis is {axes[0]}; here all values of a sample or of a row are normalised")
+    out = layer.out if layer.out[1] * layer.out[2] > 1 else layer.out[:1]
+    tensors = {"weight": np.ones(columns if is_row else out, np.float32), "bias": np.zeros(columns if is_row else out, np.float32)}
+    made = Layer("layernorm each" if is_row else "layernorm", layer, layer.out, None, "norm", tensors, "column" if is_row else "value", is_each=is_row)
+    for part, numbers in (("weight", gain), ("bias", shift)):
+        if numbers is not None:
+            size = tensors[part].size
+            own = of_outputs(spread(at, numbers.reshape([at.shape[d] for d in axes]), layer.out), made) if numbers.size == size else None
+            if own is None:
+                walk.refuse(f"its {part} is not {size} numbers, one for each value that it normalises")
+            made.tensors[part] = own
+    made.has_bias = shift is not None
+    return walk.add(made, at)
+
+
+def _layer_norm(walk):
+    layer, at = walk.find()
+    _check_epsilon(walk, walk.attribute("epsilon", _EPSILON))
+    axis = walk.attribute("axis", -1)
+    if not -at.ndim <= axis < at.ndim:
+        walk.refuse(f"axis is {axis} of {at.ndim} dimensions")
+    return _layer_norm_of(walk, layer, at, list(range(axis % at.ndim, at.ndim)), walk.reals(1), walk.reals(2) if walk.has(2) else None)
+
+
+# In parts -------------------------------------------------------------------------------------------------------------
+
+
+def _mean(walk):
+    """Over an image's rows and columns a layer, over the last dimensions part of a normalisation."""
+    squares = walk.space_of(walk.value(0), ("squares",))
+    layer, at = (squares.layer, walk.value(0).at - squares.base) if squares else walk.find()
+    axes, keeps = axes_of(walk, at.ndim), walk.attribute("keepdims", 1)
+    if not squares and axes and sorted(axes) == [2, 3] and np.array_equal(at, walk.order(layer.out)):
+        return global_pool(walk, layer, keeps)
+    axes = sorted(axes or ())
+    fits = keeps and axes and axes == list(range(at.ndim - len(axes), at.ndim)) and len(axes) < at.ndim
+    if not fits or (squares and (axes != squares.about["axes"] or not np.array_equal(at, squares.about["of"]))):
+        walk.refuse("only means over an image's rows and columns are layers here, and those of the last dimensions parts of a normalisation")
+    return walk.step("variance" if squares else "mean", layer, at.min(tuple(axes), keepdims=True), axes=axes, of=at)
+
+
+# What an op makes of two values, or of one and a number, from a mean to a normalisation.
+_STEPS = {("Sub", "layer", "mean"): "centred", ("Pow", "centred", "number"): "squares", ("Mul", "centred", "centred"): "squares",
+          ("Add", "variance", "number"): "spread", ("Sqrt", "spread", None): "deviation", ("Div", "centred", "deviation"): "layer"}
+
+
+def norm_step(walk):
+    given = compute(walk)
+    if given is not None:
+        return given
+    kinds, spaces = [], []
+    for which in range(2):
+        value = walk.value(which)
+        space = None if value is None or is_constant(value) else walk.space_of(value, ("layer", "mean", "centred", "squares", "variance", "spread", "deviation"))
+        spaces.append(space)
+        kinds.append(space.kind if space else "number" if is_constant(value) and value.size == 1 and value.dtype == np.float32 else None)
+    gives = _STEPS.get((walk.node.op, *kinds))
+    number = walk.value(1).item() if kinds[1] == "number" else 2
+    if gives is None or (gives == "squares" and number != 2):
+        walk.refuse("what it makes of its inputs is no layer here")
+    if gives == "spread":
+        _check_epsilon(walk, number)
+    layer, about = spaces[0].layer, spaces[-1 if kinds[0] == "layer" else 0].about
+    small = about["of"].min(tuple(about["axes"]), keepdims=True)
+    for which, space in enumerate(spaces):
+        if space is not None:
+            at = walk.find(which)[1] if space.kind == "layer" else walk.value(which).at - space.base
+            lies = np.array_equal(at, about["of"] if space.kind in ("layer", "centred", "squares") else small)
+            if not lies or space.layer is not layer or (space.about and not (space.about["axes"] == about["axes"] and np.array_equal(space.about["of"], about["of"]))):
+                walk.refuse("what it makes of its inputs is no layer here")
+    if gives == "layer":
+        return _layer_norm_of(walk, layer, about["of"], about["axes"])
+    return walk.step(gives, layer, small if gives in ("spread", "deviation") else about["of"], **about)
+
+
+# Whole batches --------------------------------------------------------------------------------------------------------
+
+
+def _batch_norm(walk):
+    """A layer, if it would train here as there; otherwise its statistics are constants, in the weights before it."""
+    layer, at = walk.find()
+    if not np.array_equal(at, walk.order(layer.out)) and not (layer.out[1:] == (1, 1) and np.array_equal(at, walk.order(layer.out[:1]))):
+        walk.refuse(f"it normalises each value of an image; a batchnorm here has one factor for each of its {layer.out[0]} channels, and stands before what flattens it")
+    gain, shift, mean, variance = (walk.reals(which, layer.out[0]).reshape(layer.out[0]) for which in range(1, 5))
+    epsilon, momentum = walk.attribute("epsilon", _EPSILON), walk.attribute("momentum", _MOMENTUM)
+    if abs(epsilon - _EPSILON) < 1e-3 * _EPSILON and abs(momentum - _MOMENTUM) < 1e-3:
+        tensors = {"weight": gain, "bias": shift, "running_mean": mean, "running_var": variance}
+        return walk.add(Layer("batchnorm", layer, layer.out, None, "norm", tensors, "channel", has_bias=True), at)
+    if layer.per != "channel" or layer.takers or not walk.is_single(0):
+        walk.refuse(f"its epsilon is {epsilon:g} and its momentum {momentum:g}, a batchnorm's here {_EPSILON:g} and {_MOMENTUM:g}; and no convolution or product is before it "
+                    "whose weights could take it in")
+    factor = gain / np.sqrt(np.maximum(variance, 0) + np.float32(epsilon))
+    layer.scale(factor, shift - mean * factor)
+    walk.folded += 1
+    return walk.changed(layer, at)
+
+
+NORM_OPS = {
+    "InstanceNormalization": (_groups, "epsilon"), "GroupNormalization": (_groups, "epsilon num_groups stash_type"),
+    "LayerNormalization": (_layer_norm, "axis epsilon stash_type"), "BatchNormalization": (_batch_norm, "epsilon momentum training_mode"),
+    "ReduceMean": (_mean, "axes keepdims noop_with_empty_axes"), **{op: (norm_step, "") for op in ("Sub", "Pow", "Sqrt")},
+}

@@ -1,0 +1,194 @@
+"""ONNX's ops that are layers here: windows, products and functions of one value."""
+import math
+
+import numpy as np
+
+from .onnx_layers import Layer, Places
+from .onnx_sequences import attend, head_product, is_heads, softmax_of_scores
+
+# Windows --------------------------------------------------------------------------------------------------------------
+
+
+def _sides(rows, columns):
+    return str(rows) if rows == columns else f"{rows}x{columns}"
+
+
+def _pad(walk):
+    """A border of zeros, which is the padding of the window that takes it."""
+    layer = walk.image()
+    pads = list(walk.attribute("pads") or walk.wholes(1).ravel().tolist())
+    fill = walk.reals(2, 1).item() if walk.has(2) else walk.attribute("value", 0)
+    plain = walk.node.text("mode", "constant") == "constant" and fill == 0 and len(pads) == 8 and min(pads) >= 0 and len(walk.node.inputs) < 4
+    if not plain or pads[:4] != pads[4:] or any(pads[:2]) or max(pads) > max(layer.out) << 4:
+        walk.refuse("only borders of zeros of images are read, the same on both sides")
+    return Places(np.pad(walk.value(0).at, [(pad, pad) for pad in pads[:4]], constant_values=-1))
+
+
+def _bordered(walk):
+    """The layer that gives an image, and rows and columns of the border around it."""
+    value = walk.value(0)
+    if not isinstance(value, Places) or value.at.ndim != 4 or not (value.at < 0).any():
+        return walk.image(), (0, 0)
+    inside = value.at[0, 0] >= 0
+    rows, columns = inside.any(1).argmax(), inside.any(0).argmax()
+    return walk.image(0, Places(value.at[:, :, rows:inside.shape[0] - rows, columns:inside.shape[1] - columns])), (int(rows), int(columns))
+
+
+def _numbers(walk, name, count, preset, least):
+    values = list(walk.attribute(name, preset))
+    if len(values) != count or min(values) < least:
+        walk.refuse(f"{name} is {values}; windows of rows and columns alone are read")
+    return values
+
+
+def _window(walk, layer, size, border, preset):
+    """Words for stride, padding and dilation, and rows and columns of what the windows leave. preset: the stride without a word."""
+    if walk.node.text("auto_pad", "NOTSET") not in ("", "NOTSET"):
+        walk.refuse(f"auto_pad is {walk.node.text('auto_pad', '')}; export it with pads that are numbers")
+    stride, dilation = _numbers(walk, "strides", 2, (1, 1), 1), _numbers(walk, "dilations", 2, (1, 1), 1)
+    pads = _numbers(walk, "pads", 4, (0, 0, 0, 0), 0)
+    if pads[:2] != pads[2:]:
+        walk.refuse("its padding is not the same on both sides")
+    if walk.attribute("ceil_mode", 0):
+        walk.refuse("ceil_mode is 1; windows here end within the image")
+    if walk.node.op != "Conv" and dilation != [1, 1]:
+        walk.refuse("a pooling with dilation")
+    pad = [own + around for own, around in zip(pads, border)]
+    reach = [extent + 2 * more - (side - 1) * apart - 1 for extent, more, side, apart in zip(layer.out[1:], pad, size, dilation)]
+    if min(reach) < 0:
+        walk.refuse(f"its window is larger than the image of {layer.out[1]}x{layer.out[2]}")
+    words = [f" {word} {_sides(*value)}" for word, value, usual in (("stride", stride, preset), ("pad", pad, "0"), ("dilation", dilation, "1")) if _sides(*value) != usual]
+    return "".join(words), [over // step + 1 for over, step in zip(reach, stride)]
+
+
+def _conv(walk):
+    layer, border = _bordered(walk)
+    weight, groups = walk.reals(1), walk.attribute("group", 1)
+    if weight.ndim != 4 or not weight.size or groups < 1 or weight.shape[1] * groups != layer.out[0] or weight.shape[0] % groups:
+        walk.refuse(f"its weight of rank {weight.ndim} does not fit an image of {layer.out[0]} channels")
+    outs, size = weight.shape[0], weight.shape[2:]
+    words, left = _window(walk, layer, size, border, "1")
+    bias = walk.reals(2, outs).reshape(outs) if walk.has(2) else np.zeros(outs, np.float32)
+    text = f"conv {outs} {_sides(*size)}{words}" + (f" groups {groups}" if groups > 1 else "")
+    out = (outs, *left)
+    return walk.add(Layer(text, layer, out, None, "conv", {"weight": weight, "bias": bias}, "channel", has_bias=walk.has(2)), walk.order(out))
+
+
+def _pool(walk):
+    averages = walk.node.op == "AveragePool"
+    layer, border = _bordered(walk) if averages else (walk.image(), (0, 0))
+    size = _numbers(walk, "kernel_shape", 2, (), 1)
+    if len(walk.node.outputs) > 1 or walk.attribute("storage_order", 0):
+        walk.refuse("gives places besides values, or storage_order is not 0")
+    if averages and any(walk.attribute("pads", ())) and not walk.attribute("count_include_pad", 0):
+        walk.refuse("its averages leave the padding out (count_include_pad is 0), here they count it")
+    words, left = _window(walk, layer, size, border, _sides(*size) if size[0] == size[1] else "")
+    out = (layer.out[0], *left)
+    return walk.add(Layer(f"{'avgpool' if averages else 'pool'} {_sides(*size)}{words}", layer, out), walk.order(out))
+
+
+def global_pool(walk, layer, keeps=True):
+    out = (layer.out[0], 1, 1)
+    return walk.add(Layer("globalpool", layer, out), walk.order(out if keeps else out[:1]))
+
+
+# Products -------------------------------------------------------------------------------------------------------------
+
+
+def _linear(walk, weight, bias=None):
+    """Of vectors of all values, or of the last dimension at each place of the others. weight: (outs, ins)."""
+    layer, at = walk.find()
+    columns = layer.out[2]
+    is_vector = at.ndim == 2 and np.array_equal(at, walk.order((layer.size,)))
+    is_each = not is_vector and at.shape[-1] == columns and not (at[..., 0] % columns).any() and np.array_equal(at, at[..., :1] + np.arange(columns))
+    ins = columns if is_each else layer.size
+    if not (is_vector or is_each) or weight.ndim != 2 or not weight.size or weight.shape[1] != ins:
+        walk.refuse(f"its weight of rank {weight.ndim} does not fit a vector of {ins} values")
+    outs = weight.shape[0]
+    tensors = {"weight": np.ascontiguousarray(weight), "bias": np.zeros(outs, np.float32) if bias is None else bias}
+    text, out, per = (f"linear {outs} each", (*layer.out[:2], outs), "column") if is_each else (f"linear {outs}", (outs, 1, 1), "channel")
+    to = at[..., :1] // ins * outs + np.arange(outs)
+    return walk.add(Layer(text, layer, out, None, "fc", tensors, per, is_each, bias is not None), to)
+
+
+def _bias_row(walk, count):
+    if not walk.has(2):
+        return None
+    bias = walk.reals(2, count)
+    if bias.ndim not in (1, 2) or bias.shape[-1] != count:
+        walk.refuse(f"its input 3 is no row of {count} numbers")
+    return bias.reshape(count)
+
+
+def _gemm(walk):
+    weight = walk.reals(1)
+    if walk.attribute("alpha", 1) != 1 or walk.attribute("beta", 1) != 1 or walk.attribute("transA", 0):
+        walk.refuse("alpha and beta must be 1 and transA 0")
+    weight = weight if walk.attribute("transB", 0) else weight.swapaxes(0, -1)
+    bias = _bias_row(walk, weight.shape[0])
+    if walk.space_of(walk.value(0), ("seen",)):
+        return attend(walk, weight, bias)
+    return _linear(walk, weight, bias)
+
+
+def _product(walk):
+    if isinstance(walk.value(0), Places) and isinstance(walk.value(1), Places):
+        return head_product(walk)
+    weight = walk.reals(1).swapaxes(0, -1)
+    return attend(walk, weight, None) if walk.space_of(walk.value(0), ("seen",)) else _linear(walk, weight)
+
+
+# Functions of one value -----------------------------------------------------------------------------------------------
+
+
+def _add_function(walk, text, which=0):
+    layer, at = walk.find(which)
+    return walk.add(Layer(text, layer, layer.out, is_each=True), at)
+
+
+def _function(walk):
+    if walk.node.text("approximate", "none") != "none":
+        walk.refuse("its approximation by tanh is not what gelu is here")
+    slope = " " + str(np.float32(walk.attribute("alpha", 0.01))) if walk.node.op == "LeakyRelu" else ""
+    return _add_function(walk, walk.node.op.lower() + slope)
+
+
+def _number(walk, which, name, preset):
+    """An input or, in old files, an attribute."""
+    return walk.reals(which, 1).item() if walk.has(which) else walk.attribute(name, preset)
+
+
+def _clip(walk):
+    low, high = _number(walk, 1, "min", -math.inf), _number(walk, 2, "max", math.inf)
+    if low == 0 and (high == 6 or high > 3e38):
+        return _add_function(walk, "relu6" if high == 6 else "relu")
+    walk.find()
+    return walk.refuse(f"clips to {low:g} ... {high:g}; only 0 ... 6 is a layer here")
+
+
+def _dropout(walk):
+    rate = np.float32(_number(walk, 1, "ratio", 0.5))
+    if not 0 <= rate < 1:
+        walk.refuse(f"its ratio is {rate}")
+    return _add_function(walk, "dropout " + str(rate)) if rate else walk.value(0)
+
+
+def _softmax(walk):
+    """Softmax and cross-entropy follow a net by themselves; an attention's scores have one, too."""
+    if walk.space_of(walk.value(0), ("scores",)) or is_heads(walk, walk.value(0)):
+        return softmax_of_scores(walk)
+    layer, at = walk.find()
+    is_last = walk.node.outputs[0] == walk.file.output and layer.out[1:] == (1, 1) and np.array_equal(at, walk.order(layer.out[:1]))
+    if not is_last or walk.attribute("axis", -1) not in (1, -1):
+        walk.refuse("is a layer here only at the end, over classes")
+    return walk.value(0)
+
+
+LAYER_OPS = {
+    "Conv": (_conv, "auto_pad dilations group kernel_shape pads strides"), "Pad": (_pad, "mode pads value"),
+    "MaxPool": (_pool, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"),
+    "AveragePool": (_pool, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"),
+    "GlobalAveragePool": (lambda walk: global_pool(walk, walk.image()), ""), "Gemm": (_gemm, "alpha beta transA transB"), "MatMul": (_product, ""),
+    "Relu": (_function, ""), "LeakyRelu": (_function, "alpha"), "Tanh": (_function, ""), "Sigmoid": (_function, ""), "Gelu": (_function, "approximate"),
+    "Clip": (_clip, "min max"), "Dropout": (_dropout, "ratio seed"), "Softmax": (_softmax, "axis"), "LogSoftmax": (_softmax, "axis"),
+}
