@@ -2,11 +2,12 @@
 # shellcheck shell=bash disable=SC2034 # the lists are for who sources this
 
 build_packages=(build-essential cmake ninja-build pkg-config libisal-dev libjansson-dev libyaml-dev nettle-dev libxxhash-dev
-                libopenblas-dev libncurses-dev libprotobuf-c-dev protobuf-c-compiler libopenmpi-dev openmpi-bin) # the last two: runs on several machines
+                libopenblas-dev libncurses-dev libopenmpi-dev openmpi-bin) # the last two: runs on several machines
 data_packages=(dataset-fashion-mnist)
 test_packages=(libcmocka-dev zlib1g-dev python3 mandoc)
 cluster_packages=(slurm-wlm munge) # only the test of tools/slurm needs them
 parity_packages=(python3-torch python3-numpy) # large; only the comparison with PyTorch needs them
+onnx_packages=(python3-onnx) # only the tests of ONNX's files need it
 shell_packages=(zsh fish) # only the tests of their completion need them
 report_packages=(libjs-chart.js) # of `sounder report`
 browser_packages=(chromium) # large; only the test of sounder report needs it

@@ -55,10 +55,6 @@ Status command_sweep(int argc, char **argv, int *exit_code, Error *err);
 // *exit_code: as of a sweep.
 Status command_reproduce(int argc, char **argv, int *exit_code, Error *err);
 
-// The model of a run, or of a file, for other programs: `sounder export RUN|MODEL.safetensors --onnx FILE`. argv is
-// rearranged.
-Status command_export(int argc, char **argv, Error *err);
-
 // How a run is doing, as it goes: `sounder top [RUN] [--once]`. argv is rearranged.
 Status command_top(int argc, char **argv, Error *err);
 

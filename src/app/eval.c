@@ -1,5 +1,4 @@
-// `sounder eval MODEL.safetensors|NET.onnx|RUN [--data D] [--model M]`: loss and accuracy of a saved model, in this one
-// process.
+// `sounder eval MODEL.safetensors|RUN [--data D] [--model M]`: loss and accuracy of a saved model, in this one process.
 #include "app/commands.h"
 
 #include <stdio.h>
@@ -11,10 +10,9 @@
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/run/model_file.h"
-#include "app/run/onnx_file.h"
 #include "app/run/predictions.h"
-#include "app/run/run_device.h"
 #include "app/run/round_test.h"
+#include "app/run/run_device.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_record.h"
 #include "base/clock.h"
@@ -27,16 +25,6 @@
 
 static float *aligned_floats(size_t count) {
     return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
-}
-
-// A net of ONNX's says all there is to know of it.
-static Status read_onnx(Spec *spec, float **parameters, const char *path, const Dataset *data, Error *err) {
-    OnnxNet net;
-    TRY(onnx_read_spec(&net, spec, path, data->shape, data->classes, err));
-    *parameters = aligned_floats(spec->parameter_count);
-    if (*parameters) memcpy(*parameters, net.parameters, spec->parameter_count * sizeof **parameters);
-    free(net.parameters);
-    return *parameters ? STATUS_OK : fail(err, STATUS_OS, "no memory for %zu parameters", spec->parameter_count);
 }
 
 // The file's own note says which net it is; --model is for files of other programs.
@@ -122,12 +110,7 @@ static Status find_subject(Subject *subject, Safetensors *file, Options *options
     subject->is_own_data = !options_given(options, "data");
     snprintf(subject->path, sizeof subject->path, "%s", path);
     if (is_run) TRY(find_in_run(subject, options, path, err));
-    if (!is_run && onnx_is_file(path)) {
-        if (options_given(options, "model"))
-            return fail(err, STATUS_USAGE, "--model: %s says itself which net it is; leave it out", path);
-        *file = (Safetensors){.count = 0}; // there is none, and nothing to close
-        return find_in_notes(subject, options, file, err);
-    }
+    if (!is_run) TRY(model_refuse_onnx(path, err));
     TRY(safetensors_open(file, subject->path, err));
     Status status = is_run ? STATUS_OK : find_in_notes(subject, options, file, err);
     if (status != STATUS_OK) safetensors_close(file);
@@ -275,12 +258,10 @@ static Status evaluate(const float *parameters, const Spec *spec, const Subject 
 
 static Status evaluate_file(const Safetensors *file, const Subject *subject, const Options *options,
                             const Dataset *data, Error *err) {
-    const char *path = subject->path;
     Spec spec;
     RunDevice device;
     float *parameters;
-    TRY(onnx_is_file(path) ? read_onnx(&spec, &parameters, path, data, err)
-                           : read_model(&spec, &parameters, file, path, options, data, err));
+    TRY(read_model(&spec, &parameters, file, subject->path, options, data, err));
     spec.float_input = data->items.pixel_bytes > 1;
     spec.squared_loss = dataset_has_targets(&data->items);
     Status status = run_device_open(&device, options, NULL, err);

@@ -19,7 +19,7 @@ static void print_overview(FILE *file) {
     fputs("sounder " SOUNDER_VERSION ": trains one model with many processes on one machine\n\nUsage:\n", file);
     print_entry(file, "sounder train [EXPERIMENT.yaml] [--OPTION VALUE ...]",
                 "train a model; without options: LeNet on Fashion-MNIST, 3 rounds of federated averaging");
-    print_entry(file, "sounder eval MODEL.safetensors|NET.onnx|RUN [--OPTION VALUE ...]", "loss and accuracy of a saved model");
+    print_entry(file, "sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]", "loss and accuracy of a saved model");
     print_entry(file, "sounder diff RUN RUN", "where two runs part, and what was different to begin with");
     print_entry(file, "sounder partition [EXPERIMENT.yaml] [--OPTION VALUE ...]",
                 "who gets which samples in such a run, as a picture and in numbers");
@@ -35,7 +35,7 @@ static void print_overview(FILE *file) {
                 "start any program as N ranks that talk, as torchrun does");
     print_entry(
         file, "sounder help [TOPIC]",
-        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, export, launch, nodes, metrics, models, algorithms, dial, attacks, partitions, data, federations, the name "
+        "train, eval, diff, replay, partition, privacy, runs, report, sweep, reproduce, top, launch, nodes, metrics, models, algorithms, dial, attacks, partitions, data, federations, the name "
         "of an option or of what it takes (lr, fedprox, lenet, dirichlet, krum), man (the man "
         "page as troff), "
         "completion bash, zsh or fish (a "
@@ -70,7 +70,7 @@ static void print_train_briefly(FILE *file) {
 }
 
 static void print_eval(FILE *file) {
-    fputs("Usage: sounder eval MODEL.safetensors|NET.onnx|RUN [--OPTION VALUE ...]\n\n", file);
+    fputs("Usage: sounder eval MODEL.safetensors|RUN [--OPTION VALUE ...]\n\n", file);
     print_paragraph(file, 0,
                     "Prints the loss and the accuracy of a saved model, or of a run's, on a data set's test images. "
                     "What is not given "

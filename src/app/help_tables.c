@@ -32,13 +32,9 @@ void help_print_models(FILE *file) {
     print_paragraph(file, 0,
                     "The last layer gives one output a class; softmax and cross-entropy follow by themselves.");
     fputc('\n', file);
-    print_paragraph(
-        file, 0,
-        "A file NET.onnx in place of a net is read as such layers, with its weights to begin from; --init NET.onnx "
-        "takes the weights alone. What of its graph is no layer here is named by node and op. A BatchNormalization "
-        "is a batchnorm that goes on from the file's running statistics; with another epsilon than 1e-5 or momentum "
-        "than 0.9 (PyTorch's 0.1), by which it would not train as there, it becomes part of the weights before it. "
-        "PyTorch keeps one behind a convolution only if it exports with training=TrainingMode.PRESERVE.");
+    print_paragraph(file, 0,
+                    "Modules of PyTorch and files of ONNX become such layers in Python: sounder.layers(NET), and "
+                    "sounder.write_weights(FILE, NET) for --init (tools/python).");
 }
 
 // A form: what it does, who described it, and its parts.

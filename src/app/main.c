@@ -29,6 +29,10 @@ static Status print_version(void) {
 static Status unknown_command(const char *name, Error *err) {
     static const char *const commands[] = {"train",   "eval",   "diff", "replay",    "partition",
                                            "privacy", "launch", "help", "--version", "--help"};
+    if (strcmp(name, "export") == 0)
+        return fail(err, STATUS_USAGE,
+                    "export: files of ONNX's are written from Python (tools/python): python3 -c 'import sounder; "
+                    "sounder.export_onnx(\"net.onnx\", \"RUN/model.safetensors\")'");
     Suggestion suggestion = {.typed = name};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         suggestion_consider(&suggestion, commands[i]);
@@ -82,7 +86,7 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
         rest > 0 && strcmp(name, "data") == 0 && strcmp(arguments[0], "get") == 0; // has help of its own
     int topics = is_get ? 0 : asks_for_help(rest, arguments, strcmp(name, "train") == 0);
     if (topics) return command_help(topics, (char *[]){argv[1], "-h"}, err);
-    static const char *const writers[] = {"eval", "report", "export"}; // of a file that several would write
+    static const char *const writers[] = {"eval", "report"}; // of a file that several would write
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
         if (strcmp(name, writers[i]) == 0) TRY(nodes_refuse_copies(name, "", err));
     if (strcmp(name, "train") == 0) return command_train(rest, arguments, exit_code, err);
@@ -94,7 +98,6 @@ static Status run_command(int argc, char **argv, int *exit_code, Error *err) {
     if (strcmp(name, "runs") == 0) return command_runs(rest, arguments, err);
     if (strcmp(name, "sweep") == 0) return command_sweep(rest, arguments, exit_code, err);
     if (strcmp(name, "reproduce") == 0) return command_reproduce(rest, arguments, exit_code, err);
-    if (strcmp(name, "export") == 0) return command_export(rest, arguments, err);
     if (strcmp(name, "top") == 0) return command_top(rest, arguments, err);
     if (strcmp(name, "report") == 0) return command_report(rest, arguments, err);
     return command_eval(rest, arguments, err);

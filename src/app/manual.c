@@ -97,7 +97,7 @@ void manual_print(FILE *file) {
           "sounder \\- train one model with many processes on one machine\n"
           ".SH SYNOPSIS\n"
           ".B sounder train\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
-          ".B sounder eval\n\\fIMODEL.safetensors\\fR | \\fINET.onnx\\fR | \\fIRUN\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
+          ".B sounder eval\n\\fIMODEL.safetensors\\fR | \\fIRUN\\fR\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n.br\n"
           ".B sounder diff\n\\fIRUN\\fR \\fIRUN\\fR\n.br\n"
           ".B sounder replay\n\\fIRUN\\fR \\fB\\-\\-round\\fR \\fIR\\fR \\fB\\-\\-client\\fR \\fIK\\fR [\\fB\\-\\-out\\fR \\fIFILE\\fR]\n.br\n"
           ".B sounder partition\n[\\fIEXPERIMENT.yaml\\fR]\n[\\fB\\-\\-option\\fR \\fIvalue\\fR ...]\n"

@@ -66,8 +66,7 @@ static Status prepare(Run *run, Error *err) {
     TRY(status);
     const Dataset *data = &run->memory.data;
     if (!run->options.resume[0]) dataset_warn_of_doubts(data, &run->source);
-    status = run_import_model(&run->options, data, err);
-    if (status == STATUS_OK) status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
+    status = run_read_model(&run->spec, run->about.text, &run->options, data, err);
     if (status == STATUS_OK) status = goals_check(&run->options, data, err);
     run->figure = run_figure_of(&run->options.recipe, dataset_has_targets(&data->items));
     run->target_variance = target_variance(data);

@@ -1,5 +1,5 @@
 // Modules: shared objects that only runs which need them load, so that no other run (and every worker is a start of the
-// program) loads the libraries that they need: MPI's, ncurses, protobuf-c.
+// program) loads the libraries that they need: MPI's, ncurses.
 //
 //   const Transport *transport = module_symbol("sounder_mpi.so", "nodes_mpi", true);
 //   if (!transport) return fail(err, STATUS_UNAVAILABLE, "...: %s", dlerror());

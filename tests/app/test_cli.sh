@@ -38,7 +38,7 @@ done
 [ "$(wc -l <"$work/out")" -le 23 ] || complain "more than a screen of 24 rows with a prompt" train -h
 check 0 '  --lr X *learning rate*[[]0.01[]]*In an experiment file: lr: X' '' help lr
 check 0 '  --alpha X *Only used with --partition dirichlet.*' '' help --alpha
-check 0 'Usage: sounder eval MODEL.safetensors|NET.onnx|RUN *--data *' '' help eval
+check 0 'Usage: sounder eval MODEL.safetensors|RUN *--data *' '' help eval
 check 0 'Usage: sounder eval *' '' eval -h
 check 0 'Usage: sounder launch *-n, --nproc-per-node N *' '' help launch
 check 0 'Usage: sounder launch *' '' launch -n 4 --help
@@ -111,7 +111,10 @@ check 64 '' 'sounder: error: --seed 1-3: needs one value; for several: sounder s
 check 64 '' 'sounder: error: --lr 0.1,0.2: needs one value; for several: sounder sweep --lr 0.1,0.2' train --lr 0.1,0.2
 check 64 '' 'sounder: error: --algorithm fedprox,scaffold: needs one value; for several: sounder sweep --algorithm fedprox,scaffold' train --algorithm fedprox,scaffold
 check 64 '' 'sounder: error: --clients-per-round 0.1: needs a whole number from 1 to 1000000, not a share of them' train --clients-per-round 0.1
-check 64 '' 'sounder: error: --model net.pt: is a file of PyTorch*torch.onnx.export(*' train --model net.pt
+check 64 '' 'sounder: error: --model net.pt: is a file of PyTorch*sounder.layers(net)*sounder.write_weights(*' train --model net.pt
+check 64 '' 'sounder: error: --model net.onnx: is a file of ONNX*sounder.layers("net.onnx")*sounder.write_weights(*' train --model net.onnx
+check 64 '' 'sounder: error: net.onnx: is a file of ONNX*' eval net.onnx
+check 64 '' 'sounder: error: export: files of ONNX*sounder.export_onnx(*' export runs/a --onnx net.onnx
 check 64 '' 'sounder: error: --optimizer: is a part of --algorithm; write --algorithm "fedavg; optimizer RULE"' train --optimizer adam
 check 64 '' 'sounder: error: --mu: is a number of --algorithm; write --algorithm "local prox mu=X"' train --mu 0.1
 check 64 '' 'sounder: error: --scaffold: is an algorithm; write --algorithm scaffold' train --scaffold

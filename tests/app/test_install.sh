@@ -80,9 +80,6 @@ if command -v dpkg-shlibdeps >/dev/null; then
     done
     quietly "$work/root/usr/bin/sounder" train --data synthetic:1x8x8:64:16 --model softmax --rounds 1 --workers 2 \
         --device cpu --out "$work/packaged"
-    # So does a module that lies where it was put.
-    [ ! -e "$build/sounder_onnx.so" ] ||
-        quietly "$work/root/usr/bin/sounder" export "$work/packaged" --onnx "$work/packaged.onnx"
 fi
 
 # The program finds the module for several nodes where it was put. Its own words if it does not: "cannot be loaded".

@@ -5,9 +5,6 @@ Usage: fuzz.py PROGRAM FOLDER_FOR_FINDINGS [SECONDS]    5 seconds; with SOUNDER_
 """
 import gzip, io, json, math, os, struct, subprocess, sys, tempfile, zipfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "runs"))
-from onnx_bytes import model, node, tensor as onnx_tensor
-
 
 def safetensors(header, payload=b""):
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -56,59 +53,7 @@ NUMBERS = [npy("<f8", "(2, 2)", struct.pack("<4d", 1, 2, 3, 4)), npy("<f4", "(2,
            npy("<f4", "(1, 2)", struct.pack("<2f", 5, 6)), npy("<f4", "(1,)", struct.pack("<f", 1)),
            npy("<i4", "(2,)", struct.pack("<2i", 1, 0)), npy("|u1", "(1,)", b"\1"), npy("<f4", "(2,)", struct.pack("<2f", 1, 2)),
            npy("<f4", "(2,)", struct.pack("<2f", 1, 2))]
-def graphs():
-    """Small nets with each op that is read."""
-    real, ends = (lambda name, *shape: onnx_tensor(name, shape, [0.5] * math.prod(shape))), [node("Flatten", "p", "f"), node("Gemm", "f h", "y", transB=1)]
-    shapes = [onnx_tensor("s3", [3], [0, 2, -1]), onnx_tensor("s2", [2], [-1, 16]), onnx_tensor("axes", [2], [2, 3]), onnx_tensor("one", [1], [1], "numbers")]
-    first = node("Conv", "x w b", "c", pads=[1, 1, 1, 1], kernel_shape=[3, 3], group=1, strides=[2, 2], dilations=[1, 1])
-    weights = [real("w", 4, 1, 3, 3), real("b", 4), real("g", 2), real("h", 3, 4), real("k", 4, 1, 1), *shapes]
-    norm = [node("Reshape", "c s3", "r"), node("InstanceNormalization", "r g g", "i"), node("Shape", "c", "z"), node("Reshape", "i z", "j"),
-            node("Mul", "j k", "m"), node("Add", "m k", "a")]
-    yield [first, *norm, node("Relu", "a", "n"), node("Add", "n a", "q"), node("GlobalAveragePool", "q", "p"), *ends], weights
-    yield [first, node("BatchNormalization", "c b b b b", "n"), node("Concat", "n n", "q", axis=1), node("MaxPool", "q", "o", kernel_shape=[2, 2], strides=[2, 2]),
-           node("Pad", "o pads", "d"), node("AveragePool", "d", "p", kernel_shape=[4, 4]), node("Flatten", "p", "f"), node("MatMul", "f t", "y")], \
-          [*weights, onnx_tensor("pads", [8], [0, 0, 1, 1, 0, 0, 1, 1]), real("t", 8, 3)]
-    yield [node("Flatten", "x", "f"), node("Gemm", "f h", "l"), node("Tanh", "l", "t"), node("Dropout", "t", "d"), node("Clip", "d", "o", min=0.0, max=6.0),
-           node("LeakyRelu", "o", "e"), node("Softmax", "e", "y", axis=1)], [real("h", 64, 3)]
-    yield [node("GroupNormalization", "x g g", "n", num_groups=1), node("Unsqueeze", "u one", "v"), node("Constant", "", "half", value_float=0.5),
-           node("ReduceMean", "n axes", "p"), node("Squeeze", "p axes", "f"), node("Transpose", "h", "i", perm=[1, 0]), node("LayerNormalization", "f u u", "q"),
-           node("Slice", "axes one one", "cut"), node("Gather", "axes one", "axis", axis=0), node("MatMul", "q i", "y")], \
-          [real("g", 1), real("u", 1), real("h", 3, 1), *shapes]
-    letters = [node("Flatten", "x", "f"), node("Cast", "f", "i", to=7), node("Gather", "t i", "e"), node("Transpose", "e", "s", perm=[1, 0, 2])]
-    ones = [onnx_tensor("u", [1], [1]), onnx_tensor("z", [1], [0]), onnx_tensor("l", [], [-1])]
-    lstm = [real("t", 9, 3), real("w", 1, 8, 3), real("v", 1, 8, 2), real("r", 1, 8, 2), real("b", 1, 16), real("h", 3, 2), real("m", 2, 2), real("g", 2), *ones]
-    yield [*letters, node("Shape", "e", "n"), node("Gather", "n z", "k"), node("Concat", "u k u", "o", axis=0), node("ConstantOfShape", "o", "q", value=onnx_tensor("", [1], [0.0])),
-           node("Slice", "q z u z", "a"), node("LSTM", "s w r b - a q", "c d", hidden_size=2, direction="forward", activations=["Sigmoid", "Tanh", "Tanh"], layout=0),
-           node("Squeeze", "c u", "p"), node("LSTM", "p v r b", "- j", hidden_size=2), node("Concat", "d j", "J", axis=0), node("Gather", "J l", "E"), node("Gemm", "E h", "y", transB=1)], lstm
-    yield [*letters, node("Expand", "zero u", "q"), node("LSTM", "s w r b - q q", "c", hidden_size=2), node("Squeeze", "c u", "p"), node("MatMul", "p m", "k"), node("Add", "k g", "n"),
-           node("LayerNormalization", "n g g", "o", axis=-1), node("Relu", "o", "r0"), node("Transpose", "r0", "r1", perm=[1, 0, 2]), node("Slice", "r1 l1 end u u", "r2"), node("Unsqueeze", "r2 u", "r3"),
-           node("Squeeze", "r3", "r4"), node("Gemm", "r4 h", "y", transB=1)], [*lstm, onnx_tensor("zero", [1, 1, 2], [0.0, 0.0]), onnx_tensor("l1", [1], [-1]), onnx_tensor("end", [1], [2**62])]
-    yield [*letters, node("MatMul", "e m3", "a"), node("Add", "a e", "c"), node("LayerNormalization", "c k k", "d"), node("Flatten", "d", "p"), node("Gemm", "p q", "y")], \
-          [*lstm, real("m3", 3, 3), real("k", 3), real("q", 192, 3)]
-    yield [*letters, node("Slice", "w0 z u z", "a"), node("Slice", "w0 u end z", "c"), node("Concat", "c a a c", "d", axis=0), node("Unsqueeze", "d z", "v0"), node("Shape", "x", "k", start=0, end=1),
-           node("Mul", "two u", "o"), node("Add", "o z", "o1"), node("Div", "o1 u", "o2"), node("Sub", "o2 z", "o3"), node("Concat", "k o3", "j", axis=0), node("LSTM", "s v0 r b", "- g0", hidden_size=2), node("Reshape", "g0 j", "p"), node("Gemm", "p h", "y", transB=1)], \
-          [*lstm, real("w0", 4, 3), onnx_tensor("two", [1], [2]), onnx_tensor("end", [1], [2**62])]
-    parts = [node("MatMul", "e w6", "p"), node("Add", "p b6", "p1"), node("Split", "p1", "q k v", axis=-1, num_outputs=3)]
-    heads = [*parts, *[node("Reshape", f"{name} halves", name + "1") for name in "qkv"], node("Transpose", "q1", "q2", perm=[0, 2, 1, 3]), node("Transpose", "k1", "k2", perm=[0, 2, 3, 1]), node("Transpose", "v1", "v2", perm=[0, 2, 1, 3])]
-    seen = [node("Softmax", "c2", "c3", axis=-1), node("MatMul", "c3 v2", "o"), node("Transpose", "o", "o1", perm=[0, 2, 1, 3]), node("Reshape", "o1 whole", "o2"), node("MatMul", "o2 m2", "o3"),
-            node("Add", "o3 g", "o4"), node("Flatten", "o4", "o5"), node("Gemm", "o5 q2w", "y")]
-    pieces = [real("t", 9, 2), real("w6", 2, 6), real("b6", 6), real("m2", 2, 2), real("g", 2), real("q2w", 128, 3), onnx_tensor("halves", [4], [0, 64, 2, 1]), onnx_tensor("whole", [3], [0, 0, -1]),
-              onnx_tensor("square", [2], [64, 64]), onnx_tensor("below", [], [-math.inf]), onnx_tensor("one", [], [1.0]), *ones]
-    yield [*letters[:3], *heads, node("MatMul", "q2 k2", "c"), node("Mul", "c one", "c1"), node("Expand", "below square", "n"), node("Trilu", "n u", "n1", upper=1), node("Add", "c1 n1", "c2"), *seen], pieces
-    yield [*letters[:3], *parts[:2], node("Reshape", "p1 apart", "a"), node("Unsqueeze", "a z", "a1"), node("Transpose", "a1", "a2", perm=[3, 1, 2, 0, 4]), node("Squeeze", "a2 three", "a3"),
-           *[node("Gather", f"a3 at{part}", name, axis=0) for part, name in enumerate("qkv")], *heads[3:], node("MatMul", "q2 k2", "c"), node("Div", "c one", "c2"), *seen], \
-          [*pieces, onnx_tensor("apart", [4], [-1, 64, 3, 2]), onnx_tensor("three", [1], [3]), *[onnx_tensor(f"at{part}", [], [part]) for part in range(3)]]
-    yield [*letters[:3], node("Range", "z0 n u0", "j"), node("Gather", "places j", "p", axis=0), node("Add", "e p", "a"), node("MatMul", "a m3", "b"), node("Add", "b k", "c"), node("Add", "c whole", "d"),
-           node("Cast", "four", "l1", to=1), node("Sqrt", "l1", "l2"), node("Div", "one l2", "l3"), node("Mod", "four n", "o"), node("Flatten", "d", "f"), node("Gemm", "f q", "y")], \
-          [real("t", 9, 3), real("places", 70, 3), real("m3", 3, 3), real("k", 3), real("whole", 1, 64, 3), real("q", 192, 3), real("one", 1), onnx_tensor("z0", [], [0]), onnx_tensor("u0", [], [1]),
-           onnx_tensor("n", [], [64]), onnx_tensor("four", [1], [4])]
-    yield [*letters, node("ReduceMean", "e", "a", axes=[-1]), node("Sub", "e a", "c"), node("Pow", "c two", "d"), node("ReduceMean", "d", "v0", axes=[-1]), node("Add", "v0 small", "r0"),
-           node("Sqrt", "r0", "r1"), node("Div", "c r1", "n"), node("Mul", "n k", "n1"), node("Add", "n1 k", "n2"), node("Flatten", "n2", "p"), node("Gemm", "p q", "y")], \
-          [*lstm, real("k", 3), real("q", 192, 3), onnx_tensor("two", [], [2.0]), onnx_tensor("small", [], [1e-5])]
-
-
 SEEDS = {
-    "onnx": [model(nodes, tensors, [2, 1, 8, 8]) for nodes, tensors in graphs()],
     "zip": [archive(method, *arrays) for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for arrays in (PIXELS, NUMBERS)],
     "arrays": [b"|||".join(PIXELS), b"|||".join(NUMBERS)],
     "cifar": [b"\0" + bytes(3073) + b"|||\1" + bytes(3072), b"\1" + bytes(3074) + b"|||\3\7" + bytes(3072)],

@@ -28,7 +28,7 @@ USERS = ["natural-id", "grouped-natural-id size=3", "leaf fraction=0.5", "leaf-i
 CLIENTS = {"size sizes=40,60": "2", "exponential": "4", "distribution": "10", "natural-id": "100", "grouped-natural-id size=3": "34",
            "leaf fraction=0.5": "47", "leaf-iid fraction=0.5": "50"}  # that the form wants; else 8
 STATEFUL = ["scaffold", "feddyn", "ditto", "fedrep", "top-k", "local-sgd", "fedbuff", "fedadam"]
-TOPICS = ["train", "eval", "diff", "replay", "partition", "privacy", "runs", "report", "sweep", "reproduce", "top", "export", "launch",
+TOPICS = ["train", "eval", "diff", "replay", "partition", "privacy", "runs", "report", "sweep", "reproduce", "top", "launch",
           "nodes", "metrics", "models", "algorithms", "dial", "attacks", "partitions", "data", "federations", "lr"]
 TEXTS = [["--help"], ["train", "-h"], *(["help", topic] for topic in TOPICS), ["help", "man"],
          *(["help", "completion", shell] for shell in ("bash", "zsh", "fish"))]

@@ -2,10 +2,10 @@
 
 Usage: test_onnx.py PATH_OF_SOUNDER FOLDER_OF_THE_PACKAGE [unittest arguments]   (exit 77: skipped, there is no onnx)
 """
-import os, sys, unittest
+import os, re, subprocess, sys, unittest
 
 from onnx_case import DATA, LETTERS, OnnxCase, model, node, numbers, onnx, sounder, tensor, whole
-from runs import parse_safetensors
+from runs import DEADLINE, SOUNDER, parse_safetensors
 from test_init import safetensors
 
 SHORT = [*DATA, "--quiet", "--clients", "2", "--workers", "1", "--rounds", "1", "--batch-size", "10"]
@@ -187,6 +187,23 @@ class Onnx(OnnxCase):
                                     ("none", "a.onnx", "none"), ("all", "no/a.onnx", "no/a.onnx")):
             with self.assertRaisesRegex(sounder.Error, sentence):
                 sounder.Run(self.path(run)).export_onnx(self.path(file))
+
+    def test_what_the_program_says_to_type_instead_does_what_it_says(self):
+        def typed(*arguments):
+            done = subprocess.run([SOUNDER, *arguments], cwd=self.folder.name, capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(done.returncode, 64, done.stderr)
+            command = re.search("python3 -c '([^']*)'", done.stderr).group(1).replace("RUN", "run")
+            return subprocess.run([sys.executable, "-c", command], cwd=self.folder.name, env={**os.environ, "PYTHONPATH": os.path.abspath(sys.argv[2])}, check=True, capture_output=True, text=True).stdout.strip()
+        want = self.reference()
+        self.write("net.onnx", *FORMS["constants"])
+        for arguments in (["train", "--model", "net.onnx"], ["train", *SHORT, "--model", TEXT, "--init", "net.onnx", "--out", "refused"], ["eval", "net.onnx", *DATA]):
+            text = typed(*arguments)
+            self.assertEqual(self.evaluate("net.safetensors", "--model", text), want)
+            os.remove(self.path("net.safetensors"))
+        self.assertFalse(os.path.exists(self.path("refused")))
+        self.train(*SHORT, "--model", TEXT, "--out", "run")
+        typed("export", "run", "--onnx", "net.onnx")
+        self.assertEqual(self.evaluate("net.onnx"), self.evaluate("run"))
 
     def test_what_is_not_supported_is_named_by_node_and_op(self):
         nodes, tensors = FORMS["newer"]

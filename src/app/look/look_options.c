@@ -27,10 +27,6 @@ static const Option report_rows[] = {
     {.name = "svg", .type = OPTION_TEXT, FIELD(svg), .also = "figures pdf", .placeholder = "FOLDER", .derived = "none",
      .help = "figures for a paper: accuracy.svg (personal-accuracy.svg of personal models), loss.svg and classes.svg in this folder; the page is then written only with --out"},
 };
-static const Option export_rows[] = {
-    {.name = "onnx", .type = OPTION_TEXT, FIELD(out), .also = "out output o file", .placeholder = "FILE", .derived = "must be given",
-     .help = "file that is written; an earlier one is replaced"},
-};
 static const Option sweep_rows[] = {
     {.name = "out", .type = OPTION_TEXT, FIELD(out), .also = "output output-dir", .placeholder = "FOLDER", .derived = "sweeps/<time>",
      .letter = 'o', .help = "folder of the runs, a folder each; the same command with the same one goes on"},
@@ -135,17 +131,6 @@ const LookCommand look_commands[] = {
          "publication, above or below it. Without a recipe it lists those there are. RECIPE is a name of that list, or a "
          "file of your own (tools/recipes/a1.yaml is one to begin with). What was run before is not run again.",
      .table = ROWS(reproduce_rows),
-     .most = 1},
-    {.name = "export",
-     .arguments = "RUN|MODEL.safetensors --onnx FILE",
-     .summary = "the model as a file of ONNX's",
-     .description = "Writes the net of a run, or of a model's file, with its weights as a graph of ONNX's (opset 17), for other "
-                    "programs and their runtimes; --model FILE.onnx reads it again. It takes samples as the net does: "
-                    "pixels normalised by the notes sounder.mean and sounder.stddev of the model's file, or an embedding's "
-                    "whole numbers as they are. "
-                    "What is dropped out only in training is not in it, but for dropout itself.",
-     .table = ROWS(export_rows),
-     .least = 1,
      .most = 1},
     {.name = "top",
      .arguments = "[RUN] [--once]",

@@ -7,7 +7,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "app/run/onnx_file.h"
 #include "datasets/dataset.h"
 #include "datasets/federation.h"
 #include "datasets/synthetic.h"
@@ -81,7 +80,6 @@ static Status divide_cores(Options *options, Job *job, const SweepPlan *plan, in
 // The first option that makes another run of it than the one that is there. NULL: it is the same.
 static const Option *find_difference(const PastRun *past, const Options *options) {
     PastRun wanted = {.options = *options};
-    onnx_recognise(&wanted.options, &past->options);
     for (int i = 0; i < option_count; i++) {
         const Option *option = &option_table[i];
         char left[OPTION_VALUE_BYTES], right[OPTION_VALUE_BYTES];

@@ -53,7 +53,10 @@ Status model_load(float *parameters, const Spec *spec, const Safetensors *file, 
 // The same from a file that should hold nothing but this net: a warning names the tensors that the net has no use for.
 Status model_load_alone(float *parameters, const Spec *spec, const Safetensors *file, const char *path, Error *err);
 
-// The same from the file at `path`.
+// USAGE with what to type instead for a path that ends in ".onnx": such files are read in Python (tools/python).
+Status model_refuse_onnx(const char *path, Error *err);
+
+// The same as model_load_alone from the file at `path`.
 Status model_begin_from(float *parameters, const Spec *spec, const char *path, Error *err);
 
 // A checkpoint: the weights, and of the slots those that outlive a round, as tensors "sounder.velocity.0", .... Its

@@ -13,7 +13,6 @@
 
 #include "app/options/option_table.h"
 #include "app/run/model_file.h"
-#include "app/run/onnx_file.h"
 #include "app/run/run_figure.h"
 #include "app/run/run_folder.h"
 #include "app/run/run_schedule.h"
@@ -57,7 +56,6 @@ Status run_read_saved_options(Options *options, RunRecord *past, Error *err) {
     TRY(options_read_run(&saved, options->resume, err));
     complete(&saved, past);
     if (options_given(options, "data") && saved.data[0] == '/') resolve_folder(options, options->data);
-    onnx_recognise(options, &saved);
     return options_resume(options, &saved, err);
 }
 
@@ -103,24 +101,13 @@ Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_sid
     return run_memory_partition(memory, &partition, err);
 }
 
-// The file becomes a list of layers and initial weights: whoever goes on from a checkpoint reads no graph.
-Status run_import_model(Options *options, const Dataset *data, Error *err) {
-    char named[OPTION_NAMED_BYTES], path[PATH_MAX];
-    if (!onnx_is_file(options->model)) return STATUS_OK;
-    OnnxNet net;
-    Error why;
-    const Status status = onnx_read(&net, options->model, data->shape, &why);
-    if (status != STATUS_OK) return fail(err, status, "%s: %s", options_named(named, options, "model"), why.message);
-    free(net.parameters);
-    const bool found = realpath(options->model, path) == path;
-    if (!options->init[0]) TRY(option_set(options, option_find("init"), found ? path : options->model, "", err));
-    return option_set(options, option_find("model"), net.text, "", err);
-}
-
 // A single word that is no model is a mistyped name rather than a layer list, unless it is a layer.
 static Status check_model_name(const Options *options, Error *err) {
     const char *model = options->model;
     char named[OPTION_NAMED_BYTES];
+    Error why;
+    if (model_refuse_onnx(model, &why) != STATUS_OK)
+        return fail(err, STATUS_USAGE, "%s %s", options_named(named, options, "model"), why.message);
     if (strpbrk(model, " ;")) return STATUS_OK;
     for (size_t i = 0; i < layer_form_count; i++)
         if (strcmp(model, layer_forms[i].word) == 0) return STATUS_OK;
@@ -128,8 +115,8 @@ static Status check_model_name(const Options *options, Error *err) {
     if (ending && (strcmp(ending, ".pt") == 0 || strcmp(ending, ".pth") == 0))
         return fail(
             err, STATUS_USAGE,
-            "%s %.60s: is a file of PyTorch's; write the net by torch.onnx.export(net, x, \"net.onnx\") and give "
-            "net.onnx",
+            "%s %.60s: is a file of PyTorch's; sounder.layers(net) in Python (tools/python) gives the layers of a "
+            "module, and sounder.write_weights(\"net.safetensors\", net) its weights for --init",
             options_named(named, options, "model"), model);
     Suggestion suggestion = {.typed = model};
     char names[256] = "";
@@ -455,8 +442,7 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     if (!options->init[0] || (options->resume[0] && has_checkpoint(folder))) return STATUS_OK;
     options_named(named, options, "init");
     Error why;
-    const Status status = onnx_is_file(options->init) ? onnx_begin_from(memory->weights, spec, options->init, &why)
-                                                      : model_begin_from(memory->weights, spec, options->init, &why);
+    const Status status = model_begin_from(memory->weights, spec, options->init, &why);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
     if (memory->config->personal.second)
         memcpy(run_memory_vector(memory, INITIAL_VECTOR), memory->weights, spec->parameter_count * sizeof(float));

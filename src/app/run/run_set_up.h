@@ -2,7 +2,6 @@
 //
 //   if (options.resume[0]) TRY(run_read_saved_options(&options, &past, err));
 //   TRY(run_load_data(&memory, &source, NULL, &options, err));                 // says how many classes there are
-//   TRY(run_import_model(&options, &memory.data, err));
 //   TRY(run_read_model(&spec, text, &options, &memory.data, err));
 //   TRY(run_create_memory(&memory, &options, &spec, &about, &device, &folder, &nodes, err));
 //   run_memory_free(&memory);
@@ -31,10 +30,6 @@ Status run_load_data(RunMemory *memory, DatasetSource *source, const ReadyData *
 // Once the run is known to be on a card: how many workers it has where nobody said it, and with them who gets which
 // samples.
 Status run_resolve_on_card(RunMemory *memory, Options *options, bool side_by_side, Error *err);
-
-// A file of ONNX in place of a net's text: options->model becomes the text that it is read as, and options->init its
-// full path, unless other weights are asked for.
-Status run_import_model(Options *options, const Dataset *data, Error *err);
 
 // text: the layer list that --model names or is. USAGE with a sentence for a model that does not exist.
 Status run_read_model(Spec *spec, char text[SPEC_TEXT_BYTES], const Options *options, const Dataset *data, Error *err);
