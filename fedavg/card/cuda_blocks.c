@@ -49,7 +49,7 @@ void cuda_blocks_free(CudaBlocks *blocks) {
 }
 
 float *cuda_blocks_vector(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index) {
-    return (float *)(void *)(blocks->slots + index * slots->vector_bytes);
+    return (float *)(void *)(blocks->slots + slots_vector_offset(slots, index));
 }
 
 ServerState *cuda_blocks_state(const CudaBlocks *blocks, const SlotPlan *slots, uint32_t index) {

@@ -33,7 +33,8 @@ static Status wait_for_card(const CudaParent *self, Error *err, const char *what
 }
 
 static Status copy(const CudaParent *self, void *to, const void *from, size_t bytes, Error *err) {
-    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
+    if (bytes > 0)
+        CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, self->stream), err, "copying %zu bytes", bytes);
     return STATUS_OK;
 }
 
@@ -113,7 +114,7 @@ static Status allocate(CudaParent *self, RunConfig *config, Error *err) {
     CUDA_TRY(cudaMalloc((void **)&self->not_finite, sizeof *self->not_finite), err, "a counter");
     if (engine_facts[config->engine].writes_weights)
         CUDA_TRY(cudaMalloc((void **)&self->kept_weights, bytes), err, "%zu bytes for a copy of the model", bytes);
-    bytes *= config->slots.kept;
+    bytes = slots_kept_bytes(&config->slots);
     if (bytes > 0)
         CUDA_TRY(cudaMalloc((void **)&self->kept_vectors, bytes), err, "%zu bytes for a copy of the velocity", bytes);
     return STATUS_OK;
@@ -132,14 +133,8 @@ static Status upload_data(const CudaParent *self, const Dataset *data, const Car
 
 // Weights and velocities are as initialised, or from a checkpoint.
 static Status upload_model(const CudaParent *self, const RunMemory *memory, Error *err) {
-    const RunConfig *config = memory->config;
-    size_t bytes = config->parameters * sizeof(float);
-    TRY(copy(self, self->blocks.weights, memory->weights, bytes, err));
-    for (uint32_t v = 0; v < config->slots.lasting; v++)
-        TRY(copy(self, cuda_blocks_vector(&self->blocks, &config->slots, v), run_memory_vector(memory, v), bytes, err));
-    for (uint32_t s = 0; s < config->slots.states; s++)
-        TRY(copy(self, cuda_blocks_state(&self->blocks, &config->slots, s), run_memory_state(memory, s), 2 * bytes,
-                 err));
+    TRY(copy(self, self->blocks.weights, memory->weights, memory->config->parameters * sizeof(float), err));
+    TRY(copy(self, self->blocks.slots, memory->slots, slots_lasting_bytes(&memory->config->slots), err));
     return wait_for_card(self, err, "copying data set and model to the card");
 }
 
@@ -195,9 +190,7 @@ static Status cuda_begin(Parent *parent, Error *err) {
     size_t bytes = config->parameters * sizeof(float);
     if (!self->kept_weights) return STATUS_OK;
     TRY(copy(self, self->kept_weights, self->blocks.weights, bytes, err));
-    for (uint32_t v = 0; v < config->slots.kept; v++)
-        TRY(copy(self, self->kept_vectors + v * config->parameters,
-                 cuda_blocks_vector(&self->blocks, &config->slots, v), bytes, err));
+    TRY(copy(self, self->kept_vectors, self->blocks.slots, slots_kept_bytes(&config->slots), err));
     CUDA_TRY(cudaMemsetAsync(self->blocks.updates, 0, sizeof(uint64_t), self->stream), err, "clearing a counter");
     return wait_for_card(self, err, "keeping the model as the round began");
 }
@@ -207,9 +200,7 @@ static Status cuda_restore(Parent *parent, Error *err) {
     CudaParent *self = parent->state;
     size_t bytes = config->parameters * sizeof(float);
     TRY(copy(self, self->blocks.weights, self->kept_weights, bytes, err));
-    for (uint32_t v = 0; v < config->slots.kept; v++)
-        TRY(copy(self, cuda_blocks_vector(&self->blocks, &config->slots, v),
-                 self->kept_vectors + v * config->parameters, bytes, err));
+    TRY(copy(self, self->blocks.slots, self->kept_vectors, slots_kept_bytes(&config->slots), err));
     return wait_for_card(self, err, "putting the model back as the round began");
 }
 
@@ -256,15 +247,9 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
 // The host gets what outlives the round: first all but the weights. A failure in between leaves weights of the round
 // before and a momentum that is one round ahead, never weights without their round.
 static Status take_lasting(const Parent *parent, Error *err) {
-    const RunConfig *config = parent->memory->config;
-    const RunMemory *memory = parent->memory;
     const CudaParent *self = parent->state;
-    const size_t bytes = config->parameters * sizeof(float);
-    for (uint32_t v = 0; v < config->slots.lasting; v++)
-        TRY(copy(self, run_memory_vector(memory, v), cuda_blocks_vector(&self->blocks, &config->slots, v), bytes, err));
-    for (uint32_t s = 0; s < config->slots.states; s++)
-        TRY(copy(self, run_memory_state(memory, s), cuda_blocks_state(&self->blocks, &config->slots, s), 2 * bytes,
-                 err));
+    const RunMemory *memory = parent->memory;
+    TRY(copy(self, memory->slots, self->blocks.slots, slots_lasting_bytes(&memory->config->slots), err));
     return wait_for_card(self, err, "copying from the card what outlives the round");
 }
 

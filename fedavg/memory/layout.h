@@ -5,9 +5,9 @@
 //   [data set block]                   data segment (or a file that holds one, see fedavg/memory/dataset_segment.h) and
 //   [partition block]                  partition segment, both read-only in workers
 //   [safetensors header | weights]     weights segment, a valid safetensors file; read-only in workers of fedavg
-//   [vectors | states | sums | stash | rows]   slots segment: float vectors of one model each, what the server rule
-//                                      remembers (64 bits a weight), int64 sums of each worker, a float row for
-//                                      each client of the cohort, as the engine plans them (SlotPlan)
+//   [lasting vectors | states | sums | stash | vectors | rows]   slots segment: float vectors of one model each, what
+//                                      the server rule remembers (64 bits a weight), int64 sums of each worker, a
+//                                      float row for each client of the cohort, as the engine plans them (SlotPlan)
 //   [rows of floats]                   what clients keep, a file (memory/kept_file.h)
 //
 // An array of the slots segment has one writer at a time, and no two share a cache line:
@@ -64,9 +64,9 @@ enum {
 // What the slots segment holds, or the slots block of a run on the card.
 typedef struct SlotPlan {
     uint32_t vectors; // float (parameters)
-    uint32_t lasting; // the first so many of them outlive a round and are in checkpoints
+    uint32_t lasting; // the first so many of them outlive a round; the others lie behind the stash
     uint32_t kept;    // the first so many are put back, as the weights, when a round starts over
-    uint32_t states;  // 64 bits a weight (parameters), behind the vectors; all of them last
+    uint32_t states;  // 64 bits a weight (parameters), behind the lasting vectors; all of them last
     uint32_t sums;    // int64 (parameters), behind the states: `each` of every worker, side by side
     uint32_t each;    // 1; 2 where changes of what clients keep are summed, too, or their momenta
     uint32_t stash; // int64 (parameters), behind the sums: updates that wait for the step they are part of; where those
@@ -87,7 +87,7 @@ enum { INITIAL_VECTOR = COMMON_VECTOR };
 
 // fedavg with OPTIMIZER_AVERAGED: the momentum that clients begin with.
 static inline uint32_t slots_momentum_vector(const SlotPlan *slots) {
-    return slots->vectors - 1;
+    return slots->lasting - 1;
 }
 
 // Without rows.
@@ -96,17 +96,22 @@ static inline uint64_t slots_bytes(const SlotPlan *slots) {
 }
 
 static inline uint64_t slots_state_offset(const SlotPlan *slots, uint32_t index) {
-    return slots->vectors * slots->vector_bytes + index * slots->sum_bytes;
+    return slots->lasting * slots->vector_bytes + index * slots->sum_bytes;
 }
 
-// Where the host has the states of a run on the card: behind the lasting vectors.
-static inline uint64_t slots_host_state_offset(const SlotPlan *slots, uint32_t index) {
-    return slots->lasting * slots->vector_bytes + index * slots->sum_bytes;
+// What is put back when a round starts over.
+static inline uint64_t slots_kept_bytes(const SlotPlan *slots) {
+    return slots->kept * slots->vector_bytes;
+}
+
+// What outlives a round is the first part; the host of a run on the card has no other.
+static inline uint64_t slots_lasting_bytes(const SlotPlan *slots) {
+    return slots_state_offset(slots, slots->states);
 }
 
 // The host's segment: rows lie behind the rest of it.
 static inline uint64_t slots_host_bytes(const SlotPlan *slots, bool on_card) {
-    return on_card ? slots_host_state_offset(slots, slots->states) : slots_bytes(slots);
+    return on_card ? slots_lasting_bytes(slots) : slots_bytes(slots);
 }
 
 static inline uint64_t slots_rows_bytes(const SlotPlan *slots) {
@@ -120,6 +125,11 @@ static inline uint64_t slots_sum_offset(const SlotPlan *slots, uint32_t rank, ui
 
 static inline uint64_t slots_stash_offset(const SlotPlan *slots, uint32_t place) {
     return slots_state_offset(slots, slots->states + slots->sums + place);
+}
+
+static inline uint64_t slots_vector_offset(const SlotPlan *slots, uint32_t index) {
+    if (index < slots->lasting) return index * slots->vector_bytes;
+    return slots_stash_offset(slots, slots->stash) + (index - slots->lasting) * slots->vector_bytes;
 }
 
 // Where a run on the card has what, in bytes from the start of each block.

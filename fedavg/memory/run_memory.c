@@ -204,13 +204,11 @@ void run_memory_free(RunMemory *memory) {
 }
 
 float *run_memory_vector(const RunMemory *memory, uint32_t index) {
-    return (float *)(memory->slots + index * memory->config->slots.vector_bytes);
+    return (float *)(memory->slots + slots_vector_offset(&memory->config->slots, index));
 }
 
 ServerState *run_memory_state(const RunMemory *memory, uint32_t index) {
-    const RunConfig *config = memory->config;
-    return (ServerState *)(memory->slots + (config->card.used ? slots_host_state_offset(&config->slots, index)
-                                                              : slots_state_offset(&config->slots, index)));
+    return (ServerState *)(memory->slots + slots_state_offset(&memory->config->slots, index));
 }
 
 int64_t *run_memory_sum(const RunMemory *memory, uint32_t rank, uint32_t which) {

@@ -40,7 +40,7 @@ static Status cpu_init(Parent *parent, Error *err) {
     if (self && allocate(&self->sums[0], sums, sizeof *self->sums[0]) &&
         allocate(&self->sums[1], sums, sizeof *self->sums[1]) &&
         allocate(&self->weights, writes ? 1 : 0, parameters * sizeof(float)) &&
-        allocate(&self->vectors, config->slots.kept, parameters * sizeof(float)) &&
+        allocate(&self->vectors, config->slots.kept, config->slots.vector_bytes) &&
         allocate(&self->total, becomes_one ? config->slots.each : 0, parameters * sizeof *self->total))
         return STATUS_OK;
     if (self) cpu_free(parent);
@@ -52,11 +52,9 @@ static Status cpu_begin(Parent *parent, Error *err) {
     (void)err;
     RunMemory *memory = parent->memory;
     CpuParent *self = parent->state;
-    size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);
     atomic_store_explicit(&memory->control->updates, 0, memory_order_relaxed);
-    if (self->weights) memcpy(self->weights, memory->weights, bytes);
-    for (uint32_t v = 0; v < memory->config->slots.kept; v++)
-        memcpy(self->vectors + v * parameters, run_memory_vector(memory, v), bytes);
+    if (self->weights) memcpy(self->weights, memory->weights, memory->config->parameters * sizeof(float));
+    if (self->vectors) memcpy(self->vectors, memory->slots, slots_kept_bytes(&memory->config->slots));
     return STATUS_OK;
 }
 
@@ -64,10 +62,8 @@ static Status cpu_restore(Parent *parent, Error *err) {
     (void)err;
     RunMemory *memory = parent->memory;
     CpuParent *self = parent->state;
-    size_t parameters = memory->config->parameters, bytes = parameters * sizeof(float);
-    if (self->weights) memcpy(memory->weights, self->weights, bytes);
-    for (uint32_t v = 0; v < memory->config->slots.kept; v++)
-        memcpy(run_memory_vector(memory, v), self->vectors + v * parameters, bytes);
+    if (self->weights) memcpy(memory->weights, self->weights, memory->config->parameters * sizeof(float));
+    if (self->vectors) memcpy(memory->slots, self->vectors, slots_kept_bytes(&memory->config->slots));
     return STATUS_OK;
 }
 
