@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cuda_try.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/walk.h"
 
 static const Chosen *chosen_of(const RunConfig *config) {
@@ -112,7 +113,8 @@ Status cuda_clients_begin(CudaClients *clients, Job *const *jobs, uint32_t count
                               .pulls = clients->pulls,
                               .count = config->parameters,
                               .models = (int)count};
-    if (local_rules[clients->row]->asks) clients->at.common = cuda_blocks_vector(blocks, &config->slots, COMMON_VECTOR);
+    if (local_rules[clients->row]->asks)
+        clients->at.common = cuda_blocks_vector(blocks, &config->slots, state_vector(config, STATE_COMMON));
     cuda_local_shift(clients->shifts, &clients->at, clients->row, stream);
     return wait_for_card(clients, err, "beginning the clients' turns");
 }

@@ -8,6 +8,7 @@
 #include "fedavg/card/card.h"
 #include "fedavg/card/cuda_blocks.h"
 #include "fedavg/card/cuda_rules.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/aggregate.h"
 
 typedef struct CudaParent {
@@ -228,7 +229,8 @@ static Status apply(Parent *parent, bool *finite, const bool *used, uint32_t sum
                            .factor = mean->factor};
     for (uint32_t s = 0; s < config->slots.states; s++)
         step.states[s] = cuda_blocks_state(&self->blocks, &config->slots, s);
-    if (server_rules[row]->tells) step.common = cuda_blocks_vector(&self->blocks, &config->slots, COMMON_VECTOR);
+    if (server_rules[row]->tells)
+        step.common = cuda_blocks_vector(&self->blocks, &config->slots, state_vector(config, STATE_COMMON));
     cuda_server_apply(&step, turn, row, self->stream);
     for (int t = 0; t < config->spec.tensor_count; t++) {
         const ParameterTensor *tensor = &config->spec.tensors[t];

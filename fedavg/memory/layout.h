@@ -64,7 +64,7 @@ enum {
 // What the slots segment holds, or the slots block of a run on the card.
 typedef struct SlotPlan {
     uint32_t vectors; // float (parameters)
-    uint32_t lasting; // the first so many of them outlive a round; the others lie behind the stash
+    uint32_t lasting; // the first so many of them outlive a round (memory/state.h); the others lie behind the stash
     uint32_t kept;    // the first so many are put back, as the weights, when a round starts over
     uint32_t states;  // 64 bits a weight (parameters), behind the lasting vectors; all of them last
     uint32_t sums;    // int64 (parameters), behind the states: `each` of every worker, side by side
@@ -76,19 +76,6 @@ typedef struct SlotPlan {
 } SlotPlan;
 
 enum { SLOT_ALIGNMENT = 256 }; // bytes
-
-// fedavg: what the server rule tells the clients; the combine rule's memory is the last. Where replicas give as they
-// arrive, what the last one met: the centre before that.
-enum { COMMON_VECTOR = 0 };
-
-// fedavg with personal models that begin with given weights (config->begins_with_given): these. No rule that tells
-// clients something goes with them.
-enum { INITIAL_VECTOR = COMMON_VECTOR };
-
-// fedavg with OPTIMIZER_AVERAGED: the momentum that clients begin with.
-static inline uint32_t slots_momentum_vector(const SlotPlan *slots) {
-    return slots->lasting - 1;
-}
 
 // Without rows.
 static inline uint64_t slots_bytes(const SlotPlan *slots) {
@@ -241,7 +228,7 @@ typedef struct Goals {
     uint32_t tested_round; // of the last test
     uint32_t best_round;   // whose test was the best
     double best;           // by the run's figure (app/run/run_figure.h)
-    uint32_t figure;
+    char figure[32];       // its key; "": no test yet, or by a version that named none, which is the accuracy
     uint32_t tests_since_best;
     uint32_t target_round;     // that first reached the target; 0: none has
     double target;             // accuracy; 0: none

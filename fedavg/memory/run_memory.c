@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/stale_rules.h"
 
@@ -127,9 +128,6 @@ static Status create_slots(RunMemory *memory, const RunPlan *plan, Error *err) {
 static Status create_kept(RunMemory *memory, const RunPlan *plan, Error *err) {
     const RunConfig *config = &plan->config;
     if (config->kept.rows == 0) return STATUS_OK;
-    memory->kept_table = calloc(kept_table_size(config->clients), sizeof *memory->kept_table);
-    if (!memory->kept_table) return fail(err, STATUS_OS, "no memory for a table of %u clients", config->clients);
-    memory->kept_table[0] = 1;
     return kept_file_create(&memory->kept, &config->kept, plan->kept_folder, err);
 }
 
@@ -142,6 +140,7 @@ Status run_memory_create(RunMemory *memory, RunPlan *plan, Error *err) {
     TRY_GOTO(fail, create_control(memory, plan, err));
     segment_publish(&memory->slots_segment);
     bind_weights(memory);
+    TRY_GOTO(fail, state_begin(memory, err));
     return STATUS_OK;
 fail:
     run_memory_free(memory);
@@ -191,9 +190,8 @@ void run_memory_free(RunMemory *memory) {
     world_files_free(&memory->world_files);
     schedule_free(&memory->schedule);
     free(memory->kept_before);
-    free(memory->kept_table);
     free(memory->attackers);
-    free(memory->client_notes);
+    state_end(memory);
     kept_file_free(&memory->kept);
     segment_free(&memory->slots_segment);
     segment_free(&memory->weights_segment);

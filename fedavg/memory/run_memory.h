@@ -39,7 +39,7 @@ typedef struct RunMemory {
     DatasetSegment data_segment;
     KeptFile kept;
     uint8_t *attackers;           // parent, owned (clients): 1 for those that attack; NULL: nobody does
-    double *client_notes;         // parent, owned (clients): see parent/cohort.h; NULL: it remembers nothing of them
+    double *client_notes;         // parent, owned (clients): a number of each (parent/cohort.h); NULL: none
     WorldFiles world_files;       // parent, owned: all zeros without files
     Schedule schedule;            // parent, owned: all zeros where updates never wait
     uint32_t *kept_table;         // parent, owned (kept_table_size): whose row is which (kept_rows.h); NULL: none

@@ -297,23 +297,6 @@ bool cohort_wants_losses(const Cohort *cohort) {
     return combine_wants_losses(&cohort->memory->config->recipe.parts[PART_COMBINE]) && cohort->jobs > 0;
 }
 
-bool cohort_takes_notes(const RunConfig *config) {
-    const World *world = &config->world;
-    return combine_rules[config->recipe.parts[PART_COMBINE].row]->learn != NULL ||
-           (world->sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST);
-}
-
-Status cohort_begin_notes(double **notes, const RunConfig *config, Error *err) {
-    const bool weights = combine_rules[config->recipe.parts[PART_COMBINE].row]->learn != NULL;
-    *notes = NULL;
-    if (!cohort_takes_notes(config)) return STATUS_OK;
-    *notes = malloc(config->clients * sizeof **notes);
-    if (!*notes) return fail(err, STATUS_OS, "no memory for a list of %u clients", config->clients);
-    for (uint32_t client = 0; client < config->clients; client++)
-        (*notes)[client] = weights ? 0 : INFINITY;
-    return STATUS_OK;
-}
-
 void cohort_note(Cohort *cohort, const Queue *queue) {
     const RunMemory *memory = cohort->memory;
     if (!memory->client_notes || combine_rules[memory->config->recipe.parts[PART_COMBINE].row]->learn) return;

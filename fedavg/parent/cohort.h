@@ -73,12 +73,8 @@ bool cohort_wants_losses(const Cohort *cohort);
 Status cohort_weigh(Cohort *cohort, Nodes *nodes, Error *err);
 void cohort_choose(Cohort *cohort);
 
-// What the server remembers of each client from round to round, a number in RunMemory.client_notes and in checkpoints:
-// its loss when it last trained (power-of-choice by that), or what it counts in the next round (a combine rule that
-// learns).
-bool cohort_takes_notes(const RunConfig *config);
-// *notes: to be freed; NULL where there are none.
-Status cohort_begin_notes(double **notes, const RunConfig *config, Error *err);
+// The server remembers a number of each client from round to round in RunMemory.client_notes: its loss when it last
+// trained (power-of-choice by that), or what it counts in the next round (a combine rule that learns). cohort_note:
 void cohort_note(Cohort *cohort, const Queue *queue); // the round's jobs are done
 
 // The round's jobs are done: what varies of their bytes is known.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/forgery.h"
 
@@ -84,7 +85,9 @@ Status combine_init(Combine *combine, const RunMemory *memory, Nodes *nodes, Err
     combine->mix = find_mix(combine);
     combine->wants_products = wants_products(&config->recipe);
     combine->asides = combine->rule->remembers || combine->rule->trusts ? 1 : 0;
-    if (combine->asides > 0) combine->center = run_memory_vector(memory, config->slots.vectors - 1);
+    if (combine->asides > 0) // what it remembers, or what the server trained (SlotPlan.vectors)
+        combine->center = run_memory_vector(memory, combine->rule->remembers ? state_vector(config, STATE_CENTER)
+                                                                             : config->slots.lasting);
     allocate(combine);
     Status status = STATUS_OK;
     if (combine->lacks_memory)

@@ -18,7 +18,7 @@
 typedef struct Rounds Rounds;
 
 typedef struct Engine {
-    // What the slots segment has to hold.
+    // What the slots segment has to hold beside what outlives a round (memory/state.h); NULL: nothing.
     void (*plan)(SlotPlan *slots, const RunConfig *config);
 
     // Posts the jobs of the round and has the workers do them.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/worker/flights.h"
@@ -31,7 +32,7 @@ static Status give(const int64_t **gifts, Rounds *rounds, uint32_t round, bool g
     const size_t parameters = config->parameters;
     const Chosen *chosen = &config->recipe.parts[PART_LOCAL];
     const float *row = kept_row(&memory->kept, kept_rows_of(&rounds->kept, rounds->stash.client));
-    float *met = run_memory_vector(memory, COMMON_VECTOR);
+    float *met = run_memory_vector(memory, state_vector(config, STATE_MET));
     int64_t *given = run_memory_sum(memory, 0, 1);
     Training training = config->training;
     training.sgd.lr = lr_at(&training.schedule, training.sgd.lr, round + 1);
@@ -84,7 +85,6 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
 
 static void plan(SlotPlan *slots, const RunConfig *config) {
     client_plan(slots, config);
-    if (has_replicas(config)) slots->vectors++, slots->lasting++;
     if (config->real_clock) slots->rows = flights_rows(config->workers);
 }
 

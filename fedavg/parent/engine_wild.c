@@ -9,4 +9,4 @@ static Status settle(Rounds *rounds, uint32_t round, Error *err) {
     return engine_reject(rounds, round, "gradients", err); // of all steps, so none was applied
 }
 
-const Engine engine_wild = {.plan = hogwild_plan, .run = engine_run_clients, .settle = settle};
+const Engine engine_wild = {.run = engine_run_clients, .settle = settle};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedavg/memory/state.h"
 #include "fedavg/parent/parent_math.h"
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/send_rules.h"
@@ -164,11 +165,11 @@ static Status cpu_average(Parent *parent, bool *finite, const bool *used, const 
     for (uint32_t s = 0; s < config->slots.states; s++)
         memory.states[s] = run_memory_state(parent->memory, s);
     const uint32_t row = config->recipe.parts[PART_SERVER].row;
-    if (server_rules[row]->tells) memory.common = run_memory_vector(parent->memory, COMMON_VECTOR);
+    if (server_rules[row]->tells) memory.common = run_memory_vector(parent->memory, state_vector(config, STATE_COMMON));
     server_apply(parent->memory->weights, &memory, &sums, turn, row, config->parameters);
     floor_variances(parent->memory);
     if (config->training.optimizer_state == OPTIMIZER_AVERAGED && mean->arrived > 0)
-        aggregate_mean(run_memory_vector(parent->memory, slots_momentum_vector(&config->slots)), self->sums[1], count,
+        aggregate_mean(run_memory_vector(parent->memory, state_vector(config, STATE_MOMENTUM)), self->sums[1], count,
                        mean->arrived, config->parameters);
     return cpu_adopt(parent, finite, err);
 }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/send_rules.h"
 #include "fedavg/rules/server_rules.h"
@@ -307,7 +308,9 @@ static uint64_t slot_stride(uint64_t bytes) {
 }
 
 void engine_plan(RunConfig *config) {
-    engine_of(config->engine)->plan(&config->slots, config);
+    const Engine *engine = engine_of(config->engine);
+    state_plan(config);
+    if (engine->plan) engine->plan(&config->slots, config);
     config->slots.vector_bytes = slot_stride(config->parameters * sizeof(float));
     config->slots.sum_bytes = slot_stride(config->parameters * sizeof(int64_t));
 }

@@ -9,13 +9,13 @@
 #include "base/log.h"
 #include "datasets/order.h"
 #include "fedavg/memory/fingerprint.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/rules/aggregate.h"
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"
 #include "fedavg/rules/local_rules.h"
 #include "fedavg/rules/mix_rules.h"
 #include "fedavg/rules/optimizer_rules.h"
-#include "fedavg/rules/server_rules.h"
 #include "fedavg/rules/walk.h"
 #include "fedavg/worker/plain_sum.h"
 #include "fedavg/worker/stepper.h"
@@ -26,21 +26,15 @@ static const LocalRule *local_rule(const RunConfig *config) {
 
 void client_plan(SlotPlan *slots, const RunConfig *config) {
     const LocalRule *local = local_rule(config);
-    const ServerRule *server = server_rules[config->recipe.parts[PART_SERVER].row];
     const CombineRule *combine = combine_rules[config->recipe.parts[PART_COMBINE].row];
     const bool averages = config->training.optimizer_state == OPTIMIZER_AVERAGED,
                mixes = config->recipe.parts[PART_MIX].row != MIX_NONE,
                rows = combine->rows || mixes || attack_is_forged(&config->attack);
     const uint32_t each = local->keeps || averages ? 2 : 1;
-    const bool initial = config->personal.second && config->begins_with_given;
-    const uint32_t lasting =
-        (server->tells || initial ? 1u : 0u) + (combine->remembers ? 1u : 0u) + (averages ? 1u : 0u);
-    *slots = (SlotPlan){.vectors = lasting + (combine->trusts ? 1 : 0),
-                        .lasting = lasting,
-                        .states = server->states,
-                        .sums = rows ? 1 : each * config->workers, // with rows the parent's
-                        .each = each,
-                        .rows = rows ? (config->cohort + config->nodes - 1) / config->nodes : 0};
+    slots->vectors += combine->trusts;
+    slots->sums = rows ? 1 : each * config->workers; // with rows the parent's
+    slots->each = each;
+    slots->rows = rows ? (config->cohort + config->nodes - 1) / config->nodes : 0;
 }
 
 // Vectors a little more than whole pages apart: the same place of two of them does not compete for one set of a cache.
@@ -98,7 +92,7 @@ Status local_model_init(LocalModel *model, const RunMemory *memory, uint32_t ran
     for (int v = 0; v < VECTORS; v++)
         if (vectors[v].wanted) *vectors[v].vector = (float *)(void *)next, next += stride;
     if (model->initial) spec_initialise(model->initial, &config->spec, config->seed);
-    if (second && !model->initial) model->initial = run_memory_vector(memory, INITIAL_VECTOR);
+    if (second && !model->initial) model->initial = run_memory_vector(memory, state_vector(config, STATE_INITIAL));
     Status status = begin_labels(model, err);
     if (status == STATUS_OK) status = view_init(&model->view, memory, err);
     if (status == STATUS_OK) status = sender_init(&model->sender, memory, err);
@@ -180,7 +174,7 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
         turn.at.slope = model->slope;
     }
     turn.step.follows = config->personal.inner > 0;
-    if (rule->asks) turn.at.common = run_memory_vector(memory, COMMON_VECTOR);
+    if (rule->asks) turn.at.common = run_memory_vector(memory, state_vector(config, STATE_COMMON));
     if (training.optimizer_state == OPTIMIZER_KEPT) {
         const size_t first = rule->replicas ? config->parameters : 0; // behind the replica
         turn.step.state = turn.at.kept ? turn.at.kept + first : NULL;
@@ -190,10 +184,11 @@ static Turn begin_turn(LocalModel *model, const Job *job, uint32_t samples, uint
     if (rule->replicas) {
         turn.at.velocity = turn.step.state;
         turn.rule.ahead = local_ahead(&training);
-        if (engine_facts[config->engine].buffers) turn.at.global = run_memory_vector(memory, COMMON_VECTOR);
+        if (engine_facts[config->engine].buffers)
+            turn.at.global = run_memory_vector(memory, state_vector(config, STATE_MET));
     }
     if (training.optimizer_state == OPTIMIZER_AVERAGED)
-        turn.step.state = run_memory_vector(memory, slots_momentum_vector(&config->slots));
+        turn.step.state = run_memory_vector(memory, state_vector(config, STATE_MOMENTUM));
     const double pull = local_pull(chosen, &turn.rule);
     turn.step.pull = (float)pull;
     if (!rule->shifts && pull == 0) return turn;

@@ -103,7 +103,7 @@ static void train_root(LocalModel *model, Job *job, uint32_t round) {
     const RunMemory *memory = model->memory;
     const RunConfig *config = memory->config;
     const uint64_t all = memory->data.train.count;
-    float *update = run_memory_vector(memory, config->slots.vectors - 1);
+    float *update = run_memory_vector(memory, config->slots.lasting);
     uint32_t root[COMBINE_MOST_ROOT_SAMPLES];
     for (uint32_t i = 0; i < job->count; i++)
         root[i] = (uint32_t)(i * all / job->count);

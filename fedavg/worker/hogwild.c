@@ -15,10 +15,6 @@ static bool all_finite(const float *values, size_t count) {
     return sum == 0.0f;
 }
 
-void hogwild_plan(SlotPlan *slots, const RunConfig *config) {
-    *slots = (SlotPlan){.vectors = config->clients, .lasting = config->clients};
-}
-
 // The bound -----------------------------------------------------------------------------------------------------------
 
 // Clocks order nothing but waits: what a worker reads may be torn, with a bound as without, so that relaxed orders do.

@@ -18,9 +18,6 @@
 
 #include "fedavg/worker/client.h"
 
-// The slots of hogwild: a velocity a client.
-void hogwild_plan(SlotPlan *slots, const RunConfig *config);
-
 // Trains job->client's samples for the local epochs on the shared weights and finishes the job. Steps whose gradient is
 // not finite are not applied; they are counted in the tally.
 void hogwild_train(LocalModel *model, Job *job, uint32_t round);

@@ -20,7 +20,7 @@ static uint32_t end_of_gradients(const RunConfig *config) {
 void ssgd_plan(SlotPlan *slots, const RunConfig *config) {
     ShardRange sums[SHARD_MAX_SUMS];
     uint32_t exchanged = config->nodes > 1 ? 1 + shard_sums(sums, config->clients, own_shards(config)) : 0;
-    *slots = (SlotPlan){.vectors = end_of_gradients(config) + exchanged, .lasting = 1, .kept = 1};
+    slots->vectors = end_of_gradients(config) + exchanged;
 }
 
 float *ssgd_velocity(const RunMemory *memory) {

@@ -278,7 +278,7 @@ Status report_summary(Metrics *metrics, const RunMemory *memory, const RunSummar
     JsonObject line, peak;
     metrics_begin(&line, "summary");
     put_whole(&line, "rounds", summary->rounds);
-    put_test(&line, summary->last, (RunFigure)memory->control->goals.figure);
+    put_test(&line, summary->last, run_figure_named(memory->control->goals.figure));
     goals_put(&line, &memory->control->goals);
     put_real(&line, "seconds", summary->seconds);
     put_real(&line, "cold_start_seconds", summary->cold_start_seconds);

@@ -1,6 +1,5 @@
 #include "run_goals.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -15,7 +14,8 @@ Status goals_check(const Options *options, const Dataset *data, Error *err) {
 }
 
 void goals_begin(Goals *goals, const Options *options, RunFigure figure) {
-    if (goals->figure != figure) *goals = (Goals){.figure = figure};
+    if (run_figure_named(goals->figure) != figure) *goals = (Goals){0};
+    snprintf(goals->figure, sizeof goals->figure, "%s", run_figures[figure].key);
     if (goals->target == options->target_accuracy) return;
     goals->target = options->target_accuracy;
     goals->target_round = 0;
@@ -38,7 +38,7 @@ bool goals_note(Goals *goals, double value, uint32_t round, const WorldTotals *t
         goals->target_totals = *totals;
     }
     goals->tests_since_best++;
-    if (goals->tested_round == 0 || run_figure_is_better((RunFigure)goals->figure, value, goals->best)) {
+    if (goals->tested_round == 0 || run_figure_is_better(run_figure_named(goals->figure), value, goals->best)) {
         goals->best = value;
         goals->best_round = round;
         goals->tests_since_best = 0;
@@ -62,7 +62,7 @@ bool goals_end(const Goals *goals, const Options *options) {
 void goals_put(JsonObject *line, const Goals *goals) {
     bool reached = goals->target_round > 0,
          counted = reached && goals->target_totals.down_bytes > 0; // not without clients
-    if (goals->tested_round > 0) put_real(line, run_figures[goals->figure].best, goals->best);
+    if (goals->tested_round > 0) put_real(line, run_figures[run_figure_named(goals->figure)].best, goals->best);
     if (goals->tested_round > 0) put_whole(line, "best_round", goals->best_round);
     if (goals->target == 0) return;
     put_real(line, "target_accuracy", goals->target);
@@ -71,25 +71,4 @@ void goals_put(JsonObject *line, const Goals *goals) {
     put_real(line, "down_bytes_to_target", counted ? (double)goals->target_totals.down_bytes : NAN);
     put_real(line, "up_bytes_to_target", counted ? (double)goals->target_totals.up_bytes : NAN);
     put_real(line, "simulated_seconds_to_target", counted ? (double)goals->target_totals.microseconds * 1e-6 : NAN);
-}
-
-void goals_write(char text[GOALS_TEXT_BYTES], const Goals *goals) {
-    const WorldTotals *totals = &goals->target_totals;
-    snprintf(text, GOALS_TEXT_BYTES, "%u %.17g %u %u %.17g %u %.17g %" PRIu64 " %" PRIu64 " %" PRIu64 " %s",
-             goals->tested_round, goals->best, goals->best_round, goals->tests_since_best, goals->target,
-             goals->target_round, goals->target_crossing, totals->microseconds, totals->down_bytes, totals->up_bytes,
-             run_figures[goals->figure].key);
-}
-
-// Earlier versions named no figure.
-void goals_read(Goals *goals, const char *text) {
-    enum { FIELDS = 10 };
-    Goals read = {0};
-    char figure[32] = "";
-    WorldTotals *totals = &read.target_totals;
-    int fields = sscanf(text, "%u %lg %u %u %lg %u %lg %" SCNu64 " %" SCNu64 " %" SCNu64 " %31s", &read.tested_round,
-                        &read.best, &read.best_round, &read.tests_since_best, &read.target, &read.target_round,
-                        &read.target_crossing, &totals->microseconds, &totals->down_bytes, &totals->up_bytes, figure);
-    read.figure = run_figure_named(figure);
-    *goals = fields >= FIELDS ? read : (Goals){0};
 }

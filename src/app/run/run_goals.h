@@ -17,8 +17,6 @@
 #include "fedavg/memory/layout.h"
 #include "io/json.h"
 
-enum { GOALS_TEXT_BYTES = 256 };
-
 // USAGE for a target where there is no accuracy.
 Status goals_check(const Options *options, const Dataset *data, Error *err);
 
@@ -37,9 +35,5 @@ bool goals_end(const Goals *goals, const Options *options);
 // When the target was reached: rounds, also interpolated between this evaluation and the last (McMahan et al. 2017),
 // bytes, simulated seconds; nulls if it was not.
 void goals_put(JsonObject *line, const Goals *goals);
-
-// As a note in checkpoints; a note that is not of these leaves zeros.
-void goals_write(char text[GOALS_TEXT_BYTES], const Goals *goals);
-void goals_read(Goals *goals, const char *text);
 
 #endif

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/suggest.h"
 #include "fedavg/card/card.h"
+#include "fedavg/memory/state.h"
 #include "fedavg/parent/rounds.h"
 #include "fedavg/rules/attack_rules.h"
 #include "fedavg/rules/combine_rules.h"
@@ -445,7 +446,8 @@ static Status begin_weights(RunMemory *memory, const Options *options, const Spe
     const Status status = model_begin_from(memory->weights, spec, options->init, &why);
     if (status != STATUS_OK) return fail(err, status, "%s: %s", named, why.message);
     if (memory->config->personal.second)
-        memcpy(run_memory_vector(memory, INITIAL_VECTOR), memory->weights, spec->parameter_count * sizeof(float));
+        memcpy(run_memory_vector(memory, state_vector(memory->config, STATE_INITIAL)), memory->weights,
+               spec->parameter_count * sizeof(float));
     return STATUS_OK;
 }
 
@@ -499,11 +501,5 @@ Status run_create_memory(RunMemory *memory, const Options *options, const Spec *
     free(header);
     if (status != STATUS_OK) return status;
     TRY(choose_attackers(memory, options, err));
-    TRY(cohort_begin_notes(&memory->client_notes, memory->config, err));
-    TRY(begin_weights(memory, options, spec, folder, err));
-    const Chosen *server = &memory->config->recipe.parts[PART_SERVER];
-    memory->control->clip = memory->config->recipe.parts[PART_CLIP].number[CLIP_NORM];
-    for (uint32_t s = 0; s < memory->config->slots.states; s++)
-        server_begin(run_memory_state(memory, s), (int)s, server, memory->config->parameters);
-    return STATUS_OK;
+    return begin_weights(memory, options, spec, folder, err);
 }

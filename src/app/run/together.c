@@ -1,10 +1,12 @@
 #include "run_set_up.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/options/option_table.h"
 #include "app/run/run_record.h"
+#include "fedavg/memory/state.h"
 
 // What this node was told itself must be what node 0 does; options about one process and its display aside.
 static Status compare_options(const Options *mine, const Options *first, const Nodes *nodes, Error *err) {
@@ -60,28 +62,11 @@ Status together_check(const RunMemory *memory, const char *arithmetic, Nodes *no
 // Every node has the rows of all clients.
 static Status share_kept(const RunMemory *memory, Nodes *nodes, Error *err) {
     const RunConfig *config = memory->config;
-    TRY(nodes_broadcast(nodes, memory->kept_table, kept_table_size(config->clients) * sizeof *memory->kept_table, err));
     for (uint32_t client = 0; client < config->clients && nodes->size > 1; client++) {
         const uint32_t row = memory->kept_table[1 + client];
         if (row == KEPT_NO_ROW) continue;
         TRY(kept_file_reserve(&memory->kept, row, err));
         TRY(nodes_broadcast(nodes, kept_row(&memory->kept, row), config->kept.floats * sizeof(float), err));
-    }
-    return STATUS_OK;
-}
-
-// What waits for its step, and which of it was refused.
-static Status share_stash(RunMemory *memory, uint32_t rounds_done, Nodes *nodes, Error *err) {
-    Schedule *schedule = &memory->schedule;
-    schedule_resume(schedule, rounds_done);
-    for (uint32_t i = 0; i < schedule->waiting_count; i++) {
-        ScheduledJob *job = &schedule->jobs[schedule->waiting[i]];
-        TRY(nodes_broadcast(nodes, job, sizeof *job, err));
-        if (memory->config->slots.stash == 0) continue;
-        TRY(nodes_broadcast(nodes, run_memory_stash(memory, job->stash), memory->config->parameters * sizeof(int64_t),
-                            err));
-        float *begun = run_memory_begun(memory, job->stash);
-        if (begun) TRY(nodes_broadcast(nodes, begun, memory->config->parameters * sizeof *begun, err));
     }
     return STATUS_OK;
 }
@@ -92,18 +77,15 @@ Status together_start(RunMemory *memory, uint32_t *rounds_done, bool *has_result
     TRY(nodes_broadcast(nodes, progress, sizeof progress, err));
     *rounds_done = progress[0];
     *has_result = progress[1];
-    TRY(nodes_broadcast(nodes, &memory->control->totals, sizeof memory->control->totals, err));
-    TRY(nodes_broadcast(nodes, &memory->control->clip, sizeof memory->control->clip, err));
-    TRY(nodes_broadcast(nodes, &memory->control->victim, sizeof memory->control->victim, err));
-    TRY(nodes_broadcast(nodes, &memory->control->goals, sizeof memory->control->goals, err));
     TRY(nodes_broadcast(nodes, memory->weights, config->parameters * sizeof(float), err));
-    for (uint32_t v = 0; v < config->slots.lasting; v++)
-        TRY(nodes_broadcast(nodes, run_memory_vector(memory, v), config->parameters * sizeof(float), err));
-    for (uint32_t s = 0; s < config->slots.states; s++)
-        TRY(nodes_broadcast(nodes, run_memory_state(memory, s), config->parameters * sizeof(ServerState), err));
-    if (memory->client_notes)
-        TRY(nodes_broadcast(nodes, memory->client_notes, config->clients * sizeof *memory->client_notes, err));
-    if (config->kept.rows > 0) TRY(share_kept(memory, nodes, err));
-    if (memory->schedule.count > 0) TRY(share_stash(memory, *rounds_done, nodes, err));
-    return STATUS_OK;
+    if (memory->schedule.count > 0) schedule_resume(&memory->schedule, *rounds_done);
+    StateTable state;
+    Status status = state_open(&state, memory, err);
+    for (uint32_t i = 0; i < state.count && status == STATUS_OK; i++) {
+        const StateRow *row = &state.rows[i];
+        status = nodes_broadcast(nodes, row->values, row->count * tensor_type_bytes(row->type), err);
+        if (status == STATUS_OK && row->scope == STATE_PER_CLIENT_VECTOR) status = share_kept(memory, nodes, err);
+    }
+    free(state.rows);
+    return status;
 }

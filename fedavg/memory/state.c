@@ -1,0 +1,225 @@
+#include "state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedavg/rules/combine_rules.h"
+#include "fedavg/rules/local_rules.h"
+#include "fedavg/rules/send_rules.h"
+#include "fedavg/rules/server_rules.h"
+
+// The vectors ---------------------------------------------------------------------------------------------------------
+
+static const ServerRule *server_rule(const RunConfig *config) {
+    return server_rules[config->recipe.parts[PART_SERVER].row];
+}
+
+static const CombineRule *combine_rule(const RunConfig *config) {
+    return combine_rules[config->recipe.parts[PART_COMBINE].row];
+}
+
+static const char *const vector_names[STATE_VECTORS] = {
+    [STATE_VELOCITY] = "velocity", [STATE_COMMON] = "common",   [STATE_INITIAL] = "initial",
+    [STATE_CENTER] = "center",     [STATE_MOMENTUM] = "common", [STATE_MET] = "common"};
+
+static uint32_t count_of(const RunConfig *config, StateVector which) {
+    const EngineFacts *engine = &engine_facts[config->engine];
+    const uint32_t counts[STATE_VECTORS] = {[STATE_VELOCITY] = engine->client_is_worker ? config->clients : 1,
+                                            [STATE_COMMON] = server_rule(config)->tells,
+                                            [STATE_INITIAL] = config->personal.second && config->begins_with_given,
+                                            [STATE_CENTER] = combine_rule(config)->remembers,
+                                            [STATE_MOMENTUM] = config->training.optimizer_state == OPTIMIZER_AVERAGED,
+                                            [STATE_MET] = engine->buffers &&
+                                                          local_rules[config->recipe.parts[PART_LOCAL].row]->replicas};
+    return engine->writes_weights == (which == STATE_VELOCITY) ? counts[which] : 0;
+}
+
+uint32_t state_vector(const RunConfig *config, StateVector which) {
+    uint32_t index = 0;
+    for (int before = 0; before < (int)which; before++)
+        index += count_of(config, (StateVector)before);
+    return index;
+}
+
+void state_plan(RunConfig *config) {
+    const EngineFacts *engine = &engine_facts[config->engine];
+    const uint32_t lasting = state_vector(config, STATE_VECTORS);
+    config->slots = (SlotPlan){.vectors = lasting,
+                               .lasting = lasting,
+                               .kept = engine->in_lockstep ? lasting : 0,
+                               .states = engine->writes_weights ? 0 : server_rule(config)->states};
+}
+
+// The rows ------------------------------------------------------------------------------------------------------------
+
+// Rows are counted where the table has no array yet.
+static void add(StateTable *table, StateRow row) {
+    if (table->rows) table->rows[table->count] = row;
+    table->count++;
+}
+
+#define NUMBERED(row, ...) (snprintf((row).name, sizeof(row).name, "sounder." __VA_ARGS__), (row))
+
+static void add_numbers(StateTable *table, Control *control) {
+    Goals *goals = &control->goals;
+    const StateRow numbers[] = {
+        {"sounder.totals", TENSOR_I64, STATE_ONE, 1, &control->totals.microseconds},
+        {"sounder.totals", TENSOR_I64, STATE_ONE, 1, &control->totals.down_bytes},
+        {"sounder.totals", TENSOR_I64, STATE_ONE, 1, &control->totals.up_bytes},
+        {"sounder.goals", TENSOR_I32, STATE_ONE, 1, &goals->tested_round},
+        {"sounder.goals", TENSOR_F64, STATE_ONE, 1, &goals->best},
+        {"sounder.goals", TENSOR_I32, STATE_ONE, 1, &goals->best_round},
+        {"sounder.goals", TENSOR_I32, STATE_ONE, 1, &goals->tests_since_best},
+        {"sounder.goals", TENSOR_F64, STATE_ONE, 1, &goals->target},
+        {"sounder.goals", TENSOR_I32, STATE_ONE, 1, &goals->target_round},
+        {"sounder.goals", TENSOR_F64, STATE_ONE, 1, &goals->target_crossing},
+        {"sounder.goals", TENSOR_I64, STATE_ONE, 1, &goals->target_totals.microseconds},
+        {"sounder.goals", TENSOR_I64, STATE_ONE, 1, &goals->target_totals.down_bytes},
+        {"sounder.goals", TENSOR_I64, STATE_ONE, 1, &goals->target_totals.up_bytes},
+        {"sounder.goals", TENSOR_U8, STATE_ONE, sizeof goals->figure, goals->figure}, // earlier versions named none
+        {"sounder.clip", TENSOR_F64, STATE_ONE, 1, &control->clip},
+        {"sounder.victim", TENSOR_I32, STATE_ONE, 1, &control->victim},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        add(table, numbers[i]);
+}
+
+static void add_vectors(StateTable *table, const RunMemory *memory) {
+    const RunConfig *config = memory->config;
+    const ServerRule *server = server_rule(config);
+    StateRow row = {.type = TENSOR_F32, .scope = STATE_PER_WEIGHT, .count = config->parameters};
+    for (uint32_t which = 0, index = 0; which < STATE_VECTORS; which++) {
+        for (uint32_t i = 0; i < count_of(config, (StateVector)which); i++, index++) {
+            row.values = run_memory_vector(memory, index);
+            add(table, NUMBERED(row, "%s.%u", vector_names[which], index));
+        }
+    }
+    row.type = server->sums ? TENSOR_I64 : TENSOR_F64;
+    for (uint32_t s = 0; s < config->slots.states; s++) {
+        row.values = run_memory_state(memory, s);
+        add(table, NUMBERED(row, "server.%s.%u", server->text.name, s));
+    }
+}
+
+static void add_clients(StateTable *table, const RunMemory *memory) {
+    const uint32_t clients = memory->config->clients;
+    if (memory->kept_table)
+        add(table, (StateRow){"sounder.kept", TENSOR_I32, STATE_PER_CLIENT_VECTOR, kept_table_size(clients),
+                              memory->kept_table});
+    if (memory->client_notes)
+        add(table, (StateRow){"sounder.clients", TENSOR_F64, STATE_PER_CLIENT, clients, memory->client_notes});
+}
+
+// The contributions, then the weights that they began with where those are wanted, then a flag for each: 1 if it was
+// refused.
+static void add_pending(StateTable *table, const RunMemory *memory) {
+    const RunConfig *config = memory->config;
+    const Schedule *schedule = &memory->schedule;
+    const uint32_t pending = schedule->waiting_count;
+    StateRow row = {.scope = STATE_PER_PENDING_UPDATE, .count = config->parameters};
+    for (uint32_t i = 0; i < 2 * pending && config->slots.stash > 0; i++) {
+        const uint32_t job = schedule->waiting[i % pending], place = schedule->jobs[job].stash;
+        row.type = i < pending ? TENSOR_I64 : TENSOR_F32;
+        row.values = i < pending ? (void *)run_memory_stash(memory, place) : (void *)run_memory_begun(memory, place);
+        if (row.values) add(table, NUMBERED(row, "%s.%u", i < pending ? "waiting" : "begun", job));
+    }
+    StateRow flag = {"sounder.refused", TENSOR_U8, STATE_PER_PENDING_UPDATE, 0, NULL};
+    add(table, flag); // so that the note is there without any, as checkpoints always had it
+    flag.count = 1;
+    for (uint32_t i = 0; i < pending; i++) {
+        flag.values = &schedule->jobs[schedule->waiting[i]].refused;
+        add(table, flag);
+    }
+}
+
+static void add_all(StateTable *table, const RunMemory *memory) {
+    add_numbers(table, memory->control);
+    add_vectors(table, memory);
+    add_clients(table, memory);
+    add_pending(table, memory);
+}
+
+Status state_open(StateTable *table, const RunMemory *memory, Error *err) {
+    *table = (StateTable){0};
+    add_all(table, memory);
+    StateRow *rows = calloc(table->count, sizeof *rows);
+    *table = (StateTable){.rows = rows};
+    if (!rows) return fail(err, STATUS_OS, "no memory for a list of what outlives a round");
+    add_all(table, memory);
+    return STATUS_OK;
+}
+
+// Notes ---------------------------------------------------------------------------------------------------------------
+
+static bool is_flag(const StateRow *row) {
+    return row->type == TENSOR_U8 && row->count <= 1;
+}
+
+bool state_is_note(const StateRow *row) {
+    return row->scope == STATE_ONE || is_flag(row);
+}
+
+// Numbers and texts are separated by a space; flags are digits side by side.
+char *state_write(char *text, const StateRow *row, bool first) {
+    if (is_flag(row)) return text + (row->count > 0 ? sprintf(text, "%d", *(bool *)row->values) : 0);
+    if (!first) *text++ = ' ';
+    if (row->type == TENSOR_U8) return text + sprintf(text, "%s", (char *)row->values);
+    if (row->type == TENSOR_F64) return text + sprintf(text, "%.17g", *(double *)row->values);
+    return text +
+           sprintf(text, "%" PRIu64, row->type == TENSOR_I64 ? *(uint64_t *)row->values : *(uint32_t *)row->values);
+}
+
+const char *state_read(const StateRow *row, const char *text) {
+    if (row->count == 0 || *text == '\0') return text;
+    if (is_flag(row)) {
+        *(bool *)row->values = *text == '1';
+        return text + 1;
+    }
+    text += strspn(text, " ");
+    char *end = (char *)text + strcspn(text, " ");
+    if (row->type == TENSOR_U8)
+        snprintf(row->values, row->count, "%.*s", (int)(end - text), text);
+    else if (row->type == TENSOR_F64)
+        *(double *)row->values = strtod(text, &end);
+    else if (row->type == TENSOR_I64)
+        *(uint64_t *)row->values = strtoull(text, &end, 10);
+    else
+        *(uint32_t *)row->values = (uint32_t)strtoul(text, &end, 10);
+    return end;
+}
+
+// The beginning -------------------------------------------------------------------------------------------------------
+
+static Status begin_clients(RunMemory *memory, Error *err) {
+    const RunConfig *config = memory->config;
+    const World *world = &config->world;
+    const bool weights = combine_rule(config)->learn,
+               losses = world->sampling == SAMPLING_POWER_OF_CHOICE && world->candidates_by == CANDIDATES_LAST;
+    if (config->kept.rows > 0) {
+        memory->kept_table = calloc(kept_table_size(config->clients), sizeof *memory->kept_table);
+        if (!memory->kept_table) return fail(err, STATUS_OS, "no memory for a table of %u clients", config->clients);
+        memory->kept_table[0] = 1;
+    }
+    if (!weights && !losses) return STATUS_OK;
+    memory->client_notes = malloc(config->clients * sizeof *memory->client_notes);
+    if (!memory->client_notes) return fail(err, STATUS_OS, "no memory for a list of %u clients", config->clients);
+    for (uint32_t client = 0; client < config->clients; client++)
+        memory->client_notes[client] = weights ? 0 : INFINITY;
+    return STATUS_OK;
+}
+
+Status state_begin(RunMemory *memory, Error *err) {
+    const RunConfig *config = memory->config;
+    memory->control->clip = config->recipe.parts[PART_CLIP].number[CLIP_NORM];
+    for (uint32_t s = 0; s < config->slots.states; s++)
+        server_begin(run_memory_state(memory, s), (int)s, &config->recipe.parts[PART_SERVER], config->parameters);
+    return begin_clients(memory, err);
+}
+
+void state_end(RunMemory *memory) {
+    free(memory->kept_table);
+    free(memory->client_notes);
+}
