@@ -6,16 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct Blas {
+typedef struct OpenBlas {
+    Blas blas;     // what callers see; first, so that one pointer is both
     void *library; // owned
-    __typeof__(cblas_sgemm) *multiply;
+    __typeof__(cblas_sgemm) *floats;
     __typeof__(cblas_dsyrk) *products;
     __typeof__(openblas_get_config) *config;
     __typeof__(openblas_get_corename) *core;
     __typeof__(openblas_get_num_threads) *threads;
     __typeof__(openblas_set_num_threads) *set_threads;
     char name[BLAS_NAME_BYTES];
-};
+} OpenBlas;
 
 Status blas_allowed(bool *allowed, Error *err) {
     const char *wish = getenv("SOUNDER_BLAS");
@@ -63,7 +64,7 @@ static Status find(void *function, void *library, const char *name, Error *err) 
 }
 
 // What it says of itself: "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...", of which the first two words count.
-static void write_name(Blas *blas) {
+static void write_name(OpenBlas *blas) {
     const char *config = blas->config();
     int words = 0, length = 0;
     for (; config[length] && (config[length] != ' ' || ++words < 2); length++) {
@@ -73,9 +74,21 @@ static void write_name(Blas *blas) {
     snprintf(blas->name, sizeof blas->name, "%.*s %.32s%s", length < 32 ? length : 32, config, blas->core(), threads);
 }
 
+static CBLAS_TRANSPOSE as_given(BlasMatrix matrix) {
+    return matrix.transposed ? CblasTrans : CblasNoTrans;
+}
+
+static void multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
+                     size_t rows, size_t columns, size_t inner) {
+    ((const OpenBlas *)blas)
+        ->floats(CblasRowMajor, as_given(left), as_given(right), (blasint)rows, (blasint)columns, (blasint)inner, 1,
+                 left.at, (blasint)left.stride, right.at, (blasint)right.stride, keep, out, (blasint)out_stride);
+}
+
 Status blas_open(Blas **opened, const Kernels *kernels, Error *err) {
-    Blas *blas = calloc(1, sizeof *blas);
+    OpenBlas *blas = calloc(1, sizeof *blas);
     if (!blas) return fail_errno(err, STATUS_OS, "no memory for OpenBLAS's functions");
+    blas->blas.multiply = multiply;
     bool one_thread;
     Status status;
     blas->library = load(kernels, &one_thread);
@@ -86,7 +99,7 @@ Status blas_open(Blas **opened, const Kernels *kernels, Error *err) {
                       dlerror());
         goto fail;
     }
-    TRY_GOTO(fail, find(&blas->multiply, blas->library, "cblas_sgemm", err));
+    TRY_GOTO(fail, find(&blas->floats, blas->library, "cblas_sgemm", err));
     TRY_GOTO(fail, find(&blas->products, blas->library, "cblas_dsyrk", err));
     TRY_GOTO(fail, find(&blas->config, blas->library, "openblas_get_config", err));
     TRY_GOTO(fail, find(&blas->core, blas->library, "openblas_get_corename", err));
@@ -94,34 +107,26 @@ Status blas_open(Blas **opened, const Kernels *kernels, Error *err) {
     TRY_GOTO(fail, find(&blas->set_threads, blas->library, "openblas_set_num_threads", err));
     if (one_thread) blas->set_threads(1); // the build on OpenMP listens to OMP_NUM_THREADS alone
     write_name(blas);
-    *opened = blas;
+    *opened = &blas->blas;
     return STATUS_OK;
 fail:
-    blas_close(blas);
+    blas_close(&blas->blas);
     return status;
 }
 
 void blas_close(Blas *blas) {
     if (!blas) return;
-    if (blas->library) dlclose(blas->library);
+    void *library = ((OpenBlas *)blas)->library;
+    if (library) dlclose(library);
     free(blas);
 }
 
 const char *blas_name(const Blas *blas) {
-    return blas->name;
-}
-
-static CBLAS_TRANSPOSE as_given(BlasMatrix matrix) {
-    return matrix.transposed ? CblasTrans : CblasNoTrans;
-}
-
-void blas_multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
-                   size_t rows, size_t columns, size_t inner) {
-    blas->multiply(CblasRowMajor, as_given(left), as_given(right), (blasint)rows, (blasint)columns, (blasint)inner, 1,
-                   left.at, (blasint)left.stride, right.at, (blasint)right.stride, keep, out, (blasint)out_stride);
+    return ((const OpenBlas *)blas)->name;
 }
 
 void blas_add_products(const Blas *blas, double *out, const double *values, size_t stride, size_t rows, size_t inner) {
-    blas->products(CblasRowMajor, CblasUpper, CblasNoTrans, (blasint)rows, (blasint)inner, 1, values, (blasint)stride,
+    ((const OpenBlas *)blas)
+        ->products(CblasRowMajor, CblasUpper, CblasNoTrans, (blasint)rows, (blasint)inner, 1, values, (blasint)stride,
                    1, out, (blasint)rows);
 }

@@ -4,7 +4,7 @@
 //
 //   Blas *blas;
 //   TRY(blas_open(&blas, kernels_best(), err));
-//   blas_multiply(blas, ...);
+//   blas->multiply(blas, ...);
 //   blas_close(blas);
 //
 // The environment. OpenBLAS reads it while it is loaded, and there alone; blas_open lends it, for that moment, what the
@@ -50,10 +50,13 @@ typedef struct BlasMatrix {
     bool transposed;
 } BlasMatrix;
 
-// out (rows, columns) = left (rows, inner) * right (inner, columns) + keep * out. With keep 0, out is not read. out's
-// rows are out_stride floats apart.
-void blas_multiply(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
-                   size_t rows, size_t columns, size_t inner);
+// An opened library. Layers multiply through its first member, so that programs link them without blas.c, too.
+struct Blas {
+    // out (rows, columns) = left (rows, inner) * right (inner, columns) + keep * out. With keep 0, out is not read.
+    // out's rows are out_stride floats apart.
+    void (*multiply)(const Blas *blas, float *out, size_t out_stride, BlasMatrix left, BlasMatrix right, float keep,
+                     size_t rows, size_t columns, size_t inner);
+};
 
 // out (rows, rows), its upper half, grows by the products of the rows of values (rows, inner), which are `stride`
 // doubles apart.

@@ -18,15 +18,15 @@ void linear_blas_forward(float *out, const Blas *blas, const float *in, const fl
     for (size_t o = 0; o < outs; o++)
         for (size_t s = 0; s < n; s++)
             out[o * n + s] = bias[o];
-    blas_multiply(blas, out, n, (BlasMatrix){weight, ins, false}, inputs(in, rows, layer, n), 1, outs, (size_t)count,
-                  ins);
+    blas->multiply(blas, out, n, (BlasMatrix){weight, ins, false}, inputs(in, rows, layer, n), 1, outs, (size_t)count,
+                   ins);
 }
 
 void linear_blas_backward_input(float *in_gradient, const Blas *blas, const float *out_gradient, const float *weight,
                                 const Layer *layer, int count, int samples) {
     size_t outs = (size_t)layer->out.channels, ins = shape_size(layer->in), n = (size_t)samples, used = (size_t)count;
-    blas_multiply(blas, in_gradient, n, (BlasMatrix){weight, ins, true}, (BlasMatrix){out_gradient, n, false}, 0, ins,
-                  used, outs);
+    blas->multiply(blas, in_gradient, n, (BlasMatrix){weight, ins, true}, (BlasMatrix){out_gradient, n, false}, 0, ins,
+                   used, outs);
     for (size_t i = 0; i < ins && used < n; i++)
         memset(in_gradient + i * n + used, 0, (n - used) * sizeof *in_gradient);
 }
@@ -45,8 +45,8 @@ void linear_blas_backward_weight(float *weight_gradient, float *weight, const Bl
         }
         keep = 1;
     }
-    blas_multiply(blas, weight_gradient, ins, (BlasMatrix){out_gradient, n, false},
-                  transpose(inputs(in, rows, layer, n)), keep, outs, ins, (size_t)count);
+    blas->multiply(blas, weight_gradient, ins, (BlasMatrix){out_gradient, n, false},
+                   transpose(inputs(in, rows, layer, n)), keep, outs, ins, (size_t)count);
     if (!weight) return;
     for (size_t i = 0; i < weights; i++)
         weight[i] -= descent->lr * weight_gradient[i];
