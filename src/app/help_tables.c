@@ -27,8 +27,8 @@ void help_print_models(FILE *file) {
     }
     fputc('\n', file);
     print_paragraph(file, 0, "Layers, separated by ';' (\"classes\" stands for the number of classes of the data):");
-    for (size_t i = 0; i < layer_form_count; i++)
-        print_entry(file, layer_forms[i].form, layer_forms[i].help);
+    for (size_t i = 0; layer_form(i); i++)
+        print_entry(file, layer_form(i)->form, layer_form(i)->help);
     print_paragraph(file, 0,
                     "The last layer gives one output a class; softmax and cross-entropy follow by themselves.");
     fputc('\n', file);
@@ -221,9 +221,9 @@ static void search_parts(Search *search, const char *algorithm) {
 }
 
 static void search_layers(Search *search) {
-    for (size_t i = 0; i < layer_form_count; i++)
-        if (is_it(search, layer_forms[i].word, "--model, a layer (help models):", ""))
-            print_entry(search->file, layer_forms[i].form, layer_forms[i].help);
+    for (size_t i = 0; layer_form(i); i++)
+        if (is_it(search, layer_form(i)->word, "--model, a layer (help models):", ""))
+            print_entry(search->file, layer_form(i)->form, layer_form(i)->help);
 }
 
 bool help_print_name(FILE *file, Suggestion *suggestion, bool follows) {

@@ -1,8 +1,7 @@
 #include "buffers.h"
 
+#include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
-#include "nn/norm_batch.h"
-#include "nn/sequence.h"
 
 enum { SAMPLES_UNIT = 16, SAMPLES_MOST = 128, SAMPLES_MOST_THROUGH_BLAS = 512 };
 
@@ -15,9 +14,6 @@ enum { NEAR_CACHES = 4, PART_LEAST = 8 };
 
 // A chunk's activations and gradients should fit in what most cores have as second-level cache.
 static const size_t cache_bytes = 512 * 1024;
-
-// Winograd's transforms pay off once enough channels share them; so do columns for kernels of one tap.
-enum { WINOGRAD_LEAST_CHANNELS = 6, COLUMNS_LEAST_CHANNELS = 16 };
 
 // One walk over the layers places everything; with base NULL it only measures.
 typedef struct Carver {
@@ -43,24 +39,6 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-const ConvKernels *buffers_conv(const Layer *layer, const Kernels *kernels) {
-    const int ins = layer->in.channels;
-    if (layer->kind != LAYER_CONV) return NULL;
-    if (!layer_is_plain(layer) || (layer->kernel == 1 && ins >= COLUMNS_LEAST_CHANNELS)) return &kernels->columns;
-    if ((layer->kernel == 3 || layer->kernel == 5) && ins >= WINOGRAD_LEAST_CHANNELS) return &kernels->winograd;
-    return kernels->conv.sizes ? &kernels->conv : &kernels->columns;
-}
-
-static void carve_convolution(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels,
-                              size_t *scratch) {
-    const ConvSizes many = buffers_conv(layer, kernels)->sizes(layer);
-    const ConvSizes few = kernels->few ? buffers_conv(layer, kernels->few)->sizes(layer) : many;
-    at->packed = carve_floats(carver, larger(many.packed, few.packed));
-    at->packed_gradient = carve_floats(carver, larger(many.gradient, few.gradient));
-    at->slopes = carve_floats(carver, layer_parameters(layer));
-    *scratch = larger(*scratch, larger(many.scratch, few.scratch));
-}
-
 // Samples side by side in layer l's tensors.
 static int samples_at(const ChunkPlan *chunk, int l) {
     return l < chunk->head ? chunk->part : chunk->samples;
@@ -71,46 +49,30 @@ static size_t parts_at(const ChunkPlan *chunk, int l) {
     return l < chunk->head ? (size_t)buffers_parts(chunk, chunk->samples) : 1;
 }
 
+static float *carve_some(Carver *carver, size_t floats) {
+    return floats > 0 ? carve_floats(carver, floats) : NULL;
+}
+
+// Whether the gradients of its parameters are summed over chunks before they are handed on.
+static bool sums_slopes(const Layer *layer) {
+    return layer_has_parameters(layer) && !layer_has(layer, HEADS);
+}
+
 // What a layer needs besides its values and gradients.
 static void carve_layer(LayerBuffers *at, Carver *carver, const Layer *layer, const Kernels *kernels, size_t *scratch,
                         int samples, size_t parts, bool is_first) {
-    size_t n = (size_t)samples;
-    if (layer->kind == LAYER_CONV) carve_convolution(at, carver, layer, kernels, scratch);
-    if (layer->kind == LAYER_LINEAR) {
-        at->rows = carve_floats(carver, linear_row_floats(layer) * n);
-        if (!is_first) *scratch = larger(*scratch, linear_scratch_floats(layer, samples));
-    }
-    if (layer->kind == LAYER_LINEAR_EACH) {
-        const Layer one = linear_at_place(layer);
-        at->slopes = carve_floats(carver, layer_parameters(layer));
-        at->rows = carve_floats(carver, linear_places(layer) * linear_row_floats(&one) * n);
-        *scratch = larger(*scratch, linear_scratch_floats(&one, samples));
-    }
-    if (layer->kind == LAYER_NORM) {
-        at->slopes = carve_floats(carver, layer_parameters(layer));
-        at->steps.statistics = 2 * (size_t)layer->groups * n;
-        at->statistics = carve_floats(carver, parts * at->steps.statistics);
-    }
-    if (layer->kind == LAYER_BATCH_NORM) {
-        at->slopes = carve_floats(carver, layer_parameters(layer));
-        at->statistics = carve_floats(carver, batch_statistics_floats(layer));
-    }
-    if (layer->kind == LAYER_EMBEDDING || layer->kind == LAYER_POSITIONS)
-        at->slopes = carve_floats(carver, layer_parameters(layer));
-    if (layer->kind == LAYER_LSTM) {
-        at->slopes = carve_floats(carver, layer_parameters(layer));
-        at->statistics = carve_floats(carver, lstm_places(layer, samples).end);
-        *scratch = larger(*scratch, lstm_scratch_floats(layer, samples));
-    }
-    if (layer->kind == LAYER_ATTENTION) {
-        at->slopes = carve_floats(carver, layer_parameters(layer));
-        at->statistics = carve_floats(carver, attention_places(layer, samples).end);
-        *scratch = larger(*scratch, attention_scratch_floats(layer, samples));
-    }
-    if (layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D) {
-        at->steps.keep = whole_lines(dropout_features(layer) * n);
-        at->keep = carve(carver, parts * at->steps.keep);
-    }
+    const LayerType *type = layer_type(layer);
+    const LayerRoom room = type->room ? type->room(layer, kernels, samples) : (LayerRoom){0};
+    at->packed = carve_some(carver, room.packed);
+    at->packed_gradient = carve_some(carver, room.packed_gradient);
+    at->slopes = sums_slopes(layer) ? carve_floats(carver, layer_parameters(layer)) : NULL;
+    at->rows = carve_some(carver, room.rows);
+    at->steps.statistics = room.statistics;
+    at->statistics = carve_some(carver, parts * room.statistics);
+    at->steps.keep = whole_lines(room.keep);
+    if (room.keep > 0) at->keep = carve(carver, parts * at->steps.keep);
+    *scratch = larger(*scratch, room.scratch);
+    if (!is_first) *scratch = larger(*scratch, room.input_scratch);
 }
 
 // Floats of the value that a layer takes, or of its own, for all samples of a part.
@@ -140,9 +102,9 @@ static void carve_forward(NetBuffers *buffers, Carver *carver, const Flow *flow,
     size_t scratch = 0, n = (size_t)chunk->samples;
     buffers->first_layer = spec->layer_count;
     // A linear layer that comes first gets its input as rows.
-    const bool first_is_linear = spec->layers[0].kind == LAYER_LINEAR;
-    buffers->input =
-        first_is_linear ? NULL : carve_floats(carver, parts_at(chunk, 0) * value_floats(spec, chunk, SPEC_INPUT));
+    buffers->input = layer_has(&spec->layers[0], HEADS)
+                         ? NULL
+                         : carve_floats(carver, parts_at(chunk, 0) * value_floats(spec, chunk, SPEC_INPUT));
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         LayerBuffers *at = &buffers->layers[l];
@@ -229,19 +191,18 @@ void buffers_join_relus(Spec *spec) {
         Layer *layer = &spec->layers[l], *source = layer->source == SPEC_INPUT ? NULL : &spec->layers[layer->source];
         if (!source) continue;
         const bool only = readers.count[layer->source] == 1;
-        if (only && layer->kind == LAYER_RELU && (source->kind == LAYER_CONV || source->kind == LAYER_NORM))
+        if (only && layer->kind == LAYER_RELU && layer_has(source, RECTIFIES))
             source->rectifies = layer->rectifies = true;
-        const bool ends =
-            layer->kind == LAYER_POOL ? only : layer->kind == LAYER_CONV && readers.first[layer->source] == l;
+        const bool ends = (layer_has(layer, RECTIFIED_ALONE) && only) ||
+                          (layer_has(layer, RECTIFIED_LAST) && readers.first[layer->source] == l);
         if (ends && source->kind == LAYER_RELU) source->rectified = layer->rectified = true;
     }
 }
 
-// Whether a sum may be written over its source: a layer that does not look at what it gave.
-static bool adds_in_place(const Spec *spec, const Layer *layer) {
-    if (layer->kind != LAYER_ADD || layer->source == SPEC_INPUT) return false;
-    const LayerKind source = spec->layers[layer->source].kind;
-    return source == LAYER_CONV || source == LAYER_NORM || source == LAYER_BATCH_NORM;
+// Whether the layer may write its value over its source's.
+static bool works_in_place(const Spec *spec, const Layer *layer) {
+    if (!layer_has(layer, IS_SUM)) return layer_is_in_place(layer);
+    return layer->source != SPEC_INPUT && layer_has(&spec->layers[layer->source], SUM_OVERWRITES);
 }
 
 // Pooling of windows side by side may write its input's gradient over the input.
@@ -253,11 +214,11 @@ static void plan(Flow *flow, const Spec *spec, const ChunkPlan *chunk) {
         nodes[l] = (FlowNode){.source = layer->source,
                               .other = layer->other,
                               .has_parameters = layer_learns(layer),
-                              .in_place = layer_is_in_place(layer) || adds_in_place(spec, layer),
-                              .overwrites = layer->kind == LAYER_POOL && layer_is_plain(layer),
-                              .looks_back = layer->kind == LAYER_RELU && !layer->rectified,
-                              .passes = layer_passes(layer) || layer->kind == LAYER_CONCAT,
-                              .adds = layer->kind == LAYER_CONV,
+                              .in_place = works_in_place(spec, layer),
+                              .overwrites = layer_has(layer, OVERWRITES_INPUT) && layer_is_plain(layer),
+                              .looks_back = layer_has(layer, READS_OUTPUT) && !layer->rectified,
+                              .passes = layer_has(layer, PASSES_GRADIENT | PASSES_A_PART),
+                              .adds = layer_has(layer, ADDS_GRADIENT),
                               .keeps = l == chunk->head && l > 0,
                               .in = shape_size(layer->in) * n,
                               .out = shape_size(layer->out) * n};
@@ -275,16 +236,18 @@ size_t buffers_carve(NetBuffers *buffers, char *base, const Spec *spec, const Ke
     return carver.used;
 }
 
+static LayerLoad load_of(const Layer *layer) {
+    return layer_type(layer)->load ? layer_type(layer)->load(layer) : (LayerLoad){0};
+}
+
 static int chunk_of_parts(const Spec *spec, bool through_blas) {
     size_t floats = shape_size(spec->input), weights = 0, wide = 0;
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         if (!layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
-        if (layer->kind == LAYER_LSTM) floats += lstm_places(layer, 1).end, weights += layer_parameters(layer);
-        if (layer->kind == LAYER_ATTENTION)
-            floats += attention_places(layer, 1).end, weights += layer_parameters(layer);
-        if (layer_is_linear(layer)) weights += linear_ins(layer) * linear_outs(layer);
-        if (layer->kind == LAYER_LINEAR_EACH) floats += shape_size(layer->in);
+        const LayerLoad load = load_of(layer);
+        floats += load.floats;
+        weights += load.weights;
         if (linear_is_wide(layer)) wide += shape_size(layer->in) * shape_size(layer->out);
     }
     size_t matching = wide / floats / SAMPLES_UNIT * SAMPLES_UNIT;
@@ -300,23 +263,8 @@ static int chunk_of_parts(const Spec *spec, bool through_blas) {
 // vectors of samples. 0: the net has no body.
 static int head_of(const Spec *spec) {
     int head = 0;
-    while (head < spec->layer_count && spec->layers[head].kind != LAYER_LINEAR) {
-        switch (spec->layers[head++].kind) {
-        case LAYER_CONV:
-        case LAYER_POOL:
-        case LAYER_AVERAGE:
-        case LAYER_NORM:
-        case LAYER_RELU:
-        case LAYER_ACTIVATION:
-        case LAYER_DROPOUT:
-        case LAYER_DROPOUT2D:
-        case LAYER_ADD:
-        case LAYER_CONCAT:
-            break;
-        default:
-            return 0;
-        }
-    }
+    while (head < spec->layer_count && !layer_has(&spec->layers[head], HEADS))
+        if (!layer_has(&spec->layers[head++], IN_PARTS)) return 0;
     if (head == spec->layer_count) return 0;
     for (int l = head; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
@@ -337,7 +285,7 @@ static ChunkPlan chunk_in_parts(const Spec *spec, int head, int lanes) {
     for (int l = 0; l < spec->layer_count; l++) {
         const Layer *layer = &spec->layers[l];
         if (l < head && !layer_is_in_place(layer)) floats += 2 * shape_size(layer->out);
-        if (layer_is_linear(layer)) weights += linear_ins(layer) * linear_outs(layer);
+        weights += load_of(layer).weights;
     }
     const bool is_near = SAMPLES_UNIT * floats * sizeof(float) <= NEAR_CACHES * cache_bytes;
     const int unit = is_near ? SAMPLES_UNIT : lanes > PART_LEAST ? lanes : PART_LEAST;

@@ -56,11 +56,6 @@ typedef struct NetBuffers {
     int first_layer;  // the first with parameters: the way back ends there
 } NetBuffers;
 
-// How many features a dropout layer decides about.
-static inline size_t dropout_features(const Layer *layer) {
-    return layer->kind == LAYER_DROPOUT2D ? (size_t)layer->in.channels : shape_size(layer->in);
-}
-
 // As many samples as the cache holds: fat matrices for nets of linear layers, 16 for most others. Where the linear
 // layers' weights do not fit the cache either, more: each chunk brings them in anew. through_blas: where a net's wide
 // layers (linear_blas.h) outweigh its activations by far, hundreds of samples instead, for which OpenBLAS multiplies;
@@ -78,9 +73,6 @@ static inline int buffers_parts(const ChunkPlan *chunk, int count) {
 // the bit, and the passes over them are saved. Only where nobody else reads what lies between, except that on the way
 // back a convolution may be the last of several to give the relu slopes.
 void buffers_join_relus(Spec *spec);
-
-// How these kernels compute a convolution; NULL for other layers.
-const ConvKernels *buffers_conv(const Layer *layer, const Kernels *kernels);
 
 // Places everything for such chunks in the arena at `base`, aligned to ARENA_ALIGNMENT; with base NULL it only
 // measures. Returns the bytes that the arena needs.

@@ -163,8 +163,8 @@ bool layer_text_key(LayerText *of, const char *key) {
 
 Status layer_text_end(const LayerText *of, Error *err) {
     for (int w = of->taken; w < of->word_count; w++)
-        for (size_t i = 0; i < layer_form_count; i++)
-            if (strcmp(layer_forms[i].word, of->words[w]) == 0)
+        for (size_t i = 0; layer_form(i); i++)
+            if (strcmp(layer_form(i)->word, of->words[w]) == 0)
                 return fail(err, STATUS_USAGE, LAYER_FORMAT "too many words; layers are separated by ';'",
                             LAYER_ARGS(of));
     return layer_text_has_more(of) ? layer_text_wrong(of, err) : STATUS_OK;

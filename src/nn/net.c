@@ -7,6 +7,7 @@
 #include "base/cores.h"
 #include "nn/blas.h"
 #include "nn/buffers.h"
+#include "nn/layers/layer.h"
 #include "nn/linear_blas.h"
 #include "nn/norm_batch.h"
 #include "nn/pass.h"
@@ -37,16 +38,7 @@ Status net_blas_name(char name[NET_BLAS_NAME_BYTES], const Spec *spec, const Ker
 
 static bool has_sequences(const Spec *spec) {
     for (int l = 0; l < spec->layer_count; l++)
-        switch (spec->layers[l].kind) {
-        case LAYER_EMBEDDING:
-        case LAYER_POSITIONS:
-        case LAYER_LSTM:
-        case LAYER_ATTENTION:
-        case LAYER_LINEAR_EACH:
-            return true;
-        default:
-            break;
-        }
+        if (layer_has(&spec->layers[l], OF_SEQUENCES)) return true;
     return false;
 }
 
@@ -84,19 +76,9 @@ void net_free(Net *net) {
 
 // Work on one chunk ---------------------------------------------------------------------------------------------------
 
-static Chunk chunk_of(const Net *net, uint32_t first, uint32_t left, int most) {
-    const int count = left < (uint32_t)most ? (int)left : most, lanes = net->at_work->lanes;
-    return (Chunk){first, count, (count + lanes - 1) / lanes * lanes};
-}
-
 // The batch's samples from `first` on.
 static Chunk chunk_at(const Net *net, const Batch *batch, uint32_t first) {
-    return chunk_of(net, first, batch->count - first, net->buffers->chunk.samples);
-}
-
-Chunk net_part(const Net *net, Chunk chunk, int number) {
-    const int part = net->buffers->chunk.part, before = number * part;
-    return chunk_of(net, chunk.first + (uint32_t)before, (uint32_t)(chunk.count - before), part);
+    return net_chunk(net, first, batch->count - first, net->buffers->chunk.samples);
 }
 
 // A part of the samples becomes the net's input: in (C,H,W,N), or rows if that is NULL.
@@ -119,7 +101,7 @@ static void load_images(const Net *net, float *in, float *rows, const Batch *bat
     const Shape shape = net->spec.input;
     const uint8_t *pixels = batch->pixels;
     static const float one = 1, zero = 0;
-    const bool as_they_are = net->spec.layers[0].kind == LAYER_EMBEDDING;
+    const bool as_they_are = layer_has(&net->spec.layers[0], READS_NUMBERS);
     const float *scale = as_they_are ? &one : batch->scale, *shift = as_they_are ? &zero : batch->shift;
     uint8_t *images = net->buffers->images;
     const bool augments = noise && augment_is_on(&net->spec.augment), marks = batch->triggered > part.first;
@@ -188,25 +170,16 @@ static double loss_of(const Net *net, float *gradient, uint32_t *hits, float sca
 
 // Whole batches -------------------------------------------------------------------------------------------------------
 
-// A batch of `count` samples is to go through the net with these parameters.
-static void begin(Net *net, const float *parameters, uint32_t count) {
+// A batch of `count` samples is to go through the net with these parameters. If it trains, gradients that add up chunk
+// by chunk begin as zeros.
+static void begin(Net *net, const float *parameters, uint32_t count, bool trains) {
     net->at_work = net->few && count <= (uint32_t)net->few->lanes ? net->few : net->kernels;
     for (int l = 0; l < net->spec.layer_count; l++) {
         const LayerBuffers *at = &net->buffers->layers[l];
         const Layer *layer = &net->spec.layers[l];
-        const ConvKernels *conv = buffers_conv(layer, net->at_work);
-        if (conv) conv->pack(at->packed, parameters + layer->weight, layer);
-    }
-}
-
-// Convolutions and norms add to their gradients chunk by chunk, from zero.
-static void zero_slopes(Net *net) {
-    for (int l = 0; l < net->spec.layer_count; l++) {
-        const LayerBuffers *at = &net->buffers->layers[l];
-        const Layer *layer = &net->spec.layers[l];
-        const ConvKernels *conv = buffers_conv(layer, net->at_work);
-        if (conv) memset(at->packed_gradient, 0, conv->sizes(layer).gradient * sizeof *at->packed_gradient);
-        if (at->slopes) memset(at->slopes, 0, layer_parameters(layer) * sizeof *at->slopes);
+        const LayerCall call = {.net = net, .layer = layer, .at = at, .parameters = parameters, .trains = trains};
+        if (layer_type(layer)->pack) layer_type(layer)->pack(&call);
+        if (trains && at->slopes) memset(at->slopes, 0, layer_parameters(layer) * sizeof *at->slopes);
     }
 }
 
@@ -217,8 +190,7 @@ static void count_progress(const Net *net, Chunk chunk) {
 
 // There and back. The batch is not empty. Returns the sum of the samples' losses.
 static double train(Net *net, const Pass *pass, const Batch *batch) {
-    begin(net, pass->parameters, batch->count);
-    zero_slopes(net);
+    begin(net, pass->parameters, batch->count, true);
     float scale = 1.0f / (float)batch->count;
     double loss_sum = 0;
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
@@ -263,7 +235,7 @@ void net_train_step(Net *net, float *parameters, float *velocity, BatchResult *r
 void net_follow(const Net *net, float *parameters) {
     for (int l = 0; l < net->spec.layer_count; l++) {
         const Layer *layer = &net->spec.layers[l];
-        if (layer->kind != LAYER_BATCH_NORM) continue;
+        if (!layer_has(layer, OVER_BATCH)) continue;
         const size_t channels = norm_weights(layer), means = layer->bias + channels;
         const BatchStatistics *of = (const BatchStatistics *)(const void *)net->buffers->layers[l].statistics;
         const bool mean_rests = net_leaves(net, means), variance_rests = net_leaves(net, means + channels);
@@ -276,7 +248,7 @@ void net_follow(const Net *net, float *parameters) {
 
 void net_evaluate(Net *net, BatchResult *result, const float *parameters, const Batch *batch) {
     *result = (BatchResult){0};
-    begin(net, parameters, batch->count);
+    begin(net, parameters, batch->count, false);
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, NULL, chunk);
@@ -289,7 +261,7 @@ void net_evaluate(Net *net, BatchResult *result, const float *parameters, const 
 }
 
 void net_logits(Net *net, float *logits, const float *parameters, const Batch *batch) {
-    begin(net, parameters, batch->count);
+    begin(net, parameters, batch->count, false);
     for (uint32_t first = 0; first < batch->count; first += (uint32_t)net->buffers->chunk.samples) {
         Chunk chunk = chunk_at(net, batch, first);
         load_chunk(net, batch, NULL, chunk);

@@ -4,7 +4,7 @@
 //   TRY(spec_parse(&spec, "conv 10 5; pool 2; relu; linear 10", (Shape){1, 28, 28}, 10, err));
 //   // spec.parameter_count floats, in PyTorch's order and shapes; spec.tensors[i] names and places each of them
 //
-// Grammar: layers separated by ';', each a word and its numbers (layer_forms has the list, with help). S is a side in
+// Grammar: layers separated by ';', each a word and its numbers (layer_form has the list, with help). S is a side in
 // pixels, or rows and columns as in 3x5; what stands in brackets may be left out:
 //   conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]
 //                                           2-D convolution with bias
@@ -53,25 +53,29 @@
 enum { SPEC_MAX_LAYERS = 128, SPEC_MAX_TENSORS = 4 * SPEC_MAX_LAYERS, SPEC_TEXT_BYTES = 2048, TENSOR_NAME_BYTES = 32 };
 enum { SPEC_WHOLE_BATCH = 256 };
 
-typedef enum LayerKind {
-    LAYER_CONV,
-    LAYER_POOL,
-    LAYER_RELU,
-    LAYER_DROPOUT,
-    LAYER_DROPOUT2D,
-    LAYER_LINEAR,
-    LAYER_LINEAR_EACH, // of the last axis, at each place of the others
-    LAYER_ACTIVATION,
-    LAYER_AVERAGE, // average pooling, of windows or of everything
-    LAYER_NORM,    // group and layer normalisation
-    LAYER_BATCH_NORM,
-    LAYER_ADD,
-    LAYER_CONCAT,
-    LAYER_EMBEDDING,
-    LAYER_POSITIONS,
-    LAYER_LSTM,
-    LAYER_ATTENTION,
-} LayerKind;
+// EACH(number of a kind of layer, its row): the order is that of the help. The rows are in nn/layers.
+#define LAYER_TYPES(EACH)                                                                                              \
+    EACH(LAYER_CONV, conv_layer)                                                                                       \
+    EACH(LAYER_POOL, pool_layer)                                                                                       \
+    EACH(LAYER_AVERAGE, average_layer) /* average pooling, of windows or of everything */                              \
+    EACH(LAYER_RELU, relu_layer)                                                                                       \
+    EACH(LAYER_ACTIVATION, activation_layer) /* the functions of Activation */                                         \
+    EACH(LAYER_DROPOUT, dropout_layer)                                                                                 \
+    EACH(LAYER_DROPOUT2D, dropout2d_layer)                                                                             \
+    EACH(LAYER_LINEAR, linear_layer)                                                                                   \
+    EACH(LAYER_LINEAR_EACH, linear_each_layer) /* of the last axis, at each place of the others */                     \
+    EACH(LAYER_NORM, norm_layer)               /* group and layer normalisation */                                     \
+    EACH(LAYER_BATCH_NORM, batch_norm_layer)                                                                           \
+    EACH(LAYER_EMBEDDING, embedding_layer)                                                                             \
+    EACH(LAYER_POSITIONS, positions_layer)                                                                             \
+    EACH(LAYER_LSTM, lstm_layer)                                                                                       \
+    EACH(LAYER_ATTENTION, attention_layer)                                                                             \
+    EACH(LAYER_ADD, add_layer)                                                                                         \
+    EACH(LAYER_CONCAT, concat_layer)
+
+#define LAYER_NUMBER(kind, row) kind,
+typedef enum LayerKind { LAYER_TYPES(LAYER_NUMBER) } LayerKind;
+#undef LAYER_NUMBER
 
 // In the place of a layer's number: the net's input.
 enum { SPEC_INPUT = -1 };
@@ -99,11 +103,12 @@ typedef struct Layer {
     Window window;         // conv, pool: all zeros if the layer is plain. Averages always have one
     Sides dilation;        // conv, not plain: from one tap of the kernel to the next
     int groups;            // conv, not plain: of channels, each convolved by itself; norm: each with its own mean;
-                           // attention: heads
+                           // attention: heads; dropout: of values that are dropped together
     int vocabulary;        // embedding: rows of its table
     bool last;             // lstm: only the last step's output is given
     bool causal;           // attention: no step looks at those behind it
     bool each;             // norm: each row by itself, by the same factors
+    bool singly;           // norm: a factor and a shift of each value, not of each channel
     float rate;            // dropout; leakyrelu: what values below zero are multiplied by
     bool frozen;           // training moves none of its parameters
     // False after spec_parse; a net on the CPU joins a relu with its neighbours (buffers.h), all of whom say so.
@@ -131,14 +136,15 @@ static inline size_t conv_inputs(const Layer *layer) {
     return channels / (size_t)layer->groups * (size_t)layer->window.size.rows * (size_t)layer->window.size.columns;
 }
 
-// Whether the layer changes its input in place.
-static inline bool layer_is_in_place(const Layer *layer) {
-    return layer->kind == LAYER_RELU || layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D;
-}
+// Whether the layer may change its input in place.
+bool layer_is_in_place(const Layer *layer);
 
 // Whether its input's gradient is its output's.
-static inline bool layer_passes(const Layer *layer) {
-    return layer->kind == LAYER_ADD || layer->kind == LAYER_POSITIONS;
+bool layer_passes(const Layer *layer);
+
+// How many features a dropout decides about.
+static inline size_t dropout_features(const Layer *layer) {
+    return (size_t)layer->groups;
 }
 
 // Whether it is fully connected: of everything, or of the last axis at each place.
@@ -157,23 +163,8 @@ static inline size_t linear_outs(const Layer *layer) {
     return shape_size(layer->out) / linear_places(layer);
 }
 
-// Whether it has a weight and a bias.
-static inline bool layer_has_parameters(const Layer *layer) {
-    switch (layer->kind) {
-    case LAYER_CONV:
-    case LAYER_LINEAR:
-    case LAYER_LINEAR_EACH:
-    case LAYER_NORM:
-    case LAYER_BATCH_NORM:
-    case LAYER_EMBEDDING:
-    case LAYER_POSITIONS:
-    case LAYER_LSTM:
-    case LAYER_ATTENTION:
-        return true;
-    default:
-        return false;
-    }
-}
+// Whether it has parameters.
+bool layer_has_parameters(const Layer *layer);
 
 // Whether training moves any of them.
 static inline bool layer_learns(const Layer *layer) {
@@ -193,28 +184,11 @@ static inline size_t norm_weights(const Layer *layer) {
     return layer->bias - layer->weight;
 }
 
-// Floats of a layer's parameters: the bias lies behind the weight.
-static inline size_t layer_parameters(const Layer *layer) {
-    if (!layer_has_parameters(layer)) return 0;
-    const size_t weights = layer->bias - layer->weight;
-    switch (layer->kind) {
-    case LAYER_NORM:
-        return 2 * weights;
-    case LAYER_BATCH_NORM:
-        return 4 * weights;
-    case LAYER_EMBEDDING:
-    case LAYER_POSITIONS:
-        return weights;
-    case LAYER_LSTM:
-        return weights + 8 * (size_t)lstm_units(layer);
-    case LAYER_LINEAR_EACH:
-        return weights + linear_outs(layer);
-    case LAYER_ATTENTION:
-        return 4 * (size_t)layer->in.columns * ((size_t)layer->in.columns + 1);
-    default:
-        return weights + (size_t)layer->out.channels;
-    }
-}
+// Floats of a layer's parameters, which are stored one after the other.
+size_t layer_parameters(const Layer *layer);
+
+// Multiply-adds of one sample on the forward pass.
+double layer_products(const Layer *layer);
 
 // One named parameter tensor, as PyTorch's state_dict has it ("conv1.weight").
 typedef struct ParameterTensor {
@@ -296,8 +270,8 @@ typedef struct LayerForm {
     const char *help; // one line
 } LayerForm;
 
-extern const LayerForm layer_forms[];
-extern const size_t layer_form_count;
+// The one with that number, from 0 on; NULL behind the last.
+const LayerForm *layer_form(size_t number);
 
 // Nets by name. Each is only a text for spec_parse.
 typedef struct ZooEntry {

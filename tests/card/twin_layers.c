@@ -121,7 +121,7 @@ static const Layer norms[] = {
     {.kind = LAYER_NORM, .in = {6, 3, 5}, .out = {6, 3, 5}, .groups = 3, .bias = 6},
     {.kind = LAYER_NORM, .in = {5, 3, 2}, .out = {5, 3, 2}, .groups = 5, .bias = 5},
     {.kind = LAYER_NORM, .in = {70, 1, 1}, .out = {70, 1, 1}, .groups = 1, .bias = 70},
-    {.kind = LAYER_NORM, .in = {3, 4, 7}, .out = {3, 4, 7}, .groups = 1, .bias = 84},
+    {.kind = LAYER_NORM, .in = {3, 4, 7}, .out = {3, 4, 7}, .groups = 1, .bias = 84, .singly = true},
     {.kind = LAYER_NORM, .in = {1, 9, 13}, .out = {1, 9, 13}, .groups = 9, .bias = 13, .each = true},
     {.kind = LAYER_NORM, .in = {4, 1, 4}, .out = {4, 1, 4}, .groups = 4, .bias = 4, .each = true},
 };

@@ -110,8 +110,8 @@ static Status check_model_name(const Options *options, Error *err) {
     if (model_refuse_onnx(model, &why) != STATUS_OK)
         return fail(err, STATUS_USAGE, "%s %s", options_named(named, options, "model"), why.message);
     if (strpbrk(model, " ;")) return STATUS_OK;
-    for (size_t i = 0; i < layer_form_count; i++)
-        if (strcmp(model, layer_forms[i].word) == 0) return STATUS_OK;
+    for (size_t i = 0; layer_form(i); i++)
+        if (strcmp(model, layer_form(i)->word) == 0) return STATUS_OK;
     const char *ending = strrchr(model, '.');
     if (ending && (strcmp(ending, ".pt") == 0 || strcmp(ending, ".pth") == 0))
         return fail(

@@ -1,0 +1,60 @@
+// Functions of one value: relu, which works in place, and those of activation.h: layer.h.
+#include "in_place.h"
+
+static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
+    layer->rate = 0.01f;
+    return layer_text_has_more(of) ? layer_text_number(&layer->rate, of, "SLOPE", 0, 1, err) : STATUS_OK;
+}
+
+static void relu_forward(const LayerCall *call) {
+    const Layer *layer = call->layer;
+    layer_bring_over(call);
+    if (!layer->rectifies) call->net->at_work->relu_forward(call->at->out, shape_size(layer->out), call->chunk.samples);
+}
+
+static void relu_backward(const LayerCall *call) {
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    layer_bring_back(call);
+    if (!layer->rectified)
+        call->net->at_work->relu_backward(at->in_gradient, at->out, shape_size(layer->out), call->chunk.samples);
+}
+
+static void activation_forward(const LayerCall *call) {
+    call->net->at_work->activation_forward(call->at->out, call->at->in, call->layer, call->chunk.samples);
+}
+
+static void activation_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->activation_backward(at->in_gradient, at->in, at->out_gradient, call->layer,
+                                            call->chunk.samples);
+}
+
+static const LayerWord rectifiers[] = {
+    {.form = {"relu", "relu", "what is negative becomes 0"}},
+};
+
+static const LayerWord functions[] = {
+    {.form = {"relu6", "relu6", "and what is above 6 becomes 6"}, .activation = ACTIVATION_RELU6},
+    {.form = {"leakyrelu", "leakyrelu [SLOPE]", "what is negative is multiplied by SLOPE, 0.01 if not given"},
+     .also = {"leaky_relu", "lrelu"},
+     .read = read_leaky,
+     .activation = ACTIVATION_LEAKY_RELU},
+    {.form = {"tanh", "tanh", "hyperbolic tangent"}, .activation = ACTIVATION_TANH},
+    {.form = {"sigmoid", "sigmoid", "1 / (1 + e^-x)"}, .also = {"logistic"}, .activation = ACTIVATION_SIGMOID},
+    {.form = {"gelu", "gelu", "x times the share of the normal distribution below x"}, .activation = ACTIVATION_GELU},
+};
+
+const LayerType relu_layer = {.name = "relu",
+                              .words = rectifiers,
+                              .word_count = sizeof rectifiers / sizeof *rectifiers,
+                              .traits = IN_PLACE | READS_OUTPUT | IN_PARTS,
+                              .forward = relu_forward,
+                              .backward = relu_backward};
+
+const LayerType activation_layer = {.name = "activation",
+                                    .words = functions,
+                                    .word_count = sizeof functions / sizeof *functions,
+                                    .traits = IN_PARTS,
+                                    .forward = activation_forward,
+                                    .backward = activation_backward};

@@ -1,0 +1,82 @@
+// Softmax attention of a sequence to itself: layer.h.
+#include <math.h>
+
+#include "layer.h"
+#include "nn/sequence.h"
+
+static Status read_attention(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_whole(&layer->groups, of, "HEADS", 1, MAX_CHANNELS, err));
+    layer->causal = layer_text_key(of, "causal");
+    TRY(layer_check_sequence(layer, of, err));
+    const double shares = (double)layer->groups * layer->in.rows * layer->in.rows;
+    if (layer->in.columns % layer->groups != 0)
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT "%d heads do not divide the %d values of a step; give a number that does",
+                    LAYER_ARGS(of), layer->groups, layer->in.columns);
+    if (shares > LAYER_MOST_VALUES || 3.0 * (double)shape_size(layer->in) > LAYER_MOST_VALUES)
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT "%d heads over %d steps of %d values would keep more than %d values; use shorter "
+                                 "sequences, fewer heads or fewer values",
+                    LAYER_ARGS(of), layer->groups, layer->in.rows, layer->in.columns, LAYER_MOST_VALUES);
+    return STATUS_OK;
+}
+
+// The first weight is drawn as Glorot and Bengio (2010) do, from inputs and outputs; biases begin as zeros.
+static int attention_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    const int64_t width = layer->in.columns;
+    tensors[0] = (LayerTensor){
+        .name = "in_proj_weight", .rank = 2, .shape = {3 * width, width}, .fan_in = width, .stretch = sqrt(6.0 / 4.0)};
+    tensors[1] = (LayerTensor){.name = "in_proj_bias", .rank = 1, .shape = {3 * width}};
+    tensors[2] = (LayerTensor){.name = "out_proj.weight", .rank = 2, .shape = {width, width}, .fan_in = width};
+    tensors[3] = (LayerTensor){.name = "out_proj.bias", .rank = 1, .shape = {width}};
+    return 4;
+}
+
+// Four projections; scores and contexts.
+static double attention_products(const Layer *layer) {
+    return (double)shape_size(layer->out) * (4.0 * layer->in.columns + 2.0 * layer->in.rows);
+}
+
+static LayerLoad attention_load(const Layer *layer) {
+    return (LayerLoad){.weights = layer_parameters(layer), .floats = attention_places(layer, 1).end};
+}
+
+static LayerRoom attention_room(const Layer *layer, const Kernels *kernels, int samples) {
+    (void)kernels;
+    return (LayerRoom){.statistics = attention_places(layer, samples).end,
+                       .scratch = attention_scratch_floats(layer, samples)};
+}
+
+static void attention_forward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->attention_forward(at->out, at->statistics, at->in, call->parameters + call->layer->weight,
+                                          call->layer, call->chunk.count, call->chunk.samples);
+}
+
+static void attention_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->attention_backward(at->slopes, at->in_gradient, at->statistics, call->net->buffers->scratch,
+                                           at->out_gradient, call->parameters + call->layer->weight, call->layer,
+                                           call->chunk.count, call->chunk.samples);
+}
+
+static const LayerWord words[] = {
+    {.form = {"attention", "attention HEADS [causal]",
+              "softmax attention of each of a sequence's steps to all, or only to itself and those before; its width "
+              "in HEADS parts, no dropout; where a step stands it knows by positions before it alone"},
+     .also = {"self_attention", "multiheadattention"},
+     .read = read_attention},
+};
+
+const LayerType attention_layer = {.name = "attention",
+                                   .words = words,
+                                   .word_count = sizeof words / sizeof *words,
+                                   .module = "attention",
+                                   .traits = OF_SEQUENCES,
+                                   .tensors = attention_tensors,
+                                   .bias = 1,
+                                   .products = attention_products,
+                                   .load = attention_load,
+                                   .room = attention_room,
+                                   .forward = attention_forward,
+                                   .backward = attention_backward};

@@ -1,0 +1,136 @@
+// 2-D convolution: layer.h.
+#include <string.h>
+
+#include "windows.h"
+
+// Winograd's transforms pay off once enough channels share them; so do columns for kernels of one tap.
+enum { WINOGRAD_LEAST_CHANNELS = 6, COLUMNS_LEAST_CHANNELS = 16 };
+
+// How these kernels compute the convolution.
+static const ConvKernels *way_of(const Layer *layer, const Kernels *kernels) {
+    const int ins = layer->in.channels;
+    if (!layer_is_plain(layer) || (layer->kernel == 1 && ins >= COLUMNS_LEAST_CHANNELS)) return &kernels->columns;
+    if ((layer->kernel == 3 || layer->kernel == 5) && ins >= WINOGRAD_LEAST_CHANNELS) return &kernels->winograd;
+    return kernels->conv.sizes ? &kernels->conv : &kernels->columns;
+}
+
+static Status check_groups(const Layer *layer, const LayerText *of, Error *err) {
+    if (layer->in.channels % layer->groups == 0 && layer->out.channels % layer->groups == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT
+                "%d groups do not divide the input's %d channels and the layer's %d; give a number that does",
+                LAYER_ARGS(of), layer->groups, layer->in.channels, layer->out.channels);
+}
+
+static bool are(Sides sides, int rows, int columns) {
+    return sides.rows == rows && sides.columns == columns;
+}
+
+static Status read_conv(Layer *layer, LayerText *of, Error *err) {
+    Window window = {.stride = {1, 1}};
+    TRY(layer_text_whole(&layer->out.channels, of, "CHANNELS", 1, MAX_CHANNELS, err));
+    TRY(layer_text_sides(&window.size, of, "S", 1, MAX_KERNEL, err));
+    layer->dilation = (Sides){1, 1};
+    layer->groups = 1;
+    LayerKey keys[] = {{"stride", &window.stride, NULL, 1, MAX_KERNEL, false},
+                       {"pad", &window.pad, NULL, 0, MAX_KERNEL, false},
+                       {"dilation", &layer->dilation, NULL, 1, MAX_KERNEL, false},
+                       {"groups", NULL, &layer->groups, 1, MAX_CHANNELS, false}};
+    TRY(layer_read_keys(keys, sizeof keys / sizeof *keys, of, err));
+    TRY(check_groups(layer, of, err));
+    const Sides size = window.size, dilation = layer->dilation;
+    const Sides reach = {(size.rows - 1) * dilation.rows + 1, (size.columns - 1) * dilation.columns + 1};
+    const Window reaching = {.size = reach, .stride = window.stride, .pad = window.pad};
+    const bool undilated = are(dilation, 1, 1) && layer->groups == 1;
+    if (undilated && is_square(size) && is_square(window.pad) && are(window.stride, 1, 1)) {
+        layer->kernel = size.rows;
+        layer->pad = window.pad.rows;
+        layer->groups = 0;
+        layer->dilation = (Sides){0, 0};
+    } else {
+        layer->window = window;
+    }
+    TRY(layer_slide(layer, &reaching, (Sides){reach.rows - 1, reach.columns - 1}, of, "kernel", err));
+    const Sides border = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : window.pad;
+    return layer_check_size(layer, border, of, err);
+}
+
+static int conv_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    const Sides side = layer_is_plain(layer) ? (Sides){layer->kernel, layer->kernel} : layer->window.size;
+    const int64_t outs = layer->out.channels, fan_in = (int64_t)conv_inputs(layer);
+    tensors[0] = (LayerTensor){.name = "weight",
+                               .rank = 4,
+                               .shape = {outs, fan_in / side.rows / side.columns, side.rows, side.columns},
+                               .fan_in = fan_in};
+    tensors[1] = (LayerTensor){.name = "bias", .rank = 1, .shape = {outs}, .fan_in = fan_in};
+    return 2;
+}
+
+static double conv_products(const Layer *layer) {
+    return (double)shape_size(layer->out) * (double)conv_inputs(layer);
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+// Small batches take the kernels for few samples, which may compute it another way.
+static LayerRoom conv_room(const Layer *layer, const Kernels *kernels, int samples) {
+    (void)samples;
+    const ConvSizes many = way_of(layer, kernels)->sizes(layer);
+    const ConvSizes few = kernels->few ? way_of(layer, kernels->few)->sizes(layer) : many;
+    return (LayerRoom){.packed = larger(many.packed, few.packed),
+                       .packed_gradient = larger(many.gradient, few.gradient),
+                       .scratch = larger(many.scratch, few.scratch)};
+}
+
+// The gradient adds up over the batch's chunks, from zero.
+static void conv_pack(const LayerCall *call) {
+    const Layer *layer = call->layer;
+    const ConvKernels *way = way_of(layer, call->net->at_work);
+    way->pack(call->at->packed, call->parameters + layer->weight, layer);
+    float *gradient = call->at->packed_gradient;
+    if (call->trains) memset(gradient, 0, way->sizes(layer).gradient * sizeof *gradient);
+}
+
+static void conv_unpack(const LayerCall *call) {
+    way_of(call->layer, call->net->at_work)->unpack(call->at->slopes, call->at->packed_gradient, call->layer);
+}
+
+static void conv_forward(const LayerCall *call) {
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    way_of(layer, call->net->at_work)
+        ->forward(at->out, call->net->buffers->scratch, at->in, at->packed, call->parameters + layer->bias, layer,
+                  call->chunk.count, call->chunk.samples);
+}
+
+static void conv_backward(const LayerCall *call) {
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    way_of(layer, call->net->at_work)
+        ->backward(at->packed_gradient, at->slopes + (layer->bias - layer->weight), at->in_gradient, at->adds,
+                   call->net->buffers->scratch, at->in, at->out_gradient, at->packed, layer, call->chunk.count,
+                   call->chunk.samples);
+}
+
+static const LayerWord words[] = {
+    {.form = {"conv", "conv CHANNELS S [stride S] [pad S] [dilation S] [groups G]",
+              "convolution with bias; S is a side or ROWSxCOLUMNS"},
+     .also = {"conv2d", "convolution"},
+     .read = read_conv},
+};
+
+const LayerType conv_layer = {.name = "conv",
+                              .words = words,
+                              .word_count = sizeof words / sizeof *words,
+                              .module = "conv",
+                              .traits = SUM_OVERWRITES | ADDS_GRADIENT | IN_PARTS | RECTIFIES | RECTIFIED_LAST,
+                              .tensors = conv_tensors,
+                              .bias = 1,
+                              .products = conv_products,
+                              .room = conv_room,
+                              .pack = conv_pack,
+                              .unpack = conv_unpack,
+                              .forward = conv_forward,
+                              .backward = conv_backward};

@@ -1,0 +1,66 @@
+// Dropout, of elements or of whole channels: layer.h. A layer's groups are the features that it decides about.
+#include "in_place.h"
+
+static Status read_rate(Layer *layer, LayerText *of, Error *err) {
+    layer->groups = (int)shape_size(layer->in);
+    return layer_text_number(&layer->rate, of, "RATE", 0, 1, err);
+}
+
+static Status read_rate_of_channels(Layer *layer, LayerText *of, Error *err) {
+    layer->groups = layer->in.channels;
+    return layer_text_number(&layer->rate, of, "RATE", 0, 1, err);
+}
+
+static LayerRoom dropout_room(const Layer *layer, const Kernels *kernels, int samples) {
+    (void)kernels;
+    return (LayerRoom){.keep = dropout_features(layer) * (size_t)samples};
+}
+
+static void apply(const LayerCall *call, float *values) {
+    const size_t features = dropout_features(call->layer);
+    call->net->at_work->dropout_apply(values, call->at->keep, call->layer->rate, features,
+                                      shape_size(call->layer->in) / features, call->chunk.samples);
+}
+
+static void dropout_forward(const LayerCall *call) {
+    const Layer *layer = call->layer;
+    const Noise *noise = call->noise;
+    layer_bring_over(call);
+    if (!noise) return;
+    const uint32_t number = (uint32_t)(layer - call->net->spec.layers);
+    const DropoutNoise drawn = {.key = rng_key(noise->seed, RNG_DROPOUT, noise->round, noise->client, number),
+                                .first_sample = noise->first_sample + call->chunk.first,
+                                .step = noise->step,
+                                .rate = layer->rate};
+    call->net->at_work->dropout_draw(call->at->keep, &drawn, dropout_features(layer), call->chunk.samples);
+    apply(call, call->at->out);
+}
+
+static void dropout_backward(const LayerCall *call) {
+    layer_bring_back(call);
+    if (call->noise) apply(call, call->at->in_gradient);
+}
+
+static const LayerWord of_elements[] = {
+    {.form = {"dropout", "dropout RATE", "elements dropped in training"}, .read = read_rate},
+};
+
+static const LayerWord of_channels[] = {
+    {.form = {"dropout2d", "dropout2d RATE", "whole channels dropped in training"}, .read = read_rate_of_channels},
+};
+
+const LayerType dropout_layer = {.name = "dropout",
+                                 .words = of_elements,
+                                 .word_count = sizeof of_elements / sizeof *of_elements,
+                                 .traits = IN_PLACE | IN_PARTS,
+                                 .room = dropout_room,
+                                 .forward = dropout_forward,
+                                 .backward = dropout_backward};
+
+const LayerType dropout2d_layer = {.name = "dropout2d",
+                                   .words = of_channels,
+                                   .word_count = sizeof of_channels / sizeof *of_channels,
+                                   .traits = IN_PLACE | IN_PARTS,
+                                   .room = dropout_room,
+                                   .forward = dropout_forward,
+                                   .backward = dropout_backward};

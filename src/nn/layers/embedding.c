@@ -1,0 +1,49 @@
+// A learnt row for each whole number of a sample: layer.h.
+#include "layer.h"
+
+static Status read_embedding(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_whole(&layer->vocabulary, of, "VOCABULARY", 1, MAX_CHANNELS, err));
+    TRY(layer_text_whole(&layer->out.columns, of, "WIDTH", 1, MAX_CHANNELS, err));
+    layer->out.channels = 1;
+    layer->out.rows = (int)shape_size(layer->in);
+    const bool is_row = layer->in.channels == 1 || layer->in.rows * layer->in.columns == 1;
+    if (layer->source == SPEC_INPUT && is_row) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT "it reads the whole numbers of samples of one channel, or of one value a channel; make "
+                             "it the first layer of such",
+                LAYER_ARGS(of));
+}
+
+static int embedding_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    tensors[0] = (LayerTensor){
+        .name = "weight", .rank = 2, .shape = {layer->vocabulary, layer->out.columns}, .fan_in = 1, .normal = true};
+    return 1;
+}
+
+static void embedding_forward(const LayerCall *call) {
+    call->net->at_work->embedding_forward(call->at->out, call->at->in, call->parameters + call->layer->weight,
+                                          call->layer, call->chunk.samples);
+}
+
+// Whole numbers have no gradient.
+static void embedding_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->embedding_backward(at->slopes, at->in, at->out_gradient, call->layer, call->chunk.samples);
+}
+
+static const LayerWord words[] = {
+    {.form = {"embedding", "embedding VOCABULARY WIDTH",
+              "a learnt row of WIDTH values for each whole number of the input"},
+     .also = {"embed"},
+     .read = read_embedding},
+};
+
+const LayerType embedding_layer = {.name = "embedding",
+                                   .words = words,
+                                   .word_count = sizeof words / sizeof *words,
+                                   .module = "embedding",
+                                   .traits = OF_SEQUENCES | READS_NUMBERS,
+                                   .tensors = embedding_tensors,
+                                   .bias = 1,
+                                   .forward = embedding_forward,
+                                   .backward = embedding_backward};

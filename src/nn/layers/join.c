@@ -1,0 +1,89 @@
+// Sums and joins of two layers' values: layer.h.
+#include <string.h>
+
+#include "layer.h"
+
+static Status do_not_match(const Layer *layer, const LayerText *of, const char *what, Error *err) {
+    const Shape in = layer->in, other = of->spec->layers[layer->other].out;
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "%d x %d x %d values and the %d x %d x %d of \"%s\" cannot be %s",
+                LAYER_ARGS(of), in.channels, in.rows, in.columns, other.channels, other.rows, other.columns,
+                of->words[1], what);
+}
+
+static Status read_add(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_layer(&layer->other, of, err));
+    const Shape other = of->spec->layers[layer->other].out;
+    if (other.channels != layer->in.channels || other.rows != layer->in.rows || other.columns != layer->in.columns)
+        return do_not_match(layer, of, "added", err);
+    return STATUS_OK;
+}
+
+static Status read_concat(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_layer(&layer->other, of, err));
+    const Shape other = of->spec->layers[layer->other].out;
+    if (other.rows != layer->in.rows || other.columns != layer->in.columns)
+        return do_not_match(layer, of, "joined", err);
+    layer->out.channels += other.channels;
+    return STATUS_OK;
+}
+
+static void add_forward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->add(at->out, at->in, at->other, shape_size(call->layer->out), call->chunk.samples);
+}
+
+// One after the other: channels come first in all tensors.
+static void concat_forward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    const size_t n = (size_t)call->chunk.samples;
+    const size_t all = shape_size(call->layer->out) * n, own = shape_size(call->layer->in) * n;
+    memcpy(at->out, at->in, own * sizeof *at->out);
+    memcpy(at->out + own, at->other, (all - own) * sizeof *at->out);
+}
+
+// The output's gradient from feature `first` on is the other value's gradient; the planner lets the input's gradient be
+// its beginning.
+static void give_other(const LayerCall *call, size_t first) {
+    const LayerBuffers *at = call->at;
+    if (!at->other_gradient) return;
+    const size_t n = (size_t)call->chunk.samples, features = shape_size(call->layer->out) - first;
+    const float *part = at->out_gradient + first * n;
+    if (at->other_adds)
+        call->net->at_work->add(at->other_gradient, at->other_gradient, part, features, call->chunk.samples);
+    else
+        memcpy(at->other_gradient, part, features * n * sizeof *part);
+}
+
+static void add_backward(const LayerCall *call) {
+    give_other(call, 0);
+}
+
+static void concat_backward(const LayerCall *call) {
+    give_other(call, shape_size(call->layer->in));
+}
+
+static const LayerWord sums[] = {
+    {.form = {"add", "add NAME", "its input plus what the layer of that name gives"},
+     .also = {"residual"},
+     .read = read_add},
+};
+
+static const LayerWord joins[] = {
+    {.form = {"concat", "concat NAME", "the channels of its input, then those of that layer"},
+     .also = {"cat"},
+     .read = read_concat},
+};
+
+const LayerType add_layer = {.name = "add",
+                             .words = sums,
+                             .word_count = sizeof sums / sizeof *sums,
+                             .traits = PASSES_GRADIENT | IN_PARTS | IS_SUM,
+                             .forward = add_forward,
+                             .backward = add_backward};
+
+const LayerType concat_layer = {.name = "concat",
+                                .words = joins,
+                                .word_count = sizeof joins / sizeof *joins,
+                                .traits = PASSES_A_PART | IN_PARTS,
+                                .forward = concat_forward,
+                                .backward = concat_backward};

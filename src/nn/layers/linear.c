@@ -1,0 +1,220 @@
+// Fully connected layers, of all values of a sample or of the last axis at each place: layer.h.
+#include "nn/linear_blas.h"
+
+#include "layer.h"
+#include "nn/sequence.h"
+
+static Status read_linear(Layer *layer, LayerText *of, Error *err) {
+    int features;
+    TRY(layer_text_whole(&features, of, "FEATURES", 1, MAX_CHANNELS, err));
+    if (layer_text_key(of, "each")) {
+        layer->kind = LAYER_LINEAR_EACH;
+        layer->out.columns = features;
+    } else {
+        layer->out = (Shape){features, 1, 1};
+    }
+    return STATUS_OK;
+}
+
+static int linear_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    const int64_t outs = (int64_t)linear_outs(layer), ins = (int64_t)linear_ins(layer);
+    tensors[0] = (LayerTensor){.name = "weight", .rank = 2, .shape = {outs, ins}, .fan_in = ins};
+    tensors[1] = (LayerTensor){.name = "bias", .rank = 1, .shape = {outs}, .fan_in = ins};
+    return 2;
+}
+
+static double linear_products(const Layer *layer) {
+    return (double)shape_size(layer->out) * (double)linear_ins(layer);
+}
+
+static LayerLoad linear_load(const Layer *layer) {
+    return (LayerLoad){.weights = linear_ins(layer) * linear_outs(layer)};
+}
+
+static LayerRoom linear_room(const Layer *layer, const Kernels *kernels, int samples) {
+    (void)kernels;
+    return (LayerRoom){.rows = linear_row_floats(layer) * (size_t)samples,
+                       .input_scratch = linear_scratch_floats(layer, samples)};
+}
+
+static void linear_forward(const LayerCall *call) {
+    const Net *net = call->net;
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    const float *weight = call->parameters + layer->weight, *bias = call->parameters + layer->bias;
+    const int count = call->chunk.count, samples = call->chunk.samples;
+    if (net->blas && linear_blas_pays(layer, count))
+        linear_blas_forward(at->out, net->blas, at->in, at->rows, weight, bias, layer, count, samples);
+    else
+        net->at_work->linear_forward(at->out, at->rows, at->in, weight, bias, layer, count, samples);
+}
+
+// Whether the layer is the head's first one, after a body.
+static bool heads_a_body(const LayerCall *call) {
+    const int head = call->net->buffers->chunk.head;
+    return head > 0 && call->layer == &call->net->spec.layers[head];
+}
+
+// Where the op writes its input's gradient; NULL: it stays in scratch, to be handed back.
+static float *columns_of(const LayerCall *call) {
+    return heads_a_body(call) ? NULL : call->at->in_gradient;
+}
+
+// The body gets its part of the gradient in scratch, one sample a row.
+static void hand_back(const LayerCall *call) {
+    const Net *net = call->net;
+    const ChunkPlan *plan = &net->buffers->chunk;
+    const size_t rows = (size_t)plan->part * linear_row_floats(call->layer);
+    for (int number = 0; number < buffers_parts(plan, call->chunk.count); number++) {
+        const Chunk part = net_part(net, call->chunk, number);
+        LayerBuffers moved;
+        const LayerBuffers *at = buffers_part(&moved, net->buffers, plan->head, number);
+        net->at_work->linear_columns(at->in_gradient, net->buffers->scratch + (size_t)number * rows, call->layer,
+                                     part.count, part.samples);
+    }
+}
+
+static void backward_input(const LayerCall *call) {
+    const Net *net = call->net;
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    const float *weight = call->parameters + layer->weight;
+    const int count = call->chunk.count, samples = call->chunk.samples;
+    if (net->blas && linear_blas_pays_backward(layer, count))
+        linear_blas_backward_input(at->in_gradient, net->blas, at->out_gradient, weight, layer, count, samples);
+    else
+        net->at_work->linear_backward_input(columns_of(call), net->buffers->scratch, at->out_gradient, weight, layer,
+                                            count, samples);
+}
+
+static void backward_weight(const LayerCall *call, const Descent *descent, float *weight) {
+    const Net *net = call->net;
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    float *gradient = call->pass->gradient + layer->weight;
+    const int count = call->chunk.count, samples = call->chunk.samples;
+    if (spec_freezes_at(&net->spec, layer->weight))
+        pass_leave(call->pass, layer->weight, layer->bias - layer->weight);
+    else if (net->blas && linear_blas_pays(layer, count))
+        linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, descent, layer,
+                                    count, samples);
+    else
+        net->at_work->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, descent, layer, count,
+                                             samples);
+}
+
+// Whether the input's gradient and the step share one pass over the weight.
+static bool steps_on_the_way(const LayerCall *call, const float *weight) {
+    const Net *net = call->net;
+    const Layer *layer = call->layer;
+    const int count = call->chunk.count;
+    const bool through_blas = net->blas && (linear_blas_pays(layer, count) || linear_blas_pays_backward(layer, count));
+    return weight && call->at->in_gradient && !through_blas && !spec_freezes_at(&net->spec, layer->weight);
+}
+
+static Descent descent_of(const LayerCall *call, bool step) {
+    const Net *net = call->net;
+    const Pass *pass = call->pass;
+    const bool begins = call->chunk.first == 0;
+    Descent descent = {.keep = !begins      ? 1
+                               : net->rests ? 0
+                                            : pass->sgd.momentum,
+                       .begins = net->rests && pass->sgd.momentum != 0 && begins,
+                       .lr = pass->sgd.lr,
+                       .weight_decay = pass->sgd.weight_decay,
+                       .upwards = net->steps % 2 != 0};
+    if (step && pass->stepping != pass->parameters) descent.before = pass->parameters + call->layer->weight;
+    if (step && pass->shift) descent.shift = pass->shift + call->layer->weight;
+    return descent;
+}
+
+static void backward_bias(const LayerCall *call, Descent *descent, bool step) {
+    const Pass *pass = call->pass;
+    const Layer *layer = call->layer;
+    const size_t first = layer->bias, count = (size_t)layer->out.channels;
+    if (descent->before) pass_bring_along(pass, first, count);
+    if (descent->shift) descent->shift = pass->shift + first;
+    if (spec_freezes_at(&call->net->spec, first))
+        pass_leave(pass, first, count);
+    else
+        call->net->at_work->linear_backward_bias(pass->gradient + first, step ? pass->stepping + first : NULL,
+                                                 call->at->out_gradient, descent, layer, call->chunk.samples);
+}
+
+static void linear_backward(const LayerCall *call) {
+    const Net *net = call->net;
+    const Pass *pass = call->pass;
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    const bool still = pass_leaves_layer(net, layer, pass);
+    const bool step = !still && pass->stepping && pass_is_last(pass, call->chunk);
+    float *weight = step ? pass->stepping + layer->weight : NULL;
+    const bool joined = steps_on_the_way(call, weight);
+    if (at->in_gradient && !joined) backward_input(call);
+    if (!still) {
+        Descent descent = descent_of(call, step);
+        if (joined)
+            net->at_work->linear_backward_step(columns_of(call), net->buffers->scratch, pass->gradient + layer->weight,
+                                               weight, at->rows, at->out_gradient, &descent, layer, call->chunk.count,
+                                               call->chunk.samples);
+        else
+            backward_weight(call, &descent, weight);
+        backward_bias(call, &descent, step);
+    }
+    if (at->in_gradient && heads_a_body(call)) hand_back(call);
+}
+
+static LayerLoad each_load(const Layer *layer) {
+    return (LayerLoad){.weights = linear_ins(layer) * linear_outs(layer), .floats = shape_size(layer->in)};
+}
+
+static LayerRoom each_room(const Layer *layer, const Kernels *kernels, int samples) {
+    (void)kernels;
+    const Layer one = linear_at_place(layer);
+    return (LayerRoom){.rows = linear_places(layer) * linear_row_floats(&one) * (size_t)samples,
+                       .scratch = linear_scratch_floats(&one, samples)};
+}
+
+static void each_forward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->linear_each_forward(at->out, at->rows, at->in, call->parameters + call->layer->weight,
+                                            call->layer, call->chunk.count, call->chunk.samples);
+}
+
+static void each_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->linear_each_backward(at->slopes, at->in_gradient, call->net->buffers->scratch, at->rows,
+                                             at->out_gradient, call->parameters + call->layer->weight, call->layer,
+                                             call->chunk.count, call->chunk.samples);
+}
+
+static const LayerWord words[] = {
+    {.form = {"linear", "linear FEATURES [each]",
+              "fully connected, with bias; with each, of every row by itself, as of a sequence's steps"},
+     .also = {"dense", "fc"},
+     .read = read_linear},
+};
+
+const LayerType linear_layer = {.name = "linear",
+                                .words = words,
+                                .word_count = sizeof words / sizeof *words,
+                                .module = "fc",
+                                .traits = HEADS,
+                                .tensors = linear_tensors,
+                                .bias = 1,
+                                .products = linear_products,
+                                .load = linear_load,
+                                .room = linear_room,
+                                .forward = linear_forward,
+                                .backward = linear_backward};
+
+const LayerType linear_each_layer = {.name = "linear each",
+                                     .module = "fc",
+                                     .traits = OF_SEQUENCES,
+                                     .tensors = linear_tensors,
+                                     .bias = 1,
+                                     .products = linear_products,
+                                     .load = each_load,
+                                     .room = each_room,
+                                     .forward = each_forward,
+                                     .backward = each_backward};

@@ -1,0 +1,65 @@
+// Long short-term memory over a sequence: layer.h.
+#include "layer.h"
+#include "nn/sequence.h"
+
+static Status read_lstm(Layer *layer, LayerText *of, Error *err) {
+    int units;
+    TRY(layer_text_whole(&units, of, "UNITS", 1, MAX_CHANNELS, err));
+    layer->last = layer_text_key(of, "last");
+    layer->out = layer->last ? (Shape){units, 1, 1} : (Shape){1, layer->in.rows, units};
+    return layer_check_sequence(layer, of, err);
+}
+
+static int lstm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    const int64_t units = lstm_units(layer), gates = 4 * units;
+    tensors[0] = (LayerTensor){.name = "weight_ih_l0", .rank = 2, .shape = {gates, layer->in.columns}, .fan_in = units};
+    tensors[1] = (LayerTensor){.name = "weight_hh_l0", .rank = 2, .shape = {gates, units}, .fan_in = units};
+    tensors[2] = (LayerTensor){.name = "bias_ih_l0", .rank = 1, .shape = {gates}, .fan_in = units};
+    tensors[3] = (LayerTensor){.name = "bias_hh_l0", .rank = 1, .shape = {gates}, .fan_in = units};
+    return 4;
+}
+
+static double lstm_products(const Layer *layer) {
+    return 4.0 * lstm_steps(layer) * lstm_units(layer) * (layer->in.columns + lstm_units(layer));
+}
+
+static LayerLoad lstm_load(const Layer *layer) {
+    return (LayerLoad){.weights = layer_parameters(layer), .floats = lstm_places(layer, 1).end};
+}
+
+static LayerRoom lstm_room(const Layer *layer, const Kernels *kernels, int samples) {
+    (void)kernels;
+    return (LayerRoom){.statistics = lstm_places(layer, samples).end, .scratch = lstm_scratch_floats(layer, samples)};
+}
+
+static void lstm_forward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->lstm_forward(at->out, at->statistics, call->net->buffers->scratch, at->in,
+                                     call->parameters + call->layer->weight, call->layer, call->chunk.samples);
+}
+
+static void lstm_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->lstm_backward(at->slopes, at->in_gradient, at->statistics, call->net->buffers->scratch,
+                                      at->out_gradient, call->parameters + call->layer->weight, call->layer,
+                                      call->chunk.samples);
+}
+
+static const LayerWord words[] = {
+    {.form = {"lstm", "lstm UNITS [last]",
+              "long short-term memory over rows: the outputs of all steps, or of the last"},
+     .read = read_lstm},
+};
+
+const LayerType lstm_layer = {.name = "lstm",
+                              .words = words,
+                              .word_count = sizeof words / sizeof *words,
+                              .module = "lstm",
+                              .traits = OF_SEQUENCES,
+                              .tensors = lstm_tensors,
+                              .bias = 2,
+                              .products = lstm_products,
+                              .load = lstm_load,
+                              .room = lstm_room,
+                              .forward = lstm_forward,
+                              .backward = lstm_backward};

@@ -1,0 +1,71 @@
+// Group and layer normalisation, within each sample: layer.h.
+#include "layer.h"
+
+static Status read_group_norm(Layer *layer, LayerText *of, Error *err) {
+    TRY(layer_text_whole(&layer->groups, of, "GROUPS", 1, MAX_CHANNELS, err));
+    if (layer->in.channels % layer->groups == 0) return STATUS_OK;
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "%d groups do not divide the %d channels; give a number that does",
+                LAYER_ARGS(of), layer->groups, layer->in.channels);
+}
+
+static Status read_layer_norm(Layer *layer, LayerText *of, Error *err) {
+    layer->each = layer_text_key(of, "each");
+    layer->singly = !layer->each;
+    layer->groups = layer->each ? layer->in.channels * layer->in.rows : 1;
+    if (!layer->each || layer->in.columns > 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "of %d x %d x 1 values each would become its shift; leave out \"each\"",
+                LAYER_ARGS(of), layer->in.channels, layer->in.rows);
+}
+
+static int norm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    const Shape in = layer->in;
+    const int rank = layer->singly && in.rows * in.columns > 1 ? 3 : 1;
+    const int64_t first = layer->each ? in.columns : in.channels;
+    tensors[0] = (LayerTensor){.name = "weight", .rank = rank, .shape = {first, in.rows, in.columns}, .start = 1};
+    tensors[1] = (LayerTensor){.name = "bias", .rank = rank, .shape = {first, in.rows, in.columns}};
+    return 2;
+}
+
+static LayerRoom norm_room(const Layer *layer, const Kernels *kernels, int samples) {
+    (void)kernels;
+    return (LayerRoom){.statistics = 2 * (size_t)layer->groups * (size_t)samples};
+}
+
+static void norm_forward(const LayerCall *call) {
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    call->net->at_work->norm_forward(at->out, at->statistics, at->in, call->parameters + layer->weight,
+                                     call->parameters + layer->bias, layer, call->chunk.samples);
+}
+
+static void norm_backward(const LayerCall *call) {
+    const Layer *layer = call->layer;
+    const LayerBuffers *at = call->at;
+    call->net->at_work->norm_backward(at->slopes, at->slopes + norm_weights(layer), at->in_gradient, at->statistics,
+                                      at->in, at->out_gradient, call->parameters + layer->weight, layer,
+                                      call->chunk.samples);
+}
+
+static const LayerWord words[] = {
+    {.form = {"groupnorm", "groupnorm GROUPS",
+              "each sample's values of a group of channels get mean 0 and variance 1, then a "
+              "factor and a shift of their channel"},
+     .also = {"group_norm"},
+     .read = read_group_norm},
+    {.form = {"layernorm", "layernorm [each]",
+              "the same for all values together, with a factor and a shift for each; with each, of every row by "
+              "itself, with the same factors and shifts"},
+     .also = {"layer_norm"},
+     .read = read_layer_norm},
+};
+
+const LayerType norm_layer = {.name = "norm",
+                              .words = words,
+                              .word_count = sizeof words / sizeof *words,
+                              .module = "norm",
+                              .traits = SUM_OVERWRITES | IN_PARTS | RECTIFIES,
+                              .tensors = norm_tensors,
+                              .bias = 1,
+                              .room = norm_room,
+                              .forward = norm_forward,
+                              .backward = norm_backward};

@@ -1,0 +1,51 @@
+// Normalisation of each channel over the batch: layer.h.
+#include "nn/norm_batch.h"
+
+#include "layer.h"
+
+static int batch_norm_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
+    for (int t = 0; t < 4; t++)
+        tensors[t] = (LayerTensor){.name = names[t],
+                                   .rank = 1,
+                                   .shape = {layer->in.channels},
+                                   .start = t == 0 || t == 3 ? 1 : 0,
+                                   .follows = t >= 2};
+    return 4;
+}
+
+static LayerRoom batch_norm_room(const Layer *layer, const Kernels *kernels, int samples) {
+    (void)kernels, (void)samples;
+    return (LayerRoom){.statistics = batch_statistics_floats(layer)};
+}
+
+static void batch_norm_forward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->batch_norm_forward(at->out, at->statistics, at->in, call->parameters + call->layer->weight,
+                                           call->trains, call->layer, call->chunk.count, call->chunk.samples);
+}
+
+static void batch_norm_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->batch_norm_backward(at->slopes, at->in_gradient, at->statistics, at->in, at->out_gradient,
+                                            call->parameters + call->layer->weight, call->layer, call->chunk.count,
+                                            call->chunk.samples);
+}
+
+static const LayerWord words[] = {
+    {.form = {"batchnorm", "batchnorm",
+              "each channel's values in the whole batch (at most 256 samples) get mean 0 and variance 1, then a factor "
+              "and a shift; tests take running means and variances. Not with ssgd or hogwild"},
+     .also = {"batch_norm", "batchnorm2d"}},
+};
+
+const LayerType batch_norm_layer = {.name = "batchnorm",
+                                    .words = words,
+                                    .word_count = sizeof words / sizeof *words,
+                                    .module = "norm",
+                                    .traits = SUM_OVERWRITES | OVER_BATCH,
+                                    .tensors = batch_norm_tensors,
+                                    .bias = 1,
+                                    .room = batch_norm_room,
+                                    .forward = batch_norm_forward,
+                                    .backward = batch_norm_backward};

@@ -1,0 +1,83 @@
+// Pooling: maxima and averages of windows, averages of whole channels: layer.h.
+#include "windows.h"
+
+static Status read_pool_window(Window *window, Layer *layer, LayerText *of, Error *err) {
+    *window = (Window){0};
+    TRY(layer_text_sides(&window->size, of, "S", 1, MAX_KERNEL, err));
+    window->stride = window->size;
+    LayerKey keys[] = {{"stride", &window->stride, NULL, 1, MAX_KERNEL, false},
+                       {"pad", &window->pad, NULL, 0, MAX_KERNEL, false}};
+    TRY(layer_read_keys(keys, 2, of, err));
+    return layer_slide(layer, window, (Sides){window->size.rows / 2, window->size.columns / 2}, of, "window", err);
+}
+
+static Status read_pool(Layer *layer, LayerText *of, Error *err) {
+    Window window;
+    TRY(read_pool_window(&window, layer, of, err));
+    const bool side_by_side = window.stride.rows == window.size.rows && window.stride.columns == window.size.columns;
+    if (is_square(window.size) && side_by_side && window.pad.rows == 0 && window.pad.columns == 0)
+        layer->kernel = window.size.rows;
+    else
+        layer->window = window;
+    return STATUS_OK;
+}
+
+static Status read_average(Layer *layer, LayerText *of, Error *err) {
+    return read_pool_window(&layer->window, layer, of, err);
+}
+
+static Status read_global(Layer *layer, LayerText *of, Error *err) {
+    (void)of, (void)err;
+    const Sides all = {layer->in.rows, layer->in.columns};
+    layer->window = (Window){.size = all, .stride = all};
+    layer->out = (Shape){layer->in.channels, 1, 1};
+    return STATUS_OK;
+}
+
+static void pool_forward(const LayerCall *call) {
+    call->net->at_work->pool_forward(call->at->out, call->at->in, call->layer, call->chunk.samples);
+}
+
+static void pool_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->pool_backward(at->in_gradient, at->in, at->out_gradient, call->layer, call->chunk.samples);
+}
+
+static void average_forward(const LayerCall *call) {
+    call->net->at_work->average_forward(call->at->out, call->at->in, call->layer, call->chunk.samples);
+}
+
+static void average_backward(const LayerCall *call) {
+    const LayerBuffers *at = call->at;
+    call->net->at_work->average_backward(at->in_gradient, at->out_gradient, call->layer, call->chunk.samples);
+}
+
+static const LayerWord maxima[] = {
+    {.form = {"pool", "pool S [stride S] [pad S]",
+              "max pooling; S is a side or ROWSxCOLUMNS, the stride the window's size if not given"},
+     .also = {"maxpool", "max_pool", "maxpool2d"},
+     .read = read_pool},
+};
+
+static const LayerWord averages[] = {
+    {.form = {"avgpool", "avgpool S [stride S] [pad S]", "averages instead, in which the zeros of the padding count"},
+     .also = {"avgpool2d", "averagepool"},
+     .read = read_average},
+    {.form = {"globalpool", "globalpool", "the average of each channel"},
+     .also = {"adaptiveavgpool2d"},
+     .read = read_global},
+};
+
+const LayerType pool_layer = {.name = "pool",
+                              .words = maxima,
+                              .word_count = sizeof maxima / sizeof *maxima,
+                              .traits = OVERWRITES_INPUT | IN_PARTS | RECTIFIED_ALONE,
+                              .forward = pool_forward,
+                              .backward = pool_backward};
+
+const LayerType average_layer = {.name = "average",
+                                 .words = averages,
+                                 .word_count = sizeof averages / sizeof *averages,
+                                 .traits = IN_PARTS,
+                                 .forward = average_forward,
+                                 .backward = average_backward};

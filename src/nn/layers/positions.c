@@ -1,0 +1,43 @@
+// A learnt vector for each step of a sequence is added to it: layer.h.
+#include "layer.h"
+
+static Status read_positions(Layer *layer, LayerText *of, Error *err) {
+    return layer_check_sequence(layer, of, err);
+}
+
+// Small values, as transformers begin with: they shall not drown the values that they are added to.
+static int positions_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Layer *layer) {
+    tensors[0] = (LayerTensor){.name = "weight",
+                               .rank = 2,
+                               .shape = {layer->in.rows, layer->in.columns},
+                               .fan_in = 1,
+                               .stretch = 0.02,
+                               .normal = true};
+    return 1;
+}
+
+static void positions_forward(const LayerCall *call) {
+    call->net->at_work->positions_forward(call->at->out, call->at->in, call->parameters + call->layer->weight,
+                                          call->layer, call->chunk.samples);
+}
+
+static void positions_backward(const LayerCall *call) {
+    call->net->at_work->positions_backward(call->at->slopes, call->at->out_gradient, call->layer, call->chunk.samples);
+}
+
+static const LayerWord words[] = {
+    {.form = {"positions", "positions",
+              "a learnt vector for each of a sequence's steps is added; attention knows no order without"},
+     .also = {"positional_embedding", "position_embedding"},
+     .read = read_positions},
+};
+
+const LayerType positions_layer = {.name = "positions",
+                                   .words = words,
+                                   .word_count = sizeof words / sizeof *words,
+                                   .module = "positions",
+                                   .traits = OF_SEQUENCES | PASSES_GRADIENT,
+                                   .tensors = positions_tensors,
+                                   .bias = 1,
+                                   .forward = positions_forward,
+                                   .backward = positions_backward};

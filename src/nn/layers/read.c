@@ -1,0 +1,87 @@
+// Reads one layer of a net's text by the rows of layers: layer.h.
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/suggest.h"
+#include "layer.h"
+
+bool layer_is_too_large(Shape shape, Sides border) {
+    double rows = shape.rows + 2.0 * border.rows, columns = shape.columns + 2.0 * border.columns;
+    return shape.channels * rows * columns > LAYER_MOST_VALUES;
+}
+
+Status layer_check_sequence(const Layer *layer, const LayerText *of, Error *err) {
+    if (layer->in.channels == 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT
+                "it takes a sequence, 1 x steps x values, not %d x %d x %d; put it behind an embedding, an lstm, an "
+                "attention, or images of one channel",
+                LAYER_ARGS(of), layer->in.channels, layer->in.rows, layer->in.columns);
+}
+
+// What other programs need and nets here do not.
+static const struct NeedlessWord {
+    const char *word, *why;
+} needless[] = {
+    {"flatten", "linear takes the values of any shape"},
+    {"reshape", "linear takes the values of any shape"},
+    {"softmax", "softmax and cross-entropy follow the last layer by themselves"},
+    {"log_softmax", "softmax and cross-entropy follow the last layer by themselves"},
+};
+
+// "conv, pool, ... or linear".
+static void list_words(char *list, size_t bytes) {
+    size_t used = 0;
+    for (size_t i = 0; layer_form(i) && used < bytes; i++) {
+        const char *before = i == 0 ? "" : layer_form(i + 1) ? ", " : " or ";
+        used += (size_t)snprintf(list + used, bytes - used, "%s%s", before, layer_form(i)->word);
+    }
+}
+
+// Synonyms come before words, so that "did you mean" prefers an exact synonym to a word that is merely close.
+static const char *closest_word(const char *typed) {
+    Suggestion suggestion = {.typed = typed};
+    LayerKind kind;
+    const LayerWord *word;
+    for (size_t i = 0; (word = layer_word(&kind, i)); i++)
+        for (int s = 0; s < LAYER_MOST_SYNONYMS && word->also[s]; s++)
+            suggestion_consider_as(&suggestion, word->also[s], word->form.word);
+    for (size_t i = 0; layer_form(i); i++)
+        suggestion_consider(&suggestion, layer_form(i)->word);
+    return suggestion.best;
+}
+
+static Status no_form(const LayerText *of, Error *err) {
+    const char *word = of->words[0], *best = closest_word(word);
+    for (size_t i = 0; i < sizeof needless / sizeof *needless; i++)
+        if (strcasecmp(word, needless[i].word) == 0)
+            return fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is not needed: %s; leave it out", LAYER_ARGS(of), word,
+                        needless[i].why);
+    char list[512];
+    list_words(list, sizeof list);
+    fail(err, STATUS_USAGE, LAYER_FORMAT "\"%s\" is no kind of layer%s%s%s; use %s", LAYER_ARGS(of), word,
+         best ? " (did you mean " : "", best ? best : "", best ? "?)" : "", list);
+    layer_text_sketch(of, word, err);
+    return STATUS_USAGE;
+}
+
+Status layer_check_size(const Layer *layer, Sides border, const LayerText *of, Error *err) {
+    if (!layer_is_too_large(layer->in, border) && !layer_is_too_large(layer->out, border)) return STATUS_OK;
+    return fail(err, STATUS_USAGE, LAYER_FORMAT "a sample would have more than %d values here; make the layer smaller",
+                LAYER_ARGS(of), LAYER_MOST_VALUES);
+}
+
+Status layer_read(Layer *layer, LayerText *of, Error *err) {
+    const LayerWord *word;
+    size_t i = 0;
+    while ((word = layer_word(&layer->kind, i)) && strcmp(word->form.word, of->words[0]) != 0)
+        i++;
+    if (!word) return no_form(of, err);
+    of->form = &word->form;
+    layer->activation = word->activation;
+    layer->out = layer->in;
+    if (word->read) TRY(word->read(layer, of, err));
+    TRY(layer_text_end(of, err));
+    return layer_check_size(layer, layer->window.pad, of, err);
+}

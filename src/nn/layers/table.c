@@ -1,0 +1,51 @@
+// The list of layers, and what can be asked of any of them: layer.h, spec.h.
+#include "layer.h"
+
+#define LAYER_ROW(kind, row) [kind] = &row,
+const LayerType *const layer_types[] = {LAYER_TYPES(LAYER_ROW)};
+enum { TYPE_COUNT = sizeof layer_types / sizeof *layer_types };
+
+const LayerWord *layer_word(LayerKind *kind, size_t number) {
+    for (int t = 0; t < TYPE_COUNT; number -= (size_t)layer_types[t++]->word_count)
+        if (number < (size_t)layer_types[t]->word_count) {
+            *kind = (LayerKind)t;
+            return &layer_types[t]->words[number];
+        }
+    return NULL;
+}
+
+const LayerForm *layer_form(size_t number) {
+    LayerKind kind;
+    const LayerWord *word = layer_word(&kind, number);
+    return word ? &word->form : NULL;
+}
+
+bool layer_has_parameters(const Layer *layer) {
+    return layer_type(layer)->tensors != NULL;
+}
+
+size_t layer_parameters(const Layer *layer) {
+    LayerTensor tensors[LAYER_MOST_TENSORS];
+    size_t floats = 0;
+    for (int t = layer_has_parameters(layer) ? layer_type(layer)->tensors(tensors, layer) : 0; t > 0; t--)
+        floats += layer_tensor_floats(&tensors[t - 1]);
+    return floats;
+}
+
+bool layer_is_in_place(const Layer *layer) {
+    return layer_has(layer, IN_PLACE);
+}
+
+bool layer_passes(const Layer *layer) {
+    return layer_has(layer, PASSES_GRADIENT);
+}
+
+double layer_products(const Layer *layer) {
+    return layer_type(layer)->products ? layer_type(layer)->products(layer) : 0;
+}
+
+bool spec_needs_whole_batches(const Spec *spec) {
+    for (int l = 0; l < spec->layer_count; l++)
+        if (layer_has(&spec->layers[l], OVER_BATCH)) return true;
+    return false;
+}

@@ -1,0 +1,31 @@
+#include "windows.h"
+
+Status layer_read_keys(LayerKey *keys, size_t count, LayerText *of, Error *err) {
+    while (layer_text_has_more(of)) {
+        size_t k = 0;
+        while (k < count && (keys[k].seen || !layer_text_key(of, keys[k].name)))
+            k++;
+        if (k == count) return layer_text_end(of, err);
+        keys[k].seen = true;
+        const LayerKey *key = &keys[k];
+        TRY(key->sides ? layer_text_sides(key->sides, of, key->name, key->low, key->high, err)
+                       : layer_text_whole(key->whole, of, key->name, key->low, key->high, err));
+    }
+    return STATUS_OK;
+}
+
+Status layer_slide(Layer *layer, const Window *window, Sides most, const LayerText *of, const char *what, Error *err) {
+    const Shape in = layer->in;
+    const Sides size = window->size, pad = window->pad;
+    if (pad.rows > most.rows || pad.columns > most.columns)
+        return fail(err, STATUS_USAGE,
+                    LAYER_FORMAT "a padding of %dx%d is too much for a %s of %dx%d; give at most %dx%d", LAYER_ARGS(of),
+                    pad.rows, pad.columns, what, size.rows, size.columns, most.rows, most.columns);
+    layer->out.rows = windows_along(in.rows, size.rows, window->stride.rows, pad.rows);
+    layer->out.columns = windows_along(in.columns, size.columns, window->stride.columns, pad.columns);
+    if (layer->out.rows >= 1 && layer->out.columns >= 1) return STATUS_OK;
+    return fail(err, STATUS_USAGE,
+                LAYER_FORMAT "the input of %d rows and %d columns is smaller than the %s of %dx%d; use a smaller %s or "
+                             "more padding",
+                LAYER_ARGS(of), in.rows, in.columns, what, size.rows, size.columns, what);
+}
