@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/cuda_try.h"
-#include "nn/buffers.h"
 #include "nn/cuda_pass.h"
+#include "nn/layers/cuda_layer.h"
 
 // One step that is looked at.
 typedef struct Record {
@@ -15,16 +15,6 @@ typedef struct Record {
     cudaEvent_t events[CUDA_MOST_COSTS + 1]; // owned; the first before the step
     cudaError_t failure;
 } Record;
-
-// Bytes of a tensor with that many floats a sample, of all models.
-static double lanes(const CudaPass *pass, size_t features) {
-    return (double)sizeof(float) * pass->step.models * pass->step.samples * (double)features;
-}
-
-// Bytes of an array of parameters of all models.
-static double arrays(const CudaPass *pass, size_t parameters) {
-    return (double)sizeof(float) * pass->step.models * (double)parameters;
-}
 
 // Arrays that a step of SGD reads and writes: weights, and with momentum velocities.
 static double stepped(const CudaPass *pass) {
@@ -43,59 +33,36 @@ static size_t parameters_left(const Record *record) {
     if (!steps_on_the_way(record)) return pass->plan.spec.parameter_count;
     size_t left = 0;
     for (int i = 0; i < pass->ops.count; i++)
-        if (pass->ops.ops[i].layer->kind != LAYER_LINEAR) left += layer_parameters(pass->ops.ops[i].layer);
+        if (!layer_has(pass->ops.ops[i].layer, HEADS)) left += layer_parameters(pass->ops.ops[i].layer);
     return left;
 }
 
 static double bytes_forward(const CudaPass *pass, const CudaOp *op) {
-    const Layer *layer = op->layer;
-    double in = lanes(pass, shape_size(layer->in)), out = lanes(pass, shape_size(layer->out));
-    double keep = (double)pass->step.models * pass->step.samples * (double)dropout_features(layer);
-    switch (layer->kind) {
-    case LAYER_CONV:
-        return in + out + arrays(pass, layer_parameters(layer));
-    case LAYER_LINEAR:
-    case LAYER_LINEAR_EACH:
-        return in + 3 * out + arrays(pass, layer_parameters(layer)); // the bias is added afterwards
-    case LAYER_DROPOUT:
-    case LAYER_DROPOUT2D:
-        return 2 * in + 2 * keep;
-    case LAYER_NORM:
-    case LAYER_BATCH_NORM:
-    case LAYER_ADD:
-    case LAYER_POSITIONS:
-        return 3 * in + 2 * out; // read in several passes
-    case LAYER_POOL:
-    case LAYER_AVERAGE:
-    case LAYER_CONCAT:
-    case LAYER_ACTIVATION:
-    case LAYER_RELU:
-    case LAYER_EMBEDDING:
-        break;
-    case LAYER_ATTENTION: // shares are read again, and so are the rows that they are of
-        return in + out + lanes(pass, 2 * cuda_attention_kept_features(layer)) +
-               lstm_steps(layer) * arrays(pass, layer_parameters(layer));
-    case LAYER_LSTM: // a step's weights are read again
-        return in + out + lanes(pass, 2 * cuda_lstm_kept_features(layer)) +
-               lstm_steps(layer) * arrays(pass, layer_parameters(layer));
-    }
-    return in + out;
+    const CudaLayer *layer = cuda_layer(op->layer);
+    return layer->bytes ? layer->bytes(pass, op) : cuda_values_bytes(pass, op, 1, 1);
+}
+
+static double bytes_back(const CudaPass *pass, const CudaOp *op) {
+    const CudaLayer *layer = cuda_layer(op->layer);
+    const bool is_said = layer->back_in + layer->back_out > 0;
+    return cuda_values_bytes(pass, op, layer->back_in, is_said ? layer->back_out : 3);
 }
 
 static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     const CudaPass *pass = record->pass;
     const Spec *spec = &pass->plan.spec;
-    double in = op ? lanes(pass, shape_size(op->layer->in)) : 0, out = op ? lanes(pass, shape_size(op->layer->out)) : 0;
-    double own = op ? arrays(pass, layer_parameters(op->layer)) : 0;
+    double in = op ? cuda_lanes_bytes(pass, shape_size(op->layer->in)) : 0,
+           out = op ? cuda_lanes_bytes(pass, shape_size(op->layer->out)) : 0;
+    double own = op ? cuda_arrays_bytes(pass, layer_parameters(op->layer)) : 0;
     switch (part) {
     case CUDA_PART_GATHER:
-        return lanes(pass, shape_size(spec->input)) * 1.25; // a byte is read for each float
+        return cuda_lanes_bytes(pass, shape_size(spec->input)) * 1.25; // a byte is read for each float
     case CUDA_PART_FORWARD:
         return bytes_forward(pass, op);
     case CUDA_PART_LOSS:
-        return 3 * lanes(pass, (size_t)spec->classes);
+        return 3 * cuda_lanes_bytes(pass, (size_t)spec->classes);
     case CUDA_PART_BACK:
-        return op->layer->kind == LAYER_POOL ? 2 * in + out : op->layer->kind == LAYER_AVERAGE ? in + out : 3 * out;
+        return bytes_back(pass, op);
     case CUDA_PART_INPUT:
         return in + out + own;
     case CUDA_PART_SLOPES:
@@ -103,7 +70,7 @@ static double bytes_of(const Record *record, CudaPart part, const CudaOp *op) {
     case CUDA_PART_SLOPES_AND_STEP:
         return in + out + stepped(pass) * own;
     case CUDA_PART_STEP:
-        return (stepped(pass) + 1) * arrays(pass, parameters_left(record));
+        return (stepped(pass) + 1) * cuda_arrays_bytes(pass, parameters_left(record));
     }
     return 0;
 }
@@ -112,40 +79,14 @@ static double operations_of(const CudaPass *pass, CudaPart part, const CudaOp *o
     bool product = part == CUDA_PART_FORWARD || part == CUDA_PART_INPUT || part == CUDA_PART_SLOPES ||
                    part == CUDA_PART_SLOPES_AND_STEP;
     if (!op || !product) return 0;
-    const Layer *layer = op->layer;
-    double samples = (double)pass->step.models * pass->plan.batch_size;
-    if (layer_is_linear(layer)) return 2 * samples * (double)(linear_ins(layer) * shape_size(layer->out));
-    if (layer->kind == LAYER_LSTM)
-        return 2 * samples * lstm_steps(layer) * 4 * (double)lstm_units(layer) *
-               (layer->in.columns + lstm_units(layer));
-    if (layer->kind == LAYER_ATTENTION)
-        return 2 * samples * (double)shape_size(layer->in) * (4.0 * layer->in.columns + 2.0 * layer->in.rows);
-    if (layer->kind != LAYER_CONV) return 0;
-    return 2 * samples * (double)(shape_size(layer->out) * conv_inputs(layer));
+    return 2.0 * pass->step.models * pass->plan.batch_size * layer_products(op->layer);
 }
 
 static void name_part(char *name, CudaPart part, const CudaOp *op) {
     static const char *const parts[] = {"gather", "forward",         "loss", "back", "input",
                                         "slopes", "slopes and step", "step"};
-    static const char *const layers[] = {[LAYER_CONV] = "conv",
-                                         [LAYER_POOL] = "pool",
-                                         [LAYER_RELU] = "relu",
-                                         [LAYER_DROPOUT] = "dropout",
-                                         [LAYER_DROPOUT2D] = "dropout2d",
-                                         [LAYER_LINEAR] = "linear",
-                                         [LAYER_LINEAR_EACH] = "linear each",
-                                         [LAYER_AVERAGE] = "average",
-                                         [LAYER_ACTIVATION] = "activation",
-                                         [LAYER_NORM] = "norm",
-                                         [LAYER_ADD] = "add",
-                                         [LAYER_CONCAT] = "concat",
-                                         [LAYER_EMBEDDING] = "embedding",
-                                         [LAYER_POSITIONS] = "positions",
-                                         [LAYER_LSTM] = "lstm",
-                                         [LAYER_ATTENTION] = "attention",
-                                         [LAYER_BATCH_NORM] = "batchnorm"};
     if (op)
-        snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layers[op->layer->kind], op->number + 1, parts[part]);
+        snprintf(name, CUDA_COST_NAME_BYTES, "%s %d %s", layer_type(op->layer)->name, op->number + 1, parts[part]);
     else
         snprintf(name, CUDA_COST_NAME_BYTES, "%s", parts[part]);
 }

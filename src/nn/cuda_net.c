@@ -6,6 +6,7 @@
 
 #include "base/cuda_try.h"
 #include "nn/cuda_pass.h"
+#include "nn/layers/cuda_layer.h"
 
 enum { MOST_MODELS = 65535 }; // of one batch of products, in all versions of cuBLAS
 enum { MOST_CHANNELS = 16 };
@@ -116,10 +117,7 @@ static bool is_too_large(const Spec *spec, uint32_t batch_size) {
     for (int l = 0; l < spec->layer_count; l++)
         if (most < shape_size(spec->layers[l].out)) most = shape_size(spec->layers[l].out);
     for (int l = 0; l < spec->layer_count; l++) {
-        const Layer *layer = &spec->layers[l];
-        const size_t kept = layer->kind == LAYER_LSTM        ? cuda_lstm_kept_features(layer)
-                            : layer->kind == LAYER_ATTENTION ? cuda_attention_kept_features(layer)
-                                                             : 0;
+        const size_t kept = cuda_layer_statistics(&spec->layers[l]);
         if (most < kept) most = kept;
     }
     return most > INT32_MAX / 4 || batch_size > INT32_MAX / most - 3;

@@ -1,8 +1,8 @@
 #include "cuda_ops.h"
 
-#include "nn/buffers.h"
 #include "nn/cuda_kernels.h"
 #include "nn/flow.h"
+#include "nn/layers/cuda_layer.h"
 
 enum { ALIGNMENT = 256 }; // bytes: as cudaMalloc's, so that no tensor shares a line with another
 
@@ -38,10 +38,10 @@ static void count_readers(int readers[SPEC_MAX_LAYERS], const Spec *spec) {
 static int fuse(CudaOp *op, const Spec *spec, const int *readers, int l) {
     const Layer *layer = &spec->layers[l], *next = l + 1 < spec->layer_count ? layer + 1 : NULL;
     if (next && (next->source != l || readers[l] > 1)) next = NULL;
-    bool before_relu = next && next->kind == LAYER_RELU, relu_then_pool = false;
-    if (layer->kind == LAYER_RELU) relu_then_pool = next && next->kind == LAYER_POOL;
-    bool relu = relu_then_pool || (before_relu && (layer_is_linear(layer) || layer->kind == LAYER_POOL));
-    *op = (CudaOp){.layer = relu_then_pool ? next : layer, .number = relu_then_pool ? l + 1 : l, .relu = relu};
+    const bool before_relu = next && next->kind == LAYER_RELU && cuda_layer(layer)->traits & JOINS_RELU_BEHIND;
+    const bool relu_first = next && layer->kind == LAYER_RELU && cuda_layer(next)->traits & JOINS_RELU_BEFORE;
+    const bool relu = relu_first || before_relu;
+    *op = (CudaOp){.layer = relu_first ? next : layer, .number = relu_first ? l + 1 : l, .relu = relu};
     return relu ? 2 : 1;
 }
 
@@ -61,7 +61,7 @@ static void list_ops(CudaOps *ops, FlowNode *nodes, const Spec *spec) {
             .other = layer->other == SPEC_INPUT ? FLOW_INPUT : op_of[layer->other],
             .has_parameters = layer_learns(layer),
             .in_place = layer_is_in_place(layer),
-            .looks_back = layer->kind == LAYER_RELU || (layer_is_linear(layer) && op->relu),
+            .looks_back = layer_has(layer, READS_OUTPUT) || (op->relu && cuda_layer(layer)->traits & READS_RELU_OUTPUT),
             .passes = layer_passes(layer), // a part of a join's gradient has another distance between models
             .in = shape_size(layer->in),
             .out = shape_size(layer->out),
@@ -81,13 +81,10 @@ static void carve_forward(CudaOps *ops, Carver *carver, const Flow *flow, const 
         op->in = nodes[i].source == FLOW_INPUT ? input : ops->ops[nodes[i].source].out;
         op->other = nodes[i].other == FLOW_INPUT ? NULL : ops->ops[nodes[i].other].out;
         op->out = flow->places[i].owner == i ? carve_lanes(carver, shape_size(layer->out)) : op->in;
-        bool drops = layer->kind == LAYER_DROPOUT || layer->kind == LAYER_DROPOUT2D;
-        if (drops && training) op->keep = carve(carver, dropout_features(layer) * carver->lanes);
-        if (layer->kind == LAYER_NORM) op->statistics = carve_lanes(carver, 2 * (size_t)layer->groups);
-        if (layer->kind == LAYER_BATCH_NORM) // four of each channel: there are as many columns, or more
-            op->statistics = carve_lanes(carver, (size_t)layer->in.channels);
-        if (layer->kind == LAYER_LSTM) op->statistics = carve_lanes(carver, cuda_lstm_kept_features(layer));
-        if (layer->kind == LAYER_ATTENTION) op->statistics = carve_lanes(carver, cuda_attention_kept_features(layer));
+        const size_t kept = cuda_layer_statistics(layer);
+        if (cuda_layer(layer)->traits & DROPS && training)
+            op->keep = carve(carver, dropout_features(layer) * carver->lanes);
+        if (kept > 0) op->statistics = carve_lanes(carver, kept);
     }
     ops->logits = ops->ops[ops->count - 1].out;
 }
@@ -115,7 +112,7 @@ static void carve_scratch(CudaOps *ops, Carver *carver, int models, int samples)
     size_t most = 0;
     for (int i = 0; i < ops->count; i++) {
         const Layer *layer = ops->ops[i].layer;
-        size_t floats = layer->kind == LAYER_CONV ? cuda_conv_scratch_floats(layer, models, samples) : 0;
+        size_t floats = cuda_layer(layer)->scratch ? cuda_layer(layer)->scratch(layer, models, samples) : 0;
         if (most < floats) most = floats;
     }
     ops->scratch = most > 0 ? carve(carver, most * sizeof(float)) : NULL;
