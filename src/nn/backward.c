@@ -83,23 +83,19 @@ static void finish_layer(const LayerCall *call) {
 static void layer_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
     layer_type(call->layer)->backward(call);
-    if (at->sum)
-        call->net->at_work->add(at->sum, at->sum, at->in_gradient, shape_size(call->layer->in), call->chunk.samples);
+    if (at->sum) call->kernels->add(at->sum, at->sum, at->in_gradient, shape_size(call->layer->in), call->samples);
 }
 
 // Layers end - 1 to first; number: of the part that the chunk is.
 static void layers_backward(const Net *net, int first, int end, const Pass *pass, Chunk chunk, int number) {
     for (int l = end - 1; l >= first; l--) {
         LayerBuffers moved;
-        const LayerCall call = {.net = net,
-                                .layer = &net->spec.layers[l],
-                                .at = buffers_part(&moved, net->buffers, l, number),
-                                .parameters = pass->parameters,
-                                .noise = pass->noise,
-                                .trains = true,
-                                .pass = pass,
-                                .chunk = chunk};
-        if (call.at->works) layer_backward(&call);
+        const LayerBuffers *at = buffers_part(&moved, net->buffers, l, number);
+        LayerCall call = layer_call(net, l, at, pass->parameters, chunk);
+        call.noise = pass->noise;
+        call.trains = true;
+        call.pass = pass;
+        if (at->works) layer_backward(&call);
         if (pass_is_last(pass, chunk)) finish_layer(&call);
     }
 }

@@ -4,15 +4,10 @@
 
 static void layer_forward(const Net *net, const LayerBuffers *at, int l, const float *parameters, const Noise *noise,
                           bool trains, Chunk chunk) {
-    const Layer *layer = &net->spec.layers[l];
-    const LayerCall call = {.net = net,
-                            .layer = layer,
-                            .at = at,
-                            .parameters = parameters,
-                            .noise = noise,
-                            .trains = trains,
-                            .chunk = chunk};
-    layer_type(layer)->forward(&call);
+    LayerCall call = layer_call(net, l, at, parameters, chunk);
+    call.noise = noise;
+    call.trains = trains;
+    layer_type(call.layer)->forward(&call);
 }
 
 // Part `number` of a chunk through the body; then its samples stand one a row for the head. What waits for no way back

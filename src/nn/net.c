@@ -177,7 +177,8 @@ static void begin(Net *net, const float *parameters, uint32_t count, bool trains
     for (int l = 0; l < net->spec.layer_count; l++) {
         const LayerBuffers *at = &net->buffers->layers[l];
         const Layer *layer = &net->spec.layers[l];
-        const LayerCall call = {.net = net, .layer = layer, .at = at, .parameters = parameters, .trains = trains};
+        LayerCall call = layer_call(net, l, at, parameters, (Chunk){0});
+        call.trains = trains;
         if (layer_type(layer)->pack) layer_type(layer)->pack(&call);
         if (trains && at->slopes) memset(at->slopes, 0, layer_parameters(layer) * sizeof *at->slopes);
     }

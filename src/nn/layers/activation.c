@@ -9,7 +9,7 @@ static Status read_leaky(Layer *layer, LayerText *of, Error *err) {
 static void relu_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     layer_bring_over(call);
-    if (!layer->rectifies) call->net->at_work->relu_forward(call->at->out, shape_size(layer->out), call->chunk.samples);
+    if (!layer->rectifies) call->kernels->relu_forward(call->at->out, shape_size(layer->out), call->samples);
 }
 
 static void relu_backward(const LayerCall *call) {
@@ -17,17 +17,16 @@ static void relu_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
     layer_bring_back(call);
     if (!layer->rectified)
-        call->net->at_work->relu_backward(at->in_gradient, at->out, shape_size(layer->out), call->chunk.samples);
+        call->kernels->relu_backward(at->in_gradient, at->out, shape_size(layer->out), call->samples);
 }
 
 static void activation_forward(const LayerCall *call) {
-    call->net->at_work->activation_forward(call->at->out, call->at->in, call->layer, call->chunk.samples);
+    call->kernels->activation_forward(call->at->out, call->at->in, call->layer, call->samples);
 }
 
 static void activation_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->activation_backward(at->in_gradient, at->in, at->out_gradient, call->layer,
-                                            call->chunk.samples);
+    call->kernels->activation_backward(at->in_gradient, at->in, at->out_gradient, call->layer, call->samples);
 }
 
 static const LayerWord rectifiers[] = {
@@ -46,15 +45,13 @@ static const LayerWord functions[] = {
 };
 
 const LayerType relu_layer = {.name = "relu",
-                              .words = rectifiers,
-                              .word_count = sizeof rectifiers / sizeof *rectifiers,
+                              LAYER_WORDS(rectifiers),
                               .traits = IN_PLACE | READS_OUTPUT | IN_PARTS,
                               .forward = relu_forward,
                               .backward = relu_backward};
 
 const LayerType activation_layer = {.name = "activation",
-                                    .words = functions,
-                                    .word_count = sizeof functions / sizeof *functions,
+                                    LAYER_WORDS(functions),
                                     .traits = IN_PARTS,
                                     .forward = activation_forward,
                                     .backward = activation_backward};

@@ -49,15 +49,14 @@ static LayerRoom attention_room(const Layer *layer, const Kernels *kernels, int 
 
 static void attention_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->attention_forward(at->out, at->statistics, at->in, call->parameters + call->layer->weight,
-                                          call->layer, call->chunk.count, call->chunk.samples);
+    call->kernels->attention_forward(at->out, at->statistics, at->in, call->weight, call->layer, call->count,
+                                     call->samples);
 }
 
 static void attention_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->attention_backward(at->slopes, at->in_gradient, at->statistics, call->net->buffers->scratch,
-                                           at->out_gradient, call->parameters + call->layer->weight, call->layer,
-                                           call->chunk.count, call->chunk.samples);
+    call->kernels->attention_backward(at->slopes, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
+                                      call->weight, call->layer, call->count, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -69,8 +68,7 @@ static const LayerWord words[] = {
 };
 
 const LayerType attention_layer = {.name = "attention",
-                                   .words = words,
-                                   .word_count = sizeof words / sizeof *words,
+                                   LAYER_WORDS(words),
                                    .module = "attention",
                                    .traits = OF_SEQUENCES,
                                    .tensors = attention_tensors,

@@ -87,31 +87,29 @@ static LayerRoom conv_room(const Layer *layer, const Kernels *kernels, int sampl
 // The gradient adds up over the batch's chunks, from zero.
 static void conv_pack(const LayerCall *call) {
     const Layer *layer = call->layer;
-    const ConvKernels *way = way_of(layer, call->net->at_work);
-    way->pack(call->at->packed, call->parameters + layer->weight, layer);
+    const ConvKernels *way = way_of(layer, call->kernels);
+    way->pack(call->at->packed, call->weight, layer);
     float *gradient = call->at->packed_gradient;
     if (call->trains) memset(gradient, 0, way->sizes(layer).gradient * sizeof *gradient);
 }
 
 static void conv_unpack(const LayerCall *call) {
-    way_of(call->layer, call->net->at_work)->unpack(call->at->slopes, call->at->packed_gradient, call->layer);
+    way_of(call->layer, call->kernels)->unpack(call->at->slopes, call->at->packed_gradient, call->layer);
 }
 
 static void conv_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    way_of(layer, call->net->at_work)
-        ->forward(at->out, call->net->buffers->scratch, at->in, at->packed, call->parameters + layer->bias, layer,
-                  call->chunk.count, call->chunk.samples);
+    way_of(layer, call->kernels)
+        ->forward(at->out, call->scratch, at->in, at->packed, call->bias, layer, call->count, call->samples);
 }
 
 static void conv_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    way_of(layer, call->net->at_work)
+    way_of(layer, call->kernels)
         ->backward(at->packed_gradient, at->slopes + (layer->bias - layer->weight), at->in_gradient, at->adds,
-                   call->net->buffers->scratch, at->in, at->out_gradient, at->packed, layer, call->chunk.count,
-                   call->chunk.samples);
+                   call->scratch, at->in, at->out_gradient, at->packed, layer, call->count, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -122,8 +120,7 @@ static const LayerWord words[] = {
 };
 
 const LayerType conv_layer = {.name = "conv",
-                              .words = words,
-                              .word_count = sizeof words / sizeof *words,
+                              LAYER_WORDS(words),
                               .module = "conv",
                               .traits = SUM_OVERWRITES | ADDS_GRADIENT | IN_PARTS | RECTIFIES | RECTIFIED_LAST,
                               .tensors = conv_tensors,

@@ -18,8 +18,8 @@ static LayerRoom dropout_room(const Layer *layer, const Kernels *kernels, int sa
 
 static void apply(const LayerCall *call, float *values) {
     const size_t features = dropout_features(call->layer);
-    call->net->at_work->dropout_apply(values, call->at->keep, call->layer->rate, features,
-                                      shape_size(call->layer->in) / features, call->chunk.samples);
+    call->kernels->dropout_apply(values, call->at->keep, call->layer->rate, features,
+                                 shape_size(call->layer->in) / features, call->samples);
 }
 
 static void dropout_forward(const LayerCall *call) {
@@ -32,7 +32,7 @@ static void dropout_forward(const LayerCall *call) {
                                 .first_sample = noise->first_sample + call->chunk.first,
                                 .step = noise->step,
                                 .rate = layer->rate};
-    call->net->at_work->dropout_draw(call->at->keep, &drawn, dropout_features(layer), call->chunk.samples);
+    call->kernels->dropout_draw(call->at->keep, &drawn, dropout_features(layer), call->samples);
     apply(call, call->at->out);
 }
 
@@ -50,16 +50,14 @@ static const LayerWord of_channels[] = {
 };
 
 const LayerType dropout_layer = {.name = "dropout",
-                                 .words = of_elements,
-                                 .word_count = sizeof of_elements / sizeof *of_elements,
+                                 LAYER_WORDS(of_elements),
                                  .traits = IN_PLACE | IN_PARTS,
                                  .room = dropout_room,
                                  .forward = dropout_forward,
                                  .backward = dropout_backward};
 
 const LayerType dropout2d_layer = {.name = "dropout2d",
-                                   .words = of_channels,
-                                   .word_count = sizeof of_channels / sizeof *of_channels,
+                                   LAYER_WORDS(of_channels),
                                    .traits = IN_PLACE | IN_PARTS,
                                    .room = dropout_room,
                                    .forward = dropout_forward,

@@ -21,14 +21,13 @@ static int embedding_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Laye
 }
 
 static void embedding_forward(const LayerCall *call) {
-    call->net->at_work->embedding_forward(call->at->out, call->at->in, call->parameters + call->layer->weight,
-                                          call->layer, call->chunk.samples);
+    call->kernels->embedding_forward(call->at->out, call->at->in, call->weight, call->layer, call->samples);
 }
 
 // Whole numbers have no gradient.
 static void embedding_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->embedding_backward(at->slopes, at->in, at->out_gradient, call->layer, call->chunk.samples);
+    call->kernels->embedding_backward(at->slopes, at->in, at->out_gradient, call->layer, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -39,8 +38,7 @@ static const LayerWord words[] = {
 };
 
 const LayerType embedding_layer = {.name = "embedding",
-                                   .words = words,
-                                   .word_count = sizeof words / sizeof *words,
+                                   LAYER_WORDS(words),
                                    .module = "embedding",
                                    .traits = OF_SEQUENCES | READS_NUMBERS,
                                    .tensors = embedding_tensors,

@@ -29,13 +29,13 @@ static Status read_concat(Layer *layer, LayerText *of, Error *err) {
 
 static void add_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->add(at->out, at->in, at->other, shape_size(call->layer->out), call->chunk.samples);
+    call->kernels->add(at->out, at->in, at->other, shape_size(call->layer->out), call->samples);
 }
 
 // One after the other: channels come first in all tensors.
 static void concat_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    const size_t n = (size_t)call->chunk.samples;
+    const size_t n = (size_t)call->samples;
     const size_t all = shape_size(call->layer->out) * n, own = shape_size(call->layer->in) * n;
     memcpy(at->out, at->in, own * sizeof *at->out);
     memcpy(at->out + own, at->other, (all - own) * sizeof *at->out);
@@ -46,10 +46,10 @@ static void concat_forward(const LayerCall *call) {
 static void give_other(const LayerCall *call, size_t first) {
     const LayerBuffers *at = call->at;
     if (!at->other_gradient) return;
-    const size_t n = (size_t)call->chunk.samples, features = shape_size(call->layer->out) - first;
+    const size_t n = (size_t)call->samples, features = shape_size(call->layer->out) - first;
     const float *part = at->out_gradient + first * n;
     if (at->other_adds)
-        call->net->at_work->add(at->other_gradient, at->other_gradient, part, features, call->chunk.samples);
+        call->kernels->add(at->other_gradient, at->other_gradient, part, features, call->samples);
     else
         memcpy(at->other_gradient, part, features * n * sizeof *part);
 }
@@ -75,15 +75,13 @@ static const LayerWord joins[] = {
 };
 
 const LayerType add_layer = {.name = "add",
-                             .words = sums,
-                             .word_count = sizeof sums / sizeof *sums,
+                             LAYER_WORDS(sums),
                              .traits = PASSES_GRADIENT | IN_PARTS | IS_SUM,
                              .forward = add_forward,
                              .backward = add_backward};
 
 const LayerType concat_layer = {.name = "concat",
-                                .words = joins,
-                                .word_count = sizeof joins / sizeof *joins,
+                                LAYER_WORDS(joins),
                                 .traits = PASSES_A_PART | IN_PARTS,
                                 .forward = concat_forward,
                                 .backward = concat_backward};

@@ -63,14 +63,33 @@ typedef struct LayerLoad {
 // One layer's part of a pass over a chunk, or over a part of it.
 typedef struct LayerCall {
     const Net *net;
+    const Kernels *kernels; // that compute this batch
     const Layer *layer;
     const LayerBuffers *at;
-    const float *parameters; // the whole net's
-    const Noise *noise;      // NULL: nothing is dropped
+    const float *weight, *bias; // of the layer, as Layer.weight and Layer.bias say
+    float *scratch;             // LayerRoom.scratch floats
+    const Noise *noise;         // NULL: nothing is dropped
     bool trains;
     const Pass *pass; // NULL on the forward pass
     Chunk chunk;
+    int count, samples; // of the chunk
 } LayerCall;
+
+// Everything but the noise and what the pass is for.
+static inline LayerCall layer_call(const Net *net, int l, const LayerBuffers *at, const float *parameters,
+                                   Chunk chunk) {
+    const Layer *layer = &net->spec.layers[l];
+    return (LayerCall){.net = net,
+                       .kernels = net->at_work,
+                       .layer = layer,
+                       .at = at,
+                       .weight = parameters + layer->weight,
+                       .bias = parameters + layer->bias,
+                       .scratch = net->buffers->scratch,
+                       .chunk = chunk,
+                       .count = chunk.count,
+                       .samples = chunk.samples};
+}
 
 // What the planner of the arena and the passes ask of a layer.
 typedef enum LayerTraits {
@@ -118,6 +137,9 @@ typedef struct LayerType {
     void (*forward)(const LayerCall *call);
     void (*backward)(const LayerCall *call); // adds to at->slopes the gradient of its parameters
 } LayerType;
+
+// The words of a row.
+#define LAYER_WORDS(list) .words = list, .word_count = sizeof list / sizeof *list
 
 #define DECLARE_LAYER(kind, row) extern const LayerType row;
 LAYER_TYPES(DECLARE_LAYER)

@@ -41,12 +41,11 @@ static void linear_forward(const LayerCall *call) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    const float *weight = call->parameters + layer->weight, *bias = call->parameters + layer->bias;
-    const int count = call->chunk.count, samples = call->chunk.samples;
+    const int count = call->count, samples = call->samples;
     if (net->blas && linear_blas_pays(layer, count))
-        linear_blas_forward(at->out, net->blas, at->in, at->rows, weight, bias, layer, count, samples);
+        linear_blas_forward(at->out, net->blas, at->in, at->rows, call->weight, call->bias, layer, count, samples);
     else
-        net->at_work->linear_forward(at->out, at->rows, at->in, weight, bias, layer, count, samples);
+        call->kernels->linear_forward(at->out, at->rows, at->in, call->weight, call->bias, layer, count, samples);
 }
 
 // Whether the layer is the head's first one, after a body.
@@ -65,12 +64,12 @@ static void hand_back(const LayerCall *call) {
     const Net *net = call->net;
     const ChunkPlan *plan = &net->buffers->chunk;
     const size_t rows = (size_t)plan->part * linear_row_floats(call->layer);
-    for (int number = 0; number < buffers_parts(plan, call->chunk.count); number++) {
+    for (int number = 0; number < buffers_parts(plan, call->count); number++) {
         const Chunk part = net_part(net, call->chunk, number);
         LayerBuffers moved;
         const LayerBuffers *at = buffers_part(&moved, net->buffers, plan->head, number);
-        net->at_work->linear_columns(at->in_gradient, net->buffers->scratch + (size_t)number * rows, call->layer,
-                                     part.count, part.samples);
+        call->kernels->linear_columns(at->in_gradient, call->scratch + (size_t)number * rows, call->layer, part.count,
+                                      part.samples);
     }
 }
 
@@ -78,13 +77,12 @@ static void backward_input(const LayerCall *call) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    const float *weight = call->parameters + layer->weight;
-    const int count = call->chunk.count, samples = call->chunk.samples;
+    const int count = call->count, samples = call->samples;
     if (net->blas && linear_blas_pays_backward(layer, count))
-        linear_blas_backward_input(at->in_gradient, net->blas, at->out_gradient, weight, layer, count, samples);
+        linear_blas_backward_input(at->in_gradient, net->blas, at->out_gradient, call->weight, layer, count, samples);
     else
-        net->at_work->linear_backward_input(columns_of(call), net->buffers->scratch, at->out_gradient, weight, layer,
-                                            count, samples);
+        call->kernels->linear_backward_input(columns_of(call), call->scratch, at->out_gradient, call->weight, layer,
+                                             count, samples);
 }
 
 static void backward_weight(const LayerCall *call, const Descent *descent, float *weight) {
@@ -92,22 +90,22 @@ static void backward_weight(const LayerCall *call, const Descent *descent, float
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
     float *gradient = call->pass->gradient + layer->weight;
-    const int count = call->chunk.count, samples = call->chunk.samples;
+    const int count = call->count, samples = call->samples;
     if (spec_freezes_at(&net->spec, layer->weight))
         pass_leave(call->pass, layer->weight, layer->bias - layer->weight);
     else if (net->blas && linear_blas_pays(layer, count))
         linear_blas_backward_weight(gradient, weight, net->blas, at->in, at->rows, at->out_gradient, descent, layer,
                                     count, samples);
     else
-        net->at_work->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, descent, layer, count,
-                                             samples);
+        call->kernels->linear_backward_weight(gradient, weight, at->rows, at->out_gradient, descent, layer, count,
+                                              samples);
 }
 
 // Whether the input's gradient and the step share one pass over the weight.
 static bool steps_on_the_way(const LayerCall *call, const float *weight) {
     const Net *net = call->net;
     const Layer *layer = call->layer;
-    const int count = call->chunk.count;
+    const int count = call->count;
     const bool through_blas = net->blas && (linear_blas_pays(layer, count) || linear_blas_pays_backward(layer, count));
     return weight && call->at->in_gradient && !through_blas && !spec_freezes_at(&net->spec, layer->weight);
 }
@@ -137,8 +135,8 @@ static void backward_bias(const LayerCall *call, Descent *descent, bool step) {
     if (spec_freezes_at(&call->net->spec, first))
         pass_leave(pass, first, count);
     else
-        call->net->at_work->linear_backward_bias(pass->gradient + first, step ? pass->stepping + first : NULL,
-                                                 call->at->out_gradient, descent, layer, call->chunk.samples);
+        call->kernels->linear_backward_bias(pass->gradient + first, step ? pass->stepping + first : NULL,
+                                            call->at->out_gradient, descent, layer, call->samples);
 }
 
 static void linear_backward(const LayerCall *call) {
@@ -154,9 +152,9 @@ static void linear_backward(const LayerCall *call) {
     if (!still) {
         Descent descent = descent_of(call, step);
         if (joined)
-            net->at_work->linear_backward_step(columns_of(call), net->buffers->scratch, pass->gradient + layer->weight,
-                                               weight, at->rows, at->out_gradient, &descent, layer, call->chunk.count,
-                                               call->chunk.samples);
+            call->kernels->linear_backward_step(columns_of(call), call->scratch, pass->gradient + layer->weight, weight,
+                                                at->rows, at->out_gradient, &descent, layer, call->count,
+                                                call->samples);
         else
             backward_weight(call, &descent, weight);
         backward_bias(call, &descent, step);
@@ -177,15 +175,14 @@ static LayerRoom each_room(const Layer *layer, const Kernels *kernels, int sampl
 
 static void each_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->linear_each_forward(at->out, at->rows, at->in, call->parameters + call->layer->weight,
-                                            call->layer, call->chunk.count, call->chunk.samples);
+    call->kernels->linear_each_forward(at->out, at->rows, at->in, call->weight, call->layer, call->count,
+                                       call->samples);
 }
 
 static void each_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->linear_each_backward(at->slopes, at->in_gradient, call->net->buffers->scratch, at->rows,
-                                             at->out_gradient, call->parameters + call->layer->weight, call->layer,
-                                             call->chunk.count, call->chunk.samples);
+    call->kernels->linear_each_backward(at->slopes, at->in_gradient, call->scratch, at->rows, at->out_gradient,
+                                        call->weight, call->layer, call->count, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -196,8 +193,7 @@ static const LayerWord words[] = {
 };
 
 const LayerType linear_layer = {.name = "linear",
-                                .words = words,
-                                .word_count = sizeof words / sizeof *words,
+                                LAYER_WORDS(words),
                                 .module = "fc",
                                 .traits = HEADS,
                                 .tensors = linear_tensors,

@@ -34,15 +34,14 @@ static LayerRoom lstm_room(const Layer *layer, const Kernels *kernels, int sampl
 
 static void lstm_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->lstm_forward(at->out, at->statistics, call->net->buffers->scratch, at->in,
-                                     call->parameters + call->layer->weight, call->layer, call->chunk.samples);
+    call->kernels->lstm_forward(at->out, at->statistics, call->scratch, at->in, call->weight, call->layer,
+                                call->samples);
 }
 
 static void lstm_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->lstm_backward(at->slopes, at->in_gradient, at->statistics, call->net->buffers->scratch,
-                                      at->out_gradient, call->parameters + call->layer->weight, call->layer,
-                                      call->chunk.samples);
+    call->kernels->lstm_backward(at->slopes, at->in_gradient, at->statistics, call->scratch, at->out_gradient,
+                                 call->weight, call->layer, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -52,8 +51,7 @@ static const LayerWord words[] = {
 };
 
 const LayerType lstm_layer = {.name = "lstm",
-                              .words = words,
-                              .word_count = sizeof words / sizeof *words,
+                              LAYER_WORDS(words),
                               .module = "lstm",
                               .traits = OF_SEQUENCES,
                               .tensors = lstm_tensors,

@@ -34,16 +34,14 @@ static LayerRoom norm_room(const Layer *layer, const Kernels *kernels, int sampl
 static void norm_forward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    call->net->at_work->norm_forward(at->out, at->statistics, at->in, call->parameters + layer->weight,
-                                     call->parameters + layer->bias, layer, call->chunk.samples);
+    call->kernels->norm_forward(at->out, at->statistics, at->in, call->weight, call->bias, layer, call->samples);
 }
 
 static void norm_backward(const LayerCall *call) {
     const Layer *layer = call->layer;
     const LayerBuffers *at = call->at;
-    call->net->at_work->norm_backward(at->slopes, at->slopes + norm_weights(layer), at->in_gradient, at->statistics,
-                                      at->in, at->out_gradient, call->parameters + layer->weight, layer,
-                                      call->chunk.samples);
+    call->kernels->norm_backward(at->slopes, at->slopes + norm_weights(layer), at->in_gradient, at->statistics, at->in,
+                                 at->out_gradient, call->weight, layer, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -60,8 +58,7 @@ static const LayerWord words[] = {
 };
 
 const LayerType norm_layer = {.name = "norm",
-                              .words = words,
-                              .word_count = sizeof words / sizeof *words,
+                              LAYER_WORDS(words),
                               .module = "norm",
                               .traits = SUM_OVERWRITES | IN_PARTS | RECTIFIES,
                               .tensors = norm_tensors,

@@ -21,15 +21,14 @@ static LayerRoom batch_norm_room(const Layer *layer, const Kernels *kernels, int
 
 static void batch_norm_forward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->batch_norm_forward(at->out, at->statistics, at->in, call->parameters + call->layer->weight,
-                                           call->trains, call->layer, call->chunk.count, call->chunk.samples);
+    call->kernels->batch_norm_forward(at->out, at->statistics, at->in, call->weight, call->trains, call->layer,
+                                      call->count, call->samples);
 }
 
 static void batch_norm_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->batch_norm_backward(at->slopes, at->in_gradient, at->statistics, at->in, at->out_gradient,
-                                            call->parameters + call->layer->weight, call->layer, call->chunk.count,
-                                            call->chunk.samples);
+    call->kernels->batch_norm_backward(at->slopes, at->in_gradient, at->statistics, at->in, at->out_gradient,
+                                       call->weight, call->layer, call->count, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -40,8 +39,7 @@ static const LayerWord words[] = {
 };
 
 const LayerType batch_norm_layer = {.name = "batchnorm",
-                                    .words = words,
-                                    .word_count = sizeof words / sizeof *words,
+                                    LAYER_WORDS(words),
                                     .module = "norm",
                                     .traits = SUM_OVERWRITES | OVER_BATCH,
                                     .tensors = batch_norm_tensors,

@@ -35,21 +35,21 @@ static Status read_global(Layer *layer, LayerText *of, Error *err) {
 }
 
 static void pool_forward(const LayerCall *call) {
-    call->net->at_work->pool_forward(call->at->out, call->at->in, call->layer, call->chunk.samples);
+    call->kernels->pool_forward(call->at->out, call->at->in, call->layer, call->samples);
 }
 
 static void pool_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->pool_backward(at->in_gradient, at->in, at->out_gradient, call->layer, call->chunk.samples);
+    call->kernels->pool_backward(at->in_gradient, at->in, at->out_gradient, call->layer, call->samples);
 }
 
 static void average_forward(const LayerCall *call) {
-    call->net->at_work->average_forward(call->at->out, call->at->in, call->layer, call->chunk.samples);
+    call->kernels->average_forward(call->at->out, call->at->in, call->layer, call->samples);
 }
 
 static void average_backward(const LayerCall *call) {
     const LayerBuffers *at = call->at;
-    call->net->at_work->average_backward(at->in_gradient, at->out_gradient, call->layer, call->chunk.samples);
+    call->kernels->average_backward(at->in_gradient, at->out_gradient, call->layer, call->samples);
 }
 
 static const LayerWord maxima[] = {
@@ -69,15 +69,13 @@ static const LayerWord averages[] = {
 };
 
 const LayerType pool_layer = {.name = "pool",
-                              .words = maxima,
-                              .word_count = sizeof maxima / sizeof *maxima,
+                              LAYER_WORDS(maxima),
                               .traits = OVERWRITES_INPUT | IN_PARTS | RECTIFIED_ALONE,
                               .forward = pool_forward,
                               .backward = pool_backward};
 
 const LayerType average_layer = {.name = "average",
-                                 .words = averages,
-                                 .word_count = sizeof averages / sizeof *averages,
+                                 LAYER_WORDS(averages),
                                  .traits = IN_PARTS,
                                  .forward = average_forward,
                                  .backward = average_backward};

@@ -17,12 +17,11 @@ static int positions_tensors(LayerTensor tensors[LAYER_MOST_TENSORS], const Laye
 }
 
 static void positions_forward(const LayerCall *call) {
-    call->net->at_work->positions_forward(call->at->out, call->at->in, call->parameters + call->layer->weight,
-                                          call->layer, call->chunk.samples);
+    call->kernels->positions_forward(call->at->out, call->at->in, call->weight, call->layer, call->samples);
 }
 
 static void positions_backward(const LayerCall *call) {
-    call->net->at_work->positions_backward(call->at->slopes, call->at->out_gradient, call->layer, call->chunk.samples);
+    call->kernels->positions_backward(call->at->slopes, call->at->out_gradient, call->layer, call->samples);
 }
 
 static const LayerWord words[] = {
@@ -33,8 +32,7 @@ static const LayerWord words[] = {
 };
 
 const LayerType positions_layer = {.name = "positions",
-                                   .words = words,
-                                   .word_count = sizeof words / sizeof *words,
+                                   LAYER_WORDS(words),
                                    .module = "positions",
                                    .traits = OF_SEQUENCES | PASSES_GRADIENT,
                                    .tensors = positions_tensors,
