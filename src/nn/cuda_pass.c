@@ -2,6 +2,22 @@
 
 #include "nn/layers/cuda_layer.h"
 
+static CudaCall call_of(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose, bool steps) {
+    const CudaNetPlan *plan = &pass->plan;
+    const Layer *layer = op->layer;
+    return (CudaCall){.pass = pass,
+                      .op = op,
+                      .step = &pass->step,
+                      .weight = plan->weights + layer->weight,
+                      .bias = plan->weights + layer->bias,
+                      .stride = plan->weights_stride,
+                      .gradient = layer->frozen || !plan->gradient ? NULL : plan->gradient + layer->weight,
+                      .bias_gradient = layer->frozen || !plan->gradient ? NULL : plan->gradient + layer->bias,
+                      .gradient_stride = plan->spec.parameter_count,
+                      .purpose = purpose,
+                      .steps = steps};
+}
+
 static void forward(const CudaPass *pass, CudaPurpose purpose) {
     const CudaNetPlan *plan = &pass->plan;
     const CudaStep *step = &pass->step;
@@ -11,7 +27,8 @@ static void forward(const CudaPass *pass, CudaPurpose purpose) {
     cuda_mark(pass, CUDA_PART_GATHER, NULL);
     for (int i = 0; i < pass->ops.count; i++) {
         const CudaOp *op = &pass->ops.ops[i];
-        cuda_layer(op->layer)->forward(pass, op, purpose);
+        const CudaCall call = call_of(pass, op, purpose, false);
+        cuda_layer(op->layer)->forward(&call);
         cuda_mark(pass, CUDA_PART_FORWARD, op);
     }
 }
@@ -49,7 +66,7 @@ static bool steps_linear_layers(const CudaPass *pass) {
            pass->step.samples <= MOST_STEPPED_SAMPLES;
 }
 
-bool cuda_pass_steps_early(const CudaPass *pass, const Layer *layer) {
+static bool steps_early(const CudaPass *pass, const Layer *layer) {
     return layer_has(layer, HEADS) && !spec_freezes_of(&pass->plan.spec, layer);
 }
 
@@ -59,7 +76,8 @@ static void backward(const CudaPass *pass, bool steps) {
     for (int i = pass->ops.count - 1; i >= pass->ops.first; i--) {
         const CudaOp *op = &pass->ops.ops[i];
         if (!op->works) continue;
-        cuda_layer(op->layer)->backward(pass, op, steps);
+        const CudaCall call = call_of(pass, op, FOR_GRADIENT, steps && steps_early(pass, op->layer));
+        cuda_layer(op->layer)->backward(&call);
         const size_t in = shape_size(op->layer->in);
         if (op->sum) cuda_add((CudaRows){op->sum, in, 0}, (CudaRows){op->in_gradient, in, 0}, in, true, &pass->step);
     }
@@ -92,8 +110,7 @@ static int runs_of(Run runs[SPEC_MAX_TENSORS], const CudaPass *pass, bool steps)
     int count = 0;
     for (int t = 0; t < spec->tensor_count; t++) {
         const ParameterTensor *tensor = &spec->tensors[t];
-        if (tensor->frozen || tensor->follows || (steps && cuda_pass_steps_early(pass, spec_layer_of(spec, tensor))))
-            continue;
+        if (tensor->frozen || tensor->follows || (steps && steps_early(pass, spec_layer_of(spec, tensor)))) continue;
         if (count == 0 || tensor->first != runs[count - 1].first + runs[count - 1].count)
             runs[count++] = (Run){tensor->first, 0};
         runs[count - 1].count += tensor->count;

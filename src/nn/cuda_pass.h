@@ -41,9 +41,6 @@ Status cuda_net_pass(CudaNet *net, const CudaPass **pass, Error *err);
 // The numbers of the pass's steps of SGD.
 CudaDescent cuda_pass_descent(const CudaPass *pass);
 
-// Whether the layer's parameters make their step of SGD on the way back, where the pass allows that.
-bool cuda_pass_steps_early(const CudaPass *pass, const Layer *layer);
-
 // Each goes on to the next step of every model's task. Launches that fail show in cudaGetLastError and cuda_blas_check.
 void cuda_pass_evaluate(const CudaPass *pass); // forward, loss and hits
 void cuda_pass_gradient(const CudaPass *pass); // forward with dropout, loss, gradient

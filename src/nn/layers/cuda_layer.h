@@ -9,6 +9,19 @@
 // What a pass is for.
 typedef enum CudaPurpose { FOR_TESTS, FOR_GRADIENT, FOR_STEP } CudaPurpose;
 
+// One op's part of a pass.
+typedef struct CudaCall {
+    const CudaPass *pass;
+    const CudaOp *op;
+    const CudaStep *step;       // of the pass
+    const float *weight, *bias; // of the layer's first model; those of the others are `stride` floats apart
+    size_t stride;
+    float *gradient, *bias_gradient; // on the backward pass; gradient is NULL if the layer is frozen
+    size_t gradient_stride;
+    CudaPurpose purpose;
+    bool steps; // the backward pass makes the layer's step of SGD, too
+} CudaCall;
+
 typedef enum CudaLayerTraits {
     JOINS_RELU_BEHIND = 1 << 0, // one op may compute it and the relu behind it (CudaOp.relu)
     JOINS_RELU_BEFORE = 1 << 1, // ... or the relu before it
@@ -22,9 +35,8 @@ typedef struct CudaLayer {
     // Floats that are forgotten between ops, of `models` models with `samples` columns; NULL: 0.
     size_t (*scratch)(const Layer *layer, int models, int samples);
 
-    void (*forward)(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose);
-    // steps: layers with HEADS make their step of SGD on the way, unless some tensor of theirs is frozen.
-    void (*backward)(const CudaPass *pass, const CudaOp *op, bool steps);
+    void (*forward)(const CudaCall *call);
+    void (*backward)(const CudaCall *call);
 
     // Bytes that the forward pass reads and writes, for cuda_costs.h; NULL: those of its input and its output.
     double (*bytes)(const CudaPass *pass, const CudaOp *op);

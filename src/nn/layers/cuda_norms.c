@@ -10,26 +10,23 @@ static size_t norm_statistics(const Layer *layer) {
     return 2 * (size_t)layer->groups;
 }
 
-static void norm_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    (void)purpose;
-    const CudaNetPlan *plan = &pass->plan;
-    cuda_norm_forward(op->out, op->statistics, op->in, plan->weights + op->layer->weight,
-                      plan->weights + op->layer->bias, plan->weights_stride, op->layer, &pass->step);
+static void norm_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    cuda_norm_forward(op->out, op->statistics, op->in, call->weight, call->bias, call->stride, op->layer, call->step);
 }
 
-static void norm_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    const CudaNetPlan *plan = &pass->plan;
+static void norm_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
     const Layer *layer = op->layer;
     if (op->in_gradient) {
-        cuda_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient,
-                                 plan->weights + layer->weight, plan->weights_stride, layer, &pass->step);
-        cuda_mark(pass, CUDA_PART_INPUT, op);
+        cuda_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight, call->stride,
+                                 layer, call->step);
+        cuda_mark(call->pass, CUDA_PART_INPUT, op);
     }
-    if (layer->frozen) return;
-    cuda_norm_backward_weight(plan->gradient + layer->weight, plan->gradient + layer->bias, op->statistics, op->in,
-                              op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
-    cuda_mark(pass, CUDA_PART_SLOPES, op);
+    if (!call->gradient) return;
+    cuda_norm_backward_weight(call->gradient, call->bias_gradient, op->statistics, op->in, op->out_gradient,
+                              call->gradient_stride, layer, call->step);
+    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
 }
 
 // Four of each channel: there are as many columns, or more.
@@ -38,29 +35,30 @@ static size_t batch_norm_statistics(const Layer *layer) {
 }
 
 // A batch that is for a step moves what is not frozen of the running statistics, too: none is read before the next.
-static void batch_norm_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    const CudaNetPlan *plan = &pass->plan;
+static void batch_norm_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
     const Layer *layer = op->layer;
     float *running[2]; // means and variances
     for (size_t i = 0; i < 2; i++) {
         const size_t first = layer->bias + (1 + i) * norm_weights(layer);
-        running[i] = purpose == FOR_STEP && !spec_freezes_at(&plan->spec, first) ? plan->weights + first : NULL;
+        running[i] = call->purpose == FOR_STEP && !spec_freezes_at(&call->pass->plan.spec, first)
+                         ? call->pass->plan.weights + first
+                         : NULL;
     }
-    cuda_batch_norm_forward(op->out, op->statistics, running[0], running[1], op->in, plan->weights + layer->weight,
-                            plan->weights_stride, purpose != FOR_TESTS, layer, &pass->step);
+    cuda_batch_norm_forward(op->out, op->statistics, running[0], running[1], op->in, call->weight, call->stride,
+                            call->purpose != FOR_TESTS, layer, call->step);
 }
 
-static void batch_norm_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    const CudaNetPlan *plan = &pass->plan;
+static void batch_norm_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
     const Layer *layer = op->layer;
-    cuda_batch_norm_backward_weight(layer->frozen ? NULL : plan->gradient + layer->weight, op->statistics, op->in,
-                                    op->out_gradient, plan->spec.parameter_count, layer, &pass->step);
-    cuda_mark(pass, CUDA_PART_SLOPES, op);
+    cuda_batch_norm_backward_weight(call->gradient, op->statistics, op->in, op->out_gradient, call->gradient_stride,
+                                    layer, call->step);
+    cuda_mark(call->pass, CUDA_PART_SLOPES, op);
     if (!op->in_gradient) return;
-    cuda_batch_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient,
-                                   plan->weights + layer->weight, plan->weights_stride, layer, &pass->step);
-    cuda_mark(pass, CUDA_PART_INPUT, op);
+    cuda_batch_norm_backward_input(op->in_gradient, op->statistics, op->in, op->out_gradient, call->weight,
+                                   call->stride, layer, call->step);
+    cuda_mark(call->pass, CUDA_PART_INPUT, op);
 }
 
 const CudaLayer cuda_norm_layer = {

@@ -3,37 +3,37 @@
 
 // Poolings and functions ---------------------------------------------------------------------------------------------
 
-static void pool_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    (void)purpose;
-    cuda_pool_forward(op->out, op->in, op->relu, op->layer, &pass->step);
+static void pool_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    cuda_pool_forward(op->out, op->in, op->relu, op->layer, call->step);
 }
 
-static void pool_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    cuda_pool_backward(op->in_gradient, op->in, op->out_gradient, op->relu, op->layer, &pass->step);
-    cuda_mark(pass, CUDA_PART_BACK, op);
+static void pool_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    cuda_pool_backward(op->in_gradient, op->in, op->out_gradient, op->relu, op->layer, call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
-static void average_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    (void)purpose;
-    cuda_average_forward(op->out, op->in, op->layer, &pass->step);
+static void average_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    cuda_average_forward(op->out, op->in, op->layer, call->step);
 }
 
-static void average_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    cuda_average_backward(op->in_gradient, op->out_gradient, op->layer, &pass->step);
-    cuda_mark(pass, CUDA_PART_BACK, op);
+static void average_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    cuda_average_backward(op->in_gradient, op->out_gradient, op->layer, call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
-static void activation_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    (void)purpose;
-    cuda_activation_forward(op->out, op->in, op->layer, &pass->step);
+static void activation_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    cuda_activation_forward(op->out, op->in, op->layer, call->step);
 }
 
-static void activation_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    cuda_activation_backward(op->in_gradient, op->in, op->out_gradient, op->layer, &pass->step);
-    cuda_mark(pass, CUDA_PART_BACK, op);
+static void activation_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    cuda_activation_backward(op->in_gradient, op->in, op->out_gradient, op->layer, call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
 // In place -----------------------------------------------------------------------------------------------------------
@@ -43,22 +43,21 @@ static CudaRows rows_of(float *at, const Layer *layer, size_t first) {
 }
 
 // Layers that work in place work on a copy where other layers read their input, too.
-static void bring(const CudaPass *pass, float *to, float *from, const Layer *layer) {
-    if (to != from)
-        cuda_add(rows_of(to, layer, 0), rows_of(from, layer, 0), shape_size(layer->out), false, &pass->step);
+static void bring(const CudaCall *call, float *to, float *from, const Layer *layer) {
+    if (to != from) cuda_add(rows_of(to, layer, 0), rows_of(from, layer, 0), shape_size(layer->out), false, call->step);
 }
 
-static void relu_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    (void)purpose;
-    bring(pass, op->out, op->in, op->layer);
-    cuda_relu_forward(op->out, shape_size(op->layer->out), &pass->step);
+static void relu_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    bring(call, op->out, op->in, op->layer);
+    cuda_relu_forward(op->out, shape_size(op->layer->out), call->step);
 }
 
-static void relu_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    bring(pass, op->in_gradient, op->out_gradient, op->layer);
-    cuda_relu_backward(op->in_gradient, op->out, shape_size(op->layer->out), &pass->step);
-    cuda_mark(pass, CUDA_PART_BACK, op);
+static void relu_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    bring(call, op->in_gradient, op->out_gradient, op->layer);
+    cuda_relu_backward(op->in_gradient, op->out, shape_size(op->layer->out), call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
 static double dropout_bytes(const CudaPass *pass, const CudaOp *op) {
@@ -66,25 +65,27 @@ static double dropout_bytes(const CudaPass *pass, const CudaOp *op) {
     return cuda_values_bytes(pass, op, 2, 0) + 2 * keep;
 }
 
-static void drop(const CudaPass *pass, const CudaOp *op, float *values) {
+static void drop(const CudaCall *call, float *values) {
+    const CudaOp *op = call->op;
     const size_t features = dropout_features(op->layer);
-    cuda_dropout_apply(values, op->keep, op->layer->rate, features, shape_size(op->layer->in) / features, &pass->step);
+    cuda_dropout_apply(values, op->keep, op->layer->rate, features, shape_size(op->layer->in) / features, call->step);
 }
 
-static void dropout_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    bring(pass, op->out, op->in, op->layer);
-    if (purpose == FOR_TESTS) return;
-    const RngKey *keys = pass->progress.keys + (size_t)op->number * (size_t)pass->step.models;
-    cuda_dropout_draw(op->keep, keys, pass->progress.numbers, op->layer->rate, dropout_features(op->layer),
-                      &pass->step);
-    drop(pass, op, op->out);
+static void dropout_forward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    bring(call, op->out, op->in, op->layer);
+    if (call->purpose == FOR_TESTS) return;
+    const RngKey *keys = call->pass->progress.keys + (size_t)op->number * (size_t)call->step->models;
+    cuda_dropout_draw(op->keep, keys, call->pass->progress.numbers, op->layer->rate, dropout_features(op->layer),
+                      call->step);
+    drop(call, op->out);
 }
 
-static void dropout_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    bring(pass, op->in_gradient, op->out_gradient, op->layer);
-    drop(pass, op, op->in_gradient);
-    cuda_mark(pass, CUDA_PART_BACK, op);
+static void dropout_backward(const CudaCall *call) {
+    const CudaOp *op = call->op;
+    bring(call, op->in_gradient, op->out_gradient, op->layer);
+    drop(call, op->in_gradient);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
 // Two inputs ---------------------------------------------------------------------------------------------------------
@@ -94,43 +95,41 @@ static double add_bytes(const CudaPass *pass, const CudaOp *op) {
 }
 
 // The other value is added to the features from `first` on, or copied there.
-static void combine(const CudaPass *pass, const CudaOp *op, size_t first, bool adds) {
+static void combine(const CudaCall *call, size_t first, bool adds) {
+    const CudaOp *op = call->op;
     const Layer *layer = op->layer;
     const size_t in = shape_size(layer->in), other = shape_size(layer->out) - first;
-    cuda_add(rows_of(op->out, layer, 0), (CudaRows){op->in, in, 0}, in, false, &pass->step);
-    cuda_add(rows_of(op->out, layer, first), (CudaRows){op->other, other, 0}, other, adds, &pass->step);
+    cuda_add(rows_of(op->out, layer, 0), (CudaRows){op->in, in, 0}, in, false, call->step);
+    cuda_add(rows_of(op->out, layer, first), (CudaRows){op->other, other, 0}, other, adds, call->step);
 }
 
 // The output's gradient is that of the input, and from feature `first` on that of the other value.
-static void pass_on(const CudaPass *pass, const CudaOp *op, size_t first) {
+static void pass_on(const CudaCall *call, size_t first) {
+    const CudaOp *op = call->op;
     const Layer *layer = op->layer;
     const size_t own = shape_size(layer->in), other = shape_size(layer->out) - first;
     if (op->in_gradient && op->in_gradient != op->out_gradient)
-        cuda_add((CudaRows){op->in_gradient, own, 0}, rows_of(op->out_gradient, layer, 0), own, false, &pass->step);
+        cuda_add((CudaRows){op->in_gradient, own, 0}, rows_of(op->out_gradient, layer, 0), own, false, call->step);
     if (op->other_gradient)
         cuda_add((CudaRows){op->other_gradient, other, 0}, rows_of(op->out_gradient, layer, first), other,
-                 op->other_adds, &pass->step);
-    cuda_mark(pass, CUDA_PART_BACK, op);
+                 op->other_adds, call->step);
+    cuda_mark(call->pass, CUDA_PART_BACK, op);
 }
 
-static void add_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    (void)purpose;
-    combine(pass, op, 0, true);
+static void add_forward(const CudaCall *call) {
+    combine(call, 0, true);
 }
 
-static void add_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    pass_on(pass, op, 0);
+static void add_backward(const CudaCall *call) {
+    pass_on(call, 0);
 }
 
-static void concat_forward(const CudaPass *pass, const CudaOp *op, CudaPurpose purpose) {
-    (void)purpose;
-    combine(pass, op, shape_size(op->layer->in), false);
+static void concat_forward(const CudaCall *call) {
+    combine(call, shape_size(call->op->layer->in), false);
 }
 
-static void concat_backward(const CudaPass *pass, const CudaOp *op, bool steps) {
-    (void)steps;
-    pass_on(pass, op, shape_size(op->layer->in));
+static void concat_backward(const CudaCall *call) {
+    pass_on(call, shape_size(call->op->layer->in));
 }
 
 const CudaLayer cuda_pool_layer = {.traits = JOINS_RELU_BEHIND | JOINS_RELU_BEFORE,
